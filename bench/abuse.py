@@ -79,10 +79,13 @@ MIXED = "all kinds"
 
 @dataclass
 class Felt:
-    """The latency of the healthy client beside some peers, milliseconds."""
+    """The latency of the healthy client beside some peers, milliseconds: just after they came, and later."""
 
     beside: str
     peers: int
+    first_requests: int
+    first_p50_ms: float
+    first_slowest_ms: float
     requests: int
     p50_ms: float
     p99_ms: float
@@ -204,17 +207,29 @@ def _exactly(peer: socket.socket, count: int) -> bytes:
 def felt(beside: str, servers: str, count: int, seconds: float) -> Felt:
     """Measure beside so many peers of a kind."""
     if not count:
-        return _felt(beside, 0, latencies_ms(servers, seconds), 0)
+        return _felt(beside, 0, latencies_ms(servers, seconds), latencies_ms(servers, seconds), 0)
     with _process("--peers", servers, beside, str(count)) as (peers, first_line):
         assert first_line == READY, first_line
+        first = latencies_ms(servers, seconds)
         measured = latencies_ms(servers, seconds)
         out, _ = peers.communicate(timeout=60)
-    return _felt(beside, count, measured, int(out))
+    return _felt(beside, count, first, measured, int(out))
 
 
-def _felt(beside: str, count: int, measured: list[float], reconnected: int) -> Felt:
-    percentiles = statistics.quantiles(measured, n=100)
-    return Felt(beside, count, len(measured), percentiles[49], percentiles[98], max(measured), reconnected)
+def _felt(beside: str, count: int, first: list[float], later: list[float], reconnected: int) -> Felt:
+    percentiles = statistics.quantiles(later, n=100)
+    return Felt(
+        beside,
+        count,
+        len(first),
+        statistics.median(first),
+        max(first),
+        len(later),
+        percentiles[49],
+        percentiles[98],
+        max(later),
+        reconnected,
+    )
 
 
 @contextmanager
@@ -264,12 +279,13 @@ def main(argv: list[str] | None = None) -> int:
             latencies_ms(servers, seconds / 4)  # what is imported and connected first
             found.append(felt(beside, servers, 0 if beside == "nobody" else count, seconds))
     table = Table(title="a healthy client's requests, ms")
-    for heading in ("beside", "peers", "requests", "p50", "p99", "slowest", "closed and back"):
+    for heading in ("beside", "peers", "first p50", "slowest", "later p50", "p99", "slowest", "requests", "back"):
         table.add_column(heading, justify="left" if heading == "beside" else "right")
     for each in found:
-        numbers = (f"{number:.1f}" for number in (each.p50_ms, each.p99_ms, each.slowest_ms))
-        table.add_row(each.beside, f"{each.peers:,}", f"{each.requests:,}", *numbers, f"{each.reconnected:,}")
-    Console().print(table)
+        times = (each.first_p50_ms, each.first_slowest_ms, each.p50_ms, each.p99_ms, each.slowest_ms)
+        counts = (f"{each.requests:,}", f"{each.reconnected:,}")
+        table.add_row(each.beside, f"{each.peers:,}", *(f"{number:.1f}" for number in times), *counts)
+    Console(width=120).print(table)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
     return 0

@@ -7,7 +7,7 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
     fetch        reads only
                  (these two and the next two also read the ACLs)
     coordinator  share groups: reads records for them, writes their dead letters as numbered batches, and deletes the
-                 numbers with the group
+                 numbers with the group; creates internal topics of streams groups
                  groups; assigns producer ids (one row of the catalog); reads topics; commits transactions: heads and
                  spilled entries, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
@@ -38,13 +38,16 @@ from odradek.format.item_keys import (
     BATCHES_PK,
     BROKERS_PK,
     COUNTERS_PK,
+    DELETED_TOPICS_PK,
     QUOTAS_PK,
     REGISTRY_CONFIGS_PK,
     REGISTRY_GUIDS_PK,
     REGISTRY_PK,
     REGISTRY_SCHEMAS_PK,
     REGISTRY_SUBJECTS_PK,
+    SWEEP_PK,
     TOPIC_IDS_PK,
+    TOPICS_PK,
     TRANSACTIONAL_IDS_PK,
     USERS_PK,
 )
@@ -79,6 +82,8 @@ JOBS = (
     SQL_JOB,
     COMPACT_TOPIC,
 )
+# Of these, the queries that may run all the time and write metrics every minute.
+STREAMING_JOBS = tuple(name for name in JOBS if name not in (FLIGHT_DELAYS, "replay", SQL_JOB, COMPACT_TOPIC))
 
 
 class TableName(StrEnum):
@@ -198,7 +203,9 @@ _ROWS: dict[str, Permissions] = {
             _COMMIT_TRANSACTIONS,
             _NUMBER_BATCHES,  # dead letters of share groups
             TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(BATCHES_PK,)),  # with the group
-            TableGrant(TableName.CATALOG, (CHECK,), partition_keys=(TOPIC_IDS_PK,)),
+            # Of dead letters; and internal topics of streams groups: their rows, beside the heads in the log.
+            TableGrant(TableName.CATALOG, (CHECK,), partition_keys=(TOPIC_IDS_PK, DELETED_TOPICS_PK, SWEEP_PK)),
+            TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TOPICS_PK, TOPIC_IDS_PK)),
         ),
         (_READ_OBJECTS, _UPLOAD_WAL),  # share groups read records, and write dead letters
         may_list=True,

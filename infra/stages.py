@@ -14,6 +14,8 @@ from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
 
+from infra.permissions import STREAMING_JOBS
+
 JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
 RESTORABLE_DAYS_MAX = 35  # point-in-time recovery of DynamoDB
 CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
@@ -44,6 +46,7 @@ class AlarmLimits:
 
     produce_p99_ms_max: int = 2_000
     task_age_s_max: int = 3 * 3600  # of the oldest maintenance task; one that failed once is half as old
+    job_lag_s_max: int = 900  # of the jobs in `running_jobs`
     table_throttles_max: int = 100  # in 5 minutes
 
 
@@ -59,6 +62,7 @@ class Stage:
     keep_deleted_days: int = 0  # how long deleted objects can be brought back: 35, as long as tables; 0: not at all
     job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue restarts only what may run for seven days
     job_maintenance_window: str = "Sun:02"  # UTC; Glue restarts a job of seven days within three hours of it
+    running_jobs: tuple[str, ...] = ()  # jobs that are to run all the time: an alarm tells when one is silent or behind
     maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
     alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
@@ -93,6 +97,9 @@ class Stage:
             raise ValueError(
                 f"job_maintenance_window must be a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
             )
+        unknown = set(self.running_jobs) - set(STREAMING_JOBS)
+        if unknown:
+            raise ValueError(f"running_jobs: {sorted(unknown)[0]} is not one of {', '.join(STREAMING_JOBS)}")
         if not 0 <= self.keep_deleted_days <= RESTORABLE_DAYS_MAX:
             raise ValueError(
                 f"keep_deleted_days must be 0 to {RESTORABLE_DAYS_MAX}, the range in which tables can be restored, "

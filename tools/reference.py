@@ -49,8 +49,8 @@ for longer. Apache Kafka does the same.
 _GROUPS = """\
 ## Group configurations
 
-Set them with `odradek groups configure GROUP name=value`. Those named `consumer.` belong to consumer groups, the others
-to share groups.
+Set them with `odradek groups configure GROUP name=value`. Those named `consumer.` belong to consumer groups, those
+named `streams.` to streams groups, the others to share groups.
 """
 _SETTINGS = """\
 ## Service settings
@@ -90,23 +90,23 @@ def page() -> str:
     parts = [
         _HEAD,
         _TOPICS,
-        _table(_topics()),
+        table(_topics()),
         _RETENTION,
         _GROUPS,
-        _table(_groups()),
+        table(_groups()),
         _SETTINGS,
-        _table(_settings()),
+        table(_settings()),
         _CLIENTS,
         *_clients(),
         _SPARK,
         "### Source\n",
-        _table(_options(SOURCE_OPTIONS)),
+        table(_options(SOURCE_OPTIONS)),
         _AVAILABLE_NOW,
         "### Sink\n",
-        _table(_options(SINK_OPTIONS)),
+        table(_options(SINK_OPTIONS)),
         _JOBS,
         "### Arguments of all jobs\n",
-        _table(_arguments(StreamArguments, ())),
+        table(_arguments(StreamArguments, ())),
         *_jobs(),
     ]
     return "\n".join(part.rstrip("\n") + "\n" for part in parts)
@@ -115,7 +115,7 @@ def page() -> str:
 Cells = Sequence[str]
 
 
-def _table(rows: Iterable[Cells]) -> str:
+def table(rows: Iterable[Cells]) -> str:
     """A table of Markdown; the first row is its header."""
     lines = ["| " + " | ".join(_escaped(cell) for cell in row) + " |" for row in rows]
     lines.insert(1, "|" + "---|" * (lines[0].count(" | ") + 1))
@@ -158,7 +158,7 @@ def _clients() -> Iterator[str]:
         ("ShareConsumer", ShareConsumerConfig, shared),
     ):
         yield f"### {title}\n"
-        yield _table(_client(kind, left_out))
+        yield table(_client(kind, left_out))
     assert {spec.name for spec in fields(AdminConfig)} == shared, "an admin client has configurations of its own"
 
 
@@ -187,7 +187,7 @@ def _jobs() -> Iterator[str]:
         yield f"### {name}\n"
         yield f"{first[:1].upper()}{first[1:]}\n"
         base = shared if issubclass(job.Arguments, StreamArguments) else {spec.name for spec in fields(StoreArguments)}
-        yield _table(_arguments(job.Arguments, base))
+        yield table(_arguments(job.Arguments, base))
 
 
 def _arguments(kind: type[Any], left_out: Iterable[str]) -> Iterator[Cells]:

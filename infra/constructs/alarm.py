@@ -66,3 +66,37 @@ def add_alarm(
     if topic is not None:
         alarm.add_alarm_action(actions.SnsAction(topic))
     return alarm
+
+
+def add_silence(
+    scope: Construct,
+    stage: Stage,
+    topic: sns.ITopic,
+    name: str,
+    data: cloudwatch.IMetric,
+    *,
+    limit: float = 1,
+    periods: int = 3,
+) -> cloudwatch.CompositeAlarm:
+    """An alarm `<name>-silent` when less data than the limit come for so many periods, where there were some.
+
+    No data is what a new deployment has, too. So it takes two: `<name>-started` has seen data and remembers it, since
+    it keeps its state where data are missing; to `<name>-stopped` missing data are bad.
+    """
+    missing = cloudwatch.TreatMissingData
+    started = add_alarm(scope, stage, None, f"{name}-started", data, 1, periods=1, below=True, missing=missing.IGNORE)
+    stopped = add_alarm(
+        scope, stage, None, f"{name}-stopped", data, limit, periods=periods, below=True, missing=missing.BREACHING
+    )
+    silent = cloudwatch.CompositeAlarm(
+        scope,
+        construct_id(f"{name}-silent"),
+        composite_alarm_name=alarm_name(stage, f"{name}-silent"),
+        alarm_description=description(f"{name}-silent"),
+        alarm_rule=cloudwatch.AlarmRule.all_of(
+            cloudwatch.AlarmRule.from_alarm(stopped, cloudwatch.AlarmState.ALARM),
+            cloudwatch.AlarmRule.from_alarm(started, cloudwatch.AlarmState.OK),
+        ),
+    )
+    silent.add_alarm_action(actions.SnsAction(topic))
+    return silent

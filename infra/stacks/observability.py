@@ -25,6 +25,7 @@ from constructs import Construct
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
 from odradek.functions.telemetry import ATTENTION, DETAILED_METRICS, NAMESPACE
 from odradek.protocol.api import FunctionName
+from odradek.spark.jobs.progress import NAMESPACE as JOB_METRICS
 
 from infra.artifacts import Artifacts
 from infra.constructs.alarm import add_alarm, alarm_name, description
@@ -139,6 +140,7 @@ class ObservabilityStack(Stack):
         # Throttles come from the account's concurrency, so whose they are says little.
         self._alarm("functions-throttled", self._of_account("Throttles"), 0, periods=2, of_periods=3)
         self._add_silence()
+        self._add_job_alarms()
         if self._stage.all_alarms:
             self._add_more_alarms()
         else:
@@ -197,6 +199,36 @@ class ObservabilityStack(Stack):
             below=True,
             missing=cloudwatch.TreatMissingData.IGNORE,
         )
+
+    def _add_job_alarms(self) -> None:
+        """Of the jobs that are to run all the time: their metrics come every minute (odradek.spark.jobs.listener).
+
+        The operator has named these jobs, so that one which was never started is told, too.
+        """
+        for job in self._stage.running_jobs:
+            name = f"job-{job.replace('_', '-')}"
+
+            def metric(metric_name: str, statistic: str, job: str = job) -> cloudwatch.Metric:
+                return cloudwatch.Metric(
+                    namespace=JOB_METRICS,
+                    metric_name=metric_name,
+                    dimensions_map={"Job": f"odradek-{self._stage.name}-{job}"},
+                    statistic=statistic,
+                    period=_PERIOD,
+                )
+
+            add_alarm(
+                self,
+                self._stage,
+                self.topic,
+                f"{name}-silent",
+                metric("LagOffsets", "SampleCount"),
+                1,
+                periods=3,
+                below=True,
+                missing=cloudwatch.TreatMissingData.BREACHING,
+            )
+            self._alarm(f"{name}-behind", metric("LagTime", "Maximum"), self._stage.alarms.job_lag_s_max, periods=3)
 
     def _add_job_events(self) -> None:
         """A message for every run of a job that ended otherwise than by success or by hand: Glue tells of each end."""

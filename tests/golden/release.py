@@ -49,6 +49,7 @@ RELEASES = Path(__file__).parent / "releases"
 SETTINGS: dict[str, Any] = {
     "head_bytes_max": 400,
     "spill_entries": 1,
+    "paged_appends": 3,
     "producers_in_head_max": 1,
     "item_bytes_max": 400,
     "merge_rows_min": 2,
@@ -58,6 +59,7 @@ SETTINGS: dict[str, Any] = {
 }
 GATEWAY_ID = 7
 LOGS = [("plain", 0), ("plain", 1), ("compacted", 0), ("led", 0), ("numbered", 0), ("work", 0), ("letters", 0)]
+LOGS += [("spread", number) for number in range(3)]
 
 
 @dataclass
@@ -136,6 +138,7 @@ async def write(world: World) -> None:
     await engine.topics.delete("deleted")
     await share_group(world)
     await schemas(world)
+    await shared_heads(world)
 
     expected["partitions"] = {topic: [str((await engine.topics.resolve(topic)).topic_id)] for topic, _ in LOGS}
     expected["records"] = [
@@ -145,6 +148,20 @@ async def write(world: World) -> None:
     ]
     lease = await world.engine(99).leases.take(PartitionId(compacted.topic_id, 0))
     assert lease is not None  # left as by a maintainer that died
+
+
+async def shared_heads(world: World) -> None:
+    """Partitions that share a head: rows, a page, a tail, producers in the head and one that has left it."""
+    engine = world.engine(8, producer_idle_ms=1_000, paged_appends=6)
+    await engine.topics.create("spread", 3, {"odradek.partitions.per.head": "4"})
+    world.expected["spread"] = {}
+    for producer_id, count in ((901, 1), (902, 12)):
+        for sequence in range(count):
+            records = batch([b"%d/%d" % (producer_id, sequence)], producer=(producer_id, 0, sequence))
+            world.clock.advance(1)
+            results = await engine.produce([ProducePartition("spread", number, records) for number in range(3)])
+            assert not any(result.error for result in results), results
+            world.expected["spread"][str(producer_id)] = [sequence, results[0].base_offset]
 
 
 async def lead(world: World) -> None:

@@ -12,12 +12,19 @@ back than N periods for data; what is shown here does not depend on that.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from odradek.gateway.cloudwatch import INTERVAL_S, KafkaTelemetry
+from odradek.ports.meter import Usage
+from odradek.spark.jobs.progress import waiting_metric
+from odradek.testing.manual_clock import ManualClock
 
+from infra.permissions import JOBS, STREAMING_JOBS
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
 
@@ -50,6 +57,9 @@ def seconds_between_data(namespace: str, name: str, dimensions: Mapping[str, Any
         ("AWS/NetworkELB", "HealthyHostCount"),
         ("AWS/NetworkELB", "UnHealthyHostCount"),
         ("ECS/ContainerInsights", "RunningTaskCount"),
+        ("Odradek", "connections"),  # of a gateway
+        ("Odradek/Jobs", "LagOffsets"),
+        ("Odradek/Jobs", "LagTime"),
     }, f"how often has {namespace} {name} data?"
     return SERVICES_S
 
@@ -156,7 +166,17 @@ def alarms(deployment: Deployment) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.fixture(params=["dev", "prod", "gateway"])
+ABSENT = {"maintenance-silent", "gateway-started", "gateway-stopped"}
+"""Alarms with tests of their own: what is bad is to have no data."""
+TOLD_FROM_THE_FIRST = re.compile("job-.*-silent")  # a job that is to run and was never started
+
+
+@pytest.fixture(scope="module")
+def jobs(synthesize_stage: Callable[..., Deployment]) -> Deployment:
+    return synthesize_stage(replace(STAGES["prod"], running_jobs=("word_count", "export_table")))
+
+
+@pytest.fixture(params=["dev", "prod", "gateway", "jobs"])
 def deployment(request: pytest.FixtureRequest) -> Deployment:
     found: Deployment = request.getfixturevalue(request.param)
     return found
@@ -164,7 +184,7 @@ def deployment(request: pytest.FixtureRequest) -> Deployment:
 
 def test_every_alarm_can_be_reached_and_left_and_is_silent_before_the_first_data(deployment: Deployment) -> None:
     for name, properties in alarms(deployment).items():
-        if name == "maintenance-silent":  # it has a test of its own: what is bad is to have no data
+        if name in ABSENT or TOLD_FROM_THE_FIRST.fullmatch(name):
             continue
         limit = properties["Threshold"]
         above = properties["ComparisonOperator"] == "GreaterThanThreshold"
@@ -196,14 +216,92 @@ def test_a_maintenance_that_stops_is_told_and_a_new_deployment_is_not(
         ids = metrics_of(properties)
         return [state == "ALARM" for state in states(deployment, properties, dict.fromkeys(ids, 1.0), **when)]
 
+    [metric] = metrics_of(properties).values()
+    assert_told_when_it_stops(told, metric["Period"])
+
+
+def test_gateways_that_write_no_metrics_are_told_and_a_new_deployment_is_not(gateway: Deployment) -> None:
+    [composite] = gateway.resources("gateway", "AWS::CloudWatch::CompositeAlarm").values()
+    assert composite["Properties"]["AlarmName"] == f"odradek-{stage_of(gateway)}-gateway-silent"
+    rule = json.dumps(composite["Properties"]["AlarmRule"])
+    resources = gateway.resources("gateway", "AWS::CloudWatch::Alarm")
+    wanted = {
+        resources[key]["Properties"]["AlarmName"].split("-", 2)[2]: state
+        for state, key in re.findall(r"(OK|ALARM)\(\W+\", {\"Fn::GetAtt\": \[\"(\w+)\"", rule)
+    }
+    assert wanted == {"gateway-stopped": "ALARM", "gateway-started": "OK"}
+    assert "OR" not in rule
+    found = alarms(gateway)
+    value = found["gateway-stopped"]["Threshold"]
+
+    def told(value: float = value, **when: int) -> list[bool]:
+        parts = [states(gateway, found[name], dict.fromkeys(metrics_of(found[name]), value), **when) for name in wanted]
+        assert len({len(part) for part in parts}) == 1
+        return [each == tuple(wanted.values()) for each in zip(*parts, strict=True)]
+
+    [metric] = metrics_of(found["gateway-stopped"]).values()
+    assert_told_when_it_stops(told, metric["Period"])
+    assert any(told(value - 1)), "one of them is silent, the others are not"
+
+
+def assert_told_when_it_stops(told: Callable[..., list[bool]], period_s: int) -> None:
     assert not any(told(from_s=HOURS * 3600)), "a new deployment"
-    assert not any(told(from_s=3 * 3600)), "one whose first plan comes late"
+    assert not any(told(from_s=3 * 3600)), "one whose first data come late"
     assert not any(told()), "one that works"
     stopped = told(from_s=3600, to_s=4 * 3600)
     assert stopped[-1]
-    [metric] = metrics_of(properties).values()
-    assert not any(stopped[: 4 * 3600 // metric["Period"]])
-    assert any(stopped[: 4 * 3600 // metric["Period"] + 4]), "and soon"
+    assert not any(stopped[: 4 * 3600 // period_s])
+    assert any(stopped[: 4 * 3600 // period_s + 4]), "and soon"
+
+
+def test_gateways_write_the_metric_that_is_counted(gateway: Deployment) -> None:
+    [metric] = metrics_of(alarms(gateway)["gateway-stopped"]).values()
+    lines: list[str] = []
+    cluster_id = STAGES["prod"].settings.cluster_id
+    telemetry = KafkaTelemetry(cluster_id, clock=ManualClock(), billed=Usage, write_line=lines.append)
+    telemetry.write(3)
+    document = json.loads(lines[0])
+    [directive] = document["_aws"]["CloudWatchMetrics"]
+    assert metric["Namespace"] == directive["Namespace"]
+    assert metric["MetricName"] in {each["Name"] for each in directive["Metrics"]}
+    wanted = {each["Name"]: each["Value"] for each in metric["Dimensions"]}
+    assert wanted == {name: document[name] for name in directive["Dimensions"][0]}
+    tasks = gateway.only("gateway", "AWS::ECS::Service")["Properties"]["DesiredCount"]
+    a_minute = metric["Period"] / MINUTE / (INTERVAL_S / MINUTE) * tasks
+    assert 0.7 * a_minute < alarms(gateway)["gateway-stopped"]["Threshold"] < 0.9 * a_minute
+
+
+def test_a_job_that_is_to_run_is_told_when_it_never_ran_stopped_or_lags(jobs: Deployment) -> None:
+    found = alarms(jobs)
+    for name in ("word-count", "export-table"):
+        silent, behind = found[f"job-{name}-silent"], found[f"job-{name}-behind"]
+        assert states(jobs, silent, {})[-1] == "ALARM", "it was never started"
+        assert "ALARM" not in states(jobs, silent, {"": 5.0})[3:]
+        assert states(jobs, silent, {"": 5.0}, to_s=3 * 3600)[-1] == "ALARM", "it has stopped"
+        assert "ALARM" in states(jobs, behind, {"": 901.0})
+        assert "ALARM" not in states(jobs, behind, {"": 900.0})
+        for properties in (silent, behind):
+            [metric] = metrics_of(properties).values()
+            [dimension] = metric["Dimensions"]
+            assert dimension == {"Name": "Job", "Value": f"odradek-prod-{name.replace('-', '_')}"}
+            line = json.loads(waiting_metric(dimension["Value"], now_ms=0, lag_offsets=1, idle_s=1.0))
+            assert (line["Job"], metric["MetricName"] in line) == (dimension["Value"], True)
+            assert line["_aws"]["CloudWatchMetrics"][0]["Namespace"] == metric["Namespace"]
+        assert silent["Statistic"] == "SampleCount"
+    made = {each["Properties"]["Name"] for each in jobs.resources("pipeline", "AWS::Glue::Job").values()}
+    assert {"odradek-prod-word_count", "odradek-prod-export_table"} <= made
+
+
+def test_no_stage_pays_for_alarms_of_jobs_that_nobody_named(prod: Deployment) -> None:
+    assert not [name for name in alarms(prod) if name.startswith("job-")]
+    with pytest.raises(ValueError, match="running_jobs: compact_topic is not one of"):
+        replace(STAGES["prod"], running_jobs=("compact_topic",))
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_jobs_with_alarms_are_those_that_write_metrics_every_minute(job: str) -> None:
+    code = (Path(__file__).parents[2] / "glue_jobs" / job / "job.py").read_text()
+    assert (job in STREAMING_JOBS) == ("run_streams(" in code or "run_query(" in code)
 
 
 def test_functions_that_fail_to_import_are_told_and_a_single_time_out_is_not(deployment: Deployment) -> None:

@@ -31,10 +31,12 @@ def test_every_alarm_is_told_to_somebody_and_explained(gateway: Deployment) -> N
     assert len(alarms) > 15
     for alarm in alarms:
         name = alarm["AlarmName"].removeprefix("odradek-prod-")
-        is_silent = "-canary-" in name  # what guards a deployment, which fails and says so
+        # Parts of another alarm, and what guards a deployment, which fails and says so.
+        is_silent = name in ("gateway-started", "gateway-stopped") or "-canary-" in name
         assert ("AlarmActions" in alarm) != is_silent, name
         if is_silent:
             continue
+        name = re.sub("^job-.*-(silent|behind)$", r"job-<name>-\1", name)
         assert f"`{name}`" in page, f"OPERATIONS.md does not say what to do about {name}"
 
 

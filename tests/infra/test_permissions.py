@@ -46,6 +46,7 @@ from odradek.testing.seeded_rng import SeededRng
 
 from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
 from tests.support.clients.share_member import ACCEPT, REJECT, ShareMember, ack
+from tests.support.clients.streams_member import StreamsMember
 from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import batch, produce, read_all
 
@@ -202,6 +203,7 @@ async def work(world: World) -> None:
     await coordinator.groups.heartbeat(GroupHeartbeat("group", member, LEAVE_EPOCH))
     await coordinator.groups.delete(["group", "simple"])
     await share_groups(world, admin, coordinator)
+    await streams_groups(world, admin, coordinator)
 
     [deleted] = await admin.delete_records([DeleteRecordsPartition("flights", 0, 2)])
     assert deleted.low_watermark == 2
@@ -336,6 +338,20 @@ async def share_groups(world: World, admin: Engine, coordinator: Engine) -> None
     await passing.leave()
     assert await coordinator.groups.delete(["passing"]) == [("passing", ErrorCode.NONE)]
     await admin.topics.delete("queue")
+
+
+async def streams_groups(world: World, admin: Engine, coordinator: Engine) -> None:
+    """A streams application, whose internal topics the coordinator creates."""
+    await admin.topics.create("orders", 2)
+    member = StreamsMember(coordinator, "m")
+    for _ in range(4):
+        await member.beat()
+        world.clock.advance(10)
+    assert len(member.tasks.active) == 4
+    assert await member.commit(TopicPartition("orders", 0), 1) is ErrorCode.NONE
+    await coordinator.streams_groups.describe(["app"])
+    await member.leave()
+    assert await coordinator.groups.delete(["app"]) == [("app", ErrorCode.NONE)]
 
 
 async def transactions(world: World) -> None:

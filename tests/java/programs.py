@@ -96,6 +96,15 @@ class JavaProgram:
         self.kill()
 
 
+def run_tool(main: str, *arguments: str, timeout_s: float = 120) -> str:
+    """Run one of Kafka's command-line tools; its standard output. Fails where it ends badly."""
+    classes = f"{BUILD / 'classes'}:{BUILD / 'jars'}/*"
+    command = [_java(), "-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-cp", classes, main, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
+    assert done.returncode == 0, f"{main} ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
 def _java() -> str:
     home = os.environ.get("JAVA_HOME")
     return f"{home}/bin/java" if home else "java"

@@ -1,5 +1,8 @@
 """Kafka Streams under exactly_once_v2 while it and the service are killed: each record is counted once.
 
+Under the classic protocol, and in a streams group (KIP-1071): there two instances with two threads each count over a
+repartition topic, with a standby of each count, and instances come, are stopped and are killed.
+
 With transaction.offsets=predicted on its changelog and its output it knows the offsets of what it writes, and logs no
 warning a record.
 
@@ -8,6 +11,7 @@ warning a record.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import threading
@@ -16,9 +20,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
+import odradek
 import pytest
 
-from tests.java.programs import JavaProgram
+from tests.java.programs import JavaProgram, run_tool
 from tests.support.clients.numbered import Sent, judge, read_back
 from tests.support.clients.numbered_producers import Load, confluent, create_topic, wait_for_records
 from tests.support.kafka.port import until
@@ -72,6 +77,70 @@ def test_counts_over_kills(tmp_path: Path, offsets: str) -> None:
     )
     assert wrong == {}, tail
     assert (_NO_OFFSET in log) == (offsets == "unknown")
+
+
+def test_counts_in_a_streams_group(tmp_path: Path) -> None:
+    rng = random.Random(2)
+    with odradek.local(tmp_path / "data") as local, odradek.Admin(**local.client_config) as admin:  # type: ignore[operator]
+        admin.alter_group_configs("counting", {"streams.num.standby.replicas": "1"})
+    service = RunningService(
+        tmp_path / "data",
+        Unkindness(late_every=50, late_ms=300),
+        group_session_timeout_ms=6_000,
+        group_heartbeat_interval_ms=1_000,
+    )
+    with service, contextlib.ExitStack() as stack:
+        for topic in ("numbers", "counts"):
+            create_topic(service.servers, topic, PARTITIONS)
+        lives = [stack.enter_context(streams_instance(tmp_path, service.servers, number)) for number in range(2)]
+        with Writing(service.servers) as writing:
+            until(lambda: all("running" in app.lines for app in lives), 120, lives[0].tail())
+            for kill in range(1, KILLS + 1):
+                time.sleep(rng.uniform(1, 5))
+                victim = rng.randrange(2)
+                if kill % 2:
+                    lives[victim].kill()
+                else:
+                    lives[victim].process.terminate()  # leaves the group
+                    lives[victim].process.wait(60)
+                if kill % SERVICE_KILLED_EVERY == 0:
+                    service.kill()
+                    service.start()
+                lives[victim] = stack.enter_context(streams_instance(tmp_path, service.servers, victim))
+                until(lambda app=lives[victim]: "running" in app.lines, 120, lives[victim].tail())
+            both = "hosts localhost:9000 localhost:9001"
+            until(lambda: all(both in app.lines for app in lives), 60, "each instance knows the other's endpoint")
+            shown = streams_groups(service.servers, "--describe", "--group", "counting", "--members")
+            assert "ACTIVE" in shown, shown
+            assert streams_groups(service.servers, "--list").split() == ["counting"]
+            assert "counts-repartition" in streams_groups(service.servers, "--describe", "--group", "counting")
+        total = sum(writing.sent.counts.values()) - len(writing.sent.refused)
+        wait_for_records(service.servers, "counts", PARTITIONS, total, timeout_s=180)
+        tail = "\n".join(app.tail() for app in lives)
+
+    logs = read_back(service.data_dir, "numbers")
+    written = judge(writing.sent, logs["numbers"])
+    assert written.is_exact, written
+    keys = read_back(service.data_dir, "numbers", "counts", committed=True, keys=True)
+    counts = read_back(service.data_dir, "counts", committed=True)["counts"]
+    counted_as = [[key + b"x" for key in partition] for partition in keys["numbers"].values()]
+    wrong, counted = compare(counted_as, keys["counts"].values(), counts.values())
+    print(
+        f"\nStreams group: {KILLS} ends of instances, {KILLS // SERVICE_KILLED_EVERY} of the service: "
+        f"{written.found} records, {counted} counts, {len(wrong)} keys wrong {dict(list(wrong.items())[:3])}"
+    )
+    assert wrong == {}, tail
+
+
+def streams_groups(servers: str, *arguments: str) -> str:
+    """The output of kafka-streams-groups.sh."""
+    return run_tool("org.apache.kafka.tools.streams.StreamsGroupCommand", "--bootstrap-server", servers, *arguments)
+
+
+def streams_instance(folder: Path, servers: str, number: int) -> JavaProgram:
+    arguments = (servers, "counting", "numbers", "counts", str(folder / f"state-{number}"), "unknown")
+    options = ("group.protocol=streams", f"application.server=localhost:{9000 + number}")
+    return JavaProgram("odradek.CountingStream", *arguments, *options, log=folder / f"streams-{number}.log")
 
 
 class Writing:

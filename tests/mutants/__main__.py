@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from random import Random
-from threading import Lock
+from threading import Lock, local
 from typing import Any
 
 from tests.mutants.listed import MUTANTS
@@ -36,6 +36,7 @@ _NEAR = {
     "engine/partition/spill": ("log", "crowd", "leaders"),
     "engine/partition/leader_epochs": ("leaders", "transactions"),
     "engine/partition": ("log", "upkeep", "leaders"),
+    "engine/catalog": ("topics", "everything"),
     "engine/leaders": ("leaders",),
     "engine/read": ("upkeep", "compaction", "topics", "log"),
     "engine/transactions": ("transactions", "everything"),
@@ -48,6 +49,9 @@ _NEAR = {
     "gateway": ("stock",),
 }
 _ROUNDS = (6, 30)  # seeds of each mutant; then all
+_TRIAL = (sys.executable, "-m", "tests.mutants.trial")
+_NEEDS_A_PROCESS = 3
+_AT_ONCE = 10  # seeds, then what is known is written
 _RESULTS = Path(__file__).parents[2] / "bench" / "results" / "mutants.json"
 
 
@@ -122,13 +126,14 @@ def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace, mo
     tried = {int(each) for each in known.get("tried", ())}
     while left := [seed for seed in order[:most] if seed not in tried and seed not in results.dirty_seeds()]:
         try:
-            for seed, problem in _trial(mutant, left):
-                tried.add(seed)
-                if problem and results.is_clean(seed):
-                    results.keep(mutant, {"found": seed, "after": len(tried), "problem": problem})
-                    print(f"{mutant.name}: seed {seed}, {problem[:120]}", flush=True)
-                    return
-                results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
+            outcomes = _trial(mutant, left[:_AT_ONCE])
+            tried.update(seed for seed, _ in outcomes)
+            seed, problem = outcomes[-1]
+            if problem and results.is_clean(seed):
+                results.keep(mutant, {"found": seed, "after": len(tried), "problem": problem})
+                print(f"{mutant.name}: seed {seed}, {problem[:120]}", flush=True)
+                return
+            results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
         except RuntimeError as error:
             print(f"{mutant.name}: {error}", flush=True)
             return
@@ -144,20 +149,49 @@ def _order(mutant: Mutant, seeds: int, *, near_only: bool) -> list[int]:
     return [seed for seed in sorted(ranks, key=ranks.__getitem__) if not (near_only and ranks[seed] == len(near))]
 
 
-def _trial(mutant: Mutant | None, seeds: list[int]) -> Iterator[tuple[int, str]]:
-    """Seed after seed, what is wrong with it, until something is. Raises RuntimeError where the process fails."""
-    command = [sys.executable, "-m", "tests.mutants.trial", "--seeds", ",".join(map(str, seeds))]
-    if mutant is not None:
-        command.append(mutant.name)
-    last = -1
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        assert process.stdout is not None
+class _Servers:
+    """Processes that run mutants, one for each thread: started once, they fork for every mutant (trial.py)."""
+
+    def __init__(self) -> None:
+        self._own = local()
+
+    def run(self, arguments: list[str]) -> Iterator[dict[str, Any]]:
+        """The lines of one trial. Raises RuntimeError where it fails."""
+        process = getattr(self._own, "process", None)
+        if process is None or process.poll() is not None:
+            command = [*_TRIAL, "--serve"]
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self._own.process = process
+        process.stdin.write(json.dumps(arguments) + "\n")
+        process.stdin.flush()
         for line in process.stdout:
-            outcome: dict[str, Any] = json.loads(line)
-            last = outcome["seed"]
-            yield last, outcome["problem"]
-    if process.returncode or last < 0:
-        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode} after seed {last}")
+            told = json.loads(line)
+            if "code" not in told:
+                yield told
+            elif told["code"] == _NEEDS_A_PROCESS:
+                yield from _alone(arguments)
+                return
+            elif told["code"]:
+                raise RuntimeError(f"{arguments} ended with {told['code']}")
+            else:
+                return
+        raise RuntimeError(f"{arguments}: the process that runs mutants has ended")
+
+
+_SERVERS = _Servers()
+
+
+def _alone(arguments: list[str]) -> Iterator[dict[str, Any]]:
+    done = subprocess.run([*_TRIAL, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{arguments} ended with {done.returncode}: {done.stderr[-500:]}")
+    yield from map(json.loads, done.stdout.splitlines())
+
+
+def _trial(mutant: Mutant | None, seeds: list[int]) -> list[tuple[int, str]]:
+    """Seed after seed, what is wrong with it, until something is. Raises RuntimeError where the process fails."""
+    arguments = ["--seeds", ",".join(map(str, seeds)), *([mutant.name] if mutant is not None else [])]
+    return [(told["seed"], told["problem"]) for told in _SERVERS.run(arguments)]
 
 
 def _run_tests(only: list[str], jobs: int) -> int:

@@ -7,6 +7,7 @@ from tests.mutants.mutation import Mutant
 _OFFSETS = "engine/offsets/decisions.py"
 _COMMITS = "engine/offsets/offsets.py"
 _GROUP = "engine/groups/decisions.py"
+_STREAMS = "engine/streams/decisions.py"
 _CLASSIC = "engine/classic/decisions.py"
 _WINDOW = "engine/share/window.py"
 _WINDOWS = "engine/share/windows.py"
@@ -45,6 +46,46 @@ MUTANTS = [
         "                stamp_ms = max(refusal, stamp_ms) + 1\n",
         "                stamp_ms = max(refusal, stamp_ms)\n",
         killed_by="tests/integration/groups/test_offsets.py::test_a_member_commits_what_it_owns_also_backwards",
+    ),
+    # --- streams groups
+    Mutant(
+        "task is granted to a process that has a copy of it",
+        _STREAMS,
+        "        wanted.standby - beside,\n",
+        "        wanted.standby,\n",
+        killed_by="tests/unit/engine/streams/test_streams_decisions.py::test_a_process_gets_no_second_copy_of_a_task",
+    ),
+    Mutant(
+        "member that owes a task is granted more",
+        _STREAMS,
+        "grantable = Tasks() if revoking else _free(",
+        "grantable = _free(",
+        killed_by="tests/unit/engine/streams/test_streams_decisions.py"
+        "::test_who_owes_a_task_is_granted_none_and_keeps_its_epoch",
+    ),
+    Mutant(
+        "task is released before it is reported gone",
+        _STREAMS,
+        "return Tasks() if reported is None else streams.revoking - reported",
+        "return streams.revoking",
+        killed_by="tests/unit/engine/streams/test_streams_groups.py"
+        "::test_a_task_moves_only_when_its_owner_has_given_it_up",
+    ),
+    Mutant(
+        "step that writes a target grants tasks",
+        _STREAMS,
+        "Tasks() if changes_group else grantable, member.held",
+        "grantable, member.held",
+        killed_by="tests/unit/engine/streams/test_streams_decisions.py"
+        "::test_a_step_that_writes_a_target_grants_nothing_and_goes_on",
+    ),
+    Mutant(
+        "tasks are granted under a group that is no longer as it was read",
+        _STREAMS,
+        "checks_group=bool(assigned - streams.assigned)",
+        "checks_group=False",
+        killed_by="tests/unit/engine/streams/test_streams_decisions.py"
+        "::test_a_copy_is_granted_under_the_target_that_gives_it",
     ),
     # --- consumer groups
     Mutant(

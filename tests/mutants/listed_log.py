@@ -9,6 +9,7 @@ _APPEND = "engine/append/conditional_append.py"
 _ORDER = "engine/append/order.py"
 _SEARCH = "engine/append/row_search.py"
 _INDEX = "engine/partition/index.py"
+_PLACES = "engine/partition/producer_places.py"
 _SPILL = "engine/partition/spill.py"
 _SPILLED = "engine/partition/spill_decisions.py"
 
@@ -74,31 +75,31 @@ MUTANTS = [
     ),
     Mutant(
         "returning producer does not check that nobody was evicted",
-        _DECISIONS,
-        'absent = all_of(Absent(("p", str(producer_id))), Compare(("pv",), "=", head.evictions))',
-        'absent = all_of(Absent(("p", str(producer_id))))',
+        _PLACES,
+        'return all_of(Absent(("p", str(producer_id))), Compare(("pv",), "=", evictions))',
+        'return all_of(Absent(("p", str(producer_id))))',
         killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
     ),
     Mutant(
         "first batch does not check that nobody was evicted",
         _DECISIONS,
-        'all_of(Absent(path), Compare(("pv",), "=", 0)),',
-        "all_of(Absent(path)),",
+        "fresh = places.absent(first.producer_id, 0)",
+        "fresh = places.absent(first.producer_id, 0).conditions[0]",
         killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
     Mutant(
         "follower compares the epoch no more",
-        _DECISIONS,
-        'all_of(Compare((*path, "e"), "=", first.producer_epoch), Compare((*path, "s"), "=", first.base_sequence)),',
-        'all_of(Compare((*path, "s"), "=", first.base_sequence)),',
+        _PLACES,
+        'return all_of(Compare((*path, "e"), "=", epoch), Compare((*path, "s"), "=", sequence))',
+        'return all_of(Compare((*path, "s"), "=", sequence))',
         killed_by="tests/unit/engine/append/test_append.py::test_a_newer_epoch_fences_the_older",
     ),
     Mutant(
         "returning producer forgets its last batches",
         _DECISIONS,
-        "after = replace(after, recent=recent, first_sequence=state.first_sequence)",
+        "after = replace(after, recent=tuple(recent), first_sequence=state.first_sequence)",
         "after = replace(after, first_sequence=state.first_sequence)",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_the_last_five_batches_of_a_producer_that_left_the_head_and_came_back_are_known",
@@ -152,18 +153,18 @@ MUTANTS = [
     Mutant(
         "search does not ask whether the floor was lowered",
         _APPEND,
-        "is_lowered = head is None or head.spill_floor_ms < floor_ms",
-        "is_lowered = head is None",
+        "is_lowered = image is None or image.spill_floor_ms < floor_ms",
+        "is_lowered = image is None",
         killed_by="tests/unit/engine/append/test_wrong_clocks.py"
         "::test_a_plain_append_whose_rows_are_searched_during_the_repair_is_not_applied_twice",
     ),
     Mutant(
         "plain append that cannot be known is tried again",
         _APPEND,
-        "            if any(entry.producer_id < 0 for entry in self._entries):\n"
-        "                return MAYBE_APPENDED\n",
-        "            pass\n",
+        "            elif where is Search.UNKNOWABLE and member.is_plain:\n",
+        "            elif False:\n",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
+        near=("upkeep", "everything", "topics"),
     ),
     Mutant(
         "entry uploaded again keeps its old position",
@@ -184,7 +185,7 @@ MUTANTS = [
     Mutant(
         "former leader's unknown attempt ends as refused",
         _APPEND,
-        "if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:",
+        "if self._maybe_applied and self._tools.leaders.claim(self._head_id) is FLEET_CLAIM:",
         "if False:",
         killed_by="tests/unit/engine/leaders/test_leaders.py"
         "::test_the_fleet_says_that_it_does_not_know_when_its_lost_attempt_may_come_back",
@@ -192,8 +193,8 @@ MUTANTS = [
     Mutant(
         "offset of an append is that after it",
         _APPEND,
-        "return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)",
-        "return Appended(head.next_offset, head, self._entries[0].max_timestamp_ms)",
+        "self._settle(member, self._appended(member, end_offset - member.offset_count))",
+        "self._settle(member, self._appended(member, end_offset))",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_the_happy_path_is_one_upload_and_one_update_a_partition_without_a_read",
     ),
@@ -321,8 +322,8 @@ MUTANTS = [
     Mutant(
         "new head has no sweep floor",
         _INDEX,
-        "head = PartitionHead(sweep_floor=sweep_floor)",
-        "head = PartitionHead()",
+        "encode_head(PartitionHead(sweep_floor=sweep_floor))",
+        "encode_head(PartitionHead())",
         killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_partition_made_in_the_middle_of_a_sweep_has_the_floor",
         near=("topics", "upkeep", "everything"),
     ),
@@ -467,23 +468,23 @@ MUTANTS = [
     Mutant(
         "swap does not raise the merged offset",
         _INDEX,
-        "    if merged_offset is not None:\n        raise_it",
-        "    if False:\n        raise_it",
+        "    if merged_offset is not None:\n        path",
+        "    if False:\n        path",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
         near=("upkeep", "compaction", "topics"),
     ),
     Mutant(
         "log start passes the high watermark",
         _INDEX,
-        'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
-        'Compare(("ls",), "<", offset))',
+        '_is_below(path, offset), Compare(_next_offset_path(partition), ">=", offset)',
+        "_is_below(path, offset)",
         equivalent="callers ask for offsets that a head showed as its next one or less, and that only rises",
     ),
     Mutant(
         "log start goes back",
         _INDEX,
-        'Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))',
-        'Compare(("no",), ">=", offset))',
+        '_is_below(path, offset), Compare(_next_offset_path(partition), ">=", offset)',
+        'Compare(_next_offset_path(partition), ">=", offset)',
         killed_by="tests/unit/engine/read/test_delete_records.py::test_a_log_start_that_comes_late_changes_nothing",
         near=("upkeep", "everything"),
     ),

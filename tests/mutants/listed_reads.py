@@ -39,25 +39,24 @@ MUTANTS = [
     Mutant(
         "epoch begins where the one before began",
         _CLAIMS,
-        '        Copy(("es",), ("no",)),\n',
+        '        Copy(("es",), ("n",) if shares_head else ("no",)),\n',
         "",
         killed_by="tests/unit/engine/leaders/test_leaders.py::test_a_gateway_takes_a_partition_and_the_fleet_is_sent_to_it",
     ),
     Mutant(
         "ended epoch is not written down",
         "engine/leaders/leaders.py",
-        "        await self._epochs.keep(partition, EpochStart(head.leader_epoch, head.epoch_start))\n"
-        "        condition",
+        "        await self._epochs.keep(partition, head.leader_epoch, head.epoch_start)\n        condition",
         "        condition",
         killed_by="tests/unit/engine/leaders/test_leaders.py::test_a_taking_whose_answer_was_lost_is_not_believed",
     ),
     Mutant(
         "claim is kept where the taking's answer was lost",
         "engine/leaders/leaders.py",
-        "        except OutcomeUnknown:\n            return None\n        taken = decode_head(item or {})",
+        "        except OutcomeUnknown:\n            return None\n        taken = decode_image(partition, item or {})",
         "        except OutcomeUnknown:\n"
         "            self._claims[partition] = Claim(self.broker_id, head.leader_epoch + 1, 0)\n"
-        "            return None\n        taken = decode_head(item or {})",
+        "            return None\n        taken = decode_image(partition, item or {})",
         killed_by="tests/unit/engine/leaders/test_leaders.py::test_a_taking_whose_answer_was_lost_is_not_believed",
     ),
     Mutant(
@@ -125,6 +124,7 @@ MUTANTS = [
         "is_older = False",
         killed_by="tests/unit/engine/leaders/test_leaders.py"
         "::test_a_fetched_batch_carries_the_epoch_under_which_it_was_written",
+        near=("leaders", "transactions", "everything"),
     ),
     Mutant(
         "topic's deletion is not noticed by fetch",
@@ -170,7 +170,7 @@ MUTANTS = [
     Mutant(
         "commit goes by its own time alone",
         _COMMIT,
-        "commit_ms = max(now_ms, head.spill_floor_ms + 1)",
+        "commit_ms = max(now_ms, image.spill_floor_ms + 1)",
         "commit_ms = now_ms",
         killed_by="tests/unit/engine/transactions/test_transactions.py"
         "::test_a_commit_above_a_raised_spill_floor_takes_a_new_time",
@@ -178,8 +178,8 @@ MUTANTS = [
     Mutant(
         "commit under another leader is taken",
         _COMMIT,
-        "            claim=Claim(head.leader_id, head.leader_epoch),\n",
-        "            claim=Claim(head.leader_id, None),\n",
+        "            Claim(image.leader_id, image.leader_epoch),\n",
+        "            Claim(image.leader_id, None),\n",
         equivalent="a commit over heads asks no leader (its claim is the one just read): sequences and the deciding "
         "row hold it to what was read, and a batch's leader epoch is told by its offset",
     ),
@@ -264,8 +264,9 @@ MUTANTS = [
     Mutant(
         "late duplicate moves the aborted sequences back",
         _TRANSACTION,
-        "if partition in kept and _lies_behind(entries[-1].base_sequence, kept[partition]):",
-        "if False:",
+        "        if partition in kept and _lies_behind(entries[-1].base_sequence, kept[partition]):\n"
+        "            continue\n",
+        "",
         killed_by="tests/unit/engine/transactions/test_transactions.py"
         "::test_a_late_duplicate_alone_does_not_move_the_sequence_back",
     ),

@@ -82,8 +82,8 @@ MUTANTS = [
     Mutant(
         "sweep raises no floor of lower heads",
         _SWEEP,
-        "if head is not None and head.sweep_floor < self._floor",
-        "if head is not None and False",
+        "if image is not None and image.sweep_floor < self._floor",
+        "if image is not None and False",
         killed_by="tests/unit/engine/maintenance/test_sweep.py"
         "::test_a_writer_that_stalls_past_the_sweep_is_refused_and_uploads_again",
     ),

@@ -1,15 +1,20 @@
-"""A mutant, and the import hook that has a process run it. Imports nothing of what is mutated."""
+"""A mutant, and two ways to have a process run it: an import hook, and an exchange of what has been imported.
+
+Imports nothing of what is mutated.
+"""
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from inspect import CO_NEWLOCALS
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 PACKAGE = Path(__file__).parents[2] / "sdk" / "src" / "odradek"
 
@@ -86,3 +91,50 @@ def install(mutant: Mutant) -> None:
     if mutant.module in sys.modules:
         raise RuntimeError(f"{mutant.module} has been imported already")
     sys.meta_path.insert(0, _Finder(mutant.module, mutant.source()))
+
+
+def exchange(mutant: Mutant) -> bool:
+    """Give the functions of the imported module the mutant's code; False where it changes more than functions.
+
+    Every reference to a function stays, so that whoever imported it runs the mutant: a process that has imported
+    everything need not import it again for each mutant.
+    """
+    module = sys.modules[mutant.module]
+    assert module.__file__ is not None
+    path = module.__file__
+    was = _functions(compile(Path(path).read_text(), path, "exec"))
+    becomes = _functions(compile(mutant.source(), path, "exec"))
+    if was.keys() != becomes.keys():
+        return False
+    if _bodies(was) != _bodies(becomes):
+        return False
+    places = {(code.co_qualname, code.co_firstlineno): name for name, code in was.items() if _is_function(code)}
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType) and each.__code__.co_filename == path:
+            name = places.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
+            if name is not None:
+                each.__code__ = becomes[name]
+    return True
+
+
+def _functions(code: CodeType, prefix: tuple[str, ...] = ()) -> dict[tuple[str, ...], CodeType]:
+    """The code of a module, its classes and functions, by name and place; without what functions define inside."""
+    found = {prefix: code}
+    inner = [each for each in code.co_consts if isinstance(each, CodeType)]
+    for number, each in enumerate(inner):
+        name = (*prefix, f"{each.co_name} {number}")
+        found |= {name: each} if _is_function(each) else _functions(each, name)
+    return found
+
+
+def _bodies(codes: dict[tuple[str, ...], CodeType]) -> list[tuple[object, ...]]:
+    """What the module and its classes do beside defining functions."""
+    return [
+        (code.co_code, code.co_names, [each for each in code.co_consts if not isinstance(each, CodeType)])
+        for code in codes.values()
+        if not _is_function(code)
+    ]
+
+
+def _is_function(code: CodeType) -> bool:
+    return bool(code.co_flags & CO_NEWLOCALS)

@@ -3,6 +3,9 @@
 `python -m tests.mutants.trial NAME --seeds 1,2,3`. Without a name nothing is changed. A seed that takes longer than
 `CPU_S_A_SEED` of CPU time (a clean one takes about half a second) counts as noticed: the mutant runs for ever. With
 `--test NODE` a test is run instead of seeds; one that has not ended after `S_A_TEST` seconds waits for ever: it fails.
+
+`--serve` reads such arguments (a list, JSON) line by line from standard input. Each is run by a fork of this process,
+which has imported everything, and ends with a line `{"code": ...}`; 3: the mutant needs a process of its own.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ import signal
 import sys
 
 from tests.mutants.listed import MUTANTS
-from tests.mutants.mutation import install
+from tests.mutants.mutation import exchange, install
 
 CPU_S_A_SEED = 60.0
 S_A_TEST = 60
+_NEEDS_A_PROCESS = 3
 _COLLECTIONS = 50_000, 20, 20  # a run makes much, and little of it in cycles: a quarter of the time otherwise
 
 
@@ -27,12 +31,31 @@ def main() -> int:
     parser.add_argument("name", nargs="?")
     parser.add_argument("--seeds", default="1", help="which, by commas")
     parser.add_argument("--test", help="a pytest node id to run instead")
+    parser.add_argument("--serve", action="store_true", help="more of these, from standard input")
     arguments = parser.parse_args()
+    if arguments.serve:
+        return _serve(parser)
     if arguments.name:
         install(MUTANTS[arguments.name])
     if arguments.test:
         return _test(arguments.test)
     _search([int(each) for each in arguments.seeds.split(",")])
+    return 0
+
+
+def _serve(parser: argparse.ArgumentParser) -> int:
+    import tests.simulation.runner  # noqa: F401
+
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            arguments = parser.parse_args(json.loads(line))
+            if arguments.name and not exchange(MUTANTS[arguments.name]):
+                os._exit(_NEEDS_A_PROCESS)
+            _search([int(each) for each in arguments.seeds.split(",")])
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(json.dumps({"code": code}), flush=True)
     return 0
 
 

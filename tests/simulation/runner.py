@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD
 from odradek.engine.maintenance import wal_uploads
 from odradek.format import item_keys, object_keys
 
@@ -21,6 +22,7 @@ from tests.simulation.actors.group_members import GroupMember
 from tests.simulation.actors.maintainers import Maintainer
 from tests.simulation.actors.producers import ConditionalProducer, Producer
 from tests.simulation.actors.share_workers import ShareWorker, queue_at_rest
+from tests.simulation.actors.streams_members import StreamsGroupMember
 from tests.simulation.actors.topic_admins import RecordDeleter, TopicAdmin
 from tests.simulation.actors.transactional_members import MEMBERS
 from tests.simulation.actors.transactors import Transactor
@@ -35,6 +37,7 @@ from tests.simulation.world import World
 
 GROUP = "g"
 CLASSIC_GROUP = "c"
+STREAMS_GROUP = "app"
 QUEUE = "q"
 _SHARDS = 3
 _READER_RESTARTS = 1000
@@ -81,6 +84,15 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
         return run(_simulate(seed, rng, scenario))
 
 
+_MORE_PARTITIONS = 2  # of topics whose partitions share heads
+
+
+def _sharing(world: World) -> dict[str, str]:
+    """Where partitions share heads, topics of one partition have such a head, too."""
+    per_head = world.settings.default_partitions_per_head
+    return {} if per_head == 1 else {PARTITIONS_PER_HEAD: str(per_head)}
+
+
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
@@ -88,7 +100,11 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     world.bumps = scenario.bump
     setup = world.process("setup", 0)
     for plan in scenario.topics:
-        await setup.engine.topics.create(plan.name, plan.partitions, plan.configs)
+        count = plan.partitions + (_MORE_PARTITIONS if _sharing(world) and not plan.keys else 0)
+        await setup.engine.topics.create(plan.name, count, {**_sharing(world), **plan.configs})
+    if scenario.streams_members:
+        configs = {"streams.num.standby.replicas": str(scenario.streams_standbys)}
+        await setup.engine.group_configs.alter(STREAMS_GROUP, set=configs)
     if scenario.share_workers:
         await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])
@@ -103,7 +119,9 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     await world.settle()
     problems = []
     if scenario.group_members:
-        problems += await _group_at_rest(world, {plan.name for plan in scenario.topics})
+        problems += await _group_at_rest(world, GROUP, {plan.name for plan in scenario.topics})
+    if scenario.streams_members:
+        problems += await _group_at_rest(world, STREAMS_GROUP, {plan.name for plan in scenario.topics})
     if scenario.classic_members:
         names = {plan.name for plan in scenario.topics}
         longest_s = max(scenario.fates.stalls_s)
@@ -198,6 +216,12 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             assignor=scenario.group_assignor,
         )
         readers.append(lives(world, f"member{i}", member.program, _READER_RESTARTS))
+    for i in range(scenario.streams_members):
+        topics = [plan.name for plan in scenario.topics]
+        one = StreamsGroupMember(
+            world, i, STREAMS_GROUP, topics, turns=scenario.group_turns, pace_s=scenario.pace_s * 4
+        )
+        readers.append(lives(world, f"streams{i}", one.program, _READER_RESTARTS))
     return readers
 
 
@@ -250,12 +274,12 @@ def _queued(scenario: Scenario) -> list[str]:
     return [plan.name for plan in scenario.topics if plan.name != dead]
 
 
-async def _group_at_rest(world: World, topic_names: set[str]) -> list[str]:
+async def _group_at_rest(world: World, group_id: str, topic_names: set[str]) -> list[str]:
     """Once nothing fails any more, a group gets to the end of its topics."""
     give_up = asyncio.get_running_loop().time() + _GROUP_PATIENCE_S
-    while left := lagging(world.ledger, GROUP, topic_names):
+    while left := lagging(world.ledger, group_id, topic_names):
         if asyncio.get_running_loop().time() > give_up:
-            return [f"group {GROUP} is stuck before the end of {', '.join(left)}"]
+            return [f"group {group_id} is stuck before the end of {', '.join(left)}"]
         await asyncio.sleep(5)
     return []
 

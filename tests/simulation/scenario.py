@@ -45,6 +45,8 @@ class Scenario:
     group_turns: int = 40
     group_assignor: str | None = None  # that members of the consumer protocol ask for
     classic_members: int = 0  # of a group of the classic protocol
+    streams_members: int = 0
+    streams_standbys: int = 0
     share_workers: int = 0
     share_turns: int = 30
     group_configs: Mapping[str, str] = field(default_factory=dict)
@@ -129,6 +131,22 @@ def _groups(rng: Random) -> Scenario:
         group_members=members,
         group_turns=turns,
         group_assignor=(None, "range")[turns % 2],  # who loses partitions to one member gains another's
+        pace_s=1.0,
+        settings=_group_settings(rng),
+    )
+
+
+def _streams(rng: Random) -> Scenario:
+    """Members of a streams group: tasks and standbys that move, topics that the first heartbeat asks for."""
+    return Scenario(
+        "streams",
+        (TopicPlan("alpha", rng.choice((2, 3))),),
+        producers=2,
+        records_of=25,
+        consumers=0,
+        streams_members=rng.choice((2, 3, 4)),
+        streams_standbys=rng.choice((0, 1, 1)),
+        group_turns=rng.randrange(8, 24),
         pace_s=1.0,
         settings=_group_settings(rng),
     )
@@ -461,6 +479,7 @@ PROFILES: dict[str, Draw] = {
     "leaders": _leaders,
     "share": _share,
     "stock": _stock,
+    "streams": _streams,
     "transactions": _transactions,
     "everything": _everything,
 }

@@ -15,8 +15,13 @@ CLUSTER = Cluster("test-cluster", Broker(0, "fleet.example", 9092))
 EVERYTHING = frozenset(ApiKey)
 
 
-def context(*, allowed: frozenset[ApiKey] = EVERYTHING, max_response_bytes: int = 4 * 1024 * 1024) -> RequestContext:
-    return RequestContext("tester", "/127.0.0.1", "https", allowed, max_response_bytes)
+def context(
+    *,
+    allowed: frozenset[ApiKey] = EVERYTHING,
+    max_response_bytes: int = 4 * 1024 * 1024,
+    principal: str = "tester",
+) -> RequestContext:
+    return RequestContext(principal, "/127.0.0.1", "https", allowed, max_response_bytes)
 
 
 def dispatcher(engine: Any) -> Dispatcher:
@@ -24,12 +29,20 @@ def dispatcher(engine: Any) -> Dispatcher:
 
 
 async def ask(
-    engine: Any, api_key: ApiKey, version: int, fields: Mapping[str, Any], *, max_response_bytes: int = 4 * 1024 * 1024
+    engine: Any,
+    api_key: ApiKey,
+    version: int,
+    fields: Mapping[str, Any],
+    *,
+    max_response_bytes: int = 4 * 1024 * 1024,
+    principal: str = "tester",
 ) -> Any:
     """Send a request built from fields and return the decoded response; None where there is no answer."""
     request = build(request_schema(api_key, version), fields)
     frame = encode_request(request, correlation_id=77, client_id="tests")
-    parts = await dispatcher(engine).dispatch(frame, context(max_response_bytes=max_response_bytes))
+    parts = await dispatcher(engine).dispatch(
+        frame, context(max_response_bytes=max_response_bytes, principal=principal)
+    )
     if parts is None:
         return None
     return decode_response(b"".join(parts), response_schema(api_key, version), correlation_id=77)

@@ -73,8 +73,6 @@ class FakeTopics:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "no such topic")
         return TOPIC
 
-    resolve_patiently = resolve
-
     async def list(self) -> list[Topic]:
         self._engine.met("list")
         return [TOPIC]

@@ -18,6 +18,7 @@ _EXTRA_OF = {
     "boto3": "aws",
     "fastavro": "avro",
     "google": "protobuf",
+    "jinja2": "console",
     "lark": "sql",
     "matplotlib": "charts",
     "msgpack": "local",
@@ -28,7 +29,10 @@ _EXTRA_OF = {
     "pyarrow": "table",
     "pyiceberg": "tables",
     "pyspark": "spark",
-    "sqlalchemy": "tables",
+    "sqlalchemy": "connect-jdbc",
+    "starlette": "console",
+    "urllib3": "connect-http",
+    "uvicorn": "console",
     "yaml": "spark",
 }
 """Import name of a library: the smallest extra that brings it (sdk/pyproject.toml)."""

@@ -69,12 +69,21 @@ GROUP_WATCH_BYTES = 32  # of a member's watch of another, beside that one's id
 GROUP_WATCHES_BYTES_MAX = 32 * 1024  # of a member's watches: without long ids room for several hundred
 GROUP_PATTERNS_MAX = 32  # different topic patterns of a group's members: each is matched against every topic
 GROUP_TARGET_BYTES_MAX = 300 * 1024  # of a group's target, packed
+STREAMS_SOURCES_PER_SUBTOPOLOGY_MAX = 64  # the leases of a task are granted in one step
+STREAMS_TAGS_BYTES_MAX = 8 * 1024  # names and values of a streams member's client tags
+# Of head_bytes_max. The rest of an item is for what a head takes before a spill shortens it: the 1,000 batches of one
+# request, and its 500 producers. A larger head also costs each append a write unit per KiB.
+HEAD_BYTES_MAX = TABLE_ITEM_BYTES_MAX // 4
 SPILL_ENTRIES_MAX = 250  # entries that one index row takes from a head
 SPILL_PRODUCERS_MAX = 40  # producers that the update notes or evicts with which the most entries leave the head
 SPILL_FEW_ENTRIES = 100  # with no more entries, or with none, an update has room for the next
 SPILL_SETTLED_MAX = 70
 SPILL_EVICTIONS_MAX = 6 * SPILL_SETTLED_MAX  # producers that a spill evicts where they crowd a head
 PRODUCERS_IN_HEAD_MAX = 500
+PARTITIONS_PER_HEAD_MAX = 32  # one update appends a batch of an idempotent producer to each of them
+TRANSACTION_BATCHES_PER_HEAD_MAX = 4_000  # of all partitions that share a head
+PAGED_APPENDS_MAX = 4_096  # what readers below a shared head's tail read at most, about a megabyte
+PAGE_BYTES_MAX = 200 * 1024  # of the entries that one page takes from a shared head
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000
 TRANSACTION_BATCHES_MAX = 20_000

@@ -12,8 +12,11 @@ from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
+    HEAD_BYTES_MAX,
     MESSAGE_BYTES_MAX,
     OFFSET_METADATA_BYTES_MAX,
+    PAGED_APPENDS_MAX,
+    PARTITIONS_PER_HEAD_MAX,
     PRODUCERS_IN_HEAD_MAX,
     SHARE_RECORD_LOCKS_MAX,
     SPILL_ENTRIES_MAX,
@@ -39,11 +42,14 @@ class Settings:
 
     cluster_id: str = _knob("odradek")  # name of the installation, as clients see it
     default_partitions: int = _knob(1)  # partitions of a topic that is created without a count
+    default_partitions_per_head: int = _knob(1, hostile=3)  # odradek.partitions.per.head of a topic created without it
     auto_create_topics: bool = _knob(False)  # create a missing topic when a client asks for its metadata
 
     head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # size of the head item above which it is spilled
     # Tail entries that one spill moves to an index row; more if the head is too large.
     spill_entries: int = _knob(8, hostile=1)
+    # Appends to a shared head that are kept in pages before they become index rows.
+    paged_appends: int = _knob(128, hostile=3)
     producers_in_head_max: int = _knob(32, hostile=1)  # producers in a head; others are in rows of their own
     producer_idle_ms: int = _knob(60_000, hostile=0)  # silence after which a spill evicts a producer
 
@@ -138,9 +144,20 @@ class Settings:
                 ErrorCode.INVALID_CONFIG,
                 f"message_bytes_max must be between 1 and {MESSAGE_BYTES_MAX}, not {self.message_bytes_max}",
             )
-        for name, limit in (("spill_entries", SPILL_ENTRIES_MAX), ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX)):
+        for name, limit in (
+            ("default_partitions_per_head", PARTITIONS_PER_HEAD_MAX),
+            ("spill_entries", SPILL_ENTRIES_MAX),
+            ("paged_appends", PAGED_APPENDS_MAX),
+            ("producers_in_head_max", PRODUCERS_IN_HEAD_MAX),
+        ):
             if not 1 <= getattr(self, name) <= limit:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be between 1 and {limit}")
+        if not 1 <= self.head_bytes_max <= HEAD_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"head_bytes_max must be between 1 and {HEAD_BYTES_MAX}, not {self.head_bytes_max}: "
+                "the rest of a table item is for what one request adds",
+            )
         if not 1 <= self.share_partition_max_record_locks <= SHARE_RECORD_LOCKS_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

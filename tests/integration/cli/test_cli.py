@@ -16,8 +16,11 @@ from types import SimpleNamespace
 import odradek
 import pytest
 from odradek.cli import run
+from odradek.dispatcher.answer import build
 from odradek.local import LocalService
 from odradek.model.log import ProducePartition
+from odradek.protocol.api import ApiKey
+from odradek.protocol.frame import request_schema, response_schema
 from odradek.settings import Settings
 
 from tests.support.engine import batch
@@ -309,6 +312,45 @@ def test_a_share_group_is_moved_by_the_command_line(cli: Cli) -> None:
     code, shown, _ = cli("groups", "reset-offsets", "payers", "--to", "1", "--output", "json")
     assert (code, json.loads(shown)) == (0, [{"partition": "bills-0", "committed": 3, "new": 1}])
     assert cli("consume", "bills", "-G", "payers")[1] == "two\nthree\n"
+
+
+def test_a_streams_group(cli: Cli, service: object) -> None:
+    cli("topics", "create", "orders", "-p", "2")
+    assert cli("groups", "configure", "app", "streams.initial.rebalance.delay.ms=0")[0] == 0
+    assert cli("groups", "configure", "app", "streams.num.standby.replicas=3")[0] != 0
+    schema = request_schema(ApiKey.STREAMS_GROUP_HEARTBEAT, 0)
+    topology = {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": ["orders"]}]}
+    joining = {
+        "group_id": "app",
+        "member_id": "m",
+        "process_id": "p",
+        "rebalance_timeout": 60_000,
+        "topology": topology,
+    }
+    with odradek.Admin(**service.client_config) as admin:  # type: ignore[attr-defined]
+        connection = admin._client._connection
+        response = response_schema(ApiKey.STREAMS_GROUP_HEARTBEAT, 0)
+        answer = admin._loop.call(connection.call(build(schema, joining), response, "StreamsGroupHeartbeat"))
+        assert (answer.error_code, [each.partitions for each in answer.active_tasks]) == (0, [(0, 1)])
+        described = admin.describe_streams_groups(["app"])["app"]
+        assert (described.state, [sorted(each.tasks.active) for each in described.members]) == (
+            "Stable",
+            [[("0", 0), ("0", 1)]],
+        )
+        assert cli("groups", "reset-offsets", "app", "--topic", "orders", "--to", "earliest")[0] != 0
+        code, shown, _ = cli("groups", "describe", "app", "--output", "json")
+        leave = joining | {"member_epoch": -1, "topology": None}
+        admin._loop.call(connection.call(build(schema, leave), response, "StreamsGroupHeartbeat"))
+    found = json.loads(shown)
+    assert (code, found["protocol"], found["state"]) == (0, "streams", "Stable")
+    assert [(each["topics"], each["assigned"]) for each in found["members"]] == [(["orders"], ["0_0", "0_1"])]
+    assert ["app", "Empty", "streams"] in [line.split() for line in cli("groups", "list")[1].splitlines()]
+    assert "app  streams  Empty" in cli("groups", "describe", "app")[1]
+    assert cli("groups", "reset-offsets", "app", "--topic", "orders", "--to", "earliest")[0] == 0
+    assert ["orders-1", "0", "0", "0"] in [
+        line.split()[:4] for line in cli("groups", "describe", "app")[1].splitlines()
+    ]
+    assert cli("groups", "delete", "app", "--yes")[0] == 0
 
 
 def test_a_mistyped_topic_makes_no_group(cli: Cli) -> None:

@@ -13,9 +13,9 @@ from odradek.protocol.api import ApiKey, FunctionName
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
-from bench.virtual_account import LoopClock
 from tests.simulation.loop import run
 from tests.support.clients.in_process import Server
+from tests.support.services.virtual_account import LoopClock
 
 
 class Gate:

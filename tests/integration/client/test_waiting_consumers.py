@@ -12,10 +12,10 @@ from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import TopicPartition
 from odradek.testing.seeded_rng import SeededRng
 
-from bench.virtual_account import VirtualAccount
 from infra.stages import STAGES
 from tests.simulation.loop import run
 from tests.support.engine import batch
+from tests.support.services.virtual_account import VirtualAccount
 
 MINUTE_S = 60.0
 PARTITIONS = 6

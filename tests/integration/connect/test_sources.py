@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import odradek
 import pytest
+from odradek.connect import Cluster
 from odradek.connect.errors import BadRequest, Conflict, NotFound
 from odradek.connect.state.statuses import Unit
 from odradek.connect.tasks.source import transactional_id
@@ -140,3 +142,26 @@ def test_at_least_once_without_transactions(service: Any) -> None:
         running.create("c", {"connector.class": COUNTER, "topic": "plain", "count": "50"})
         assert counted(running, "plain", 50) == [("0", n) for n in range(50)]
         until(lambda: running.cluster.offsets("c")["offsets"][0]["offset"] == {"next": 50}, 10, "stored")
+
+
+def test_of_two_requests_at_the_same_time_one_counts(running: RunningCluster) -> None:
+    """Configurations are written on condition that they are as they were read, by whichever worker."""
+    clusters = [Cluster(running.settings) for _ in range(4)]
+    outcomes: list[str] = []
+
+    def create(number: int) -> None:
+        try:
+            clusters[number].create("once", {"connector.class": COUNTER, "topic": f"once-{number}", "count": "1"})
+            outcomes.append(f"once-{number}")
+        except Conflict:
+            outcomes.append("refused")
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in clusters:
+        each.close()
+    assert sorted(outcomes)[1:] == ["refused"] * 3
+    assert running.cluster.config("once")["topic"] == sorted(outcomes)[0]

@@ -90,7 +90,14 @@ class World:
         await left.beat()
         await left.fetch()
         await left.leave()
+        await self.ask(*streams_join("app"))
         return self
+
+
+def streams_join(group_id: str) -> tuple[ApiKey, dict[str, Any]]:
+    topology = {"epoch": 0, "subtopologies": [{"subtopology_id": "0", "source_topics": ["t"]}]}
+    fields = {"group_id": group_id, "member_id": "n", "rebalance_timeout": 60_000, "topology": topology}
+    return ApiKey.STREAMS_GROUP_HEARTBEAT, fields
 
 
 UNSETTLED = World()
@@ -284,6 +291,7 @@ REQUESTS: dict[str, Callable[[World], Request]] = {
     "join": lambda world: consumer_heartbeat(world, member_id="n"),
     "heartbeat": lambda world: consumer_heartbeat(world, member_epoch=1, rebalance_timeout=-1),
     "leave": lambda world: consumer_heartbeat(world, member_epoch=-1),
+    "streams join": lambda world: streams_join("new"),
     "share join": lambda world: (
         ApiKey.SHARE_GROUP_HEARTBEAT,
         {"group_id": "s", "member_id": "n", "subscribed_topic_names": ["t"]},
@@ -359,6 +367,7 @@ READS: dict[str, Callable[[World], Request]] = {
     "describe groups": lambda world: (ApiKey.DESCRIBE_GROUPS, {"groups": ["c"]}),
     "list groups": lambda world: (ApiKey.LIST_GROUPS, {}),
     "describe consumer groups": lambda world: (ApiKey.CONSUMER_GROUP_DESCRIBE, {"group_ids": ["g"]}),
+    "describe streams groups": lambda world: (ApiKey.STREAMS_GROUP_DESCRIBE, {"group_ids": ["app"]}),
     "describe share groups": lambda world: (ApiKey.SHARE_GROUP_DESCRIBE, {"group_ids": ["s"]}),
     "describe share offsets": lambda world: (
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,

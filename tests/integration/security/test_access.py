@@ -151,6 +151,8 @@ def requests(topic_id: UUID) -> dict[ApiKey, tuple[Mapping[str, Any], set[int]]]
             {GROUP},
         ),
         ApiKey.SHARE_GROUP_DESCRIBE: ({"group_ids": ["s"]}, {GROUP}),
+        ApiKey.STREAMS_GROUP_HEARTBEAT: ({"group_id": "app", "member_id": "m"}, {GROUP}),
+        ApiKey.STREAMS_GROUP_DESCRIBE: ({"group_ids": ["app"]}, {GROUP}),
         ApiKey.SHARE_FETCH: (
             {"group_id": "s", "member_id": "m", "topics": [{"topic_id": topic_id, "partitions": [{}]}]},
             {GROUP},

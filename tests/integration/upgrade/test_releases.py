@@ -88,6 +88,11 @@ async def test_clients_go_on_where_they_were(release: str) -> None:
         assert (again.error, again.base_offset) == (ErrorCode.NONE, base_offset), "a duplicate is known"
         after = await produce(engine, "plain", 0, batch([b"next"], producer=(int(producer_id), 0, sequence + 1)))
         assert after.error is ErrorCode.NONE
+    for producer_id, (sequence, base_offset) in expected["spread"].items():
+        for number, offset in ((0, sequence), (1, sequence), (2, sequence + 1)):
+            sent = await produce(engine, "spread", number, batch([b"?"], producer=(int(producer_id), 0, offset)))
+            assert sent.error is ErrorCode.NONE
+            assert (sent.base_offset == base_offset) == (offset == sequence), "a duplicate is known"
     fresh = (await engine.producer_ids.init()).producer_id
     assert fresh > max(map(int, expected["last_batches"]))
 
@@ -178,6 +183,15 @@ async def _produce_evicted(stored: Stored, engine: Engine) -> Any:
 async def _fetch(stored: Stored, engine: Engine) -> Any:
     [result] = await engine.fetch([FetchPartition("plain", 0, 0)])
     return result
+
+
+async def _fetch_spread(stored: Stored, engine: Engine) -> Any:
+    [result] = await engine.fetch([FetchPartition("spread", 1, 0)])
+    return result
+
+
+async def _produce_spread(stored: Stored, engine: Engine) -> Any:
+    return await produce(engine, "spread", 1, batch([b"x"]))
 
 
 async def _delete_records(stored: Stored, engine: Engine) -> Any:
@@ -292,6 +306,8 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("log", UUID + "#.", "head", _fetch),
     ("log", UUID + "#.", "head", _delete_records),
     ("log", UUID + "#.", "head", _end),
+    ("log", UUID + "#.", "head", _produce_spread),
+    ("log", UUID + "#.", "c#.*", _fetch_spread),
     ("log", UUID + "#.", "i#.*", _fetch),
     ("log", UUID + "#.", "p#.*", _produce_evicted),
     ("log", UUID + "#.", "e#.*", _lead),
@@ -363,7 +379,7 @@ def test_every_format_of_the_store_is_in_the_last_release() -> None:
         if table != "catalog"
     } | {f"catalog {pk}" for pk, _, _ in document["tables"]["catalog"]}
     assert kinds >= {
-        *(f"log <partition> {each}" for each in ("head", "i#", "p#", "e#", "lease", "clean")),
+        *(f"log <partition> {each}" for each in ("head", "c#", "i#", "p#", "e#", "lease", "clean")),
         *(f"groups g {each}" for each in ("group", "m#", "o#", "gs#", "s#", "t#")),
         *(f"catalog {value}" for name, value in vars(item_keys).items() if name.endswith("_PK")),
     }

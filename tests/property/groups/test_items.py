@@ -17,9 +17,16 @@ from odradek.engine.groups.items import (
     lease_partition,
 )
 from odradek.engine.groups.partition_sets import decode_partitions, decode_target, encode_partitions, encode_target
-from odradek.engine.groups.state import GroupState, MemberState, Watch
+from odradek.engine.groups.state import GroupState, MemberState, StreamsGroup, StreamsMember, Watch
+from odradek.engine.groups.streams_items import (
+    decode_task_target,
+    decode_tasks,
+    decode_topology,
+    encode_topology,
+)
 from odradek.errors import FormatError
 from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TABLE_ITEM_BYTES_MAX
+from odradek.model.streams import Endpoint, InternalTopic, Subtopology, TaskId, Tasks, Topology
 from odradek.model.topic_partition import PartitionId
 
 QUICK = settings(max_examples=60)
@@ -33,6 +40,39 @@ PARTITIONS = st.frozensets(PARTITION, max_size=30) | st.builds(
     st.integers(0, 200),
 )
 TARGET = st.dictionaries(TEXT, PARTITIONS, max_size=5)
+TASKS = st.builds(
+    Tasks, *[st.frozensets(st.builds(TaskId, TEXT, st.integers(0, PARTITIONS_PER_TOPIC_MAX - 1)), max_size=9)] * 3
+)
+PAIRS = st.dictionaries(TEXT, TEXT, max_size=3).map(lambda pairs: tuple(sorted(pairs.items())))
+STREAMS_MEMBER = st.builds(
+    StreamsMember,
+    topology_epoch=st.integers(-1, 2**31),
+    process_id=TEXT,
+    endpoint=st.none() | st.builds(Endpoint, TEXT, st.integers(0, 65_535)),
+    client_tags=PAIRS,
+    assigned=TASKS,
+    revoking=TASKS,
+)
+STREAMS_GROUP = st.builds(
+    StreamsGroup,
+    target=st.dictionaries(TEXT, TASKS, max_size=4),
+    is_ready=st.booleans(),
+    shutdown_by=st.none() | TEXT,
+)
+NAMES = st.lists(TEXT, max_size=3).map(tuple)
+INTERNAL_TOPICS = st.lists(
+    st.builds(InternalTopic, TEXT, st.integers(0, 99), st.integers(0, 3), PAIRS), max_size=3
+).map(tuple)
+TOPOLOGY = st.builds(
+    Topology,
+    epoch=st.integers(0, 2**31),
+    subtopologies=st.lists(
+        st.builds(
+            Subtopology, TEXT, NAMES, NAMES, INTERNAL_TOPICS, INTERNAL_TOPICS, st.lists(NAMES, max_size=2).map(tuple)
+        ),
+        max_size=3,
+    ).map(tuple),
+)
 MEMBER = st.builds(
     MemberState,
     member_id=TEXT,
@@ -55,7 +95,34 @@ MEMBER = st.builds(
     assigned=PARTITIONS,
     revoking=PARTITIONS,
     watches=st.dictionaries(TEXT, st.builds(Watch, COUNT, COUNT), max_size=3),
+    streams=st.none() | STREAMS_MEMBER,
 )
+
+
+@QUICK
+@given(COUNT, STREAMS_GROUP)
+def test_streams_group_round_trip(version: int, streams: StreamsGroup) -> None:
+    group = GroupState("g", version, 4, "sticky", topics_digest=b"d", streams=streams)
+    assert decode_group("g", encode_group(group)) == group
+
+
+@QUICK
+@given(TOPOLOGY)
+def test_topology_round_trip(topology: Topology) -> None:
+    assert decode_topology(encode_topology(topology)) == topology
+
+
+@QUICK
+@given(st.binary(max_size=60))
+def test_damaged_tasks_and_topologies_are_format_errors(data: bytes) -> None:
+    for decode in (decode_tasks, decode_task_target):
+        try:
+            decoded = decode(data)
+        except FormatError:
+            continue
+        assert decoded is not None
+    with pytest.raises(FormatError):
+        decode_topology({"v": 1, "z": data})
 
 
 @QUICK

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.model.log import FetchPartition
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
@@ -55,17 +57,7 @@ class GroupMember:
             await self._reset(process)
             await pause(world, self._pace_s)  # not all at once: who comes later takes from those who are there
             self._is_stubborn = world.rng.random() < _STUBBORN
-            member = Member(
-                None,  # type: ignore[arg-type]
-                # By its id a member that comes back is the last: the range assignor then moves what the others have.
-                f"{self._lives}/{self._name}",
-                self._topics,
-                group_id=self._group_id,
-                groups=engine.groups,
-                offsets=engine.offsets,
-                assignor=self._assignor,
-                rebalance_timeout_ms=world.rng.choice((500, 60_000)),
-            )
+            member = self._member(engine)
             world.ledger.groups.owned[member.member_id] = lambda member=member: member.owned  # type: ignore[misc]
             positions: dict[PartitionId, int] = {}
             while not world.stop.is_set():
@@ -79,6 +71,20 @@ class GroupMember:
                     await world.settled.wait()  # silent until then: its session expires
                 await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else idle_pace_s(world)))
 
+    def _member(self, engine: Engine) -> Any:
+        """A new member: its client's side."""
+        return Member(
+            None,  # type: ignore[arg-type]
+            # By its id a member that comes back is the last: the range assignor then moves what the others have.
+            f"{self._lives}/{self._name}",
+            self._topics,
+            group_id=self._group_id,
+            groups=engine.groups,
+            offsets=engine.offsets,
+            assignor=self._assignor,
+            rebalance_timeout_ms=self._world.rng.choice((500, 60_000)),
+        )
+
     async def _reset(self, process: Process) -> None:
         """Set offsets from outside, as an operator does: refused as soon as the group has members."""
         if self._world.rng.random() >= _RESETS:
@@ -90,7 +96,7 @@ class GroupMember:
             except KafkaError:
                 return
 
-    async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
+    async def _turn(self, process: Process, member: Any, positions: dict[PartitionId, int]) -> None:
         world = self._world
         lose_answer = self._turns > 0 and world.rng.random() < 0.03
         # Now and then the application does not let go at once of what it is told to give up.
@@ -113,7 +119,7 @@ class GroupMember:
                     del positions[partition]  # it may come back: then from what was committed
 
     async def _position(
-        self, process: Process, member: Member, partition: PartitionId, name: str, positions: dict[PartitionId, int]
+        self, process: Process, member: Any, partition: PartitionId, name: str, positions: dict[PartitionId, int]
     ) -> bool:
         """Start where the group has got to; False where that cannot be said now."""
         asked = [TopicPartition(name, partition.partition)]
@@ -145,7 +151,7 @@ class GroupMember:
         except FormatError as error:
             world.history.problem(f"{self._name} read damaged bytes of {partition}: {error}")
 
-    async def _commit(self, member: Member, partition: TopicPartition, offset: int) -> ErrorCode:
+    async def _commit(self, member: Any, partition: TopicPartition, offset: int) -> ErrorCode:
         try:
             return await member.commit(partition, offset, metadata=signature(member.member_id, member.epoch))
         except KafkaError as error:

@@ -9,7 +9,7 @@ from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.log import FetchPartition, ProducePartition, ProduceResult
 from odradek.model.topic import Topic
-from odradek.model.topic_partition import PartitionId
+from odradek.model.topic_partition import PartitionId, partitions_per_head
 
 from tests.simulation.actors.common import Payload, encode, find_topic, look_up, pause
 from tests.simulation.books.history import Send
@@ -94,6 +94,8 @@ class Producer:
             numbers = [rng.randrange(topic.partition_count)]
             if topic.partition_count > 1 and rng.random() < 0.2:
                 numbers = [0, 1]
+            if partitions_per_head(topic.topic_id) > 1 and topic.partition_count > 1 and rng.random() < 0.5:
+                numbers = sorted(rng.sample(range(topic.partition_count), rng.randrange(2, topic.partition_count + 1)))
             batches = [self._batch(process, session, number) for number in numbers]
             pending.add(asyncio.ensure_future(self._send(engine, session, batches)))
             # Five in flight, like a client's connection.
@@ -158,7 +160,11 @@ class Producer:
         gone = 0
         for attempt in range(_ATTEMPTS):
             ready = {b.request.partition: session.acked_until.get(b.request.partition, 0) for b in batches}
-            results = await engine.produce([batch.request for batch in batches])
+            repeated = self._repeated_with(session, batches)
+            results = await engine.produce([batch.request for batch in (*batches, *repeated)])
+            for batch, result in zip(repeated, results[len(batches) :], strict=True):
+                self._same_offset(batch, result)
+            results = results[: len(batches)]
             if self._idempotent and rng.random() < 0.05:
                 continue  # the answer was lost on its way
             again: list[_Batch] = []
@@ -203,6 +209,22 @@ class Producer:
             send.outcome = "unknown" if self._idempotent else "failed"
         session.broken = self._idempotent
         return True
+
+    def _repeated_with(self, session: _Session, batches: list[_Batch]) -> list[_Batch]:
+        """A batch that is in the log already, in one request with others to partitions that share its head."""
+        rng = self._world.rng
+        if partitions_per_head(session.topic.topic_id) == 1 or not (self._idempotent and session.acked):
+            return []
+        again = rng.choice(session.acked)
+        others = {batch.request.partition for batch in batches}
+        return [again] if again.request.partition not in others and rng.random() < 0.2 else []
+
+    def _same_offset(self, batch: _Batch, result: ProduceResult) -> None:
+        if result.error is ErrorCode.NONE and batch.sends[0].offset not in (None, result.base_offset):
+            self._world.history.problem(
+                f"duplicate of {batch.sends[0].identity!r} answered with {result.base_offset}, "
+                f"not {batch.sends[0].offset}"
+            )
 
     async def _repeat(self, engine: Engine, batch: _Batch, first: ProduceResult, session: _Session) -> None:
         """Send an acknowledged batch once more, as after an answer that was lost: the offset must be the same."""

@@ -47,6 +47,7 @@ class ShareWorker:
             while not world.stop.is_set():
                 await self._turn(member, pending)
                 if self._turns > 0 and world.rng.random() < 0.03:
+                    world.ledger.shares.leaving.add(member.member_id)
                     await member.request(-1, fetches=False)
                     await member.leave()
                     await pause(world, 10.0)

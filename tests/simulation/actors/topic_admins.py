@@ -74,9 +74,13 @@ class RecordDeleter:
         asked = -1 if world.rng.random() < 0.2 else world.rng.randrange(end + 3)
         deletions = world.history.deletions_asked
         deletions[partition] = max(deletions.get(partition, 0), end if asked < 0 else asked)
-        request = DeleteRecordsPartition(topic.name, partition.partition, asked)
+        request, moves = DeleteRecordsPartition(topic.name, partition.partition, asked), len(world.ledger.starts)
         [result] = await process.engine.delete_records([request])
         head = world.ledger.heads.get(partition_pk(partition), head)
+        pk = partition_pk(partition)
+        moved = [each.start for each in world.ledger.starts[moves:] if (each.pk, each.caller) == (pk, process.name)]
+        if len(set(moved)) > 1:
+            world.history.problem(f"one DeleteRecords to {asked} of {partition} raised the log start to {moved}")
         if asked < 0:
             # The high watermark of some moment of the call; a repetition stays with the one it saw first.
             deletions[partition] = max(deletions[partition], head["no"])  # type: ignore[type-var,assignment]

@@ -18,7 +18,10 @@ from tests.simulation.books.truth import TrueLog
 
 async def audit_log(engine: Engine, log: TrueLog) -> list[str]:
     """What is wrong with one partition as it is stored."""
-    head = await engine.index.read_head(log.partition)
+    try:
+        head = await engine.index.read_head(log.partition)
+    except FormatError as error:
+        return [f"{log.partition}: the head cannot be read: {error}"]
     if head is None:
         return [f"{log.partition}: the head is missing"]
     stored, problems = await read_log(engine, log.partition, head)

@@ -1,7 +1,7 @@
 """Groups of the classic protocol: at every write of a group and every commit, and what members are told.
 
 * a generation never goes back; within one there is one leader, one set of members who were told of it, one assignment
-* a partition is assigned to one member in a generation
+* a partition is assigned to one member in a generation; no generation is settled without the leader's assignment
 * a commit is one of a member of the group, in the group's generation, and not between a round and its sync
 
 A member signs its commits by their metadata (`signature`), so that the table tells whose they are.
@@ -58,6 +58,9 @@ class ClassicBook:
         if new is None or not is_classic(new):
             return
         group = self.groups[group_id] = decode_classic(new)
+        is_settled = before is not None and before.state is ClassicState.COMPLETING_REBALANCE
+        if is_settled and group.state is ClassicState.STABLE and not any(m.assignment for m in group.members):
+            self._problem(f"generation {group.generation} of {group_id} is settled, and nobody was assigned anything")
         if before is not None and group.generation < before.generation:
             self._problem(f"the generation of {group_id} goes back from {before.generation} to {group.generation}")
 

@@ -5,20 +5,23 @@
 * who owes a partition is granted none; what it owes stays its own until it has said that it gave it up,
   and who owes for longer than its rebalance timeout is no member any more
 * who commits owns the partition, and does so under the epoch of its grant or a later one
+* of a streams group: no task is active at two members, and no process has two copies of a task
 * a commit's stamp exceeds the one before; nothing writes a lease that stays as it was
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from odradek.engine.groups.items import LEASE_PREFIX, MEMBER_PREFIX, decode_group, decode_member, lease_partition
 from odradek.engine.groups.state import MemberState
+from odradek.model.streams import TaskId, Tasks
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
 
 _Target = Mapping[str, frozenset[PartitionId]]
+_TaskTarget = Mapping[str, Tasks]
 
 
 RESET = "reset"  # the metadata of a commit by somebody who sets a group's offsets while it has no members
@@ -53,6 +56,7 @@ class GroupBook:
         self._problem = problem
         self.owned: dict[str, Callable[[], frozenset[PartitionId]]] = {}
         self._share: set[str] = set()
+        self._task_targets: dict[str, dict[int, _TaskTarget]] = defaultdict(dict)
         self._targets: dict[str, dict[int, _Target]] = defaultdict(dict)
         self._members: dict[str, dict[str, MemberState]] = defaultdict(dict)
         self._leases: dict[str, dict[PartitionId, str]] = defaultdict(dict)
@@ -62,12 +66,15 @@ class GroupBook:
         """A group's item was written (new None: deleted)."""
         if new is None:
             self._targets.pop(key.pk, None)
+            self._task_targets.pop(key.pk, None)
             self._share.discard(key.pk)
             return
         group = decode_group(key.pk, new)
         if group.is_share:
             self._share.add(key.pk)  # its members have no leases: each may read everything
         self._targets[key.pk][group.epoch] = group.target
+        if group.streams is not None:
+            self._task_targets[key.pk][group.epoch] = group.streams.target
 
     def member_stored(self, key: Key, new: Item | None) -> None:
         """A member was written (new None: removed)."""
@@ -101,6 +108,7 @@ class GroupBook:
             if pk in self._share:
                 continue
             self._check_owners(pk)
+            self._check_tasks(pk)
             for member_id, before in members.items():
                 member = self._members[pk].get(member_id)
                 if member is not None:
@@ -115,10 +123,27 @@ class GroupBook:
             side = "holds it" if (partition, owner) in by_members else "is named by its lease"
             self._problem(f"{pk}: of {partition} only {owner} {side}")
 
+    def _check_tasks(self, pk: str) -> None:
+        active: Counter[TaskId] = Counter()
+        copies: Counter[tuple[str, TaskId]] = Counter()
+        for member in self._members[pk].values():
+            if member.streams is not None:
+                active.update(member.streams.held.active)
+                copies.update((member.streams.process_id, task) for task in member.streams.held)
+        for what in (*active.items(), *copies.items()):
+            if what[1] > 1:
+                self._problem(f"{pk}: task {what[0]} is held {what[1]} times")
+
     def _check_member(self, pk: str, before: MemberState, member: MemberState) -> None:
         who = f"{pk}: {member.member_id} of epoch {member.epoch}"
+        if member.streams is not None:
+            tasks = self._task_targets[pk].get(member.epoch, {}).get(member.member_id, Tasks())
+            if extra := member.streams.held - tasks:
+                self._problem(f"{who} holds tasks that are not in its target: {extra}")
+            if bool(member.streams.held.active) != bool(member.held):
+                self._problem(f"{who} has {member.streams.held.active} and the leases {sorted(member.held)}")
         target = self._targets[pk].get(member.epoch, {}).get(member.member_id, frozenset())
-        if foreign := member.held - target:
+        if member.streams is None and (foreign := member.held - target):
             self._problem(f"{who} holds what is not in its target: {sorted(foreign)}")
         if member.revoking and member.epoch > before.epoch:
             self._problem(f"{who} rose from {before.epoch} while it owes {sorted(member.revoking)}")

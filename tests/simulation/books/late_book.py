@@ -19,11 +19,12 @@ from odradek.adapters.expressions import State, after, holds
 from odradek.errors import StoreError
 from odradek.ports.table import Check, Item, Key, Operation
 
-_OF_A_KEY = 4  # calls that are remembered, by each item that they would write
-_OF_ALL = 64  # calls of which one, in turn, is asked after every call
+_OF_A_KEY = 10  # calls that are remembered, by each item that they would write, and asked when it changes
+_OF_ALL = 128  # calls of any items
+_ASKED = 3  # of those after every call, in turn
 
 Addressed = tuple[str, Operation]
-Judge = Callable[[str, str, Key, Item | None, Item | None], str]
+Judge = Callable[[str, str, Key, Item | None, Item | None, bool], str]
 
 
 class _Sent(NamedTuple):
@@ -37,7 +38,8 @@ class LateBook:
     Args:
         problem: takes note of what is wrong.
         state_of: an item as it is stored, by table and key.
-        judge: why (sender, table, key) must not turn an item into another one (None: delete it); empty where it may.
+        judge: why (sender, table, key) must not turn an item into another one (None: delete it), alone or in a
+            transaction; empty where it may.
     """
 
     def __init__(self, problem: Callable[[str], None], state_of: Callable[[str, Key], State], judge: Judge) -> None:
@@ -67,9 +69,9 @@ class LateBook:
             return
         self._calls += 1
         asked = {id(sent): sent for where in self._changed for sent in self._by_key.get(where, ())}
-        turn = self._all[self._calls % len(self._all)] if self._all else None
-        if turn is not None:
-            asked[id(turn)] = turn
+        for number in range(_ASKED if self._all else 0):
+            sent = self._all[(self._calls * _ASKED + number) % len(self._all)]
+            asked[id(sent)] = sent
         self._changed.clear()
         for sent in asked.values():
             self._ask(sent)
@@ -90,7 +92,7 @@ class LateBook:
                 return
             if new == state.item:
                 continue
-            reason = self._judge(sent.sender, table, operation.key, state.item, new)
+            reason = self._judge(sent.sender, table, operation.key, state.item, new, len(sent.operations) == 1)
             if reason:
                 self._problem(
                     f"{table} {operation.key.pk} {operation.key.sk}: a write of {sent.sender} that came late "

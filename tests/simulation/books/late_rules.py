@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX
+from odradek.engine.partition.shared_head import PAGE_PREFIX
 from odradek.format.item_keys import (
     CLEAN_SK,
     HEAD_SK,
@@ -22,7 +23,7 @@ from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import is_signed
 from tests.simulation.books.group_book import foreign_commit
-from tests.simulation.books.producer_book import ProducerBook
+from tests.simulation.books.producer_book import ProducerBook, is_shared
 
 if TYPE_CHECKING:
     from tests.simulation.books.ledger import Ledger
@@ -52,8 +53,12 @@ class LateRules:
         self._ledger = ledger
         self._producers = producers
 
-    def why_not(self, sender: str, table: str, key: Key, old: Item | None, new: Item | None) -> str:
-        """Why the sender must not turn the old item into the new one (None: there is none); empty: it may."""
+    def why_not(self, sender: str, table: str, key: Key, old: Item | None, new: Item | None, is_alone: bool) -> str:
+        """Why the sender must not turn the old item into the new one (None: there is none); empty: it may.
+
+        Args:
+            is_alone: it is no transaction: those ask no leader.
+        """
         if table == "groups":
             return self._of_groups(key, old, new)
         if table == "catalog":
@@ -62,8 +67,14 @@ class LateRules:
             return _pending(key, old, new)
         if not self._ledger.is_readable(key.pk):
             return ""
+        if key.sk == HEAD_SK and is_shared(key.pk):
+            return self._shared_head(sender if is_alone else "", key.pk, old, new)
+        if key.sk.startswith(PAGE_PREFIX):
+            head = self._ledger.shared.get(key.pk)
+            is_believed = old is None and head is not None and head.indexed <= int(key.sk[2:]) < head.paged
+            return "a page that was deleted comes back, and readers believe it" if is_believed else ""
         if key.sk == HEAD_SK:
-            return self._head(sender, key.pk, old, new)
+            return self._head(sender if is_alone else "", key.pk, old, new)
         if key.sk.startswith(INDEX_PREFIX):
             return self._row(key, old, new)
         if key.sk.startswith(PRODUCER_PREFIX):
@@ -78,6 +89,20 @@ class LateRules:
         return ""
 
     # --- logs -------------------------------------------------------------------------------------------------------
+
+    def _shared_head(self, sender: str, pk: str, old: Any, new: Any) -> str:
+        if old is None or new is None:
+            return ""
+        for name, meaning in (("q", "number of elements paged out"), ("c", "number of elements in rows")):
+            if new[name] < old[name]:
+                return f"the {meaning} falls from {old[name]} to {new[name]}"
+        before, after = self._ledger.views(pk, old), self._ledger.views(pk, new)
+        if after is None:
+            return "pages are missing"
+        for own_pk, view in after.items():
+            if reason := self._head(sender, own_pk, (before or {}).get(own_pk), view):
+                return f"{own_pk}: {reason}"
+        return ""
 
     def _head(self, sender: str, pk: str, old: Any, new: Any) -> str:
         if old is None or new is None:
@@ -105,6 +130,9 @@ class LateRules:
             return "an entry enters with a commit time below the spill floor"
         if entry.object_id < old["wf"]:
             return "an entry enters below the sweep floor"
+        taker = self._ledger.taker(pk)
+        if new["li"] and sender and taker != sender:
+            return f"an append under epoch {new['le']}, which {taker} took"
         wrong = self._producers.why_not(pk, entry) if entry.producer_id >= 0 else ""
         return f"the batch {wrong}" if wrong else ""
 

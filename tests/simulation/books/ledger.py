@@ -34,7 +34,17 @@ from uuid import UUID
 from odradek.adapters.expressions import NOTHING, State
 from odradek.engine.compaction.state import decode_state
 from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX, decode_lease
+from odradek.engine.partition.head import encode_head
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
+from odradek.engine.partition.shared_head import (
+    PAGE_PREFIX,
+    Page,
+    SharedHead,
+    decode_page,
+    decode_shared_head,
+    page_sk,
+    place_name,
+)
 from odradek.engine.read.log_reader import Piece, entry_piece
 from odradek.format.item_keys import (
     CLEAN_SK,
@@ -56,7 +66,7 @@ from odradek.format.object_keys import index_key, segment_key, wal_key
 from odradek.format.record_batch import decode_batches
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.limits import PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX
-from odradek.model.topic_partition import PartitionId
+from odradek.model.topic_partition import PartitionId, partitions_per_head
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
@@ -152,6 +162,7 @@ class Ledger:
         self._clock = clock
         self.caller = ""
         self.is_transaction = False  # whether the call is one over the tables: an atomic commit asks no leader
+        self.is_told = True  # whether who made the call gets its answer
         self.problems: list[str] = []
         self.truth: dict[str, list[Entered]] = defaultdict(list)
         self.heads: dict[str, Item] = {}
@@ -189,6 +200,8 @@ class Ledger:
         self.has_object: Callable[[str], bool] = lambda key: True
         self.longest_tail = 0
         self._call = 0
+        self.shared: dict[str, SharedHead] = {}
+        self._shared_gone: set[str] = set()
         self.live_items: dict[bytes, int] = {}
         self._seen: dict[str, set[bytes]] = defaultdict(set)
         self._dirty: dict[str, None] = {}
@@ -215,6 +228,10 @@ class Ledger:
         """Whether readers may come to the partition: it has a head, and its topic is in the catalog."""
         return pk in self.heads and partition_of(pk).topic_id in self.live_topics
 
+    def taker(self, pk: str) -> str | None:
+        """The process that took the partition's leader epoch; None for the first epoch."""
+        return self.epochs[pk][-1].caller if self.epochs[pk] else None
+
     def has_entered(self, pk: str, packed: bytes) -> bool:
         """Whether the entry, of the same bytes of the same upload, has entered the log."""
         return packed[:_PLACE_BYTES] in self._seen[pk]
@@ -229,8 +246,12 @@ class Ledger:
         """An item was written (new None: deleted)."""
         self.late.changed(table, key)
         if table == "log":
-            if key.sk == HEAD_SK:
+            if key.sk == HEAD_SK and partition_of(key.pk).shares_head:
+                self._shared_head_stored(partition_of(key.pk), new)
+            elif key.sk == HEAD_SK:
                 self._head_stored(key.pk, old, new)
+            elif key.sk.startswith(PAGE_PREFIX):
+                self._page_stored(key, new)
             elif key.sk.startswith(INDEX_PREFIX):
                 self._dirty[key.pk] = None
                 self._row_removed(key, old, new)
@@ -311,6 +332,9 @@ class Ledger:
         self.live_topics.add(topic_id)
         self.topic_names[topic_id] = name
         self._partition_counts[topic_id] = int(new["n"])  # type: ignore[call-overload]
+        if partitions_per_head(topic_id) > 1:
+            for pk in [pk for pk in self.shared if partition_of(pk).topic_id == topic_id]:
+                self._new_partitions(partition_of(pk), self.shared[pk])
         self.configs[topic_id].append((self._clock.now_ms(), {key: str(value) for key, value in new["c"].items()}))
 
     # --- heads and rows --------------------------------------------------------------------------------------------
@@ -324,6 +348,85 @@ class Ledger:
         if producers > PRODUCERS_BOUND:
             self.problem(f"{pk}: more than {PRODUCERS_BOUND} producers in a head")
 
+    def _shared_head_stored(self, head_id: PartitionId, new: Item | None) -> None:
+        """Look at each partition's head in it, as its readers do: with what it has in pages."""
+        pk = partition_pk(head_id)
+        old = self.shared.get(pk)
+        if new is None or pk in self._shared_gone:
+            self._shared_gone.add(pk)
+            self.shared.pop(pk, None)
+            for partition in self._sharing(head_id, old):
+                self._head_stored(partition_pk(partition), self.heads.get(partition_pk(partition)), None)
+            return
+        head = decode_shared_head(new)
+        for name, before, after in (
+            ("elements paged out", old.paged if old else 0, head.paged),
+            ("elements indexed", old.indexed if old else 0, head.indexed),
+        ):
+            if after < before:
+                self.problem(f"{pk}: the {name} fell from {before} to {after}")
+        if not head.indexed <= head.paged or not head.indexed <= (head.indexing or head.indexed) <= head.paged:
+            self.problem(f"{pk}: rows up to {head.indexed}, under way to {head.indexing}, of {head.paged} elements")
+        self.longest_tail = max(self.longest_tail, len(head.tail))
+        if len(head.tail) > TAIL_ENTRIES_BOUND:
+            self.problem(f"{pk}: a tail of more than {TAIL_ENTRIES_BOUND} elements")
+        self.shared[pk] = head
+        pages = self._pages_of(pk, head)
+        if pages is None:
+            self.problem(f"{pk}: pages of [{head.indexed}, {head.paged}) are missing")
+            return
+        for partition in self._sharing(head_id, head):
+            view = encode_head(head.view(partition, pages))
+            own_pk = partition_pk(partition)
+            self._head_stored(own_pk, self.heads.get(own_pk), view)
+
+    def views(self, pk: str, item: Item) -> dict[str, Item] | None:
+        """What a shared head says of each partition, as heads of their own; None: pages are missing."""
+        head_id, head = partition_of(pk), decode_shared_head(item)
+        pages = self._pages_of(pk, head)
+        if pages is None:
+            return None
+        return {partition_pk(each): encode_head(head.view(each, pages)) for each in self._sharing(head_id, head)}
+
+    def _new_partitions(self, head_id: PartitionId, head: SharedHead) -> None:
+        """A topic was created or has grown: its new partitions share heads that are there."""
+        for partition in self._sharing(head_id, head):
+            pk = partition_pk(partition)
+            if pk not in self.heads:
+                self._head_stored(pk, None, encode_head(head.view(partition, self._pages_of(pk, head) or ())))
+
+    def _sharing(self, head_id: PartitionId, head: SharedHead | None) -> Iterator[PartitionId]:
+        """The partitions that share a head: the topic's, and those that have entries."""
+        per_head = partitions_per_head(head_id.topic_id)
+        count = self._partition_counts.get(head_id.topic_id, 0)
+        for number in range(head_id.partition, head_id.partition + per_head):
+            partition = PartitionId(head_id.topic_id, number)
+            if number < count or (head is not None and place_name(partition.place) in head.next_offsets):
+                yield partition
+
+    def _pages_of(self, pk: str, head: SharedHead) -> list[Page] | None:
+        pages = []
+        at = head.indexed
+        for sk in sorted(sk for sk in self.log_rows(pk) if page_sk(at) <= sk < page_sk(head.paged)):
+            page = decode_page(sk, self.log_rows(pk)[sk])
+            if page.first != at:
+                return None
+            pages.append(page)
+            at = page.end
+        return pages if at == head.paged else None
+
+    def _page_stored(self, key: Key, new: Item | None) -> None:
+        head = self.shared.get(key.pk)
+        if head is None:
+            return
+        if new is None:
+            if self._pages_of(key.pk, head) is None:
+                self.problem(f"{key.pk}: the page {key.sk} was deleted, and the head refers to it")
+            return
+        page = decode_page(key.sk, new)
+        if page.first == head.paged and page.elements != head.tail[: len(page.elements)]:
+            self.problem(f"{key.pk}: the page {key.sk} holds other elements than the tail begins with")
+
     def _head_stored(self, pk: str, old: Item | None, new: Item | None) -> None:
         if pk in self.gone:
             return  # a late creation may bring back a head of a deleted topic: nobody looks for it there
@@ -336,7 +439,8 @@ class Ledger:
         self.heads[pk] = new
         if old is None:
             return
-        self._head_is_bounded(pk, new)
+        if not partition_of(pk).shares_head:
+            self._head_is_bounded(pk, new)
         for name, meaning in RISING.items():
             if new[name] < old[name]:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
@@ -345,7 +449,7 @@ class Ledger:
         if new["le"] != old["le"]:
             self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
         if new["no"] != old["no"] and new["li"] and not self.is_transaction:
-            taker = self.epochs[pk][-1].caller if self.epochs[pk] else None
+            taker = self.taker(pk)
             if taker != self.caller:
                 self.problem(f"{pk}: an append under epoch {new['le']}, which {taker} took")
         if new["ls"] > new["no"]:

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
+from uuid import UUID
 
 from odradek.engine.partition.head import ProducerState, RecentBatch, decode_head, decode_producer, next_sequence
 from odradek.format.item_keys import producer_sk
 from odradek.format.tail_entry import TailEntry
 from odradek.limits import PRODUCER_BATCHES_REMEMBERED
+from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item
 
 
@@ -80,7 +82,9 @@ class ProducerBook:
                     return f"producer {producer_id} has no row"
                 continue
             state = decode_producer(item)
-            if wrong := next(self._wrong(pk, producer_id, state, state.recent, "its row"), ""):
+            if wrong := next(
+                self._wrong(pk, producer_id, state, None if is_shared(pk) else state.recent, "its row"), ""
+            ):
                 return wrong
         return ""
 
@@ -93,7 +97,9 @@ class ProducerBook:
         self._in_head[pk] = frozenset(head.producers)
         known = head.all_recent_batches(head.producers)
         for producer_id, state in head.producers.items():
-            self._check(pk, producer_id, state, known[producer_id], "its head")
+            # A shared head keeps no batches that left its tail: pages and rows tell of them, until a merge.
+            told = None if is_shared(pk) else known[producer_id]
+            self._check(pk, producer_id, state, told, "its head")
         for producer_id in sorted(int(each) for each in old["p"].keys() - new["p"].keys()):  # type: ignore[union-attr]
             item = self.row(pk, producer_sk(producer_id))
             if item is not None:
@@ -116,14 +122,16 @@ class ProducerBook:
 
     def _check_row(self, pk: str, producer_id: int, item: Item) -> None:
         state = decode_producer(item)
-        self._check(pk, producer_id, state, state.recent, "its row")
+        self._check(pk, producer_id, state, None if is_shared(pk) else state.recent, "its row")
 
-    def _check(self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch], by: str) -> None:
+    def _check(
+        self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch] | None, by: str
+    ) -> None:
         for wrong in self._wrong(pk, producer_id, state, known, by):
             self._problem(f"{pk}: {wrong}")
 
     def _wrong(
-        self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch], by: str
+        self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch] | None, by: str
     ) -> Iterator[str]:
         """What the state does not say of the producer's last batches."""
         batches = self._batches[pk].get(producer_id)
@@ -133,6 +141,12 @@ class ProducerBook:
         if (state.epoch, state.next_sequence) != after:
             found = state.epoch, state.next_sequence
             yield f"producer {producer_id} is at epoch and sequence {after}, by {by} at {found}"
-        for batch in batches:
+        for batch in batches if known is not None else ():
             if batch not in known:
                 yield f"{by} does not know the batch of producer {producer_id} at {batch.base_offset}"
+
+
+def is_shared(pk: str) -> bool:
+    """Whether the partition of this `pk` shares its head."""
+    topic_id, number = pk.split("#")
+    return PartitionId(UUID(topic_id), int(number)).shares_head

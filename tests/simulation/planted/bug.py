@@ -42,13 +42,24 @@ PLANTED: dict[str, Planted] = {}
 
 
 def bug(
-    profile: str = "log", *, seeds: int = 10, change: Callable[[Scenario], Scenario] | None = None
+    profile: str = "log",
+    *,
+    seeds: int = 10,
+    change: Callable[[Scenario], Scenario] | None = None,
+    per_head: int = 1,
 ) -> Callable[[Patch], Patch]:
-    """Register a function that plants a bug while it is suspended at its `yield`."""
+    """Register a function that plants a bug while it is suspended at its `yield`.
+
+    Args:
+        per_head: partitions that share a head.
+    """
+    shared = settings(default_partitions_per_head=per_head)
 
     def register(function: Patch) -> Patch:
         planted = contextmanager(function)
-        PLANTED[function.__name__] = Planted(planted, profile, change, seeds)
+        PLANTED[function.__name__] = Planted(
+            planted, profile, lambda scenario: shared(scenario if change is None else change(scenario)), seeds
+        )
         return planted
 
     return register
@@ -82,11 +93,11 @@ class _Rewriting:
 
 def rewritten_append(rewrite: Callable[[Update], Update]) -> Any:
     """A patch under which appends are changed on their way to the table."""
-    original = PartitionIndex.append
+    original = PartitionIndex.append_all
 
-    async def append(self: PartitionIndex, *args: Any, **kwargs: Any) -> Any:
+    async def append_all(self: PartitionIndex, *args: Any, **kwargs: Any) -> Any:
         other = copy.copy(self)
         other._log = _Rewriting(self._log, rewrite)  # type: ignore[assignment]
         return await original(other, *args, **kwargs)
 
-    return patch.object(PartitionIndex, "append", append)
+    return patch.object(PartitionIndex, "append_all", append_all)

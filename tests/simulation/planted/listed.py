@@ -10,13 +10,15 @@ from tests.simulation.planted import (
     log,
     maintenance,
     share,
+    shared,
     stock,
+    streams,
     time,
     transactions,
 )
 from tests.simulation.planted.bug import PLANTED
 
 # Importing a module registers its bugs.
-MODULES = (classic, foreign, groups, isolation, log, maintenance, share, stock, time, transactions)
+MODULES = (classic, foreign, groups, isolation, log, maintenance, share, shared, stock, streams, time, transactions)
 
 __all__ = ["MODULES", "PLANTED"]

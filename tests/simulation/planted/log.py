@@ -10,16 +10,17 @@ from unittest.mock import patch
 
 from odradek.engine.append import conditional_append
 from odradek.engine.append import decisions as append_decisions
-from odradek.engine.append.conditional_append import Appended, ConditionalAppend
+from odradek.engine.append.conditional_append import Appended, ConditionalAppend, Outcome
 from odradek.engine.append.decisions import Applied
 from odradek.engine.append.wal import Wal
 from odradek.engine.partition import spill, spill_decisions
-from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer, head_key
+from odradek.engine.partition.head import PartitionHead, ProducerState, head_key
 from odradek.engine.partition.index import SequenceClause
+from odradek.engine.partition.shared_head import view_of
 from odradek.engine.partition.spill import Spills
 from odradek.engine.read import fetch
 from odradek.errors import StoreError
-from odradek.ports.table import Compare, Condition, Contains, Exists, Not, Set, Update
+from odradek.ports.table import Compare, Condition, Contains, Exists, Not, Update
 
 from tests.simulation.planted.bug import bug, rewritten_append, settings, without
 from tests.simulation.scenario import Scenario
@@ -51,16 +52,20 @@ def ack_before_the_update() -> Iterator[None]:
     """The answer does not wait for the conditional update."""
     original = ConditionalAppend.run
 
-    async def run(self: ConditionalAppend, deadline_s: float) -> Any:
+    async def run(self: ConditionalAppend, deadline_s: float) -> None:
         try:
-            head = await self._tools.index.read_head(self._partition)
+            image = await self._tools.index.read_image(self._head_id)
         except StoreError:
-            head = None
-        if head is None:
+            image = None
+        if image is None:
             return await original(self, deadline_s)
-        self.head = head
+        tell, members = self._on_settled, list(self._members)
+        self._on_settled = lambda *_: None
         _in_background(original(self, deadline_s))
-        return Appended(head.next_offset, head, 0)
+        for member in members:
+            head = view_of(image, member.partition)
+            tell(member, Outcome(Appended(head.next_offset, head, 0), head, partition_is_gone=False))
+        return None
 
     with patch.object(ConditionalAppend, "run", run):
         yield
@@ -83,9 +88,9 @@ def offset_before_the_upload() -> Iterator[None]:
 def append_without_the_sequence_clause() -> Iterator[None]:
     """The producer's sequence is written but not compared."""
 
-    def clause(chain: Any) -> SequenceClause:
+    def clause(chain: Any, places: Any) -> SequenceClause:
         state = ProducerState(chain[0].producer_epoch, append_decisions._after(chain))
-        return SequenceClause(_TRUE, Set(("p", str(chain[0].producer_id)), encode_producer(state)))
+        return SequenceClause(_TRUE, places.begin(chain[0].producer_id, state))
 
     with patch.object(append_decisions, "_follows", clause), patch.object(append_decisions, "_blind", clause):
         yield
@@ -98,7 +103,7 @@ def blind_retry_under_a_new_identity() -> Iterator[None]:
 
     async def attempt(self: ConditionalAppend, *args: Any) -> Any:
         answer = await original(self, *args)
-        if answer is None and self._maybe_applied:
+        if answer is False and self._maybe_applied:
             await self._upload_again()
         return answer
 

@@ -8,7 +8,7 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.engine.append import order
-from odradek.engine.append.conditional_append import ConditionalAppend
+from odradek.engine.append.conditional_append import ConditionalAppend, Member
 from odradek.engine.append.order import AheadAnswer, Turn
 
 from tests.simulation.planted.bug import bug
@@ -35,11 +35,11 @@ def _waits_half_a_second() -> Iterator[None]:
     async def come(self: Turn) -> None:
         return None
 
-    async def ahead(self: ConditionalAppend, verdict: Any) -> Any:
+    async def ahead(self: ConditionalAppend, member: Member, verdict: Any) -> Any:
         clock = self._tools.clock
-        if self._ahead_until_s is None:
-            self._ahead_until_s = clock.monotonic() + _WAIT_S
-        if clock.monotonic() >= self._ahead_until_s:
+        if member.ahead_until_s is None:
+            member.ahead_until_s = clock.monotonic() + _WAIT_S
+        if clock.monotonic() >= member.ahead_until_s:
             return verdict.rejection
         await clock.sleep(0.01)
         await self._reread_head()

@@ -138,8 +138,8 @@ def leader_taken_without_a_new_epoch() -> Iterator[None]:
     """A gateway takes a partition and keeps the epoch."""
     original = leaders.handover
 
-    def handover(*args: Any) -> Any:
-        condition, actions = original(*args)
+    def handover(*args: Any, **options: Any) -> Any:
+        condition, actions = original(*args, **options)
         return condition, tuple(a for a in actions if not (isinstance(a, Set) and a.path == ("le",)))
 
     with patch.object(leaders, "handover", handover):

@@ -148,7 +148,7 @@ class SimPort:
             if draw < fates.repeated:
                 world.note(f"{label} repeated")
                 try:
-                    await self._act(act)
+                    await self._act(act, is_told=False)
                 except StoreError:
                     pass
         try:
@@ -175,9 +175,11 @@ class SimPort:
     def _is_among(self, names: frozenset[str], method_name: str) -> bool:
         return not names or method_name in names or f"{self._name}.{method_name}" in names
 
-    async def _act(self, act: Callable[[], Awaitable[Any]]) -> Any:
+    async def _act(self, act: Callable[[], Awaitable[Any]], *, is_told: bool = True) -> Any:
+        """Apply the call; `is_told`: the process gets the answer."""
         ledger = self._process.world.ledger
         ledger.caller = self._process.name
+        ledger.is_told = is_told
         ledger.is_transaction = self._name == "tables"
         try:
             return await act()
@@ -190,7 +192,7 @@ class SimPort:
     async def _deliver(self, label: str, act: Callable[[], Awaitable[Any]], delay: float) -> None:
         await asyncio.sleep(delay)
         try:
-            await self._act(act)
+            await self._act(act, is_told=False)
         except StoreError as error:
             self._process.world.note(f"{label} arrives late -> {type(error).__name__}")
         else:
@@ -264,7 +266,9 @@ class SimTable(SimPort):
         self._process.world.ledger.late.sent(self._process.name, operations)
 
     def _refused(self, operations: Sequence[tuple[str, Operation]]) -> None:
-        self._process.world.ledger.futile.refused(self._process.name, operations)
+        ledger = self._process.world.ledger
+        if ledger.is_told:
+            ledger.futile.refused(self._process.name, operations)
 
     async def _transact(self, operations: Sequence[Any]) -> float:
         """Apply a transaction; when all of it is visible, as the loop's time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from typing import Any
@@ -53,3 +54,29 @@ def test_durations_are_sampled_over_the_whole_minute(requests: int) -> None:
     steps = {later - earlier for earlier, later in itertools.pairwise(kept)}
     assert len(steps) <= 1, "every n-th request, so early and late ones count alike"
     assert kept[-1] >= requests - 1 - (requests / SAMPLES_MAX) * 2
+
+
+def test_each_number_of_a_line_is_declared_as_a_metric_with_its_dimensions() -> None:
+    world = World()
+    world.telemetry.observe(4.25, 100, 10)
+    world.telemetry.write(2)
+    [line] = world.lines
+    [directive] = line["_aws"]["CloudWatchMetrics"]
+    numbers = {name for name, value in line.items() if isinstance(value, int | float | list)}
+    assert {each["Name"] for each in directive["Metrics"]} == numbers
+    assert all(isinstance(line[name], str) for name in directive["Dimensions"][0])
+
+
+async def test_a_line_is_written_every_minute() -> None:
+    world = World()
+    clock = ManualClock(auto_advance=True)
+    telemetry = KafkaTelemetry(
+        "c", clock=clock, billed=Usage, write_line=lambda line: world.lines.append(json.loads(line))
+    )
+    running = asyncio.ensure_future(telemetry.run(lambda: len(world.lines)))
+    while len(world.lines) < 3:
+        await asyncio.sleep(0)
+    running.cancel()
+    times = [line["_aws"]["Timestamp"] for line in world.lines]
+    assert [later - earlier for earlier, later in itertools.pairwise(times)] == [60_000, 60_000]
+    assert [line["connections"] for line in world.lines] == [0, 1, 2], "as they are when the line is written"

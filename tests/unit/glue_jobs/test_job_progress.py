@@ -6,9 +6,11 @@ import json
 import threading
 from typing import Any
 
+import pytest
 from odradek.model.topic_partition import TopicPartition
+from odradek.spark.jobs import listener as listener_module
 from odradek.spark.jobs.late import watermark_ms
-from odradek.spark.jobs.listener import behind
+from odradek.spark.jobs.listener import ProgressListener, behind
 from odradek.spark.jobs.progress import embedded_metric, job_metrics, progress_line, reached, records_of
 from odradek.spark.jobs.streams import _rest, summary
 
@@ -92,8 +94,10 @@ def test_a_resting_job_looks_ever_less_often_until_the_log_grows() -> None:
             return False
 
     looks = iter([4, 4, 4, 4, 4, 4, 5])
-    _rest(Stop(), {"t-0": 4}, lambda: {"t-0": next(looks)}, 8.0)
+    reports: list[int] = []
+    _rest(Stop(), {"t-0": 4}, lambda: {"t-0": next(looks)}, 8.0, lambda: reports.append(1))
     bounds = [1, 2, 4, 8, 8, 8]
+    assert len(reports) == len(bounds), "a job that rests is not silent"
     assert len(waited) == len(bounds)
     assert all(bound / 2 <= pause <= bound for bound, pause in zip(bounds, waited, strict=True))
 
@@ -101,3 +105,35 @@ def test_a_resting_job_looks_ever_less_often_until_the_log_grows() -> None:
 def test_the_watermark_of_a_micro_batch_is_read_from_the_offset_log() -> None:
     log = 'v1\n{"batchWatermarkMs":1700000000000,"batchTimestampMs":5,"conf":{}}\n{"offsets": {}}'
     assert watermark_ms(log) == 1_700_000_000_000
+
+
+class Ends:
+    """Stands for the ends of the inputs."""
+
+    def __init__(self) -> None:
+        self.end = 40
+
+    def now(self) -> dict[TopicPartition, int]:
+        return {TopicPartition("t", 0): self.end, TopicPartition("t", 1): 5}
+
+
+def test_a_job_that_waits_says_every_minute_how_far_it_is_behind(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = iter([0.0, 59.0, 60.0, 61.0, 130.0])
+    monkeypatch.setattr(listener_module.time, "monotonic", lambda: next(times))
+    ends = Ends()
+    listener = ProgressListener("w", ends, form="emf")  # type: ignore[arg-type]
+    listener.position = {TopicPartition("t", 0): 30, TopicPartition("t", 1): 5}
+    listener.report()
+    assert capsys.readouterr().out == ""
+    listener.report()
+    listener.report()
+    [line] = capsys.readouterr().out.splitlines()
+    document = json.loads(line)
+    assert (document["Job"], document["LagOffsets"], document["LagTime"]) == ("w", 10.0, 60.0)
+    [directive] = document["_aws"]["CloudWatchMetrics"]
+    assert {each["Name"] for each in directive["Metrics"]} == {"LagOffsets", "LagTime"}
+    ends.end = 30
+    listener.report()
+    assert json.loads(capsys.readouterr().out)["LagTime"] == 0.0, "nothing is left to read"

@@ -4,6 +4,7 @@ the gateway nor the libraries of a client (tests/unit/cli/test_light_commands.py
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -68,5 +69,13 @@ def _root(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)
     ] = False,  # answered in odradek.cli.run, which needs no Typer for it
+    config_file: Annotated[
+        Path | None,
+        typer.Option("--config-file", help="Properties of clients, with Kafka's names; or ODRADEK_CLIENT_CONFIG."),
+    ] = None,
 ) -> None:
     """Options before the command."""
+    if config_file is not None:
+        from odradek.cli.connection import use_config_file
+
+        use_config_file(config_file)

@@ -23,12 +23,16 @@ class Home(NamedTuple):
 COMMANDS: Mapping[str, Home] = {
     "local": Home("service.local", "local", "Run Odradek durably on this machine until Ctrl-C"),
     "gateway": Home("service.gateway", "gateway", "Serve Kafka clients until Ctrl-C"),
+    "console": Home(
+        "service.console", "console", "Open the console in a browser: topics, records, groups, schemas, security, cost"
+    ),
     "topics": Home("admin.topics", "topics", "Create, alter, list, describe and delete topics"),
     "produce": Home("records.produce", "produce", "Send each line of standard input as a record"),
     "consume": Home("records.consume", "consume", "Print records, one per line, up to the present end of the topic"),
     "offsets": Home(
         "admin.offsets", "offsets", "Print first offset, next offset and number of records of each partition of a topic"
     ),
+    "top": Home("admin.top", "top", "Show what happens now, until Ctrl-C"),
     "groups": Home("admin.groups", "groups", "List, describe and delete groups; change their offsets"),
     "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),
     "quotas": Home("admin.quotas", "quotas", "Set, list and remove client quotas"),

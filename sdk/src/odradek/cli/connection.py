@@ -5,11 +5,12 @@ Without options, a command uses the embedded service that `odradek local` starte
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from urllib.parse import urlsplit
 
 import typer
@@ -19,6 +20,9 @@ from odradek.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from odradek.client.profiles import Profile
+    from odradek.operations.cluster import Cluster
+
+T = TypeVar("T")
 
 DEFAULT_DATA_DIR = Path(".odradek")
 DEFAULT_PORT = 9292
@@ -56,6 +60,16 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
 
     Without an address, and without an embedded service in the folder, the profile of `odradek configure` is used.
     """
+    given = file_configs()
+    if bootstrap_servers == DEFAULT_SERVER and "bootstrap_servers" in given:
+        bootstrap_servers = str(given["bootstrap_servers"])
+    return _found_configs(bootstrap_servers, data_dir, given) | {
+        name: value for name, value in given.items() if name != "bootstrap_servers"
+    }
+
+
+def _found_configs(bootstrap_servers: str, data_dir: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """Return address and credentials from the folder, the profile or the environment."""
     from odradek.local.credentials import FILE_NAME as LOCAL_CREDENTIALS
     from odradek.local.credentials import KEY_ID_PREFIX, load_credentials
 
@@ -68,6 +82,8 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
                 "aws_region": known.region,
             }
     configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
+    if "aws_access_key_id" in given:
+        return configs
     is_local = urlsplit(bootstrap_servers).hostname in ("127.0.0.1", "localhost", "::1")
     # AWS credentials in the environment are not those of an embedded service.
     key_id = os.environ.get("AWS_ACCESS_KEY_ID", "")
@@ -85,6 +101,37 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
             "aws_region": credentials.region,
         }
     return configs
+
+
+_config_file: list[Path] = []  # of the root option --config-file
+
+
+def use_config_file(path: Path) -> None:
+    """Take configurations of clients from a properties file from now on."""
+    _config_file[:] = [path]
+
+
+def file_configs() -> dict[str, Any]:
+    """Return the configurations of the file that --config-file or ODRADEK_CLIENT_CONFIG names; {} without one.
+
+    Raises KafkaError(INVALID_CONFIG) that names the line.
+    """
+    from odradek.client.properties import read_properties
+
+    named = os.environ.get("ODRADEK_CLIENT_CONFIG")
+    path = _config_file[0] if _config_file else Path(named).expanduser() if named else None
+    return {} if path is None else read_properties(path)
+
+
+def run(bootstrap_servers: str, data_dir: Path, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
+    """Run a call of odradek.operations on a connection, and return its result."""
+    from odradek.operations.cluster import Cluster
+
+    async def within() -> T:
+        async with Cluster(client_configs(bootstrap_servers, data_dir)) as cluster:
+            return await work(cluster)
+
+    return asyncio.run(within())
 
 
 @contextmanager

@@ -50,6 +50,7 @@ class TopicMetadata:
     topic_id: UUID | None
     partition_count: int
     is_internal: bool = False
+    leaders: tuple[int, ...] = ()  # the id of each partition's leader, by partition
 
 
 class Connection:
@@ -242,7 +243,14 @@ class MetadataCache:
                 self._read_at.pop(name, None)
                 found[name] = KafkaError(code, _topic_message(code, name))
                 continue
-            known = TopicMetadata(name, topic.topic_id, len(topic.partitions), topic.is_internal)
+            leaders = {int(each.partition_index): int(each.leader_id) for each in topic.partitions}
+            known = TopicMetadata(
+                name,
+                topic.topic_id,
+                len(topic.partitions),
+                topic.is_internal,
+                tuple(leaders.get(number, -1) for number in range(len(leaders))),
+            )
             found[name] = self._topics[name] = known
             self._counts[name] = known.partition_count
             self._read_at[name] = now

@@ -75,9 +75,6 @@ PLUGINS: dict[Category, tuple[Listed, ...]] = {
         Listed(_CONFLUENT + "http.HttpSinkConnector", "connectors.http.sink:HttpSinkConnector", ("HttpSink",)),
         Listed(_CONFLUENT + "aws.dynamodb.DynamoDbSinkConnector", "connectors.aws.dynamodb:DynamoDbSinkConnector",
                ("DynamoDbSink",)),
-        Listed("odradek.connect.DynamoDbStreamsSourceConnector",
-               "connectors.aws.dynamodb_streams:DynamoDbStreamsSourceConnector",
-               ("DynamoDbStreamsSource", "io.confluent.connect.dynamodb.DynamoDbCdcSourceConnector")),
         Listed(_CONFLUENT + "sqs.source.SqsSourceConnector", "connectors.aws.sqs:SqsSourceConnector", ("SqsSource",)),
         Listed("odradek.connect.SqsSinkConnector", "connectors.aws.sqs:SqsSinkConnector", ("SqsSink",)),
         Listed("odradek.connect.SnsSinkConnector", "connectors.aws.publish:SnsSinkConnector", ("SnsSink",)),
@@ -89,8 +86,6 @@ PLUGINS: dict[Category, tuple[Listed, ...]] = {
                ("KinesisSink",)),
         Listed(_CONFLUENT + "kinesis.KinesisSourceConnector", "connectors.aws.kinesis:KinesisSourceConnector",
                ("KinesisSource",)),
-        Listed("odradek.connect.MirrorSourceConnector", "connectors.mirror:MirrorSourceConnector",
-               (_KAFKA + "mirror.MirrorSourceConnector", "MirrorSource")),
     ),
     "converters": (
         Listed(_KAFKA + "json.JsonConverter", "converters.json:JsonConverter"),

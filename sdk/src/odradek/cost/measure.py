@@ -111,7 +111,7 @@ class _Run:
         spread = max(1, min(self._partitions, round(load.partitions_per_request)))
         size = min(load.request_bytes, SAMPLE_BYTES_MAX)
         each_bytes = max(1, size // spread)
-        writers = min(load.producers, PRODUCERS_MAX)
+        writers = max(1, min(load.producers, PRODUCERS_MAX))
         sequences: Counter[tuple[int, int]] = Counter()
         appended, fetched = Usage(), Usage()
         offsets = [0] * self._partitions

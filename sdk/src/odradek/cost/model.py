@@ -29,7 +29,6 @@ least three.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -129,9 +128,7 @@ class Measured:
 
 def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
     """Return dollars per month, by component."""
-    dollars: Counter[str] = Counter()
-    for usage in own_usage(load, measured).values():
-        dollars.update(cost(usage, prices).components)
+    dollars = dict(cost(sum(own_usage(load, measured).values(), start=Usage()), prices).components)
     dollars["logs"] = _log_gb(load, measured) * prices.logs_gb_ingested
     dollars.update(fixed_cost(FIXTURES[STAGE], prices))
     dollars["storage"] = load.kept_gb * prices.object_gb_month
@@ -139,7 +136,7 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
         deleted = load.bytes_per_s * load.keep_deleted_s * deleted_copies(load, measured.is_item) / GIB
         dollars["deleted objects"] = deleted * prices.object_gb_month
     dollars.update(_egress(load, prices))
-    return dict(dollars)
+    return dollars
 
 
 def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
@@ -217,7 +214,7 @@ def _sum(*parts: tuple[Usage, float]) -> Usage:
     """Return the sum of usages, each so many times; functions and payloads are counted elsewhere."""
     names = ("table_read_units", "table_write_units", "object_put_requests", "object_get_requests")
     units = {name: sum(getattr(usage, name) * times for usage, times in parts) for name in names}
-    return Usage(**units)  # type: ignore[arg-type]
+    return Usage(**units)
 
 
 def _function(name: str, calls: float, seconds: float) -> Usage:

@@ -10,8 +10,10 @@
     OffsetCommit, TxnOffsetCommit    READ group, READ topic    OffsetFetch          DESCRIBE group, DESCRIBE topic
     JoinGroup, SyncGroup, Heartbeat, LeaveGroup                                     READ group
     ConsumerGroupHeartbeat           READ group, DESCRIBE of the topics that it subscribes to by name
-    DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe                       DESCRIBE group
+    DescribeGroups, ConsumerGroupDescribe, ShareGroupDescribe, StreamsGroupDescribe DESCRIBE group
     ShareGroupHeartbeat              as ConsumerGroupHeartbeat
+    StreamsGroupHeartbeat            READ group, DESCRIBE of the topics of its topology; internal topics are created
+                                     with CREATE cluster or topic
     ShareFetch, ShareAcknowledge     READ group, READ topic
     DescribeShareGroupOffsets        DESCRIBE group, DESCRIBE topic
     AlterShareGroupOffsets           READ group, READ topic    DeleteShareGroupOffsets  DELETE group, READ topic
@@ -64,6 +66,15 @@ def _transaction(transactional_id: str | None) -> list[Right]:
     return [(_WRITE, Resource(ResourceType.TRANSACTIONAL_ID, transactional_id))]
 
 
+def _topics_of(topology: Any) -> list[str]:
+    """The topics that a streams topology names, internal ones included."""
+    names = set[str]()
+    for each in topology.subtopologies if topology is not None else ():
+        names.update(each.source_topics, each.repartition_sink_topics)
+        names.update(topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
+    return sorted(names)
+
+
 REQUIRED: Mapping[ApiKey, Callable[[Any], Iterable[Right]]] = {
     ApiKey.PRODUCE: lambda message: _transaction(message.transactional_id),
     ApiKey.INIT_PRODUCER_ID: lambda message: _transaction(message.transactional_id),
@@ -84,6 +95,10 @@ REQUIRED: Mapping[ApiKey, Callable[[Any], Iterable[Right]]] = {
     ApiKey.SHARE_GROUP_HEARTBEAT: lambda message: [
         *_group(_READ)(message),
         *((_DESCRIBE, Resource(ResourceType.TOPIC, name)) for name in message.subscribed_topic_names or ()),
+    ],
+    ApiKey.STREAMS_GROUP_HEARTBEAT: lambda message: [
+        *_group(_READ)(message),
+        *((_DESCRIBE, Resource(ResourceType.TOPIC, name)) for name in _topics_of(message.topology)),
     ],
     ApiKey.SHARE_FETCH: _group(_READ),
     ApiKey.SHARE_ACKNOWLEDGE: _group(_READ),
@@ -118,6 +133,8 @@ PER_ITEM = frozenset(
         ApiKey.DESCRIBE_GROUPS,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.STREAMS_GROUP_HEARTBEAT,
+        ApiKey.STREAMS_GROUP_DESCRIBE,
         ApiKey.SHARE_FETCH,
         ApiKey.SHARE_ACKNOWLEDGE,
         ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,

@@ -131,6 +131,12 @@ HANDLERS: Mapping[ApiKey, Handler] = {
     ApiKey.SHARE_GROUP_DESCRIBE: Handler("share.groups", "handle_share_group_describe", "refuse_share_group_describe"),
     ApiKey.SHARE_FETCH: Handler("share.records", "handle_share_fetch", "refuse_share_request"),
     ApiKey.SHARE_ACKNOWLEDGE: Handler("share.records", "handle_share_acknowledge", "refuse_share_request"),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: Handler(
+        "streams.groups", "handle_streams_group_heartbeat", "refuse_streams_group_heartbeat"
+    ),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Handler(
+        "streams.groups", "handle_streams_group_describe", "refuse_streams_group_describe"
+    ),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Handler(
         "share.offsets", "handle_describe_share_group_offsets", "refuse_describe_share_group_offsets"
     ),

@@ -7,6 +7,7 @@
     numbered_batches               once by number     (numbered_batches.py)
     groups, offsets                consumer groups    (groups.py, offsets.py)
     share_groups, share            queues over a log  (share/groups.py, share/fetch.py)
+    streams_groups                 streams groups     (streams/groups.py)
     users, acls                    access control     (users.py, acls.py)
     leaders, brokers, epochs       leadership         (leaders.py, brokers.py, leader_epochs.py)
 
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from odradek.engine.share.groups import ShareGroups
     from odradek.engine.share.offsets import ShareOffsets
     from odradek.engine.share.windows import SharePartitions
+    from odradek.engine.streams.groups import StreamsGroups
     from odradek.engine.transactions.numbered_batches import NumberedBatches
     from odradek.engine.transactions.transactions import Transactions
 
@@ -171,6 +173,12 @@ class Engine:
         return ShareGroups(self.tools, self.topics, self.group_configs)
 
     @cached_property
+    def streams_groups(self) -> StreamsGroups:
+        from odradek.engine.streams.groups import StreamsGroups
+
+        return StreamsGroups(self.tools, self.topics, self.group_configs)
+
+    @cached_property
     def groups(self) -> Groups:
         from odradek.engine.groups.groups import Groups
 
@@ -223,7 +231,8 @@ class Engine:
         from odradek.engine.read.list_offsets import OffsetLister
         from odradek.engine.read.timestamp_lookup import TimestampLookup
 
-        return OffsetLister(self.index, TimestampLookup(self.index, self.segments, self.pieces), self.topics)
+        lookups = TimestampLookup(self.index, self.segments, self.pieces)
+        return OffsetLister(self.index, lookups, self.topics, self.clock, self.rng)
 
     @cached_property
     def share_windows(self) -> SharePartitions:

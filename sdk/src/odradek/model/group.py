@@ -8,6 +8,7 @@ from uuid import UUID
 
 from odradek.errors import ErrorCode
 from odradek.model.classic_group import ClassicGroup
+from odradek.model.streams import StreamsAnswer, StreamsMemberDescription, StreamsRequest, Topology
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 JOIN_EPOCH = 0
@@ -31,6 +32,7 @@ class GroupHeartbeat:
     owned: Mapping[UUID, Sequence[int]] | None = None
     client_id: str = ""
     client_host: str = ""
+    streams: StreamsRequest | None = None  # of a member of a streams group
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class GroupHeartbeatResult:
     member_epoch: int = 0
     heartbeat_interval_ms: int = 5000
     assignment: Mapping[UUID, Sequence[int]] | None = None
+    streams: StreamsAnswer | None = None  # to a member of a streams group
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,7 @@ class GroupListing:
     """One entry of ListGroups."""
 
     group_id: str
-    state: str  # Empty | Assigning | Reconciling | Stable | Dead
+    state: str  # Empty | NotReady | Assigning | Reconciling | Stable | Dead
     group_type: str = "consumer"
     protocol_type: str = "consumer"
 
@@ -86,6 +89,7 @@ class MemberDescription:
     subscribed_topic_regex: str | None
     assignment: Mapping[UUID, Sequence[int]] = field(default_factory=dict)  # currently held
     target_assignment: Mapping[UUID, Sequence[int]] = field(default_factory=dict)
+    streams: StreamsMemberDescription | None = None  # a member of a streams group
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,4 +105,5 @@ class GroupDescription:
     assignor: str = "uniform"
     members: tuple[MemberDescription, ...] = ()
     classic: ClassicGroup | None = None  # a group of the classic protocol, with its members
-    is_share: bool = False
+    group_type: str = "consumer"  # or classic, share, streams
+    topology: Topology | None = None  # of a streams group

@@ -26,6 +26,46 @@ class PartitionId(NamedTuple):
     def __str__(self) -> str:
         return f"{self.topic_id}-{self.partition}"
 
+    @property
+    def shares_head(self) -> bool:
+        """Whether the partition has its head together with others (docs/decisions/0030)."""
+        return partitions_per_head(self.topic_id) > 1
+
+    @property
+    def head_id(self) -> PartitionId:
+        """The first of the partitions that share a head: its key is the head's."""
+        per_head = partitions_per_head(self.topic_id)
+        return self if per_head == 1 else PartitionId(self.topic_id, self.partition - self.partition % per_head)
+
+    @property
+    def place(self) -> int:
+        """The partition's place among those that share a head, from 0."""
+        return self.partition % partitions_per_head(self.topic_id)
+
+
+_SHARING_VERSION = 8  # RFC 9562: the bits of a UUID of version 8 are the issuer's to define
+
+
+def partitions_per_head(topic_id: UUID) -> int:
+    """How many partitions of the topic share a head: byte 7 of a topic id of version 8; 1 for every other id."""
+    return topic_id.bytes[7] if topic_id.bytes[6] >> 4 == _SHARING_VERSION else 1
+
+
+def new_topic_id(random_bytes: bytes, per_head: int) -> UUID:
+    """The id of a new topic.
+
+    Args:
+        random_bytes: 16.
+        per_head: partitions that share a head, 1 to 255.
+    """
+    topic_id = UUID(bytes=random_bytes, version=4)
+    if per_head == 1:
+        return topic_id
+    content = bytearray(topic_id.bytes)
+    content[6] = _SHARING_VERSION << 4 | content[6] & 0x0F
+    content[7] = per_head
+    return UUID(bytes=bytes(content))
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetAndMetadata:

@@ -63,6 +63,8 @@ class ApiKey(IntEnum):
     SHARE_GROUP_DESCRIBE = 77
     SHARE_FETCH = 78
     SHARE_ACKNOWLEDGE = 79
+    STREAMS_GROUP_HEARTBEAT = 88
+    STREAMS_GROUP_DESCRIBE = 89
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
@@ -99,6 +101,8 @@ OWNED: dict[FunctionName, frozenset[ApiKey]] = {
             ApiKey.CONSUMER_GROUP_DESCRIBE,
             ApiKey.SHARE_GROUP_HEARTBEAT,
             ApiKey.SHARE_GROUP_DESCRIBE,
+            ApiKey.STREAMS_GROUP_HEARTBEAT,
+            ApiKey.STREAMS_GROUP_DESCRIBE,
             ApiKey.SHARE_FETCH,  # it writes to the store, which the fetch function may not
             ApiKey.SHARE_ACKNOWLEDGE,
             ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,

@@ -64,6 +64,8 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.SHARE_GROUP_DESCRIBE: (1, 1),
     ApiKey.SHARE_FETCH: (1, 2),
     ApiKey.SHARE_ACKNOWLEDGE: (1, 2),
+    ApiKey.STREAMS_GROUP_HEARTBEAT: (0, 0),
+    ApiKey.STREAMS_GROUP_DESCRIBE: (0, 0),
     ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (0, 1),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, 0),
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, 0),
@@ -74,8 +76,13 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
 PRODUCE_ADVERTISED_MIN = 0
 
 # Cluster-wide features by name: lowest and highest level (KIP-584). transaction.version 2 is KIP-890: EndTxn bumps the
-# epoch, and writes need no announcement. share.version 1 is KIP-932: share groups are served.
-FEATURES: Mapping[str, tuple[int, int]] = {"share.version": (0, 1), "transaction.version": (0, 2)}
+# epoch, and writes need no announcement. share.version 1 is KIP-932, streams.version 1 is KIP-1071: share groups and
+# streams groups are served.
+FEATURES: Mapping[str, tuple[int, int]] = {
+    "share.version": (0, 1),
+    "streams.version": (0, 1),
+    "transaction.version": (0, 2),
+}
 
 
 def is_supported(api_key: int, api_version: int) -> bool:

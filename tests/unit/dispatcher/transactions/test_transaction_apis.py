@@ -165,5 +165,5 @@ async def test_transactions_are_listed_and_described(engine: Engine) -> None:
 async def test_the_feature_level_says_that_the_second_protocol_is_served(engine: Engine, version: int) -> None:
     answer = await ask(engine, ApiKey.API_VERSIONS, version, {})
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
-    assert finalized == {"share.version": 1, "transaction.version": 2}
+    assert finalized == {"share.version": 1, "streams.version": 1, "transaction.version": 2}
     assert {each.name for each in answer.supported_features} == (set(finalized) if version >= 4 else set())

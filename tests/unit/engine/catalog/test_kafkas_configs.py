@@ -21,14 +21,23 @@ from odradek.settings import Settings
 from tests.support.engine import memory_store
 
 KAFKA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden/kafka_configs.json").read_text())
-OWN = {"record.validation", "transaction.offsets"}
-OWN_DEFAULTS = {"errors.deadletterqueue.copy.record.enable": "true", "streams.assignor.name": ""}
+OWN = {"odradek.partitions.per.head", "record.validation", "transaction.offsets"}
+OWN_DEFAULTS = {
+    "errors.deadletterqueue.copy.record.enable": "true",
+    "streams.assignor.name": "",
+    "streams.initial.rebalance.delay.ms": "500",  # as of classic groups
+}
 # Our bounds where they are not Kafka's: a function's payload, Kafka's bounds of brokers (group.*.min and max), ours.
 OWN_BOUNDS = {
     "max.message.bytes": (0, 4_500_000),
     "consumer.assignment.interval.ms": (0, 15_000),
     "consumer.heartbeat.interval.ms": (1_000, 60_000),
     "consumer.session.timeout.ms": (6_000, 1_800_000),
+    "streams.assignment.interval.ms": (0, 15_000),
+    "streams.heartbeat.interval.ms": (1_000, 60_000),
+    "streams.initial.rebalance.delay.ms": (0, 300_000),
+    "streams.num.standby.replicas": (0, 2),
+    "streams.session.timeout.ms": (6_000, 1_800_000),
     "share.heartbeat.interval.ms": (1_000, 60_000),
     "share.session.timeout.ms": (6_000, 1_800_000),
     "share.record.lock.duration.ms": (1_000, 3_600_000),

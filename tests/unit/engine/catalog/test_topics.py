@@ -94,6 +94,35 @@ async def test_a_lost_answer_of_create_and_delete_is_read_back(store: Store, fau
     assert await store.engine(2).topics.get("t") is None
 
 
+@pytest.mark.parametrize("operation", ["get", "query", "transact"])
+async def test_a_catalog_that_is_throttled_for_a_moment_is_asked_again_within_the_request(
+    store: Store, operation: str
+) -> None:
+    engine = store.engine(catalog_cache_ms=0)
+    topic = await engine.topics.create("t", 1)
+
+    def throttle(times: int) -> None:
+        used = store.catalog.count(operation)
+        store.catalog.script = {(operation, used + n): Fault.UNAVAILABLE for n in range(1, times + 1)}
+
+    for work in (
+        lambda: engine.topics.get("t"),
+        lambda: engine.topics.get_by_id(topic.topic_id),
+        lambda: engine.topics.list(),
+        lambda: engine.topics.create("other", 1),
+        lambda: engine.topics.delete("other"),
+        lambda: engine.group_configs.describe("g"),
+        lambda: engine.group_configs.list(),
+    ):
+        throttle(4)
+        await work()
+    throttle(100)
+    began_s = store.clock.monotonic()
+    work = engine.topics.list if operation == "query" else lambda: engine.topics.create("another", 1)
+    assert await refused(work()) is ErrorCode.COORDINATOR_NOT_AVAILABLE, "certainly not created"
+    assert store.clock.monotonic() > began_s, "it has waited in between"
+
+
 async def test_grow_keeps_the_old_partitions(store: Store) -> None:
     engine = store.engine()
     await engine.topics.create("t", 1)
@@ -193,7 +222,7 @@ async def test_values_that_are_too_long(store: Store, value: str) -> None:
     assert await refused(altered) is ErrorCode.INVALID_CONFIG
 
 
-@pytest.mark.parametrize("name", ["item_bytes_max", "offset_metadata_bytes_max"])
+@pytest.mark.parametrize("name", ["item_bytes_max", "offset_metadata_bytes_max", "head_bytes_max"])
 def test_settings_that_no_item_holds(store: Store, name: str) -> None:
     with pytest.raises(KafkaError, match=name):
         store.engine(**{name: TABLE_ITEM_BYTES_MAX})

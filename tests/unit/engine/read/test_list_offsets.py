@@ -16,6 +16,7 @@ from odradek.model.log import (
 )
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key, Row
+from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce
 from tests.support.stores.segments import partition_of, rows_of, upload_segment
@@ -211,3 +212,17 @@ async def test_a_lookup_does_not_pass_over_records_whose_row_is_not_visible_yet(
     monkeypatch.undo()
     for i in range(1, 14):
         assert await ask(store, T0 + 10 * i) == (i, T0 + 10 * i)
+
+
+async def test_a_throttled_head_is_read_again_after_pauses(store: Store) -> None:
+    engine = store.engine()
+    await engine.topics.get("t")
+    used = store.log.count("get")
+    store.log.script = {("get", used + n): Fault.UNAVAILABLE for n in range(1, 5)}
+    began_s = store.clock.monotonic()
+    [result] = await engine.list_offsets([ListOffsetsPartition("t", 0, LATEST_TIMESTAMP)])
+    assert (result.error, result.offset) == (ErrorCode.NONE, 80)
+    assert store.clock.monotonic() - began_s >= (0.05 + 0.1 + 0.2 + 0.4) / 2
+    store.log.script = {("get", store.log.count("get") + n): Fault.UNAVAILABLE for n in range(1, 100)}
+    [result] = await engine.list_offsets([ListOffsetsPartition("t", 0, LATEST_TIMESTAMP)])
+    assert result.error is ErrorCode.KAFKA_STORAGE_ERROR

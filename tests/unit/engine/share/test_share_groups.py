@@ -360,7 +360,7 @@ async def test_a_group_is_listed_described_and_deleted_with_all_its_items(store:
     [listing] = await engine.groups.list()
     assert (listing.group_id, listing.group_type, listing.state) == ("q", "share", "Stable")
     [described] = await engine.groups.describe(["q"])
-    assert described.is_share
+    assert described.group_type == "share"
     assert described.members[0].member_id == "one"
     assert await engine.groups.delete(["q"]) == [("q", ErrorCode.NON_EMPTY_GROUP)]
     assert await one.leave() is ErrorCode.NONE

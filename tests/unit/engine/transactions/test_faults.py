@@ -186,9 +186,9 @@ async def test_a_commit_is_not_called_aborted_when_an_attempt_before_may_have_be
     await producer.send("a", 0, b"new")
     await producer.send("b", 0, b"new")
     port(store, "across").script["transact", 2] = Fault.LATE
-    read_heads, reads = engine.index.read_heads, 0
+    read_images, reads = engine.index.read_images, 0
 
-    async def overtaken(partitions: Any) -> Any:
+    async def overtaken(head_ids: Any, **options: Any) -> Any:
         nonlocal reads
         reads += 1
         if reads == 2:
@@ -197,9 +197,9 @@ async def test_a_commit_is_not_called_aborted_when_an_attempt_before_may_have_be
             await other.send("a", 0, b"of another")
             await other.commit()
             await engine.topics.delete("b")  # why the second attempt could never be committed
-        return await read_heads(partitions)
+        return await read_images(head_ids, **options)
 
-    engine.index.read_heads = overtaken  # type: ignore[method-assign]
+    engine.index.read_images = overtaken  # type: ignore[method-assign]
     with pytest.raises(KafkaError) as raised:
         await producer.commit()
     assert await values(engine, "a") == [b"before", b"new", b"of another"], "it has been committed"

@@ -164,15 +164,15 @@ async def test_another_writer_between_the_commits_read_and_its_write_aborts_it(
     engine: Engine, producer: Transactor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await producer.send("a", 0, b"told 0")
-    read_heads = engine.index.read_heads
+    read_images = engine.index.read_images
 
-    async def overtaken(*args: Any) -> Any:
-        heads = await read_heads(*args)
+    async def overtaken(*args: Any, **options: Any) -> Any:
+        images = await read_images(*args, **options)
         monkeypatch.undo()
         await interlope(engine)
-        return heads
+        return images
 
-    monkeypatch.setattr(engine.index, "read_heads", overtaken)
+    monkeypatch.setattr(engine.index, "read_images", overtaken)
     await aborted_by(producer)
     assert await values(engine, "a") == [b"of another"]
 
@@ -282,7 +282,7 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
         ("exactly", {}, -1),
         ("primary.checkpoints.internal", {}, -1),  # several tasks of MirrorMaker write to it
         ("primary.checkpoints.internal", PREDICTED, 0),
-        ("named.internal", {}, 0),
+        ("mm2-offsets.primary.internal", {}, 0),
         ("orders", {}, -1),
         ("orders", PREDICTED, 0),
     ],
@@ -290,7 +290,7 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
 async def test_the_operator_names_topics_that_are_predicted(
     store: Store, topic: str, configs: dict[str, str], told: int
 ) -> None:
-    engine = store.engine(transaction_offsets_predicted="primary.*, exact, named.internal")
+    engine = store.engine(transaction_offsets_predicted="primary.*, exact, mm2-offsets.primary.internal")
     await engine.topics.create(topic, 1, configs)
     producer = await Transactor(engine).init()
     assert await producer.send(topic, 0, b"x") == told

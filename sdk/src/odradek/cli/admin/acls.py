@@ -21,6 +21,8 @@ from odradek.model.acl import (
     PatternType,
     ResourceType,
 )
+from odradek.operations import plain
+from odradek.operations.security import acl_row, parse_operation
 
 acls = typer.Typer(cls=CommandGroup, help="Create, list and delete ACLs.", no_args_is_help=True)
 
@@ -65,7 +67,7 @@ def create(
             PatternType.PREFIXED if prefix else PatternType.LITERAL,
             principal,
             host or WILDCARD,
-            _operation(each),
+            parse_operation(each),
             AclPermission.DENY if deny else AclPermission.ALLOW,
         )
         for each in operation
@@ -116,7 +118,7 @@ def delete(
         PatternType.ANY if name is None else PatternType.PREFIXED if prefix else PatternType.LITERAL,
         principal,
         host,
-        AclOperation.ANY if operation is None else _operation(operation),
+        AclOperation.ANY if operation is None else parse_operation(operation),
     )
     if wanted == AclFilter() and not everything:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "choose the ACLs to delete with options, or give --all")
@@ -147,25 +149,8 @@ def _resource(
     return named[0] if named else (ResourceType.ANY, None)
 
 
-def _operation(text: str) -> AclOperation:
-    name = text.upper().replace("-", "_")
-    if name not in AclOperation.__members__ or name == "ANY":
-        known = ", ".join(each.name.lower() for each in AclOperation if each is not AclOperation.ANY)
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown operation {text!r}: use {known}")
-    return AclOperation[name]
-
-
 def _show(rules: list[AclBinding], output: Output = Output.TABLE) -> None:
-    rows = [
-        {
-            "principal": acl.principal,
-            "host": acl.host,
-            "may": acl.permission.name.lower(),
-            "operation": acl.operation.name.lower(),
-            "resource": acl.resource_type.name.lower(),
-            "name": f"{acl.name}..." if acl.pattern is PatternType.PREFIXED and output is Output.TABLE else acl.name,
-            "pattern": acl.pattern.name.lower(),
-        }
-        for acl in rules
-    ]
+    rows = [plain(acl_row(acl)) for acl in rules]
+    if output is Output.TABLE:
+        rows = [row | {"name": f"{row['name']}..."} if row["pattern"] == "prefixed" else row for row in rows]
     show_rows(rows, ["principal", "host", "may", "operation", "resource", "name"], output)

@@ -10,27 +10,38 @@ from __future__ import annotations
 import csv
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, GroupId, Server, admin
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, GroupId, Server, run
 from odradek.cli.output import Output, OutputOption, show_rows
-from odradek.cli.record_format import Place, parse_place, resolve
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.places import parse_place
+
+if TYPE_CHECKING:
+    from odradek.operations.cluster import Cluster
 
 
 def export_offsets(
     group_id: GroupId, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: DataDir = DEFAULT_DATA_DIR
 ) -> None:
     """Print the committed offsets as topic,partition,offset, for reset-offsets --file."""
-    with admin(bootstrap_servers, data_dir) as client:
-        committed = _committed(client, group_id, is_share=_is_share(client, group_id))
-        if not committed:
-            client.describe_consumer_groups([group_id])  # an empty file is for a group that is there
+    committed = run(bootstrap_servers, data_dir, lambda cluster: _exported(cluster, group_id))
     for partition in sorted(committed):
         typer.echo(f"{partition.topic},{partition.partition},{committed[partition]}")
+
+
+async def _exported(cluster: Cluster, group_id: str) -> dict[TopicPartition, int]:
+    from odradek.operations.groups import is_share_group
+    from odradek.operations.resets import committed_offsets
+
+    is_share = await is_share_group(cluster.admin, group_id)
+    committed = await committed_offsets(cluster.admin, group_id, is_share=is_share)
+    if not committed:
+        await cluster.admin.describe_consumer_groups([group_id])  # an empty file is for a group that is there
+    return committed
 
 
 def reset_offsets(
@@ -60,101 +71,20 @@ def reset_offsets(
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give exactly one of --to, --shift and --file")
     place = None if to is None else parse_place(to, "--to")
     given = None if file is None else _read(file)
-    with admin(bootstrap_servers, data_dir) as client:
-        is_share = _is_share(client, group_id)
-        committed = _committed(client, group_id, is_share=is_share)
-        partitions = sorted(given) if given is not None else _partitions(client, topic or [], committed)
-        if not partitions:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"group {group_id} has no committed offsets: give --topic")
-        begins = _offsets(client, partitions, "earliest")
-        ends = _offsets(client, partitions, "latest")
-        target = new_offsets(place, shift, given, committed, begins, ends, _at_time(client, place, partitions))
+
+    async def reset(cluster: Cluster) -> list[dict[str, Any]]:
+        from odradek.operations import plain
+        from odradek.operations.resets import apply_reset, plan_reset
+
+        plan = await plan_reset(cluster.admin, group_id, topics=topic or [], place=place, shift=shift, given=given)
         if not dry_run:
-            _refuse_members(client, group_id, is_share=is_share)
-            if is_share:
-                client.alter_share_group_offsets(group_id, target)
-            else:
-                client.alter_consumer_group_offsets(group_id, target)
-    rows = [{"partition": str(each), "committed": committed.get(each), "new": target[each]} for each in partitions]
-    show_rows(rows, ["partition", "committed", "new"], output)
+            await apply_reset(cluster.admin, plan)
+        rows: list[dict[str, Any]] = plain(plan.rows)
+        return rows
+
+    show_rows(run(bootstrap_servers, data_dir, reset), ["partition", "committed", "new"], output)
     if dry_run:
         typer.echo("nothing was committed", err=True)
-
-
-def new_offsets(
-    place: Place | None,
-    shift: int | None,
-    given: dict[TopicPartition, int] | None,
-    committed: dict[TopicPartition, int],
-    begins: dict[TopicPartition, int],
-    ends: dict[TopicPartition, int],
-    at_time: dict[TopicPartition, int | None],
-) -> dict[TopicPartition, int]:
-    """Return the new offset of each partition, within its log; --shift counts from the start if none is committed."""
-    if place is not None:
-        return resolve(place, begins, ends, at_time)
-    if given is not None:
-        wanted = given
-    else:
-        wanted = {each: committed.get(each, begins[each]) + (shift or 0) for each in ends}
-    return {each: max(begins[each], min(offset, ends[each])) for each, offset in wanted.items()}
-
-
-def _at_time(client: Any, place: Place | None, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
-    if place is None or place.kind != "time":
-        return {}
-    found = client.list_offsets(dict.fromkeys(partitions, place.number))
-    return {each: at.offset if at.offset >= 0 else None for each, at in found.items()}
-
-
-def _offsets(client: Any, partitions: list[TopicPartition], where: str) -> dict[TopicPartition, int]:
-    return {each: at.offset for each, at in client.list_offsets(dict.fromkeys(partitions, where)).items()}
-
-
-def _partitions(client: Any, topics: list[str], committed: dict[TopicPartition, int]) -> list[TopicPartition]:
-    if not topics:
-        return sorted(committed)
-    found: set[TopicPartition] = set()
-    for text in topics:
-        name, _, numbers = text.partition(":")
-        there = set(client.describe_topics([name])[name].partitions)
-        try:
-            asked = {TopicPartition(name, int(number)) for number in numbers.split(",")} if numbers else there
-        except ValueError as error:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"--topic must be name or name:0,2, not {text!r}") from error
-        if not asked <= there:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} has partitions 0 to {len(there) - 1}"
-            )
-        found |= asked
-    return sorted(found)
-
-
-def _is_share(client: Any, group_id: str) -> bool:
-    kinds = {listing.group_id: listing.group_type for listing in client.list_consumer_groups()}
-    return kinds.get(group_id) == "share"
-
-
-def _committed(client: Any, group_id: str, *, is_share: bool) -> dict[TopicPartition, int]:
-    """Return the committed offsets of a group, or the start offsets of a share group."""
-    if is_share:
-        found = client.list_share_group_offsets(group_id)
-        return {each: at.start_offset for each, at in found.items() if at.start_offset >= 0}
-    return {each: at.offset for each, at in client.list_consumer_group_offsets(group_id).items()}
-
-
-def _refuse_members(client: Any, group_id: str, *, is_share: bool) -> None:
-    describe = client.describe_share_groups if is_share else client.describe_consumer_groups
-    try:
-        group = describe([group_id])[group_id]
-    except KafkaError as error:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:  # the reset creates it
-            return
-        raise
-    if group.members:
-        raise KafkaError(
-            ErrorCode.NON_EMPTY_GROUP, f"group {group_id} has {len(group.members)} members: stop them first"
-        )
 
 
 def _read(file: Path) -> dict[TopicPartition, int]:

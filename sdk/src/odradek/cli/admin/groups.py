@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from odradek.cli.admin.group_offsets import export_offsets, reset_offsets
 from odradek.cli.command_group import CommandGroup
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, GroupId, Server, admin
+from odradek.cli.completion import group_names
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, GroupId, Server, admin, run
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from odradek.operations.groups import GroupDetail
 
 groups = typer.Typer(
     cls=CommandGroup, help="List, describe and delete groups; change their offsets.", no_args_is_help=True
@@ -27,100 +31,68 @@ def list_groups(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """List the groups with their states and kinds: consumer, classic, share."""
-    with admin(bootstrap_servers, data_dir) as client:
-        listings = client.list_consumer_groups()
-    rows = [
-        {"group": each.group_id, "state": each.state, "type": each.group_type}
-        for each in sorted(listings, key=lambda each: each.group_id)
-    ]
+    """List the groups with their states and types: consumer, classic, share, streams."""
+    from odradek.operations import plain
+    from odradek.operations.groups import list_groups as list_all
+
+    rows = plain(run(bootstrap_servers, data_dir, lambda cluster: list_all(cluster.admin)))
     show_rows(rows, ["group", "state", "type"], output)
 
 
 @groups.command()
 def describe(
-    group_id: GroupId,
+    group_id: Annotated[str | None, typer.Argument(help="Id of the group.", autocompletion=group_names)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All groups.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show a group's members, committed offsets and lag."""
-    with admin(bootstrap_servers, data_dir) as client:
-        kinds = {listing.group_id: listing.group_type for listing in client.list_consumer_groups()}
-        if kinds.get(group_id) == "share":
-            _show_share(_described_share(client, group_id), output)
-            return
-        group = client.describe_consumer_groups([group_id])[group_id]
-        committed = client.list_consumer_group_offsets(group_id)
-        latest = client.list_offsets(dict.fromkeys(committed, "latest"))
-    owners = {partition: member for member in group.members for partition in member.assignment}
-    partitions = []
-    for partition in sorted({*committed, *owners}):
-        offset = committed[partition].offset if partition in committed else None
-        end = latest[partition].offset if partition in latest else None
-        owner = owners.get(partition)
-        partitions.append(
-            {
-                "partition": str(partition),
-                "committed": offset,
-                "next_offset": end,
-                "lag": None if offset is None or end is None else end - offset,
-                "client": owner.client_id if owner else None,
-                "member": owner.member_id if owner else None,
-            }
-        )
-    described = {
-        "group": group_id,
-        "state": group.state,
-        "protocol": "classic" if group.group_epoch < 0 else "consumer",
-        "epoch": None if group.group_epoch < 0 else group.group_epoch,
-        "members": [_member(each) for each in group.members],
-        "partitions": partitions,
-    }
-    if show_data(described, output):
+    """Show members, committed offsets and lag of a group, or of all."""
+    from odradek.operations.groups import describe_all, describe_group
+
+    if (group_id is None) != everything:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give the id of a group, or --all")
+    if group_id is not None:
+        asked = group_id
+        group = run(bootstrap_servers, data_dir, lambda cluster: describe_group(cluster.admin, asked))
+        if not show_data(_described(group), output):
+            _show(group)
         return
-    protocol = "classic protocol" if group.group_epoch < 0 else f"epoch {group.group_epoch}"
-    typer.echo(f"{group_id}  {group.state}  {protocol}  {len(group.members)} members")
-    show_rows(partitions, ["partition", "committed", "next_offset", "lag", "client", "member"])
+    found = run(bootstrap_servers, data_dir, lambda cluster: describe_all(cluster.admin))
+    if not show_data([_described(each) for each in found], output):
+        for number, each in enumerate(found):
+            if number:
+                typer.echo("")
+            _show(each)
 
 
-def _member(member: Any) -> dict[str, Any]:
-    return {
-        "member": member.member_id,
-        "client": member.client_id,
-        "topics": sorted(member.subscribed_topics),
-    }
+def _described(group: GroupDetail) -> dict[str, Any]:
+    """Return a group as data. A share group has start offsets, and no members of partitions."""
+    from odradek.operations import plain
+
+    described: dict[str, Any] = plain(group)
+    if group.is_share:
+        described["partitions"] = [
+            {"partition": each["partition"], "start_offset": each["committed"], "lag": each["lag"]}
+            for each in described["partitions"]
+        ]
+    return described
 
 
-def _described_share(client: Any, group_id: str) -> dict[str, Any]:
-    group = client.describe_share_groups([group_id])[group_id]
-    offsets = client.list_share_group_offsets(group_id)
-    configs = client.describe_group_configs(group_id)
-    return {
-        "group": group_id,
-        "state": group.state,
-        "protocol": "share",
-        "epoch": group.group_epoch,
-        "configs": {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default},
-        "members": [_member(each) for each in group.members],
-        "partitions": [
-            {"partition": str(place), "start_offset": at.start_offset, "lag": None if at.lag < 0 else at.lag}
-            for place, at in sorted(offsets.items())
-        ],
-    }
-
-
-def _show_share(described: dict[str, Any], output: Output) -> None:
-    if show_data(described, output):
-        return
-    members = described["members"]
-    typer.echo(f"{described['group']}  share  {described['state']}  epoch {described['epoch']}  {len(members)} members")
-    for name, value in described["configs"].items():
+def _show(group: GroupDetail) -> None:
+    described = _described(group)
+    kind = "classic protocol" if group.epoch is None else f"epoch {group.epoch}"
+    state = f"{group.state}  {kind}" if group.reads_by_partition else f"{group.protocol}  {group.state}  {kind}"
+    typer.echo(f"{group.group}  {state}  {len(group.members)} members")
+    for name, value in group.configs.items():
         typer.echo(f"{name} = {value}")
-    show_rows(described["partitions"], ["partition", "start_offset", "lag"])
-    if members:
+    if not group.is_share:
+        show_rows(described["partitions"], ["partition", "committed", "next_offset", "lag", "client", "member"])
+    else:
+        show_rows(described["partitions"], ["partition", "start_offset", "lag"])
+    if group.members and not group.reads_by_partition:
         typer.echo("")
-        show_rows(members, ["client", "topics", "member"])
+        show_rows(described["members"], ["client", "topics" if group.is_share else "assigned", "member"])
 
 
 @groups.command()
@@ -130,7 +102,7 @@ def configure(
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
-    """Set the configuration of a share group or a consumer group.
+    """Set the configuration of a share group, a consumer group or a streams group.
 
     Example: [bold]odradek groups configure mails share.auto.offset.reset=earliest[/bold]
     """

@@ -8,8 +8,8 @@ import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, admin
 from odradek.cli.output import Output, OutputOption, show_rows
-from odradek.cli.record_format import parse_time
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.places import parse_time
 
 
 def offsets(

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from odradek.cli.command_group import CommandGroup
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, admin
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, admin, run
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from odradek.operations.cluster import Cluster
 
 topics = typer.Typer(cls=CommandGroup, help="Create, alter, list, describe and delete topics.", no_args_is_help=True)
 
 NewName = Annotated[str, typer.Argument(help="Name of the topic.")]
-_TYPES = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list"}  # Kafka's ConfigType
 
 
 def parse_configs(pairs: list[str]) -> dict[str, str]:
@@ -36,6 +36,9 @@ def create(
     name: NewName,
     partitions: Annotated[int, typer.Option("--partitions", "-p", help="Partitions; -1: the service's default.")] = -1,
     config: Annotated[list[str] | None, typer.Option("--config", "-c", help="name=value, may be repeated.")] = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a topic that exists as it is, and succeed.")
+    ] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
@@ -43,12 +46,15 @@ def create(
 
     Example: [bold]odradek topics create orders -p 6 -c cleanup.policy=compact[/bold]
     """
-    from odradek import NewTopic
+    from odradek.operations.topics import create_topic
 
     configs = parse_configs(config or [])
-    with admin(bootstrap_servers, data_dir) as client:
-        client.create_topics([NewTopic(name, partitions, configs=configs)])
-    typer.echo(f"created {name}")
+    is_new = run(
+        bootstrap_servers,
+        data_dir,
+        lambda cluster: create_topic(cluster.admin, name, partitions, configs, if_not_exists=if_not_exists),
+    )
+    typer.echo(f"created {name}" if is_new else f"{name} exists")
 
 
 @topics.command()
@@ -106,42 +112,23 @@ def describe(
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Show a topic's partitions with their offsets, and the configurations that are not defaults."""
-    with admin(bootstrap_servers, data_dir) as client:
-        topic = client.describe_topics([name])[name]
-        earliest = client.list_offsets(dict.fromkeys(topic.partitions, "earliest"))
-        latest = client.list_offsets(dict.fromkeys(topic.partitions, "latest"))
-        found = client.describe_configs([name])[name]
-    configs = [
-        {
-            "name": entry.name,
-            "value": entry.value,
-            "is_default": entry.is_default,
-            "type": _TYPES.get(entry.config_type, "string"),
-            "documentation": entry.documentation,
-        }
-        for entry in sorted(found.values(), key=lambda each: each.name)
-        if defaults or not entry.is_default
-    ]
-    partitions = [
-        {
-            "partition": each.partition,
-            "log_start_offset": earliest[each].offset,
-            "next_offset": latest[each].offset,
-            "records": latest[each].offset - earliest[each].offset,
-        }
-        for each in topic.partitions
-    ]
-    described = {"name": topic.name, "topic_id": str(topic.topic_id), "partitions": partitions, "configs": configs}
+    """Show a topic's partitions with leaders, offsets and sizes, and the configurations that are not defaults."""
+    from odradek.operations import plain
+    from odradek.operations.topics import describe_topic
+
+    topic = run(bootstrap_servers, data_dir, lambda cluster: describe_topic(cluster.admin, name))
+    described = plain(topic)
+    described["configs"] = [each for each in described["configs"] if defaults or not each["is_default"]]
     if show_data(described, output):
         return
-    typer.echo(f"{topic.name}  id {topic.topic_id}  {topic.partition_count} partitions")
-    show_rows(partitions, ["partition", "log_start_offset", "next_offset", "records"])
+    typer.echo(f"{topic.name}  id {topic.topic_id}  {len(topic.partitions)} partitions")
+    columns = ["partition", "leader", "log_start_offset", "next_offset", "records", "size_bytes"]
+    show_rows(described["partitions"], columns)
     if defaults:
         typer.echo("")
-        show_rows(configs, ["name", "value", "is_default", "documentation"])
+        show_rows(described["configs"], ["name", "value", "is_default", "documentation"])
         return
-    for config in configs:
+    for config in described["configs"]:
         typer.echo(f"{config['name']} = {config['value']}")
 
 
@@ -163,65 +150,29 @@ def delete_records(
 
     Example: [bold]odradek topics delete-records orders --before 1000 -p 0[/bold]
     """
-    with admin(bootstrap_servers, data_dir) as client:
-        there = client.describe_topics([name])[name].partitions
-        places = tuple(TopicPartition(name, number) for number in sorted(set(partition))) if partition else there
-        refuse_deletion(name, len(there), places, before)
-        begins, ends = offsets_of(client, places)
-        refuse_deletion(name, len(there), places, before, ends)
-        what = "all records" if before == -1 else f"the records below offset {before}"
-        confirm(f"Delete {what} of {len(places)} partitions of {name}?", yes=yes)
-        try:
-            after = client.delete_records(dict.fromkeys(places, before))
-        except KafkaError:
-            _show_deleted(begins, offsets_of(client, places)[0], output)
-            raise
-    _show_deleted(begins, after, output)
+    run(
+        bootstrap_servers,
+        data_dir,
+        lambda cluster: _delete_records(cluster, name, before, partition or [], yes, output),
+    )
 
 
-def offsets_of(
-    client: Any, places: Sequence[TopicPartition]
-) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Return the first and the next offset of partitions."""
-    begins, ends = (client.list_offsets(dict.fromkeys(places, where)) for where in ("earliest", "latest"))
-    return {place: begins[place].offset for place in places}, {place: ends[place].offset for place in places}
-
-
-def refuse_deletion(
-    name: str,
-    partition_count: int,
-    places: Sequence[TopicPartition],
-    before: int,
-    ends: Mapping[TopicPartition, int] | None = None,
+async def _delete_records(
+    cluster: Cluster, name: str, before: int, partitions: list[int], yes: bool, output: Output
 ) -> None:
-    """Refuse an offset that the service would refuse in any partition, so that all partitions change or none.
+    from odradek.operations import plain
+    from odradek.operations.topics import delete_records, deleted_so_far, plan_deletion
 
-    Args:
-        ends: next offset of each partition; None if not known yet.
-
-    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, OFFSET_OUT_OF_RANGE.
-    """
-    if unknown := [place.partition for place in places if not 0 <= place.partition < partition_count]:
-        raise KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-            f"topic {name!r} has partitions 0 to {partition_count - 1}, not {unknown[0]}; nothing was deleted",
-        )
-    short = [f"{place} ends at offset {end}" for place, end in (ends or {}).items() if end < before]
-    if before < -1 or short:
-        why = ", ".join(short) or "an offset cannot be negative; -1 is the end"
-        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"--before {before}: {why}; nothing was deleted")
-
-
-def _show_deleted(before: Mapping[TopicPartition, int], after: Mapping[TopicPartition, int], output: Output) -> None:
-    rows = [
-        {
-            "partition": str(place),
-            "log_start_offset": after[place],
-            "deleted": max(after[place] - before[place], 0),
-        }
-        for place in sorted(after)
-    ]
-    show_rows(rows, ["partition", "deleted", "log_start_offset"], output)
+    plan = await plan_deletion(cluster.admin, name, partitions, before)
+    what = "all records" if before == -1 else f"the records below offset {before}"
+    confirm(f"Delete {what} of {len(plan.places)} partitions of {name}?", yes=yes)
+    columns = ["partition", "deleted", "log_start_offset"]
+    try:
+        deleted = await delete_records(cluster.admin, plan)
+    except KafkaError:
+        show_rows(plain(await deleted_so_far(cluster.admin, plan)), columns, output)
+        raise
+    show_rows(plain(deleted), columns, output)
 
 
 @topics.command()

@@ -36,6 +36,7 @@ WorkerConfig = Annotated[
     list[str] | None, typer.Option("--config", "-c", help="A worker's configuration, name=value; repeat it.")
 ]
 _DEFAULT_GROUP = "connect"
+_LOOK_S = 0.5
 
 
 def _settings(server: str, data_dir: Path, group: str, configs: dict[str, str]) -> WorkerSettings:
@@ -118,9 +119,10 @@ def run(
         servers = [RestServer(cluster, each) for each in settings["listeners"]]
         try:
             urls = [each.start().url for each in servers]
-            with Worker(settings, address=urls[0].removeprefix("http://") if urls else ""):
+            with Worker(settings, address=urls[0].removeprefix("http://") if urls else "") as worker:
                 typer.echo(f"ready: group {settings.group_id}, REST API on {', '.join(urls) or 'no address'}")
-                stopping.wait()
+                while not stopping.wait(_LOOK_S):
+                    worker.check()
                 typer.echo("stopping")
         finally:
             for each in servers:

@@ -14,11 +14,14 @@ import typer
 
 from odradek.cli.completion import group_names
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
-from odradek.cli.record_format import as_json, formatter, parse_place, resolve
+from odradek.cli.record_format import formatter
+from odradek.cli.records.formats import KeyFormat, ValueFormat, reading
 from odradek.cli.records.queue import take_off
 from odradek.cli.screen import Advance, progress
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.places import parse_place, resolve
+from odradek.operations.records.lines import as_json
 
 _WAIT_FOR_TOPIC_S = 1.0
 
@@ -57,6 +60,8 @@ def consume(
             autocompletion=group_names,
         ),
     ] = None,
+    key_format: KeyFormat = None,
+    value_format: ValueFormat = None,
     wait_for_topic: Annotated[
         bool, typer.Option("--wait-for-topic", help="Wait for a topic that does not exist yet.")
     ] = False,
@@ -80,6 +85,7 @@ def consume(
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give --json or --format, not both")
     show = as_json if as_json_lines else formatter(form) if form is not None else _value_line
     configs = client_configs(bootstrap_servers, data_dir)
+    show = reading(show, configs, key_format, value_format)
     if share_group is not None:
         if group is not None or partition is not None or until is not None or offset != "earliest":
             raise KafkaError(

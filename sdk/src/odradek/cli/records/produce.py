@@ -17,9 +17,10 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
-from odradek.cli.record_format import JsonRecord, from_json, parse_header
+from odradek.cli.records.formats import KeyFormat, ValueFormat, writing
 from odradek.cli.screen import progress
 from odradek.errors import ErrorCode, KafkaError
+from odradek.operations.records.lines import JsonRecord, from_json, parse_header
 
 _IN_FLIGHT = 10_000  # futures checked together: errors show early, memory stays small
 _LINGER_MS = 50
@@ -42,6 +43,8 @@ def produce(
     partition: Annotated[int | None, typer.Option("--partition", "-p", help="Partition. Default: by key.")] = None,
     compression: Annotated[str, typer.Option("--compression", "-z", help="none, gzip, snappy, lz4 or zstd.")] = "none",
     empty_is_null: Annotated[bool, typer.Option("--null", "-Z", help="An empty value is null: a tombstone.")] = False,
+    key_format: KeyFormat = None,
+    value_format: ValueFormat = None,
     skip_errors: Annotated[
         bool, typer.Option("--skip-errors", help="Report refused lines and continue; the exit code is 1 then.")
     ] = False,
@@ -74,6 +77,7 @@ def produce(
         "request_timeout_ms": min(int(timeout * 1000), _REQUEST_TIMEOUT_MAX_MS),
     }
     configs = client_configs(bootstrap_servers, data_dir)
+    parse = writing(parse, configs, topic, key_format, value_format)
     with Producer(**configs, **patience, compression_type=compression, linger_ms=_LINGER_MS) as producer:
         producer.partitions_for(topic)  # a missing topic is an error before anything is typed
         lines = Lines(producer, topic, partition, skip_errors=skip_errors)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from odradek.cli.service.doctor import Finding
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
+from odradek.operations.health import Finding
 
 # Source: Lambda developer guide, "Creating and managing Lambda function URLs".
 REGIONS_WITHOUT_URLS: Final = frozenset(

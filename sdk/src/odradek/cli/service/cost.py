@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,40 +14,15 @@ from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cost.clients import Clients
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
+from odradek.operations.costs import parse_rate, parse_time
 
 if TYPE_CHECKING:
     from odradek.cost.model import Workload
 
 cost = typer.Typer(cls=CommandGroup, help="Estimate the cost of a workload.", no_args_is_help=True)
 
-_SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _LINGERS_MS = (None, 100.0, 1000.0)
 _CHART_RATES = [2.0**power for power in range(10, 31, 2)]  # bytes/s: 1 KiB to 1 GiB
-
-
-def parse_rate(text: str) -> float:
-    """Parse bytes per second: "5MiB/s", or "0" for an idle stage. Raises KafkaError(INVALID_CONFIG)."""
-    if text.strip() == "0":
-        return 0.0
-    found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]*)\s*/\s*s\s*", text.lower())
-    try:
-        if found is not None and float(found[1]) > 0:
-            return float(found[1]) * _SIZES[found[2]]
-    except (ValueError, KeyError):
-        pass
-    raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid rate {text!r}: use 5MiB/s, 200kB/s or 1GiB/s")
-
-
-def parse_time(text: str) -> float:
-    """Parse seconds: "7d". Raises KafkaError(INVALID_CONFIG)."""
-    found = re.fullmatch(r"\s*([\d.]+)\s*([a-z]+)\s*", text.lower())
-    try:
-        if found is not None:
-            return float(found[1]) * _TIMES[found[2]]
-    except (ValueError, KeyError):
-        pass
-    raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid time {text!r}: use 7d, 12h or 30m")
 
 
 @cost.command()

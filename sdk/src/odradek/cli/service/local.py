@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,9 +15,11 @@ import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_PORT, DataDir
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
 
 if TYPE_CHECKING:
     from odradek.gateway import Listener
+    from odradek.local import LocalService
 
 
 def local(
@@ -49,6 +53,12 @@ def local(
         int | None,
         typer.Option("--registry-port", help="Also serve the schema registry over plain HTTP; 0 takes a free port."),
     ] = None,
+    console_port: Annotated[
+        int | None,
+        typer.Option(
+            "--console-port", help="Also serve the console in a browser, on this machine; 0 takes a free port."
+        ),
+    ] = None,
 ) -> None:
     """Run Odradek durably on this machine until Ctrl-C: functions, log and groups in one process.
 
@@ -72,10 +82,17 @@ def local(
     registry = None
     if registry_port is not None:  # with the Kafka port's certificate and logins: the same users
         registry = replace(common, port=registry_port)
-    asyncio.run(_serve(str(data_dir), host, port, kafka, registry))
+    asyncio.run(_serve(str(data_dir), host, port, kafka, registry, console_port))
 
 
-async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, registry: Listener | None) -> None:
+async def _serve(
+    data_dir: str,
+    host: str,
+    port: int,
+    kafka: Listener | None,
+    registry: Listener | None,
+    console_port: int | None,
+) -> None:
     from rich.console import Console
 
     from odradek.local import LocalService
@@ -85,9 +102,12 @@ async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, re
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with LocalService(
-        data_dir, host=host, port=port, settings=Settings.from_env(os.environ), kafka=kafka, registry=registry
-    ) as service:
+    async with AsyncExitStack() as stack:
+        service = await stack.enter_async_context(
+            LocalService(
+                data_dir, host=host, port=port, settings=Settings.from_env(os.environ), kafka=kafka, registry=registry
+            )
+        )
         console = Console(highlight=False, soft_wrap=True)
         console.print(f"[green]ready[/green] on {service.bootstrap_servers}, data in {service.data_dir.resolve()}")
         if kafka is not None:
@@ -103,5 +123,23 @@ async def _serve(data_dir: str, host: str, port: int, kafka: Listener | None, re
                 console.print(f"  export {name}={value}")
         else:  # keys must not get into a journal or a log
             console.print(f"the clients' keys are in {service.data_dir.resolve() / CREDENTIALS_NAME}")
+        if console_port is not None:
+            await stack.enter_async_context(_console(service, console_port))
         await stopping.wait()
         console.print("stopping")
+
+
+@asynccontextmanager
+async def _console(service: LocalService, port: int) -> AsyncIterator[None]:
+    """Serve the console of the service, with the owner's rights, on the loopback interface."""
+    with extra("console"):
+        from odradek.console.serving import serve_console
+        from odradek.console.settings import ConsoleSettings
+    from odradek.cli.service.console import print_more_links, show_link
+    from odradek.operations.cluster import Cluster
+
+    cluster = Cluster({**service.client_config, "client_id": "odradek-console"})
+    async with serve_console(cluster, ConsoleSettings(), port=port) as running:
+        show_link(running, opens_browser=False)
+        print_more_links(running)
+        yield

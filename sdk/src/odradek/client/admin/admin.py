@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from odradek.client.admin.change import raise_for
+from odradek.client.admin.cluster import ClusterAdmin
 from odradek.client.admin.security import SecurityAdmin
 from odradek.client.config import AdminConfig
 from odradek.client.connection import Connection, TopicMetadata
@@ -18,10 +19,12 @@ from odradek.client.messages import admin as calls
 from odradek.client.messages import classic_groups as classic_group_calls
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages import share_admin as share_calls
+from odradek.client.messages import streams_admin as streams_calls
 from odradek.client.types import (
     ConsumerGroupDescription,
     NewTopic,
     OffsetAndTimestamp,
+    StreamsGroupDescription,
     TopicDescription,
 )
 from odradek.errors import ErrorCode, KafkaError
@@ -46,7 +49,7 @@ OffsetSpec = int | str
 _SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
-class Admin(SecurityAdmin):
+class Admin(SecurityAdmin, ClusterAdmin):
     """Manage topics, groups, users and ACLs. Use it as an async context manager, or call `start` and `close`.
 
     A call over several topics or groups does everything that it can, and then raises the first error, by name.
@@ -173,13 +176,13 @@ class Admin(SecurityAdmin):
         """Return the names of all topics, sorted."""
         return sorted(await self._connection.metadata.refresh(None))
 
-    async def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
-        """Return descriptions of topics by name.
+    async def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
+        """Return descriptions of topics by name; None describes all topics.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION if one does not exist.
         """
-        found = await self._connection.metadata.refresh(list(topics))
+        found = await self._connection.metadata.refresh(None if topics is None else list(topics))
         described = {}
         for name, topic in found.items():
             if isinstance(topic, KafkaError):
@@ -251,7 +254,7 @@ class Admin(SecurityAdmin):
         """Return descriptions of groups by id, of the consumer protocol and of the classic one (`group_epoch` -1).
 
         Raises:
-            KafkaError: GROUP_ID_NOT_FOUND if one does not exist, or is a share group.
+            KafkaError: GROUP_ID_NOT_FOUND if one does not exist, or is a share group or a streams group.
         """
         asked = list(group_ids)
 
@@ -330,6 +333,20 @@ class Admin(SecurityAdmin):
             check=_raise_for_groups,
         )
         return {str(group.group_id): share_calls.share_group_description(group) for group in response.groups}
+
+    async def describe_streams_groups(self, group_ids: Iterable[str]) -> dict[str, StreamsGroupDescription]:
+        """Return descriptions of streams groups by id: topology, members and their tasks.
+
+        Raises:
+            KafkaError: GROUP_ID_NOT_FOUND if one does not exist.
+        """
+        response = await self._connection.call(
+            streams_calls.describe_streams_groups_request(group_ids),
+            streams_calls.StreamsGroupDescribeResponse,
+            "StreamsGroupDescribe",
+            check=_raise_for_groups,
+        )
+        return {str(group.group_id): streams_calls.streams_group_description(group) for group in response.groups}
 
     async def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, share_calls.ShareGroupOffset]:
         """Return the start offset of a share group in each partition that it has read.
@@ -422,4 +439,4 @@ def _config_entries(result: Any) -> dict[str, ConfigEntry]:
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:
-    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal)
+    return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal, topic.leaders)

@@ -10,7 +10,16 @@ from odradek.client.admin.admin import OffsetSpec
 from odradek.client.config import AdminConfig
 from odradek.client.messages.share_admin import ShareGroupOffset
 from odradek.client.sync_face import SyncFace
-from odradek.client.types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
+from odradek.client.types import (
+    ClusterDescription,
+    ConsumerGroupDescription,
+    NewTopic,
+    OffsetAndTimestamp,
+    StreamsGroupDescription,
+    TopicDescription,
+    TransactionDescription,
+    TransactionListing,
+)
 from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.quota import ClientQuotaSet, QuotaEntity
@@ -43,7 +52,7 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
     def list_topics(self) -> list[str]:
         return self._loop.call(self._client.list_topics())
 
-    def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicDescription]:
+    def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         return self._loop.call(self._client.describe_topics(topics))
 
     def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
@@ -73,6 +82,9 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def describe_share_groups(self, group_ids: Iterable[str]) -> dict[str, ConsumerGroupDescription]:
         return self._loop.call(self._client.describe_share_groups(group_ids))
+
+    def describe_streams_groups(self, group_ids: Iterable[str]) -> dict[str, StreamsGroupDescription]:
+        return self._loop.call(self._client.describe_streams_groups(group_ids))
 
     def list_share_group_offsets(self, group_id: str) -> dict[TopicPartition, ShareGroupOffset]:
         return self._loop.call(self._client.list_share_group_offsets(group_id))
@@ -112,3 +124,18 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def delete_acls(self, wanted: AclFilter) -> list[AclBinding]:
         return self._loop.call(self._client.delete_acls(wanted))
+
+    def describe_cluster(self) -> ClusterDescription:
+        return self._loop.call(self._client.describe_cluster())
+
+    def describe_log_dirs(self, partition_counts: Mapping[str, int]) -> dict[TopicPartition, int]:
+        return self._loop.call(self._client.describe_log_dirs(partition_counts))
+
+    def list_transactions(self, states: Iterable[str] = ()) -> list[TransactionListing]:
+        return self._loop.call(self._client.list_transactions(states))
+
+    def describe_transactions(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription]:
+        return self._loop.call(self._client.describe_transactions(transactional_ids))
+
+    def fence_producers(self, transactional_ids: Iterable[str]) -> None:
+        self._loop.call(self._client.fence_producers(transactional_ids))

@@ -18,6 +18,10 @@ async def read_record(
 
     def check(response: FetchResponse) -> None:
         for part in fetched(response):
+            if part.error is ErrorCode.OFFSET_OUT_OF_RANGE:
+                raise KafkaError(
+                    part.error, f"{place} has no record at offset {offset}: the log begins after it or ends before it"
+                )
             if part.error is not ErrorCode.NONE:
                 raise KafkaError(part.error, f"reading {place} at offset {offset}: {part.error.name}")
             if offset >= part.high_watermark:

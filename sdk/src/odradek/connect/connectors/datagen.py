@@ -15,7 +15,7 @@ from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.logical import TIMESTAMP, moment_of
 from odradek.connect.data.schema import Schema, array, struct
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.plugin import Configs, SourceConnector, SourceTask
 from odradek.connect.record import SourceRecord
 

@@ -20,8 +20,8 @@ from typing import Any
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct, check_value
-from odradek.connect.data.struct import plain as plain_of
+from odradek.connect.data.structs import Struct, check_value
+from odradek.connect.data.structs import plain as plain_of
 from odradek.connect.errors import DataError
 
 _NAMESPACE = "io.confluent.connect.avro"

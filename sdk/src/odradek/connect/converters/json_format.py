@@ -16,7 +16,7 @@ from typing import Any
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct, check_value
+from odradek.connect.data.structs import Struct, check_value, same_struct
 from odradek.connect.data.values import short_float32
 from odradek.connect.errors import DataError
 
@@ -125,7 +125,7 @@ def to_json(
             check_value(schema, value)
             return _primitive_json(schema.type, value)
         if schema.type is Type.STRUCT:
-            if not isinstance(value, Struct) or value.schema != schema:
+            if not isinstance(value, Struct) or not same_struct(value.schema, schema):
                 raise DataError(f"the value is not a struct of its schema {schema.name or ''}: {value!r:.80}")
             return {each.name: convert(each.schema, value.without_default(each.name)) for each in schema.fields}
         if schema.type is Type.ARRAY:

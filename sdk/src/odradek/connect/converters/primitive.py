@@ -9,7 +9,7 @@ from odradek.connect.config import ConfigDef, Kind
 from odradek.connect.converters.base import Converter
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import check_value
+from odradek.connect.data.structs import check_value
 from odradek.connect.data.values import NULL, SchemaAndValue, parse_text, to_text
 from odradek.connect.errors import DataError
 

@@ -21,7 +21,7 @@ from odradek.connect.converters.registered import RegisteredConverter, as_data_e
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct, check_value
+from odradek.connect.data.structs import Struct, check_value
 from odradek.connect.data.values import NULL, SchemaAndValue, infer_schema
 from odradek.connect.errors import DataError
 from odradek.errors import FormatError

@@ -20,7 +20,7 @@ from odradek.connect.data.schema import (
     map_of,
     struct,
 )
-from odradek.connect.data.struct import Struct, check_value, plain
+from odradek.connect.data.structs import Struct, check_value, plain
 from odradek.connect.data.values import NULL, SchemaAndValue, infer_schema, parse_text, to_text
 
 __all__ = [

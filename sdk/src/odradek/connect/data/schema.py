@@ -105,7 +105,7 @@ class Schema:
 
     def with_default(self, value: Any) -> Self:
         """Return this schema with a default. Raises DataError if the value does not fit."""
-        from odradek.connect.data.struct import check_value
+        from odradek.connect.data.structs import check_value
 
         check_value(self, value, "default")
         return replace(self, default=value)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.logical import DATE, DAY_MS, TIME, TIMESTAMP, UTC, decimal, ms_of
 from odradek.connect.data.schema import Schema, Type, array, map_of
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
 
 

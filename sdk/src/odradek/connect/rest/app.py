@@ -266,12 +266,13 @@ class _Api:
 def _any_plugin(name: str) -> type[Plugin]:
     """Return a plugin of any category. Raises RequestError."""
     for category in plugins.PLUGINS:
-        if name in plugins.names(category) or category == "predicates":
-            try:
-                return plugins.find(category, name).load()
-            except (ConnectError, MissingExtra) as error:
-                raise RequestError(404, str(error)) from None
-    raise AssertionError("the last category answers")
+        try:
+            return plugins.find(category, name).load()
+        except MissingExtra as error:
+            raise RequestError(404, str(error)) from None
+        except ConnectError:
+            continue
+    raise RequestError(404, f"unknown plugin {name}: `odradek connect plugins --all` lists them")
 
 
 def _logger_names() -> list[str]:

@@ -53,10 +53,10 @@ class RestServer:
 
     async def _run(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        runner = web.AppRunner(make_app(self._cluster), access_log=None)
+        runner = web.AppRunner(make_app(self._cluster), access_log=None, shutdown_timeout=_GRACE_S)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host, self._port, shutdown_timeout=_GRACE_S)
+            site = web.TCPSite(runner, self._host, self._port)
             await site.start()
             [listening, *_] = runner.addresses
             self._ready.set_result(int(listening[1]))

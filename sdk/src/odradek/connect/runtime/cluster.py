@@ -95,10 +95,28 @@ class Cluster:
         self.settings = settings
         self._clock = clock or SystemClock()
         self._configs = Configs(settings, self._clock)
-        self._statuses = Statuses(settings.client, settings["status.storage.topic"])
-        self._offsets = SourceOffsets(
-            settings.client, settings["offset.storage.topic"], settings["offset.storage.partitions"]
-        )
+        self._opening = threading.Lock()
+        self._opened_statuses: Statuses | None = None
+        self._opened_offsets: SourceOffsets | None = None
+
+    # Most requests need only one of the topics, and the command line makes one request.
+
+    @property
+    def _statuses(self) -> Statuses:
+        with self._opening:
+            if self._opened_statuses is None:
+                self._opened_statuses = Statuses(self.settings.client, self.settings["status.storage.topic"])
+            return self._opened_statuses
+
+    @property
+    def _offsets(self) -> SourceOffsets:
+        with self._opening:
+            if self._opened_offsets is None:
+                settings = self.settings
+                self._opened_offsets = SourceOffsets(
+                    settings.client, settings["offset.storage.topic"], settings["offset.storage.partitions"]
+                )
+            return self._opened_offsets
 
     # --- connectors -----------------------------------------------------------------------------------------------
 
@@ -362,8 +380,9 @@ class Cluster:
     def close(self) -> None:
         """Release the clients. May be called twice."""
         self._configs.close()
-        self._statuses.close()
-        self._offsets.close()
+        for each in (self._opened_statuses, self._opened_offsets):
+            if each is not None:
+                each.close()
 
     def __enter__(self) -> Self:
         return self

@@ -81,6 +81,7 @@ class Worker(RebalanceListener):
         self._marks: dict[Unit, int] = {}  # the last request to restart that was looked at
         self._superseded_s: dict[Unit, float] = {}
         self._levels: dict[str, str] = {}
+        self._failure: Exception | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._main, name="connect-worker", daemon=True)
 
@@ -97,6 +98,11 @@ class Worker(RebalanceListener):
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
+
+    def check(self) -> None:
+        """Raise the error that has ended the worker, if there was one."""
+        if self._failure is not None:
+            raise self._failure
 
     def __enter__(self) -> Self:
         return self.start()
@@ -116,9 +122,11 @@ class Worker(RebalanceListener):
                     self._group.poll(0)
                     self._configs.log.follow(_FOLLOW_MS)
                     self._reconcile(self._configs.state)
-                except KafkaError as error:
+                except (KafkaError, ConnectError) as error:
                     _log.warning("the worker tries again: %s", error)
                     self._stopping.wait(_PAUSE_S)
+        except Exception as error:  # a bug: `check` tells whoever runs the worker
+            self._failure = error
         finally:
             self._end(list(self._runs), abandoned=False)
             for part in (self._group, self._configs, self._environment.statuses, self._environment.offsets):

@@ -19,6 +19,7 @@ serve requests never overwrite each other.
 from __future__ import annotations
 
 import json
+import logging
 import zlib
 from collections import Counter
 from collections.abc import Mapping
@@ -26,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+_log = logging.getLogger("odradek.connect.state")
 STARTED, PAUSED, STOPPED = "STARTED", "PAUSED", "STOPPED"
 
 
@@ -122,7 +124,10 @@ class ClusterState:
             return
         for prefix in sorted(Prefix, key=lambda each: -len(each.value)):
             if text.startswith(prefix.value):
-                self._take(prefix, text.removeprefix(prefix.value), document, offset)
+                try:
+                    self._take(prefix, text.removeprefix(prefix.value), document, offset)
+                except (AttributeError, TypeError, ValueError):  # of another program, or another version
+                    _log.warning("the record at offset %d, %s, is not understood and ignored", offset, text)
                 return
 
     def _take(self, prefix: Prefix, name: str, document: dict[str, Any] | None, offset: int) -> None:
@@ -139,10 +144,11 @@ class ClusterState:
             task = int(number)
         old = self.get(name)
         if prefix is Prefix.TASK:
-            if document is None:
+            properties = None if document is None else dict(document.get("properties") or {})
+            if properties is None:
                 self._pending.get(name, {}).pop(task, None)
             else:
-                self._pending.setdefault(name, {})[task] = document.get("properties") or {}
+                self._pending.setdefault(name, {})[task] = properties
         elif prefix is Prefix.RESTART_TASK and document is not None:
             self.connectors[name] = replace(old, task_restarts={**old.task_restarts, task: offset})
         else:
@@ -155,7 +161,7 @@ class ClusterState:
             if is_deleted:  # the fencing stays: a connector of the same name may have zombies of the old one
                 self._pending.pop(name, None)
                 return ConnectorState(fenced=old.fenced, fenced_tasks=old.fenced_tasks)
-            return replace(old, config=document.get("properties") or {}, config_offset=offset)
+            return replace(old, config=dict(document.get("properties") or {}), config_offset=offset)
         if prefix is Prefix.TARGET:
             return replace(old, target=str(document.get("state") or STARTED))
         if prefix is Prefix.COMMIT:

@@ -47,6 +47,8 @@ class SourceOffsets:
             position = None if value is None else json.loads(value)
         except (ValueError, TypeError):
             return
+        if not isinstance(partition, dict) or not isinstance(position, dict | None):
+            return
         of_connector = self._found.setdefault(str(connector), {})
         if position is None:
             of_connector.pop(frozen(partition), None)

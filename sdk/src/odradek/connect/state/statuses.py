@@ -69,7 +69,7 @@ class Statuses:
         if unit is None:
             return
         self._units.pop(unit, None)
-        if document is not None:
+        if document is not None and isinstance(document.get("generation", 0), int):
             self._units[unit] = Status(
                 str(document.get("state")), str(document.get("worker_id") or ""), document.get("trace"),
                 int(document.get("generation") or 0),

@@ -132,6 +132,7 @@ class SinkTaskRun(Run):
             self.put_activity()
             work.loop()
         finally:
+            work.ended = True
             consumer.close(commit=False)
             task.stop()
             conversion.close()
@@ -163,6 +164,7 @@ class _SinkWork(RebalanceListener):
         self._due_s = self._clock.monotonic() + self._interval_s
         self._backoff = Backoff(self._clock, run.environment.rng, first_s=0.1, max_s=10.0)
         self._failures = 0
+        self.ended = False  # the partitions were given up, or the task has failed: commit nothing more
         statuses = run.environment.statuses
         self._used = UsedTopics(lambda topic: statuses.put_topic(topic, run.unit, self._clock.now_ms()))
 
@@ -270,11 +272,13 @@ class _SinkWork(RebalanceListener):
         self._seek()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
-        self._commit(set(partitions))
-        self._forget(partitions)
+        if not self.ended:
+            self._commit(set(partitions))
+            self._forget(partitions)
 
     def on_partitions_lost(self, partitions: list[TopicPartition]) -> None:
-        self._forget(partitions)
+        if not self.ended:
+            self._forget(partitions)
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
         self._task.close(partitions)

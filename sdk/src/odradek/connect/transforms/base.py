@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from odradek.connect.config import ConfigDef, Kind
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
 from odradek.connect.plugin import Transformation
 from odradek.connect.record import ConnectRecord, Header

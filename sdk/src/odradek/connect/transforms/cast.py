@@ -15,7 +15,7 @@ from typing import Any
 from odradek.connect.config import Allowed, ConfigDef, Kind
 from odradek.connect.data import logical
 from odradek.connect.data.schema import INTEGER_BITS, Schema, Type
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import number_text, short_float32, time_text
 from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.record import ConnectRecord

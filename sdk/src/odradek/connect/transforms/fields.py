@@ -12,7 +12,7 @@ from odradek.connect.data import schema as schemas
 from odradek.connect.data.logical import EPOCH, EPOCH_DATE, TIMESTAMP, moment_of
 from odradek.connect.data.schema import Schema, Type
 from odradek.connect.data.schema import struct as struct_schema
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.record import ConnectRecord, SinkRecord
 from odradek.connect.transforms.base import NULLS, PartTransformation, basics, of_part

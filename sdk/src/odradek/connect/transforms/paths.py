@@ -12,7 +12,7 @@ from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind, one_of
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.errors import ConfigError, DataError
 
 SYNTAX = ConfigDef().define(

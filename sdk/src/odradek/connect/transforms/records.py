@@ -11,7 +11,7 @@ from typing import Any
 from odradek.connect.config import ConfigDef, Kind, java_regex, non_empty, one_of, regex
 from odradek.connect.data.logical import moment_of
 from odradek.connect.data.schema import Schema, struct
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import parse_text
 from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.plugin import Transformation

@@ -11,7 +11,7 @@ from odradek.connect.config import ConfigDef, Kind, one_of
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.logical import DATE, EPOCH_DATE, TIME, TIMESTAMP, UTC, moment_of, ms_of
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.record import ConnectRecord
 from odradek.connect.transforms.base import NULLS, PartTransformation, basics, of_part

@@ -7,7 +7,7 @@ that those clients decode (ConsumerProtocolAssignment version 0).
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -20,7 +20,9 @@ from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
 
+Describe = Callable[[Sequence[str]], Awaitable[list[GroupDescription]]]
 _Assignment = Mapping[UUID, Sequence[int]]
+DESCRIBED_BY = {"share": "ShareGroupDescribe", "streams": "StreamsGroupDescribe"}
 _GROUP_ID_NOT_FOUND_FROM = 6  # before, an unknown group is answered as Dead without an error
 
 
@@ -89,10 +91,13 @@ def _may_describe(call: Call, group_id: str) -> bool:
     return call.access.may_group(AclOperation.DESCRIBE, group_id)
 
 
-async def describe_groups(call: Call, group_ids: Sequence[str]) -> list[GroupDescription]:
+async def describe_groups(
+    call: Call, group_ids: Sequence[str], describe: Describe | None = None
+) -> list[GroupDescription]:
     """Return the groups in the order of their ids; a group that may not be described has only an error."""
+    describe = describe or call.engine.groups.describe
     allowed = [group_id for group_id in group_ids if _may_describe(call, group_id)]
-    found = iter(await call.engine.groups.describe(allowed) if allowed else ())
+    found = iter(await describe(allowed) if allowed else ())
     return [
         next(found)
         if _may_describe(call, group_id)
@@ -134,10 +139,8 @@ async def handle_consumer_group_describe(call: Call) -> Answer:
 
 
 def _of_the_consumer_protocol(group: GroupDescription) -> GroupDescription:
-    if group.is_share:
-        return GroupDescription(
-            group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} is a share group"
-        )
+    if group.group_type in DESCRIBED_BY:
+        return _described_elsewhere(group)
     if group.classic is None:
         return group
     return GroupDescription(
@@ -145,11 +148,17 @@ def _of_the_consumer_protocol(group: GroupDescription) -> GroupDescription:
     )
 
 
+def _described_elsewhere(group: GroupDescription) -> GroupDescription:
+    message = f"group {group.group_id!r} is a {group.group_type} group: use {DESCRIBED_BY[group.group_type]}"
+    return GroupDescription(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, message)
+
+
 async def without_hidden_topics(call: Call, group: GroupDescription, names: TopicNames) -> GroupDescription:
     """Return the group, or a refusal if it uses topics that the caller may not describe."""
     if not call.access.is_bound:
         return group
     seen = {name for member in group.members for name in member.subscribed_topic_names or ()}
+    seen |= group.topology.all_topics if group.topology is not None else set()
     try:
         seen |= set() if group.classic is None else _named_by(group.classic)
     except ValueError:  # nobody can tell what its bytes give away
@@ -250,9 +259,8 @@ def _described_classic(group_id: str, group: ClassicGroup) -> dict[str, Any]:
 async def _classic(call: Call, group: GroupDescription, names: TopicNames) -> dict[str, Any]:
     if group.classic is not None:
         return _described_classic(group.group_id, group.classic)
-    if group.is_share:
-        message = f"group {group.group_id!r} is a share group: use ShareGroupDescribe"
-        group = GroupDescription(group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, message)
+    if group.group_type in DESCRIBED_BY:
+        group = _described_elsewhere(group)
     error = group.error
     if error is ErrorCode.GROUP_ID_NOT_FOUND and call.api_version < _GROUP_ID_NOT_FOUND_FROM:
         error = ErrorCode.NONE

@@ -80,7 +80,7 @@ def refuse_share_group_describe(call: Call, code: ErrorCode, message: str) -> An
 
 
 def _of_the_share_protocol(group: GroupDescription) -> GroupDescription:
-    if group.is_share or group.error is not ErrorCode.NONE:
+    if group.group_type == "share" or group.error is not ErrorCode.NONE:
         return group
     return GroupDescription(
         group.group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"group {group.group_id!r} is not a share group"

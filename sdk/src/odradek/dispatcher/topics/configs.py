@@ -9,7 +9,7 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.store_errors import translated
-from odradek.engine.groups.configs import DEAD_LETTER_TOPIC
+from odradek.engine.groups.configs import DEAD_LETTER_TOPIC, STANDBYS_MAX
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic
@@ -34,6 +34,13 @@ BROKER_CONFIGS: Mapping[str, int] = {  # name -> Kafka's type
     "group.share.delivery.count.limit": _INT,
     "group.share.partition.max.record.locks": _INT,
     "group.share.record.lock.duration.ms": _INT,
+    "group.streams.assignment.interval.ms": _INT,
+    "group.streams.heartbeat.interval.ms": _INT,
+    "group.streams.initial.rebalance.delay.ms": _INT,
+    "group.streams.max.size": _INT,
+    "group.streams.max.standby.replicas": _INT,
+    "group.streams.num.standby.replicas": _INT,
+    "group.streams.session.timeout.ms": _INT,
     "message.max.bytes": _INT,
     "min.insync.replicas": _INT,
     "node.id": _INT,
@@ -122,6 +129,13 @@ def _broker_entries(call: Call) -> Sequence[ConfigEntry]:
         "group.share.delivery.count.limit": str(settings.share_delivery_count_limit),
         "group.share.partition.max.record.locks": str(settings.share_partition_max_record_locks),
         "group.share.record.lock.duration.ms": str(settings.share_record_lock_duration_ms),
+        "group.streams.assignment.interval.ms": str(settings.group_assignment_interval_ms),
+        "group.streams.heartbeat.interval.ms": str(settings.group_heartbeat_interval_ms),
+        "group.streams.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
+        "group.streams.max.size": str(settings.group_members_max),
+        "group.streams.max.standby.replicas": str(STANDBYS_MAX),
+        "group.streams.num.standby.replicas": "0",
+        "group.streams.session.timeout.ms": str(settings.group_session_timeout_ms),
         "message.max.bytes": str(settings.message_bytes_max),
         "min.insync.replicas": "1",
         "node.id": str(call.cluster.broker.broker_id),
@@ -235,7 +249,7 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
             if resource_type not in (TOPIC, GROUP):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "only topics and groups can be configured by a client")
             with translated(call):
-                topic = await call.engine.topics.resolve_patiently(name) if resource_type == TOPIC else None
+                topic = await call.engine.topics.resolve(name) if resource_type == TOPIC else None
                 await alter(topic, resource)
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}

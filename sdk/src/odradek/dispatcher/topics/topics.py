@@ -131,7 +131,7 @@ async def handle_delete_topics(call: Call) -> Answer:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "give either the name or the id of a topic to delete")
             with translated(call):
                 if name is None:
-                    named = (await call.engine.topics.resolve_patiently("", topic_id)).name
+                    named = (await call.engine.topics.resolve("", topic_id)).name
                     if call.access.may_topic(AclOperation.DESCRIBE, named):
                         result["name"] = named
                     name = named

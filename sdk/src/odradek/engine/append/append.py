@@ -1,4 +1,4 @@
-"""Append: validate everything, upload once, then one conditional update a partition.
+"""Append: validate everything, upload once, then one conditional update a head.
 
 The data is durable before any offset or sequence moves: a crash between upload and update leaves an unreferenced
 object, never a hole and never a lost acknowledged write. Partitions of one request succeed or fail each on its own.
@@ -11,10 +11,11 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from odradek.engine.append.conditional_append import AppendTools, CommitTimes, ConditionalAppend, not_uploaded
+from odradek.engine.append.conditional_append import AppendTools, CommitTimes, Member, not_uploaded
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.order import AppendOrder, Turn
 from odradek.engine.append.room import Room
+from odradek.engine.append.shared_appends import SharedAppends
 from odradek.engine.append.upload import Upload, Uploads
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topic_configs import TopicConfig
@@ -23,7 +24,7 @@ from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.tools import Tools
-from odradek.errors import ErrorCode, FormatError, StoreError, StoreRejected
+from odradek.errors import ErrorCode, StoreError
 from odradek.model.log import ProducePartition, ProduceResult
 
 OnResult = Callable[[int, ProduceResult], None]
@@ -109,22 +110,27 @@ class Appender:
             return
         deadline_s = self._clock.monotonic() + self._settings.request_timeout_ms / 1000
 
+        shared = SharedAppends(self._tools, deadline_s)
+
         async def append(upload: Upload) -> None:
             turn = call.turns[upload.index]
             refusal = await turn.come()
             if refusal is None:
-                result = await self._append(upload, turn, deadline_s)
+                result = await self._append(upload, turn, shared)
             elif isinstance(refusal, Reject):
                 result = _result(upload.request, refusal)
             else:
                 result = replace(refusal, topic_id=upload.request.topic_id)
             call.settle(upload.index, result)
 
-        await asyncio.gather(*(append(upload) for upload in stored))
+        try:
+            await asyncio.gather(*(append(upload) for upload in stored))
+        finally:
+            shared.close()
 
-    # --- one conditional update a partition -----------------------------------------------------------------------
+    # --- one conditional update a head ----------------------------------------------------------------------------
 
-    async def _append(self, upload: Upload, turn: Turn, deadline_s: float) -> ProduceResult:
+    async def _append(self, upload: Upload, turn: Turn, shared: SharedAppends) -> ProduceResult:
         placed = upload.entries
         # Entries of producers go one by one: each may be a duplicate of its own.
         idempotent = any(entry.producer_id >= 0 for entry in placed)
@@ -133,20 +139,17 @@ class Appender:
         for group in ([entry] for entry in placed) if idempotent else (placed,):
             start = group[0].position - placed[0].position
             data = upload.bytes_[start : start + sum(entry.length for entry in group)]
-            update = ConditionalAppend(self._tools, upload.partition, data, group, expected_offset, turn)
-            try:
-                outcome = await update.run(deadline_s)
-            except (FormatError, StoreRejected) as damaged:
-                outcome = update.stopped_by(damaged)
-            if isinstance(outcome, Reject):
-                if update.partition_is_gone:
+            outcome = await shared.append(Member(upload.partition, group, data, expected_offset, turn))
+            if isinstance(outcome.result, Reject):
+                if outcome.partition_is_gone:
                     self._topics.forget(upload.topic)
-                return _result(upload.request, outcome, update.head)
+                return _result(upload.request, outcome.result, outcome.head)
+            appended = outcome.result
             if expected_offset is not None:  # nothing may come between the batches either
-                expected_offset = outcome.base_offset + sum(entry.offset_count for entry in group)
-            base_offset = outcome.base_offset if base_offset < 0 else base_offset
-            stamp = outcome.append_ms
-            log_start = outcome.head.log_start_offset
+                expected_offset = appended.base_offset + sum(entry.offset_count for entry in group)
+            base_offset = appended.base_offset if base_offset < 0 else base_offset
+            stamp = appended.append_ms
+            log_start = appended.head.log_start_offset
         config = TopicConfig.of(upload.topic, self._settings)
         return ProduceResult(
             upload.request.topic,

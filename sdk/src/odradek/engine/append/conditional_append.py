@@ -1,4 +1,4 @@
-"""One conditional append: entries of one partition go into its log exactly once, whatever is lost, repeated or late.
+"""One conditional append: entries go into the logs of partitions of one head exactly once, whatever is lost or late.
 
     blind ──update──> applied                                   the happy path: one write, no read
       │ refused (the refusal carries the head) or outcome unknown (the same update again)
@@ -12,8 +12,9 @@ connection; a function waits up to `sequence_wait_ms`, for requests overtake eac
 
 from __future__ import annotations
 
+import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from odradek.backoff import Backoff
@@ -23,6 +24,7 @@ from odradek.engine.append.decisions import (
     KnownRows,
     NotLeader,
     ReadProducerRow,
+    ReadRecent,
     Reject,
     SearchRows,
     Try,
@@ -34,12 +36,14 @@ from odradek.engine.append.decisions import (
 )
 from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
 from odradek.engine.append.room import Room
-from odradek.engine.append.row_search import Search, find_entry
+from odradek.engine.append.row_search import Search, find_entry, find_in_pages
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.partition.claims import FLEET_CLAIM
-from odradek.engine.partition.head import PartitionHead, decode_head
-from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionAppend, PartitionIndex
+from odradek.engine.partition.producer_places import places_of
+from odradek.engine.partition.shared_head import HeadImage, decode_image, view_of
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -144,159 +148,230 @@ class Appended:
     append_ms: int  # under LogAppendTime
 
 
-class ConditionalAppend:
-    """One append in flight.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one partition's entries.
+
+    Attributes:
+        head: the newest that was seen, if any.
+        partition_is_gone: it has no head any more.
+    """
+
+    result: Appended | Reject
+    head: PartitionHead | None
+    partition_is_gone: bool
+
+
+class Member:
+    """The entries of one partition in an append.
 
     Args:
-        data: the bytes of the entries, in case they must be uploaded again.
         entries: entries of one chain, uploaded, without a commit time.
+        data: the bytes of the entries, in case they must be uploaded again.
         expected_offset: append only if this is the next offset; None: at any offset.
         turn: the entries' turn among the batches of their producer; it has come.
     """
 
     def __init__(
         self,
-        tools: AppendTools,
         partition: PartitionId,
-        data: memoryview,
         entries: Sequence[TailEntry],
+        data: memoryview,
         expected_offset: int | None,
         turn: Turn,
     ) -> None:
-        self._tools = tools
-        self._partition = partition
-        self._data = data
-        self._expected_offset = expected_offset
-        self._turn = turn
-        self._known = KnownRows()
-        self._accept_unknown = False
-        self._deadline_s = 0.0
-        self._ahead_until_s: float | None = None
-        self._ahead_poll_s = _AHEAD_POLL_S
-        self._maybe_applied = False
-        self._entries = stamped(entries, tools.commit_times.next_ms(partition), tools.clock.now_ms())
-        self._claim = tools.leaders.claim(partition)
-        self.head: PartitionHead | None = None
-        self.partition_is_gone = False
+        self.partition = partition
+        self.entries: Sequence[TailEntry] = entries
+        self.data = data
+        self.expected_offset = expected_offset
+        self.turn = turn
+        self.places = places_of(partition)
+        self.known = KnownRows()
+        self.accept_unknown = False
+        self.ahead_until_s: float | None = None
+        self.ahead_poll_s = _AHEAD_POLL_S
 
-    async def run(self, deadline_s: float) -> Appended | Reject:
-        """Append, or say why not; one attempt is made in any case. Raises nothing of the store's."""
+    @property
+    def is_plain(self) -> bool:
+        """Whether a batch is of no idempotent producer: only its entry tells it from a new one."""
+        return any(entry.producer_id < 0 for entry in self.entries)
+
+    @property
+    def offset_count(self) -> int:
+        return sum(entry.offset_count for entry in self.entries)
+
+
+OnSettled = Callable[[Member, Outcome], None]
+Verdicts = dict[PartitionId, Verdict]
+
+
+class ConditionalAppend:
+    """One append in flight, to partitions of one head: either all of them plain or none.
+
+    Plain entries stay together in every attempt, since the tail's element is what tells a repetition: whatever refuses
+    one of them refuses all. Entries of idempotent producers may part, since each partition's sequences tell.
+
+    Args:
+        members: one a partition; several where they share the head, none of them with an expected offset.
+        on_settled: is told the outcome of each member, once.
+        is_new: False: they have parted from another append, whose commit time they keep.
+    """
+
+    def __init__(
+        self, tools: AppendTools, members: Sequence[Member], on_settled: OnSettled, *, is_new: bool = True
+    ) -> None:
+        self._tools = tools
+        self._on_settled = on_settled
+        self._head_id = members[0].partition.head_id
+        self._members = list(members)
+        self._parted: list[ConditionalAppend] = []
+        self._deadline_s = 0.0
+        self._maybe_applied = False
+        if is_new:
+            self._restamp()
+        self._claim = tools.leaders.claim(self._head_id)
+        self._image: HeadImage | None = None
+        self._is_gone = False
+
+    async def run(self, deadline_s: float) -> None:
+        """Append, or say why not, for each partition; one attempt is made in any case. Raises nothing of the store's.
+
+        The outcomes are told as they come.
+        """
         self._deadline_s = deadline_s
-        verdict: Verdict = decide_sequences(self._entries, None, self._known)
-        if self._claim is None:
-            verdict = NotLeader(not_leader(PartitionHead()))
+        await self._run_from({member.partition: self._blind(member) for member in self._members})
+        await asyncio.gather(*(parted.run_on(deadline_s) for parted in self._parted))
+
+    async def run_on(self, deadline_s: float) -> None:
+        """Continue what has parted from another append. Raises as `run`."""
+        self._deadline_s = deadline_s
+        assert self._image is not None
+        await self._run_from(self._next(self._image))
+
+    async def _run_from(self, verdicts: Verdicts) -> None:
+        try:
+            await self._run(verdicts)
+        except (FormatError, StoreRejected) as damaged:
+            self._settle_all(self._stopped_by(damaged))
+
+    async def _run(self, verdicts: Verdicts) -> None:
         attempt = 0
-        while attempt == 0 or self._may_go_on(attempt, verdict):
+        while True:
+            verdicts = self._settle_decided(verdicts)
+            if not verdicts:
+                return
+            if attempt > 0 and not self._may_go_on(attempt, verdicts):
+                break
+            verdict = _gravest(verdicts)
             match verdict:
-                case Try():
-                    attempt += 1
-                    refusal = await self._attempt(verdict, attempt)
-                    if isinstance(refusal, Appended):
-                        return refusal
-                    if refusal is None:
-                        continue  # the same update again: where it was applied, its own entry refuses it
-                    self.head = refusal
-                case Applied(base_offset):
-                    assert self.head is not None
-                    return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
-                case Reject():
-                    return verdict
-                case Ahead():
-                    answer = await self._ahead(verdict)
-                    if answer is not None:
-                        return answer
                 case NotLeader():
                     attempt += 1
-                    verdict = await self._claim_anew(verdict, attempt)
+                    verdicts = await self._claim_anew(verdict, attempt)
                     continue
-                case ReadProducerRow(producer_id):
-                    attempt += 1
-                    await self._read_producer_row(producer_id, attempt)
                 case SearchRows(floor_ms):
                     attempt += 1
-                    found = await self._search_rows(floor_ms)
-                    if found is not None:
-                        return found
+                    await self._search_rows(floor_ms)
                 case UploadAgain():
-                    if self._maybe_applied and any(entry.producer_id < 0 for entry in self._entries):
-                        return MAYBE_APPENDED  # and spilled, under a floor that was lowered since (audit/floors.py)
+                    if self._maybe_applied and self._members[0].is_plain:
+                        # And spilled, under a floor that was lowered since (audit/floors.py).
+                        self._settle_all(MAYBE_APPENDED)
+                        return
                     attempt += 1
                     if not await self._upload_again():
-                        return NOT_APPENDED
-            if self.partition_is_gone or self.head is None:
-                return _GONE
-            verdict = self._next(self.head)
-        return self._gave_up(verdict)
+                        self._settle_all(NOT_APPENDED)
+                        return
+                case Try():
+                    attempt += 1
+                    if not await self._attempt(verdicts, attempt):
+                        continue  # the same update again: where it was applied, its own entry refuses it
+                case ReadProducerRow() | ReadRecent():
+                    attempt += 1
+                    await self._read_producers(verdicts, attempt)
+                case Ahead() if len(self._members) > 1:
+                    verdicts = self._part(verdicts)
+                    continue
+                case Ahead():
+                    answer = await self._ahead(self._members[0], verdict)
+                    if answer is not None:
+                        self._settle_all(answer)
+                        return
+                case _:
+                    raise AssertionError(verdict)
+            if not self._members:
+                return
+            if self._is_gone or self._image is None:
+                self._settle_all(_GONE)
+                return
+            verdicts = self._next(self._image)
+        for member in list(self._members):
+            self._settle(member, self._gave_up(member, verdicts[member.partition]))
 
-    def _may_go_on(self, attempt: int, verdict: Verdict) -> bool:
-        if isinstance(verdict, Ahead):
+    # --- verdicts -------------------------------------------------------------------------------------------------
+
+    def _blind(self, member: Member) -> Verdict:
+        if self._claim is None:
+            return NotLeader(not_leader(PartitionHead()))
+        return decide_sequences(member.entries, None, member.known, places=member.places)
+
+    def _next(self, image: HeadImage) -> Verdicts:
+        return {member.partition: self._next_of(member, view_of(image, member.partition)) for member in self._members}
+
+    def _next_of(self, member: Member, head: PartitionHead) -> Verdict:
+        if self._claim is None:
+            return NotLeader(not_leader(head))
+        return after_refusal(
+            member.entries,
+            member.expected_offset,
+            head,
+            member.known,
+            self._claim,
+            accept_unknown=member.accept_unknown,
+            places=member.places,
+        )
+
+    def _settle_decided(self, verdicts: Verdicts) -> Verdicts:
+        """Settle the partitions that have a result; return the verdicts of the others."""
+        for member in list(self._members):
+            match verdicts[member.partition]:
+                case Applied(base_offset):
+                    self._settle(member, self._appended(member, base_offset))
+                case Reject() as rejection:
+                    self._settle(member, rejection)
+        return {member.partition: verdicts[member.partition] for member in self._members}
+
+    def _part(self, verdicts: Verdicts) -> Verdicts:
+        """Let those that have to wait continue each by itself; return the verdicts of the others."""
+        for member in [each for each in self._members if isinstance(verdicts[each.partition], Ahead)]:
+            self._members.remove(member)
+            parted = ConditionalAppend(self._tools, [member], self._on_settled, is_new=False)
+            parted._claim, parted._image = self._claim, self._image
+            parted._maybe_applied = self._maybe_applied
+            self._parted.append(parted)
+        return {member.partition: verdicts[member.partition] for member in self._members}
+
+    def _settle(self, member: Member, result: Appended | Reject) -> None:
+        self._members.remove(member)
+        head = None if self._image is None else view_of(self._image, member.partition)
+        self._on_settled(member, Outcome(result, head, self._is_gone))
+
+    def _settle_all(self, result: Reject) -> None:
+        for member in list(self._members):
+            self._settle(member, result)
+
+    def _appended(self, member: Member, base_offset: int) -> Appended:
+        assert self._image is not None
+        head = view_of(self._image, member.partition)
+        return Appended(base_offset, head, member.entries[0].max_timestamp_ms)
+
+    def _may_go_on(self, attempt: int, verdicts: Verdicts) -> bool:
+        if all(isinstance(verdict, Ahead) for verdict in verdicts.values()):
             return True  # it has bounds of its own
         return attempt < self._tools.settings.append_attempts_max and not self._is_late()
 
     def _is_late(self) -> bool:
         return self._tools.clock.monotonic() >= self._deadline_s
 
-    def _next(self, head: PartitionHead) -> Verdict:
-        if self._claim is None:
-            return NotLeader(not_leader(head))
-        return after_refusal(
-            self._entries,
-            self._expected_offset,
-            head,
-            self._known,
-            self._claim,
-            accept_unknown=self._accept_unknown,
-        )
-
-    async def _ahead(self, ahead: Ahead) -> Reject | None:
-        """Return the answer to a batch without its predecessor; None: decide again."""
-        if self._turn.connection is None:
-            return await self._wait_for_predecessor(ahead)
-        match self._turn.ahead(is_known=ahead.is_known):
-            case AheadAnswer.COME_AGAIN:
-                return COME_AGAIN
-            case AheadAnswer.GAP:
-                return ahead.rejection
-            case AheadAnswer.TAKE:
-                self._accept_unknown = True
-                return None
-
-    async def _wait_for_predecessor(self, ahead: Ahead) -> Reject | None:
-        """Requests overtake each other on their way to functions: wait for the predecessor, here or in the log."""
-        clock = self._tools.clock
-        if not await self._turn.predecessor():
-            if self._ahead_until_s is None:
-                self._ahead_until_s = clock.monotonic() + self._tools.settings.sequence_wait_ms / 1000
-            if clock.monotonic() >= self._ahead_until_s or self._is_late():
-                return ahead.rejection
-            await clock.sleep(self._ahead_poll_s)
-            self._ahead_poll_s = min(2 * self._ahead_poll_s, _AHEAD_POLL_MAX_S)
-        await self._reread_head()
-        return None
-
-    async def _claim_anew(self, verdict: NotLeader, attempt: int) -> Verdict:
-        """Take over the partition if that is allowed, and decide again with the new claim.
-
-        Late attempts of a gateway used an epoch that has ended. The fleet's may still be applied once it leads again:
-        after an attempt with an unknown outcome, another present leader proves nothing.
-        """
-        try:
-            self.head, self._claim = await self._tools.leaders.acquire(self._partition, self.head)
-        except KafkaError as error:
-            return Reject(error.code, error.message)
-        except StoreError:
-            await self._tools.backoff.pause(attempt - 1)
-            return verdict
-        if self.head is None:
-            self.partition_is_gone = True
-            return _GONE
-        if self._claim is not None:
-            return self._next(self.head)
-        if self._maybe_applied and self._tools.leaders.claim(self._partition) is FLEET_CLAIM:
-            return MAYBE_APPENDED
-        return not_leader(self.head)
-
-    def stopped_by(self, damaged: FormatError | StoreRejected) -> Reject:
+    def _stopped_by(self, damaged: FormatError | StoreRejected) -> Reject:
         """Return the answer for an unreadable head or row (damaged, of a newer release), or a rejected write."""
         if self._maybe_applied:
             return MAYBE_APPENDED
@@ -304,13 +379,9 @@ class ConditionalAppend:
             return REJECTED
         return Reject(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition cannot be appended to: {damaged}")
 
-    def _gave_up(self, verdict: Verdict) -> Appended | Reject:
+    def _gave_up(self, member: Member, verdict: Verdict) -> Appended | Reject:
         """Return the answer when time or attempts are exhausted, from the last refusal or the unknown outcome."""
         match verdict:
-            case Applied(base_offset) if self.head is not None:
-                return Appended(base_offset, self.head, self._entries[0].max_timestamp_ms)
-            case Reject():
-                return verdict
             case NotLeader(rejection) if not self._maybe_applied:
                 return rejection
             case SearchRows():
@@ -318,126 +389,232 @@ class ConditionalAppend:
             case _:
                 return MAYBE_APPENDED if self._maybe_applied else NOT_APPENDED
 
-    async def _attempt(self, verdict: Try, attempt: int) -> Appended | PartitionHead | None:
-        """Make one update; return the result, the head that refused it, or None to send it again."""
+    # --- steps ----------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, verdicts: Verdicts, attempt: int) -> bool:
+        """Make one update, and settle what it appended; False: send it again."""
         index = self._tools.index
         assert self._claim is not None
+        parts = [
+            PartitionAppend(member.partition, member.entries, verdict.clauses, member.expected_offset)
+            for member in self._members
+            if isinstance(verdict := verdicts[member.partition], Try)
+        ]
         try:
-            head = await index.append(
-                self._partition, self._entries, verdict.clauses, self._expected_offset, self._claim
-            )
+            image = await index.append_all(self._head_id, parts, self._claim)
         except ConditionFailed as refused:
-            if refused.current is None:
-                self.partition_is_gone = True
-                return PartitionHead()
-            return decode_head(refused.current)
+            self._is_gone = refused.current is None
+            self._image = PartitionHead() if refused.current is None else decode_image(self._head_id, refused.current)
+            return True
         except OutcomeUnknown:
             self._maybe_applied = True
         except ItemTooLarge:
-            await self._tools.room.make(self._partition)
+            await self._tools.room.make(self._head_id)
         except StoreUnavailable:
-            await self._tools.room.make_where_it_lacks(self._partition)
+            await self._tools.room.make_where_it_lacks(self._head_id)
         else:
-            await self._spill_if_due(head)
-            count = sum(entry.offset_count for entry in self._entries)
-            return Appended(head.next_offset - count, head, self._entries[0].max_timestamp_ms)
+            self._image = image
+            await self._spill_if_due(image)
+            for member in list(self._members):
+                end_offset = view_of(image, member.partition).next_offset
+                self._settle(member, self._appended(member, end_offset - member.offset_count))
+            return True
         await self._tools.backoff.pause(attempt - 1)
-        return None
+        return False
 
-    async def _spill_if_due(self, head: PartitionHead) -> None:
+    async def _spill_if_due(self, image: HeadImage) -> None:
         """Spill if necessary. The append is in the log already; if the spill fails, a later append spills."""
         index, room = self._tools.index, self._tools.room
-        room.saw(self._partition, head)
+        room.saw(self._head_id, image)
         try:
-            if index.wants_spill(head, len(self._entries)):
-                await index.spill(self._partition, head)
+            if index.wants_spill(image, len(self._members[0].entries)):
+                await index.spill(self._head_id, image)
                 return
         except (StoreError, FormatError):
             pass
-        if index.is_overfull(head):
-            await room.make_where_it_lacks(self._partition)
+        if index.is_overfull(image):
+            await room.make_where_it_lacks(self._head_id)
 
-    async def _reread_head(self) -> None:
-        try:
-            head = await self._tools.index.read_head(self._partition)
-        except StoreUnavailable:
-            return
-        self.partition_is_gone = head is None
-        self.head = head
+    async def _claim_anew(self, verdict: NotLeader, attempt: int) -> Verdicts:
+        """Take over the head if that is allowed, and decide again with the new claim.
 
-    async def _read_producer_row(self, producer_id: int, attempt: int) -> None:
-        assert self.head is not None
+        Late attempts of a gateway used an epoch that has ended. The fleet's may still be applied once it leads again:
+        after an attempt with an unknown outcome, another present leader proves nothing.
+        """
         try:
-            row = await self._tools.index.read_producer_row(self._partition, producer_id)
-        except StoreUnavailable:
+            self._image, self._claim = await self._tools.leaders.acquire(self._head_id, self._image)
+        except KafkaError as error:
+            return self._all(Reject(error.code, error.message))
+        except StoreError:
             await self._tools.backoff.pause(attempt - 1)
-            return
-        rows = self._known.rows if self._known.evictions == self.head.evictions else {}
-        self._known = KnownRows(self.head.evictions, {**rows, producer_id: row})
+            return self._all(verdict)
+        if self._image is None:
+            self._is_gone = True
+            return self._all(_GONE)
+        if self._claim is not None:
+            return self._next(self._image)
+        if self._maybe_applied and self._tools.leaders.claim(self._head_id) is FLEET_CLAIM:
+            return self._all(MAYBE_APPENDED)
+        return self._all(not_leader(view_of(self._image, self._head_id)))
 
-    async def _search_rows(self, floor_ms: int) -> Appended | Reject | None:
-        """Look for the entry among the spilled ones; None: it is nowhere, and under its commit time never will be."""
-        assert self.head is not None
-        try:
-            found = await self._find_in_rows(self._entries[0], floor_ms)
-        except StoreUnavailable:
-            return MAYBE_APPENDED
-        self._tools.commit_times.met(self._partition, floor_ms)
-        if isinstance(found, int):
-            return Appended(found, self.head, self._entries[0].max_timestamp_ms)
-        if found is Search.UNKNOWABLE:
-            # Sequences tell a batch that is there from a new one, whatever its commit time.
-            if any(entry.producer_id < 0 for entry in self._entries):
-                return MAYBE_APPENDED
-        else:
-            self._maybe_applied = False
-        commit_ms = self._tools.commit_times.next_ms(self._partition)
-        self._entries = stamped(self._entries, commit_ms, self._tools.clock.now_ms())
-        return None
-
-    async def _find_in_rows(self, entry: TailEntry, floor_ms: int) -> int | Search:
-        """The entry's offset in the newest index rows, ABSENT or UNKNOWABLE. Raises StoreUnavailable."""
-        assert self.head is not None
-        limit = _SEARCH_ROWS
-        head: PartitionHead | None = self.head
-        for attempt in range(_SEARCH_ATTEMPTS):
-            found: int | Search = Search.MORE
-            while found is Search.MORE and head is not None:
-                rows = await self._tools.index.newest_rows(self._partition, limit)
-                found = find_entry(entry, head, rows, is_all=len(rows) < limit)
-                limit *= 4
-            if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:
-                return found
-            head = await self._tools.index.read_head(self._partition)
-            if found is Search.ABSENT:
-                # A floor that was lowered meanwhile (audit/floors.py) would have made newer rows say so wrongly.
-                is_lowered = head is None or head.spill_floor_ms < floor_ms
-                return Search.UNKNOWABLE if is_lowered else Search.ABSENT
-            limit = _SEARCH_ROWS
-            await self._tools.backoff.pause(attempt)
-        return Search.UNKNOWABLE
+    def _all(self, verdict: Verdict) -> Verdicts:
+        return {member.partition: verdict for member in self._members}
 
     async def _upload_again(self) -> bool:
         """The entries' own bytes under a new id, for a writer that stalled past the sweep floor."""
         tools = self._tools
         # Not before the floor, so that a clock that is behind does not get the new id refused as well.
-        floor_ms = object_id_ms(self.head.sweep_floor) if self.head is not None else 0
+        floor_ms = object_id_ms(self._image.sweep_floor) if self._image is not None else 0
         object_id = new_object_id(max(tools.clock.now_ms(), floor_ms), tools.rng.random_bytes)
         try:
-            flags = await tools.wal.upload(object_id, [self._data])
+            flags = await tools.wal.upload(object_id, [member.data for member in self._members])
         except StoreError:
             return False
-        start = self._entries[0].position
-        self._entries = [
-            replace(
-                entry,
-                object_id=object_id,
-                position=entry.position - start,
-                flags=(entry.flags & FLAG_LOG_APPEND_TIME) | flags,
-            )
-            for entry in self._entries
-        ]
+        at = 0
+        for member in self._members:
+            start = member.entries[0].position - at
+            member.entries = [
+                replace(
+                    entry,
+                    object_id=object_id,
+                    position=entry.position - start,
+                    flags=(entry.flags & FLAG_LOG_APPEND_TIME) | flags,
+                )
+                for entry in member.entries
+            ]
+            at += len(member.data)
         return True
+
+    def _restamp(self) -> None:
+        commit_ms = self._tools.commit_times.next_ms(self._head_id)
+        now_ms = self._tools.clock.now_ms()
+        for member in self._members:
+            member.entries = stamped(member.entries, commit_ms, now_ms)
+
+    async def _search_rows(self, floor_ms: int) -> None:
+        """Look for the entries among those that left the tail.
+
+        What is nowhere never will be under its commit time: it gets a new one.
+        """
+        self._tools.commit_times.met(self._head_id, floor_ms)
+        found: dict[PartitionId, int | Search] = {}
+        try:
+            for member in self._members:
+                found[member.partition] = await self._find_in_rows(member.partition, member.entries[0], floor_ms)
+        except StoreUnavailable:
+            self._settle_all(MAYBE_APPENDED)
+            return
+        if self._members[0].is_plain:
+            found = _together(found)
+        self._maybe_applied &= any(where is Search.UNKNOWABLE for where in found.values())
+        for member in list(self._members):
+            where = found[member.partition]
+            if isinstance(where, int):
+                self._settle(member, self._appended(member, where))
+            elif where is Search.UNKNOWABLE and member.is_plain:
+                self._settle(member, MAYBE_APPENDED)  # of others the sequences tell, whatever the commit time
+        self._restamp()
+
+    async def _find_in_rows(self, partition: PartitionId, entry: TailEntry, floor_ms: int) -> int | Search:
+        """The entry's offset in pages and the newest index rows, ABSENT or UNKNOWABLE. Raises StoreUnavailable."""
+        index = self._tools.index
+        image = self._image
+        for attempt in range(_SEARCH_ATTEMPTS):
+            if image is None:
+                return Search.MORE
+            head, pages = await index.with_pages(partition, image)
+            found = find_in_pages(entry, head, pages)
+            limit = _SEARCH_ROWS
+            while found is Search.MORE and head is not None:
+                rows = await index.newest_rows(partition, limit)
+                found = find_entry(entry, head, rows, is_all=len(rows) < limit)
+                limit *= 4
+            if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:
+                return found
+            image = await index.read_image(self._head_id)
+            if found is Search.ABSENT:
+                # A floor that was lowered meanwhile (audit/floors.py) would have made newer rows say so wrongly.
+                is_lowered = image is None or image.spill_floor_ms < floor_ms
+                return Search.UNKNOWABLE if is_lowered else Search.ABSENT
+            await self._tools.backoff.pause(attempt)
+        return Search.UNKNOWABLE
+
+    # --- steps of one partition -----------------------------------------------------------------------------------
+
+    async def _ahead(self, member: Member, ahead: Ahead) -> Reject | None:
+        """Return the answer to a batch without its predecessor; None: decide again."""
+        if member.turn.connection is None:
+            return await self._wait_for_predecessor(member, ahead)
+        match member.turn.ahead(is_known=ahead.is_known):
+            case AheadAnswer.COME_AGAIN:
+                return COME_AGAIN
+            case AheadAnswer.GAP:
+                return ahead.rejection
+            case AheadAnswer.TAKE:
+                member.accept_unknown = True
+                return None
+
+    async def _wait_for_predecessor(self, member: Member, ahead: Ahead) -> Reject | None:
+        """Requests overtake each other on their way to functions: wait for the predecessor, here or in the log."""
+        clock = self._tools.clock
+        if not await member.turn.predecessor():
+            if member.ahead_until_s is None:
+                member.ahead_until_s = clock.monotonic() + self._tools.settings.sequence_wait_ms / 1000
+            if clock.monotonic() >= member.ahead_until_s or self._is_late():
+                return ahead.rejection
+            await clock.sleep(member.ahead_poll_s)
+            member.ahead_poll_s = min(2 * member.ahead_poll_s, _AHEAD_POLL_MAX_S)
+        await self._reread_head()
+        return None
+
+    async def _reread_head(self) -> None:
+        try:
+            image = await self._tools.index.read_image(self._head_id)
+        except StoreUnavailable:
+            return
+        self._is_gone = image is None
+        self._image = image
+
+    async def _read_producers(self, verdicts: Verdicts, attempt: int) -> None:
+        """Read what decisions lack of producers, for all partitions at once."""
+        try:
+            await asyncio.gather(*(self._read_producer(each, verdicts[each.partition]) for each in self._members))
+        except StoreUnavailable:
+            await self._tools.backoff.pause(attempt - 1)
+
+    async def _read_producer(self, member: Member, verdict: Verdict) -> None:
+        """Raises StoreUnavailable, FormatError."""
+        image, known = self._image, member.known
+        assert image is not None
+        match verdict:
+            case ReadProducerRow(producer_id):
+                row = await self._tools.index.read_producer_row(member.partition, producer_id)
+                rows = known.rows if known.evictions == image.evictions else {}
+                member.known = replace(known, evictions=image.evictions, rows={**rows, producer_id: row})
+            case ReadRecent(producer_id):
+                recent = await self._tools.index.read_recent(member.partition, image, producer_id)
+                member.known = replace(known, recent={**known.recent, producer_id: recent})
+
+
+_GRAVITY = (NotLeader, SearchRows, UploadAgain, ReadProducerRow, ReadRecent)
+
+
+def _gravest(verdicts: Verdicts) -> Verdict:
+    """What comes first: what concerns the head, then what one partition needs before it may try."""
+    for kind in _GRAVITY:
+        for verdict in verdicts.values():
+            if isinstance(verdict, kind):
+                return verdict
+    return next((verdict for verdict in verdicts.values() if not isinstance(verdict, Try)), Try())
+
+
+def _together(found: dict[PartitionId, int | Search]) -> dict[PartitionId, int | Search]:
+    """What is known of entries that only ever were in one element: it is there, or none of them is."""
+    if any(isinstance(where, int) for where in found.values()):
+        return {each: where if isinstance(where, int) else Search.UNKNOWABLE for each, where in found.items()}
+    if Search.ABSENT in found.values():
+        return dict.fromkeys(found, Search.ABSENT)
+    return found
 
 
 def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[TailEntry]:

@@ -35,12 +35,13 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
-from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer, next_sequence
+from odradek.engine.partition.head import PartitionHead, ProducerState, RecentBatch, next_sequence
 from odradek.engine.partition.index import SequenceClause
+from odradek.engine.partition.producer_places import OWN_PLACES, ProducerPlaces
 from odradek.errors import ErrorCode
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.limits import SEQUENCE_MAX
-from odradek.ports.table import Absent, AnyOf, Compare, Set, all_of
+from odradek.ports.table import AnyOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,13 @@ class ReadProducerRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRecent:
+    """The batch lies behind, and what the producer wrote of late is not all in this head: find it in pages and rows."""
+
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class SearchRows:
     """The entry may have been spilled: search the index rows, then continue with a commit time above the floor."""
 
@@ -100,15 +108,20 @@ class UploadAgain:
     """The object may have been swept."""
 
 
-Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | SearchRows | UploadAgain
+Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | ReadRecent | SearchRows | UploadAgain
 
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """Producer rows read so far, with the head's number of evictions at that time. None: there is no row."""
+    """Producer rows read so far, with the head's number of evictions at that time. None: there is no row.
+
+    Attributes:
+        recent: batches of producers that were looked for below a shared head's tail.
+    """
 
     evictions: int = -1
     rows: Mapping[int, ProducerState | None] = field(default_factory=dict)
+    recent: Mapping[int, Sequence[RecentBatch]] = field(default_factory=dict)
 
 
 def after_refusal(
@@ -119,8 +132,9 @@ def after_refusal(
     claim: Claim = FLEET_CLAIM,
     *,
     accept_unknown: bool = False,
+    places: ProducerPlaces = OWN_PLACES,
 ) -> Verdict:
-    """Decide the next step of a refused append. See decide_sequences for `accept_unknown`."""
+    """Decide the next step of a refused append. See decide_sequences for `accept_unknown` and `places`."""
     first = entries[0]
     found = head.find(encode_tail_entry(first))
     if found is not None:
@@ -131,7 +145,7 @@ def after_refusal(
         return NotLeader(not_leader(head))
     if head.sweep_floor > first.object_id:
         return UploadAgain()
-    verdict = decide_sequences(entries, head, known, accept_unknown=accept_unknown)
+    verdict = decide_sequences(entries, head, known, accept_unknown=accept_unknown, places=places)
     if isinstance(verdict, Try) and expected_offset is not None and head.next_offset != expected_offset:
         return Reject(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -151,12 +165,18 @@ def not_leader(head: PartitionHead) -> Reject:
 
 
 def decide_sequences(
-    entries: Sequence[TailEntry], head: PartitionHead | None, known: KnownRows, *, accept_unknown: bool = False
+    entries: Sequence[TailEntry],
+    head: PartitionHead | None,
+    known: KnownRows,
+    *,
+    accept_unknown: bool = False,
+    places: ProducerPlaces = OWN_PLACES,
 ) -> Verdict:
     """Decide whether the producers' sequences admit the entries, and return the conditions for the update.
 
     Args:
         accept_unknown: accept any first sequence of an unknown producer.
+        places: where the head's item has the partition's producers.
     """
     clauses = []
     for chain in _chains(entries):
@@ -166,7 +186,7 @@ def decide_sequences(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"the batches of producer {later.producer_id} in one request are not consecutive",
                 )
-        verdict = _blind(chain) if head is None else _informed(chain, head, known, accept_unknown)
+        verdict = _blind(chain, places) if head is None else _informed(chain, head, known, accept_unknown, places)
         if not isinstance(verdict, SequenceClause):
             return verdict
         clauses.append(verdict)
@@ -186,46 +206,41 @@ def _after(chain: Sequence[TailEntry]) -> int:
     return next_sequence(chain[-1].base_sequence, chain[-1].offset_count)
 
 
-def _blind(chain: Sequence[TailEntry]) -> SequenceClause:
+def _blind(chain: Sequence[TailEntry], places: ProducerPlaces) -> SequenceClause:
     first = chain[0]
-    path = ("p", str(first.producer_id))
     if first.base_sequence == 0:
+        fresh = places.absent(first.producer_id, 0)
+        earlier = places.below(first.producer_id, first.producer_epoch)
         return SequenceClause(
-            AnyOf(
-                (
-                    all_of(Absent(path), Compare(("pv",), "=", 0)),
-                    Compare((*path, "e"), "<", first.producer_epoch),
-                )
-            ),
-            Set(path, encode_producer(ProducerState(first.producer_epoch, _after(chain)))),
+            fresh if earlier is None else AnyOf((fresh, earlier)),
+            places.begin(first.producer_id, ProducerState(first.producer_epoch, _after(chain))),
         )
-    return _follows(chain)
+    return _follows(chain, places)
 
 
-def _follows(chain: Sequence[TailEntry]) -> SequenceClause:
+def _follows(chain: Sequence[TailEntry], places: ProducerPlaces) -> SequenceClause:
     first = chain[0]
-    path = ("p", str(first.producer_id))
     return SequenceClause(
-        all_of(Compare((*path, "e"), "=", first.producer_epoch), Compare((*path, "s"), "=", first.base_sequence)),
-        Set((*path, "s"), _after(chain)),
+        places.at(first.producer_id, first.producer_epoch, first.base_sequence),
+        places.advance(first.producer_id, first.producer_epoch, _after(chain)),
     )
 
 
 def _informed(
-    chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows, accept_unknown: bool
+    chain: Sequence[TailEntry], head: PartitionHead, known: KnownRows, accept_unknown: bool, places: ProducerPlaces
 ) -> SequenceClause | Verdict:
     first = chain[0]
     producer_id = first.producer_id
     state = head.producers.get(producer_id)
-    recent = head.recent_batches(producer_id)
+    recent: Sequence[RecentBatch] = head.recent_batches(producer_id)
     in_head = state is not None
     if state is None and head.evictions:
         if known.evictions != head.evictions or producer_id not in known.rows:
             return ReadProducerRow(producer_id)
         state = known.rows[producer_id]
         recent = state.recent if state else ()
-    absent = all_of(Absent(("p", str(producer_id))), Compare(("pv",), "=", head.evictions))
-    path = ("p", str(producer_id))
+    absent = places.absent(producer_id, head.evictions)
+    recent = (*known.recent.get(producer_id, ()), *recent)
 
     if state is None:
         if first.base_sequence != 0 and not accept_unknown:
@@ -238,7 +253,7 @@ def _informed(
                 is_known=False,
             )
         begun = ProducerState(first.producer_epoch, _after(chain), first_sequence=first.base_sequence)
-        return SequenceClause(absent, Set(path, encode_producer(begun)))
+        return SequenceClause(absent, places.begin(producer_id, begun))
 
     if first.producer_epoch < state.epoch:
         return Reject(
@@ -259,6 +274,8 @@ def _informed(
         if first.base_sequence != state.next_sequence:
             if _is_up_to(state.next_sequence, first.base_sequence):
                 return Ahead(_out_of_order(first, state.next_sequence))
+            if not places.keeps_recent and producer_id not in known.recent:
+                return ReadRecent(producer_id)
             oldest = next((batch for batch in recent if batch.epoch == first.producer_epoch), None)
             if oldest is not None and not _is_up_to(_after(chain), oldest.base_sequence):
                 return _out_of_order(first, state.next_sequence)
@@ -269,16 +286,12 @@ def _informed(
                 f"producer {producer_id} wrote sequence {first.base_sequence} earlier than its last five batches",
             )
         if in_head:
-            return _follows(chain)
-    unchanged = (
-        all_of(Compare((*path, "e"), "=", state.epoch), Compare((*path, "s"), "=", state.next_sequence))
-        if in_head
-        else absent
-    )
+            return _follows(chain, places)
+    unchanged = places.at(producer_id, state.epoch, state.next_sequence) if in_head else absent
     after = ProducerState(first.producer_epoch, _after(chain))
     if first.producer_epoch == state.epoch:
-        after = replace(after, recent=recent, first_sequence=state.first_sequence)
-    return SequenceClause(unchanged, Set(path, encode_producer(after)))
+        after = replace(after, recent=tuple(recent), first_sequence=state.first_sequence)
+    return SequenceClause(unchanged, places.begin(producer_id, after))
 
 
 def _is_up_to(sequence: int, other: int) -> bool:

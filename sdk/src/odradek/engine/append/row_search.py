@@ -20,6 +20,7 @@ from enum import Enum
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import is_ghost
 from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.shared_head import Page
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 
 
@@ -30,6 +31,22 @@ class Search(Enum):
     UNKNOWABLE = "unknowable"  # it may be in a segment, or have been removed with one
     MORE = "more"  # read older rows too
     AGAIN = "again"  # the rows are not of one moment, or not of the head's: read both again
+
+
+def find_in_pages(entry: TailEntry, head: PartitionHead | None, pages: Sequence[Page]) -> int | Search:
+    """Return the offset of an entry that may be in the tail or in pages of a shared head, or what is known without it.
+
+    Args:
+        head: with the pages' entries in its tail; None: there is none.
+        pages: all that the head refers to.
+    """
+    if head is None:
+        return Search.MORE
+    found = head.find(encode_tail_entry(entry))
+    if found is not None:
+        return found
+    # What came before a page whose floor was below the commit time was there before the entry could be accepted.
+    return Search.ABSENT if any(page.spill_floor_ms < entry.commit_ms for page in pages) else Search.MORE
 
 
 def find_entry(entry: TailEntry, head: PartitionHead, rows: Sequence[IndexRow], *, is_all: bool) -> int | Search:

@@ -18,8 +18,9 @@ A process keeps a floor that it has met for a minute, and may raise it once more
 from __future__ import annotations
 
 from odradek.engine.partition.fields import is_version
-from odradek.engine.partition.head import VERSION, PartitionHead, head_key
+from odradek.engine.partition.head import VERSION, head_key
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.shared_head import HeadImage, SharedHead
 from odradek.engine.tools import Tools
 from odradek.errors import ConditionFailed
 from odradek.format.object_id import new_object_id
@@ -39,14 +40,15 @@ async def lower_spill_floor(tools: Tools, index: PartitionIndex, partition: Part
     """Lower a spill floor that is far ahead; whether that was done. Raises StoreError, FormatError: repair again."""
     for _ in range(_ATTEMPTS):
         head = await index.read_head(partition)
+        image = await index.read_image(partition.head_id)
         now_ms = tools.clock.now_ms()
-        if head is None or not is_ahead(head.spill_floor_ms, now_ms):
+        if head is None or image is None or not is_ahead(image.spill_floor_ms, now_ms):
             return False
-        if head.tail:
-            await index.spill(partition, head)
+        if image.tail or (isinstance(image, SharedHead) and image.has_pages):
+            await index.spill_to_rows(partition, head)
             continue
-        floor = max(head.sweep_floor, new_object_id(now_ms, tools.rng.random_bytes))
-        update = Update(head_key(partition), (Set(("sf",), now_ms), Set(("wf",), floor)), _unchanged(head))
+        floor = max(image.sweep_floor, new_object_id(now_ms, tools.rng.random_bytes))
+        update = Update(head_key(partition), (Set(("sf",), now_ms), Set(("wf",), floor)), _unchanged(image))
         try:
             await tools.tables.log.update(update)
         except ConditionFailed:
@@ -55,10 +57,9 @@ async def lower_spill_floor(tools: Tools, index: PartitionIndex, partition: Part
     return False
 
 
-def _unchanged(head: PartitionHead) -> Condition:
-    return all_of(
-        is_version(VERSION),
-        Compare(("no",), "=", head.next_offset),
-        Compare(("tb",), "=", head.tail_base_offset),
-        Compare(("sf",), "=", head.spill_floor_ms),
-    )
+def _unchanged(head: HeadImage) -> Condition:
+    if isinstance(head, SharedHead):
+        nothing_new = [Compare(("by",), "=", head.appended_bytes), Compare(("q",), "=", head.paged)]
+    else:
+        nothing_new = [Compare(("no",), "=", head.next_offset), Compare(("tb",), "=", head.tail_base_offset)]
+    return all_of(is_version(VERSION), *nothing_new, Compare(("sf",), "=", head.spill_floor_ms))

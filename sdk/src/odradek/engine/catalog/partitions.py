@@ -50,14 +50,17 @@ async def resolve_partition(
 
 
 async def read_partition(
-    topics: Topics, index: PartitionIndex, name: str, number: int
+    topics: Topics, index: PartitionIndex, name: str, number: int, *, whole: bool = True
 ) -> tuple[Topic, PartitionId, PartitionHead]:
     """The topic, the partition and its head.
+
+    Args:
+        whole: as for PartitionIndex.read_heads.
 
     Raises KafkaError: as resolve_partition; StoreUnavailable, FormatError.
     """
     topic, partition = await resolve_partition(topics, name, number)
-    head = await index.read_head(partition)
+    [head] = await index.read_heads([partition], whole=whole)
     if head is None:
         raise deleted(topics, topic)
     return topic, partition, head

@@ -14,8 +14,9 @@ from enum import IntEnum
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.batch_validation import TimestampBounds
-from odradek.limits import MESSAGE_BYTES_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
+from odradek.limits import MESSAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from odradek.model.topic import ConfigEntry, Topic
+from odradek.model.topic_partition import partitions_per_head
 from odradek.settings import Settings
 
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
@@ -24,6 +25,7 @@ VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
+PARTITIONS_PER_HEAD = "odradek.partitions.per.head"
 TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
 _UNKNOWN_OFFSETS, _PREDICTED_OFFSETS = "unknown", "predicted"
 
@@ -175,6 +177,14 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "header: nothing, so that a malformed record reaches its readers. Compacted topics are always checked in full.",
         one_of(FULL_VALIDATION, "header"),
     ),
+    PARTITIONS_PER_HEAD: _Definition(
+        ConfigType.INT,
+        "1",
+        "How many partitions keep their state in one item. A produce request pays for one update an item, so more are "
+        "cheaper where producers write to many partitions; but an item takes at most some hundred updates a second. "
+        "Chosen when a topic is created. A topic of one partition has 1.",
+        whole_number(1, PARTITIONS_PER_HEAD_MAX),
+    ),
     TRANSACTION_OFFSETS: _Definition(
         ConfigType.STRING,
         _UNKNOWN_OFFSETS,
@@ -306,6 +316,8 @@ def default_of(name: str, settings: Settings, topic: str = "") -> str:
     """A configuration's default for a topic: the settings' where they have one."""
     if name == "max.message.bytes":
         return str(settings.message_bytes_max)
+    if name == PARTITIONS_PER_HEAD:
+        return str(settings.default_partitions_per_head)
     if name == TRANSACTION_OFFSETS and _is_named(topic, settings.transaction_offsets_predicted):
         return _PREDICTED_OFFSETS
     return DEFINITIONS[name].default
@@ -339,10 +351,12 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
 
 def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
     """Every configuration of a topic, in the order of names."""
+    # What a topic's id says holds, whatever its row or the settings say.
+    configs = {**topic.configs, PARTITIONS_PER_HEAD: str(partitions_per_head(topic.topic_id))}
     return [
         ConfigEntry(
             name,
-            topic.configs.get(name, default_of(name, settings, topic.name)),
+            configs.get(name, default_of(name, settings, topic.name)),
             is_default=name not in topic.configs,
             config_type=int(definition.type),
             documentation=definition.documentation,

@@ -25,7 +25,7 @@ from uuid import UUID
 
 from odradek.backoff import Backoff
 from odradek.engine.catalog.sweep_floor import read_sweep_state
-from odradek.engine.catalog.topic_configs import check_configs, describe
+from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD, check_configs, default_of, describe
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.index import PartitionIndex
 from odradek.errors import (
@@ -42,7 +42,7 @@ from odradek.errors import (
 from odradek.format.item_keys import DELETED_TOPICS_PK, TOPIC_IDS_PK, TOPICS_PK, topic_id_sk
 from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
 from odradek.model.topic import ConfigEntry, Topic
-from odradek.model.topic_partition import PartitionId
+from odradek.model.topic_partition import PartitionId, new_topic_id, partitions_per_head
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, AllOf, Check, Compare, Delete, Item, Key, Put, Set, Table, Update
@@ -84,10 +84,7 @@ class Topics:
             return cached[1]
         if not is_legal_name(name):
             return None
-        try:
-            item = await self._catalog.get(_topic_key(name))
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        item = await self._patiently(lambda: self._catalog.get(_topic_key(name)))
         if item is None:
             self._by_name.pop(name, None)
             return None
@@ -97,10 +94,7 @@ class Topics:
         """Return the topic of that id; None if there is none or it has been deleted. Raises KafkaError."""
         name = self._name_by_id.get(topic_id)
         if name is None:
-            try:
-                item = await self._catalog.get(Key(TOPIC_IDS_PK, topic_id_sk(topic_id)))
-            except StoreUnavailable as error:
-                raise _UNAVAILABLE from error
+            item = await self._patiently(lambda: self._catalog.get(Key(TOPIC_IDS_PK, topic_id_sk(topic_id))))
             if item is None:
                 return None
             name = attribute(item, "name", str)
@@ -125,23 +119,9 @@ class Topics:
             raise _unknown(name)
         return topic
 
-    async def resolve_patiently(self, name: str, topic_id: UUID | None = None) -> Topic:
-        """As `resolve`, for a request that changes the topic: a read that is throttled is made again."""
-        for attempt in range(_ATTEMPTS - 1):
-            try:
-                return await self.resolve(name, topic_id)
-            except KafkaError as error:
-                if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
-                    raise
-                await self._backoff.pause(attempt)
-        return await self.resolve(name, topic_id)
-
     async def list(self) -> list[Topic]:
         """All topics by name. Raises KafkaError."""
-        try:
-            rows = await self._catalog.query(TOPICS_PK)
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        rows = await self._patiently(lambda: self._catalog.query(TOPICS_PK))
         return [_decode(row.key.sk, row.item) for row in rows]
 
     def forget(self, topic: Topic) -> None:
@@ -175,7 +155,7 @@ class Topics:
         exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
         if await self._patiently(lambda: self._fresh(name)) is not None:
             raise exists
-        topic = Topic(name, self._new_topic_id(), count, checked, self._clock.now_ms())
+        topic = Topic(name, self._new_topic_id(self._per_head(checked, count)), count, checked, self._clock.now_ms())
         if validate_only:
             return topic
         puts = (
@@ -270,6 +250,7 @@ class Topics:
         is_untold = False
         for attempt in range(_ATTEMPTS):
             topic = await self._patiently(lambda: self._resolve_fresh(name))
+            _check_per_head(topic, checked)
             kept = {key: value for key, value in topic.configs.items() if key not in delete}
             altered = replace(topic, configs={**kept, **checked}, version=topic.version + 1)
             if validate_only:
@@ -301,6 +282,7 @@ class Topics:
 
     async def _transact(self, operations: Sequence[Put | Delete | Check], applied: _Applied) -> bool | None:
         """Run a transaction. If it was refused, return what `applied` reads back: None means not applied."""
+        is_untold = False
         for attempt in range(_ATTEMPTS):
             try:
                 await self._catalog.transact(operations)
@@ -311,10 +293,11 @@ class Topics:
                 outcome = await self._read_back(applied)
                 if outcome is not None:
                     return outcome
+                is_untold = True
             except StoreUnavailable:
                 pass
             await self._backoff.pause(attempt)
-        raise _UNTOLD
+        raise _UNTOLD if is_untold else _UNAVAILABLE
 
     async def _read_back(self, applied: _Applied) -> bool | None:
         """Return what `applied` reads. Raises KafkaError(REQUEST_TIMED_OUT) if the store does not answer."""
@@ -338,16 +321,19 @@ class Topics:
         return topic
 
     async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
-        """Read for a change of the catalog; a throttled read is retried within the request.
+        """Read from the catalog; a throttled read is made again within the request.
 
-        Raises KafkaError(COORDINATOR_NOT_AVAILABLE): the change was certainly not made.
+        Raises KafkaError(COORDINATOR_NOT_AVAILABLE): a change that needs it was certainly not made.
         """
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS - 1):
             try:
                 return await read()
             except StoreUnavailable:
                 await self._backoff.pause(attempt)
-        raise _UNAVAILABLE
+        try:
+            return await read()
+        except StoreUnavailable as error:
+            raise _UNAVAILABLE from error
 
     async def _create_heads(self, topic: Topic, first: int, sweep_floor: bytes) -> None:
         await self._each_head(topic, first, lambda partition: self._index.create_head(partition, sweep_floor))
@@ -371,17 +357,24 @@ class Topics:
                     await self._backoff.pause(attempt)
             raise _UNAVAILABLE
 
-        for start in range(first, topic.partition_count, _PARALLEL_HEADS):
-            stop = min(start + _PARALLEL_HEADS, topic.partition_count)
-            await asyncio.gather(*(persist(partition) for partition in range(start, stop)))
+        heads = sorted({PartitionId(topic.topic_id, n).head_id.partition for n in range(first, topic.partition_count)})
+        for start in range(0, len(heads), _PARALLEL_HEADS):
+            await asyncio.gather(*(persist(each) for each in heads[start : start + _PARALLEL_HEADS]))
 
     def _remember(self, topic: Topic) -> Topic:
         self._by_name[topic.name] = (self._clock.monotonic() + self._settings.catalog_cache_ms / 1000, topic)
         self._name_by_id[topic.topic_id] = topic.name
         return topic
 
-    def _new_topic_id(self) -> UUID:
-        return UUID(bytes=self._rng.random_bytes(16), version=4)
+    def _per_head(self, configs: Mapping[str, str], partition_count: int) -> int:
+        """How many partitions of a new topic share a head; one that has a single partition keeps it to itself."""
+        asked = configs.get(PARTITIONS_PER_HEAD)
+        if asked is None:
+            return 1 if partition_count == 1 else int(default_of(PARTITIONS_PER_HEAD, self._settings))
+        return int(asked)
+
+    def _new_topic_id(self, per_head: int) -> UUID:
+        return new_topic_id(self._rng.random_bytes(16), per_head)
 
 
 def _unknown(name: str) -> KafkaError:
@@ -418,6 +411,17 @@ def _check_partition_count(count: int) -> None:
     if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
         raise KafkaError(
             ErrorCode.INVALID_PARTITIONS, f"a topic must have 1 to {PARTITIONS_PER_TOPIC_MAX} partitions, not {count}"
+        )
+
+
+def _check_per_head(topic: Topic, configs: Mapping[str, str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG) for a change of what a topic's id says."""
+    per_head = partitions_per_head(topic.topic_id)
+    if int(configs.get(PARTITIONS_PER_HEAD, per_head)) != per_head:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{PARTITIONS_PER_HEAD} of topic {topic.name!r} is {per_head} and cannot be changed: it is chosen when a "
+            "topic is created",
         )
 
 

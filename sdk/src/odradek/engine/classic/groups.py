@@ -294,7 +294,8 @@ class ClassicGroups:
         if alive(view.members.values(), self._clock.now_ms()):
             raise KafkaError(
                 ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
-                f"group {group_id} has members of the consumer protocol: use group.protocol=consumer",
+                f"group {group_id} has members of the {view.group.group_type} protocol: use "
+                f"group.protocol={view.group.group_type}",
             )
         if view.members:
             await group_admin.evict(self._store, self._clock, self._settings, view)

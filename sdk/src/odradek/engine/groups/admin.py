@@ -1,9 +1,10 @@
 """List, describe and delete groups.
 
-States are KIP-848's: Empty (no members), Assigning (members have come or gone, and the next target waits for its
-interval or a heartbeat), Reconciling (a member owes or waits for partitions), Stable. Members that seem dead by the
-clock (groups/sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is
-decided on their versions, never on the clock alone.
+States are KIP-848's and KIP-1071's: Empty (no members), Assigning (members have come or gone, and the next target waits
+for its interval or a heartbeat), NotReady (a streams group whose topics are missing, or have the wrong number of
+partitions), Reconciling (a member owes or waits for partitions), Stable. Members that seem dead by the clock
+(groups/sessions.py) are not shown, and do not keep a group from being deleted: whether they are removed is decided on
+their versions, never on the clock alone.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_t
 from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, LISTING_PK, group_key, listing_key
 from odradek.engine.groups.requests import check_group_id, may_be
 from odradek.engine.groups.sessions import alive, classic_alive
-from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView
+from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView, MemberState, StreamsGroup
 from odradek.engine.groups.store import GroupStore
+from odradek.engine.groups.streams_items import topology_key
 from odradek.engine.tools import Tools
 from odradek.errors import (
     ConditionFailed,
@@ -33,6 +35,7 @@ from odradek.errors import (
 from odradek.format.item_keys import group_pk
 from odradek.model.classic_group import ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
+from odradek.model.streams import StreamsMemberDescription, Tasks
 from odradek.ports.clock import Clock
 from odradek.ports.table import Absent, Compare, Condition, Delete, Operation, Row, all_of
 from odradek.settings import Settings
@@ -64,11 +67,9 @@ def _listing(view: GroupView, group: GroupState, now_ms: int) -> GroupListing:
         state = group.classic.state if classic_alive(group.classic, view.sessions, now_ms) else ClassicState.EMPTY
         return GroupListing(view.group_id, state.value, "classic", group.classic.protocol_type)
     state_name = state_of(view, group, now_ms)
-    if group.is_share:
-        return GroupListing(view.group_id, state_name, "share", "share")
-    if group.epoch == 0:  # it has only ever had offsets
+    if not group.was_used:
         return GroupListing(view.group_id, state_name, "classic", "")
-    return GroupListing(view.group_id, state_name)
+    return GroupListing(view.group_id, state_name, group.group_type, group.group_type)
 
 
 async def describe_groups(store: GroupStore, now_ms: int, group_ids: Sequence[str]) -> list[GroupDescription]:
@@ -117,6 +118,7 @@ async def delete_group(tools: Tools, group_id: str, delete_share_items: DeleteIt
                 [
                     Delete(group_key(group_id), is_as_read),
                     Delete(listing_key(group_id)),
+                    *([] if view.topology is None else [Delete(topology_key(group_id))]),
                     *(_delete_lease(row) for row in leases),
                 ]
             )
@@ -155,6 +157,8 @@ def state_of(view: GroupView, group: GroupState, now_ms: int) -> str:
         return "Empty"
     if group.is_share:
         return "Stable"
+    if group.streams is not None:
+        return _streams_state(members, group, group.streams)
     if not view.is_assigned:
         return "Assigning"
     is_settled = all(
@@ -167,6 +171,34 @@ def state_of(view: GroupView, group: GroupState, now_ms: int) -> str:
         for member in members
     )
     return "Stable" if is_settled else "Reconciling"
+
+
+def _streams_state(members: Sequence[MemberState], group: GroupState, streams: StreamsGroup) -> str:
+    if {member.member_id for member in members} != streams.target.keys():
+        return "Assigning"
+    if not streams.is_ready:
+        return "NotReady"
+    is_settled = all(
+        member.streams is not None
+        and member.epoch == group.epoch
+        and not member.streams.revoking
+        and member.streams.assigned == streams.target[member.member_id]
+        for member in members
+    )
+    return "Stable" if is_settled else "Reconciling"
+
+
+def _streams_member(member: MemberState, group: GroupState) -> StreamsMemberDescription | None:
+    if member.streams is None or group.streams is None:
+        return None
+    return StreamsMemberDescription(
+        topology_epoch=member.streams.topology_epoch,
+        process_id=member.streams.process_id,
+        endpoint=member.streams.endpoint,
+        client_tags=member.streams.client_tags,
+        assignment=member.streams.assigned,
+        target_assignment=group.streams.target.get(member.member_id, Tasks()),
+    )
 
 
 def _described(view: GroupView, now_ms: int) -> GroupDescription:
@@ -184,6 +216,7 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
             group_epoch=classic.generation,
             assignment_epoch=classic.generation,
             assignor=classic.protocol or "",
+            group_type="classic",
             classic=replace(classic, members=living),
         )
     members = alive(view.members.values(), now_ms)
@@ -194,7 +227,8 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
         group_epoch=view.group.epoch + 1 if state_name == "Assigning" else view.group.epoch,
         assignment_epoch=view.group.epoch,
         assignor=view.group.assignor,
-        is_share=view.group.is_share,
+        group_type=view.group.group_type,
+        topology=view.topology if view.group.streams is not None else None,
         members=tuple(
             MemberDescription(
                 member_id=member.member_id,
@@ -207,6 +241,7 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
                 subscribed_topic_regex=member.subscribed_topic_regex,
                 assignment=by_topic(member.assigned),
                 target_assignment=by_topic(view.group.target.get(member.member_id, NO_PARTITIONS)),
+                streams=_streams_member(member, view.group),
             )
             for member in members
         ),

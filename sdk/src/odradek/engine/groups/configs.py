@@ -5,15 +5,16 @@ Catalog table:
     group-configs   <group id>   {"v": 1, "n": version, "c": {name: value}}    overrides only
 
 A group need not exist to be configured, and its configuration outlives it, as in Kafka. Those named `consumer.` are of
-consumer groups; those named `streams.` are accepted without effect; the others are of share groups.
+consumer groups, those named `streams.` of streams groups, the others of share groups.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import TypeVar
 
 from odradek.backoff import Backoff
 from odradek.engine.catalog.topic_configs import (
@@ -38,15 +39,22 @@ from odradek.ports.rng import Rng
 from odradek.ports.table import Absent, Compare, Item, Key, Put, Table, Value
 from odradek.settings import Settings
 
+R = TypeVar("R")
+
 VERSION = 1
 EARLIEST, LATEST = "earliest", "latest"
 BY_DURATION = "by_duration:"
 ASSIGNMENT_INTERVAL = "consumer.assignment.interval.ms"
 CONSUMER_HEARTBEAT, CONSUMER_SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
-_NO_STREAMS = "No effect: streams groups (KIP-1071) are not served."
+STREAMS_HEARTBEAT, STREAMS_SESSION = "streams.heartbeat.interval.ms", "streams.session.timeout.ms"
+STREAMS_INTERVAL = "streams.assignment.interval.ms"
+STREAMS_STANDBYS, STREAMS_DELAY = "streams.num.standby.replicas", "streams.initial.rebalance.delay.ms"
+STANDBYS_MAX = 2  # as on Apache Kafka
+STREAMS_DELAY_MS_MAX = 300_000
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 _INT_MAX = 2**31 - 1
 _ATTEMPTS = 8
+_READ_ATTEMPTS = 5
 _REMEMBERED_MAX = 10_000
 _COPIES_OF_HEARTBEATS = 12
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.ASCII)
@@ -107,21 +115,47 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "Silence after which a consumer group's member is removed (KIP-848).",
         whole_number(6_000, 1_800_000),
     ),
-    **{
-        f"streams.{name}": _Definition(ConfigType.INT, _always(default), _NO_STREAMS, whole_number(low, _INT_MAX))
-        for name, default, low in (
-            ("assignment.interval.ms", "1000", 0),
-            ("heartbeat.interval.ms", "5000", 1),
-            ("initial.rebalance.delay.ms", "3000", 0),
-            ("num.standby.replicas", "0", 0),
-            ("session.timeout.ms", "45000", 1),
-        )
-    },
+    STREAMS_HEARTBEAT: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_heartbeat_interval_ms),
+        "Between two heartbeats of a streams group's member (KIP-1071).",
+        whole_number(1_000, 60_000),
+    ),
+    STREAMS_SESSION: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_session_timeout_ms),
+        "Silence after which a streams group's member is removed (KIP-1071).",
+        whole_number(6_000, 1_800_000),
+    ),
+    STREAMS_STANDBYS: _Definition(
+        ConfigType.INT,
+        lambda _: "0",
+        f"Standby replicas of each stateful task of a streams group: 0 to {STANDBYS_MAX}.",
+        whole_number(0, STANDBYS_MAX),
+    ),
+    STREAMS_DELAY: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_initial_rebalance_delay_ms),
+        f"Time in which the first members of an empty streams group wait for others: 0 to {STREAMS_DELAY_MS_MAX}.",
+        whole_number(0, STREAMS_DELAY_MS_MAX),
+    ),
+    STREAMS_INTERVAL: _Definition(
+        ConfigType.INT,
+        lambda settings: str(settings.group_assignment_interval_ms),
+        "Between two computations of a streams group's assignment, at least: 0 to 15000.",
+        whole_number(0, 15_000),
+    ),
     "streams.assignor.name": _Definition(
-        ConfigType.STRING, _always(""), _NO_STREAMS, Check(lambda text: True, "a name of an assignor, or empty")
+        ConfigType.STRING,
+        _always(""),
+        "No effect: the assignor is sticky.",
+        Check(lambda text: True, "a name of an assignor, or empty"),
     ),
     "streams.rack.aware.assignment.tags": _Definition(
-        ConfigType.LIST, _always(""), _NO_STREAMS, Check(_is_set, "keys of client tags with commas, each once")
+        ConfigType.LIST,
+        _always(""),
+        "No effect: standbys are distributed by processes.",
+        Check(_is_set, "keys of client tags with commas, each once"),
     ),
     "share.assignment.interval.ms": _Definition(
         ConfigType.INT,
@@ -229,6 +263,16 @@ class ShareConfig:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class StreamsConfig:
+    """The configuration of a streams group."""
+
+    settings: Settings  # with the group's heartbeat interval and session timeout
+    assignment_interval_ms: int
+    standby_replicas: int
+    initial_delay_ms: int
+
+
 class GroupConfigs:
     """Configurations of groups, with a short-lived copy of those that were used."""
 
@@ -253,14 +297,16 @@ class GroupConfigs:
         at most a dozen times `catalog_cache_ms` old. Raises as `of`.
         """
         overrides = await self._overrides(group_id, copies=_COPIES_OF_HEARTBEATS)
-        if CONSUMER_HEARTBEAT not in overrides and CONSUMER_SESSION not in overrides:
-            return self._settings
-        return replace(
-            self._settings,
-            group_heartbeat_interval_ms=int(
-                overrides.get(CONSUMER_HEARTBEAT, self._settings.group_heartbeat_interval_ms)
-            ),
-            group_session_timeout_ms=int(overrides.get(CONSUMER_SESSION, self._settings.group_session_timeout_ms)),
+        return _timed(self._settings, overrides, CONSUMER_HEARTBEAT, CONSUMER_SESSION)
+
+    async def streams_config(self, group_id: str) -> StreamsConfig:
+        """The configuration of a streams group, as old as that of `consumer_settings`. Raises as `of`."""
+        overrides = await self._overrides(group_id, copies=_COPIES_OF_HEARTBEATS)
+        return StreamsConfig(
+            settings=_timed(self._settings, overrides, STREAMS_HEARTBEAT, STREAMS_SESSION),
+            assignment_interval_ms=int(overrides.get(STREAMS_INTERVAL, self._settings.group_assignment_interval_ms)),
+            standby_replicas=int(overrides.get(STREAMS_STANDBYS, 0)),
+            initial_delay_ms=int(overrides.get(STREAMS_DELAY, self._settings.group_initial_rebalance_delay_ms)),
         )
 
     async def _overrides(self, group_id: str, *, copies: int = 1) -> Mapping[str, str]:
@@ -354,15 +400,22 @@ class GroupConfigs:
 
     async def list(self) -> Sequence[str]:
         """Return the groups with a configuration. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
-        try:
-            return [row.key.sk for row in await self._catalog.query(GROUP_CONFIGS_PK) if row.item.get("c")]
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        rows = await self._patiently(lambda: self._catalog.query(GROUP_CONFIGS_PK))
+        return [row.key.sk for row in rows if row.item.get("c")]
 
     async def _read(self, group_id: str) -> tuple[int, dict[str, str]]:
         """As `_stored`. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        return await self._patiently(lambda: self._stored(group_id))
+
+    async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
+        """Read again if the table is throttled. Raises KafkaError(COORDINATOR_NOT_AVAILABLE), FormatError."""
+        for attempt in range(_READ_ATTEMPTS - 1):
+            try:
+                return await read()
+            except StoreUnavailable:
+                await self._backoff.pause(attempt)
         try:
-            return await self._stored(group_id)
+            return await read()
         except StoreUnavailable as error:
             raise _UNAVAILABLE from error
 
@@ -374,6 +427,17 @@ class GroupConfigs:
         check_version(item, VERSION, f"the configuration of group {group_id}")
         values = attribute(item, "c", dict)
         return attribute(item, "n", int), {name: str(value) for name, value in values.items() if name in DEFINITIONS}
+
+
+def _timed(settings: Settings, overrides: Mapping[str, str], heartbeat: str, session: str) -> Settings:
+    """The settings with the heartbeat interval and the session timeout that have these names."""
+    if heartbeat not in overrides and session not in overrides:
+        return settings
+    return replace(
+        settings,
+        group_heartbeat_interval_ms=int(overrides.get(heartbeat, settings.group_heartbeat_interval_ms)),
+        group_session_timeout_ms=int(overrides.get(session, settings.group_session_timeout_ms)),
+    )
 
 
 def _key(group_id: str) -> Key:

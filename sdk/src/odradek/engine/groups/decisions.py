@@ -46,7 +46,7 @@ from typing import Literal, NamedTuple
 from uuid import UUID
 
 from odradek.engine.groups.sessions import elapsed_ms, expired, has_expired, look, seems_dead
-from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView, MemberState
+from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView, MemberState, StreamsGroup
 from odradek.engine.groups.targets import next_target, topics_digest
 from odradek.errors import ErrorCode
 from odradek.model.group import (
@@ -56,6 +56,7 @@ from odradek.model.group import (
     GroupHeartbeat,
     GroupHeartbeatResult,
 )
+from odradek.model.streams import Tasks, Topology
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.settings import Settings
@@ -93,6 +94,9 @@ class Transition:
     granted: tuple[Grant, ...] = ()
     released: tuple[Release, ...] = ()
     keeps_session: bool = False  # of a member of a share group that is removed: it may close it yet
+    topology: Topology | None = None  # that a streams group gets
+    checks_group: bool = False  # whether the group must be as it was read though it is not written
+    checked: tuple[MemberState, ...] = ()  # other members that must be as they were read
     then: Literal["answer", "again", "continue"] = "answer"
 
     @property
@@ -119,7 +123,7 @@ def decide_heartbeat(view: GroupView, request: GroupHeartbeat, around: Circumsta
     member = view.members.get(request.member_id)
     refusal = _check_member(view, member, request)
     if refusal is not None or member is None:
-        return refusal or _refuse(ErrorCode.UNKNOWN_MEMBER_ID, "")
+        return refusal or refuse(ErrorCode.UNKNOWN_MEMBER_ID, "")
     if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         return _decide_leave(view, member, request.member_epoch, around)
     return _decide_beat(view, member, request, around)
@@ -129,7 +133,7 @@ def decide_continuation(view: GroupView, request: GroupHeartbeat, around: Circum
     """The next step for a heartbeat that has been taken in already but did not fit one transaction."""
     member = view.members.get(request.member_id)
     if member is None or view.group is None:
-        return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, f"member {request.member_id} was removed meanwhile: join again")
+        return refuse(ErrorCode.UNKNOWN_MEMBER_ID, f"member {request.member_id} was removed meanwhile: join again")
     return _reconcile(view, view.group, member, _reported(request), around, answers_assignment=True)
 
 
@@ -150,21 +154,22 @@ def decide_expiry(view: GroupView, gone: Sequence[MemberState], around: Circumst
     if not taken:
         # More leases than fit: release some. A session of 0 says that the rest may follow at once; if the member
         # lives after all, its heartbeat restores the session and gets its partitions back.
-        released = _some(gone[0].held)
+        released = some(gone[0].held)
         rest = replace(
             gone[0],
             version=gone[0].version + 1,
             session_ms=0,
             assigned=gone[0].assigned - released,
             revoking=gone[0].revoking - released,
+            streams=None if gone[0].streams is None else replace(gone[0].streams, assigned=Tasks(), revoking=Tasks()),
         )
-        return Transition(again, members=(rest,), released=_releases(gone[0], released), then="again")
+        return Transition(again, members=(rest,), released=releases(gone[0], released), then="again")
     staying = {member_id: member for member_id, member in view.members.items() if member not in taken}
     return Transition(
         again,
-        group=None if staying else _assigned(_group_of(view), staying, around),
+        group=None if staying else _emptied(group_of(view), around),
         removed=tuple(taken),
-        released=tuple(release for member in taken for release in _releases(member, member.held)),
+        released=tuple(release for member in taken for release in releases(member, member.held)),
         then="again",
     )
 
@@ -186,17 +191,13 @@ def decide_share_expiry(group: GroupState, gone: Sequence[MemberState]) -> Trans
 
 def _check_member(view: GroupView, member: MemberState | None, request: GroupHeartbeat) -> Transition | None:
     """Return an error unless the request is from a present member of this group."""
-    unknown = _refuse(
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        f"member {request.member_id} is not in group {request.group_id}: its session expired or it never joined; "
-        f"join with epoch 0",
-    )
+    unknown = unknown_member(request)
     if request.instance_id is not None:
         static = view.static_member(request.instance_id)
         if static is None:
             return unknown
         if static.member_id != request.member_id:
-            return _refuse(
+            return refuse(
                 ErrorCode.FENCED_INSTANCE_ID,
                 f"instance {request.instance_id} is now member {static.member_id}: another process took its place",
             )
@@ -206,10 +207,34 @@ def _check_member(view: GroupView, member: MemberState | None, request: GroupHea
         return None
     if request.member_epoch == member.epoch or _lost_the_answer(member, request):
         return None
-    return _refuse(
+    return fenced_member(request, member)
+
+
+def unknown_member(request: GroupHeartbeat) -> Transition:
+    """Return the error for a member that the group does not have."""
+    return refuse(
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        f"member {request.member_id} is not in group {request.group_id}: its session expired or it never joined; "
+        f"join with epoch 0",
+    )
+
+
+def fenced_member(request: GroupHeartbeat, member: MemberState) -> Transition:
+    """Return the error for a member whose epoch is not the one that the group knows."""
+    return refuse(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"member {request.member_id} has epoch {member.epoch}, not {request.member_epoch}: give up all partitions and "
         f"join again",
+    )
+
+
+def make_room(view: GroupView, around: Circumstances) -> Transition:
+    """Remove the members of a full group that seem dead. Without any, the group is refused to the next one."""
+    dead = [member for _, member in sorted(view.members.items()) if seems_dead(member, around.now_ms)]
+    if dead:
+        return decide_expiry(view, dead, around)
+    return refuse(
+        ErrorCode.GROUP_MAX_SIZE_REACHED, f"group {view.group_id} has {len(view.members)} members, the maximum"
     )
 
 
@@ -229,7 +254,7 @@ def _decide_join(view: GroupView, request: GroupHeartbeat, around: Circumstances
         static = view.static_member(request.instance_id)
         if static is not None and static.member_id != request.member_id:
             if not static.is_away and not has_expired(static, around.now_ms):
-                return _refuse(
+                return refuse(
                     ErrorCode.UNRELEASED_INSTANCE_ID,
                     f"instance {request.instance_id} is in use by member {static.member_id}: wait until it leaves or "
                     f"its session expires",
@@ -238,13 +263,7 @@ def _decide_join(view: GroupView, request: GroupHeartbeat, around: Circumstances
                 return decide_expiry(view, [static], around)
             replaced = static
     if known is None and replaced is None and len(view.members) >= around.settings.group_members_max:
-        dead = [member for _, member in sorted(view.members.items()) if seems_dead(member, around.now_ms)]
-        if dead:
-            return decide_expiry(view, dead, around)
-        return _refuse(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"group {request.group_id} has {len(view.members)} members, the maximum",
-        )
+        return make_room(view, around)
     if replaced is not None:
         known = replace(replaced, member_id=request.member_id, epoch=0, previous_epoch=-1, version=0, watches={})
         view = _with_place_of(view, replaced, request.member_id)
@@ -258,7 +277,7 @@ def _decide_join(view: GroupView, request: GroupHeartbeat, around: Circumstances
 
 def _with_place_of(view: GroupView, old: MemberState, member_id: str) -> GroupView:
     """The view in which the old member's place in the target is the new one's."""
-    group = _group_of(view)
+    group = group_of(view)
     target = {member_id if place == old.member_id else place: group.target[place] for place in group.target}
     members = {other: member for other, member in view.members.items() if other != old.member_id}
     return GroupView(view.group_id, replace(group, target=target), members)
@@ -282,7 +301,7 @@ def _decide_beat(
     if gone and replaced is None:
         return decide_expiry(view, gone, around)
     updated = replace(_taken_in(member, request), watches=watches)
-    group = _group_of(view)
+    group = group_of(view)
     members = {**view.members, member.member_id: updated}
     subscribes_otherwise = (not is_new or replaced is not None) and updated.subscription != member.subscription
     is_due = (
@@ -290,7 +309,7 @@ def _decide_beat(
         or group.target.keys() != members.keys()
         or topics_digest(members.values(), around.topics) != group.topics_digest
     )
-    waits = len(members) > 1 and not subscribes_otherwise and _stands_for_ms(group, around.now_ms) > 0
+    waits = len(members) > 1 and not subscribes_otherwise and stands_for_ms(group, around.now_ms) > 0
     computes = is_due and not waits
     # A place of an instance is taken by one process: two that join as the same instance must not miss each other.
     takes_place = replaced is not None or (is_new and updated.instance_id is not None)
@@ -312,6 +331,22 @@ def _decide_beat(
     )
 
 
+def _emptied(group: GroupState, around: Circumstances) -> GroupState:
+    """The group with an empty target, for nobody. What its members asked for is forgotten."""
+    if group.streams is None:
+        return _assigned(group, {}, around)
+    return replace(
+        group,
+        version=group.version + 1,
+        epoch=group.epoch + 1,
+        streams=StreamsGroup(is_ready=group.streams.is_ready),
+        topics_digest=b"",
+        member_count=0,
+        assigned_ms=around.now_ms,
+        assignment_interval_ms=around.assignment_interval_ms,
+    )
+
+
 def _assigned(group: GroupState, members: Mapping[str, MemberState], around: Circumstances) -> GroupState:
     """The group with a target computed now."""
     return replace(
@@ -321,7 +356,7 @@ def _assigned(group: GroupState, members: Mapping[str, MemberState], around: Cir
     )
 
 
-def _stands_for_ms(group: GroupState, now_ms: int) -> int:
+def stands_for_ms(group: GroupState, now_ms: int) -> int:
     """Return the time in ms until the next target may be computed. 0 also if the clock of the function that computed
     the present one is ahead: skew makes targets come sooner, never much later."""
     passed_ms = now_ms - group.assigned_ms
@@ -372,24 +407,19 @@ def _reconcile(
         if partition.topic_id in names
     )
     leases_max = 0 if changes_group and len(gone | grantable) > LEASES_WITH_GROUP else LEASES_PER_STEP
-    released = _some(gone, leases_max)
+    released = some(gone, leases_max)
     held = member.held - released
     assigned = (held & target) - gone  # what was given up and given back is released first, and granted again
     revoking = held - assigned
     epoch = member.epoch if revoking else group.epoch
     granted: frozenset[PartitionId] = NO_PARTITIONS
     if not revoking:
-        granted = _some(grantable - held, leases_max - len(released - grantable))
+        granted = some(grantable - held, leases_max - len(released - grantable))
         assigned |= granted
     is_complete = released == gone and (bool(revoking) or granted == grantable)
     if revoking - gone and member.revoking_elapsed_ms >= member.rebalance_timeout_ms:
-        return _remove(view, member, around, _refuse_timeout(member))
-    interval_ms = around.settings.group_heartbeat_interval_ms
-    hurried_ms, stands_ms = max(interval_ms // HURRY, 1), _stands_for_ms(group, around.now_ms)
-    if revoking or assigned != target:
-        interval_ms = hurried_ms
-    elif stands_ms:  # a young target: others may be joining, and wait for the next one
-        interval_ms = min(max(hurried_ms, stands_ms), interval_ms)
+        return remove(view, member, around, refuse_timeout(member))
+    interval_ms = next_interval_ms(group, around, is_settled=not revoking and assigned == target)
     written = replace(
         member,
         epoch=epoch,
@@ -417,16 +447,27 @@ def _reconcile(
         granted=tuple(
             Grant(partition, names[partition.topic_id], member.member_id, epoch) for partition in sorted(granted)
         ),
-        released=_releases(member, released - granted),
+        released=releases(member, released - granted),
         then="answer" if is_complete else "continue",
     )
+
+
+def next_interval_ms(group: GroupState, around: Circumstances, *, is_settled: bool) -> int:
+    """Return the time until a member's next heartbeat: shorter while it, or the target, is about to change."""
+    interval_ms = around.settings.group_heartbeat_interval_ms
+    hurried_ms, stands_ms = max(interval_ms // HURRY, 1), stands_for_ms(group, around.now_ms)
+    if not is_settled:
+        return hurried_ms
+    if stands_ms:  # a young target: others may be joining, and wait for the next one
+        return min(max(hurried_ms, stands_ms), interval_ms)
+    return interval_ms
 
 
 def _decide_leave(view: GroupView, member: MemberState, epoch: int, around: Circumstances) -> Transition:
     left = Transition(GroupHeartbeatResult(member_id=member.member_id, member_epoch=epoch))
     if epoch == LEAVE_EPOCH:
-        return _remove(view, member, around, left)
-    released = _some(member.held)
+        return remove(view, member, around, left)
+    released = some(member.held)
     is_complete = released == member.held
     away = replace(
         member,
@@ -439,11 +480,11 @@ def _decide_leave(view: GroupView, member: MemberState, epoch: int, around: Circ
         watches={},
     )
     return replace(
-        left, members=(away,), released=_releases(member, released), then="answer" if is_complete else "again"
+        left, members=(away,), released=releases(member, released), then="answer" if is_complete else "again"
     )
 
 
-def _remove(view: GroupView, member: MemberState, around: Circumstances, answer: Transition) -> Transition:
+def remove(view: GroupView, member: MemberState, around: Circumstances, answer: Transition) -> Transition:
     """Release the member's leases and take it out of the group, in as many steps as that needs."""
     stored = view.members[member.member_id]
     step = decide_expiry(view, [stored], around)
@@ -474,25 +515,29 @@ def _partitions(owned: Mapping[UUID, Sequence[int]]) -> frozenset[PartitionId]:
     return frozenset(PartitionId(topic_id, number) for topic_id, numbers in owned.items() for number in numbers)
 
 
-def _some(partitions: frozenset[PartitionId], count: int = LEASES_PER_STEP) -> frozenset[PartitionId]:
+def some(partitions: frozenset[PartitionId], count: int = LEASES_PER_STEP) -> frozenset[PartitionId]:
     """At most that many of the partitions, the first in order."""
     return partitions if len(partitions) <= count else frozenset(sorted(partitions)[: max(count, 0)])
 
 
-def _releases(member: MemberState, partitions: frozenset[PartitionId]) -> tuple[Release, ...]:
+def releases(member: MemberState, partitions: frozenset[PartitionId]) -> tuple[Release, ...]:
+    """Return the releases of these leases of the member."""
     return tuple(Release(partition, member.member_id) for partition in sorted(partitions))
 
 
-def _group_of(view: GroupView) -> GroupState:
+def group_of(view: GroupView) -> GroupState:
+    """Return the group, or the one that its first member makes."""
     return view.group or GroupState(view.group_id)
 
 
-def _refuse(code: ErrorCode, message: str) -> Transition:
+def refuse(code: ErrorCode, message: str) -> Transition:
+    """Return an error; nothing is written."""
     return Transition(GroupHeartbeatResult(error=code, message=message))
 
 
-def _refuse_timeout(member: MemberState) -> Transition:
-    return _refuse(
+def refuse_timeout(member: MemberState) -> Transition:
+    """Return the error for a member that owed partitions for too long."""
+    return refuse(
         ErrorCode.UNKNOWN_MEMBER_ID,
         f"member {member.member_id} did not give up its partitions within {member.rebalance_timeout_ms} ms and was "
         f"removed: join again",

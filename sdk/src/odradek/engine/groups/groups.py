@@ -37,6 +37,8 @@ _Listings = list[GroupListing]
 _Descriptions = list[GroupDescription]
 _Deletions = list[tuple[str, ErrorCode]]
 
+_OTHER_CLIENTS = {"share": "a share consumer", "streams": "Kafka Streams with group.protocol=streams"}
+
 
 class Groups:
     """KIP-848's group coordinator over the groups table.
@@ -106,9 +108,11 @@ class ConsumerHeartbeats:
 
         Raises KafkaError(GROUP_ID_NOT_FOUND) where classic members live in it, as Kafka answers.
         """
-        if view.group is not None and view.group.is_share:
+        if view.group is not None and view.group.group_type in _OTHER_CLIENTS:
             raise KafkaError(
-                ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} is a share group: use a share consumer"
+                ErrorCode.GROUP_ID_NOT_FOUND,
+                f"group {view.group_id} is a {view.group.group_type} group: use "
+                f"{_OTHER_CLIENTS[view.group.group_type]}, or another group id",
             )
         if view.group is None or view.group.classic is None:
             return view

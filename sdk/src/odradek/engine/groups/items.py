@@ -14,7 +14,8 @@ so one Query reads a group with its members and no lease.
     group     v: format version 1   n: version        e: epoch         a: assignor
               t: target (groups/partition_sets.py)         d: digest of the topics behind the target    c: members
               ta: target computed at, ms              ti: how long the next one waits from then on, ms    (absent: 0)
-              k: "share" for a share group (share/items.py has its other items), else absent
+              k: "share" for a share group (share/items.py has its other items), "streams" for a streams group
+              (groups/streams_items.py has its other attributes and items), else absent
 
     member    v: format version 1   n: version        e: epoch         pe: previous epoch    w: nonce of the writer
               i: instance id        r: rack           ci, ch: client id, host
@@ -37,7 +38,17 @@ from uuid import UUID
 
 from odradek.engine.groups.classic_items import decode_classic, is_classic
 from odradek.engine.groups.partition_sets import decode_partitions, decode_target, encode_partitions, encode_target
-from odradek.engine.groups.state import GroupState, LeaseState, MemberState, Watch
+from odradek.engine.groups.state import GroupState, LeaseState, MemberState, StreamsGroup, StreamsMember, Watch
+from odradek.engine.groups.streams_items import (
+    STREAMS_KIND,
+    decode_endpoint,
+    decode_tags,
+    decode_task_target,
+    decode_tasks,
+    encode_tags,
+    encode_task_target,
+    encode_tasks,
+)
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
 from odradek.format.item_keys import group_pk
@@ -86,13 +97,17 @@ def lease_partition(sk: str) -> PartitionId:
 def encode_group(group: GroupState) -> Item:
     """The group's item, without its key."""
     kind: Item = {"k": SHARE_KIND} if group.is_share else {}
+    if group.streams is not None:
+        kind = {"k": STREAMS_KIND, "vt": group.streams.is_ready}
+        if group.streams.shutdown_by is not None:
+            kind["sh"] = group.streams.shutdown_by
     return {
         **kind,
         "v": VERSION,
         "n": group.version,
         "e": group.epoch,
         "a": group.assignor,
-        "t": encode_target(group.target),
+        "t": encode_target(group.target) if group.streams is None else encode_task_target(group.streams.target),
         "d": group.topics_digest,
         "c": group.member_count,
         "ta": group.assigned_ms,
@@ -113,17 +128,22 @@ def decode_group(group_id: str, item: Item) -> GroupState:
             member_count=len(classic.members),
             classic=classic,
         )
+    target = attribute(item, "t", bytes)
+    streams = None
+    if item.get("k") == STREAMS_KIND:
+        streams = StreamsGroup(decode_task_target(target), item.get("vt") is True, _text(item, "sh"))
     return GroupState(
         group_id=group_id,
         version=attribute(item, "n", int),
         epoch=attribute(item, "e", int),
         assignor=attribute(item, "a", str),
-        target=decode_target(attribute(item, "t", bytes)),
+        target=decode_target(target) if streams is None else {},
         topics_digest=attribute(item, "d", bytes),
         member_count=attribute(item, "c", int),
         assigned_ms=attribute(item, "ta", int) if "ta" in item else 0,
         assignment_interval_ms=attribute(item, "ti", int) if "ti" in item else 0,
         is_share=item.get("k") == SHARE_KIND,
+        streams=streams,
     )
 
 
@@ -155,7 +175,34 @@ def encode_member(member: MemberState) -> Item:
     item.update({name: text for name, text in optional.items() if text is not None})
     if member.watches:
         item["ws"] = {member_id: [watch.version, watch.elapsed_ms] for member_id, watch in member.watches.items()}
+    return item if member.streams is None else item | _encode_streams(member.streams)
+
+
+def _encode_streams(member: StreamsMember) -> Item:
+    item: Item = {
+        "te": member.topology_epoch,
+        "pi": member.process_id,
+        "ta": encode_tasks(member.assigned),
+        "tr": encode_tasks(member.revoking),
+    }
+    if member.endpoint is not None:
+        item |= {"eh": member.endpoint.host, "ep": member.endpoint.port}
+    if member.client_tags:
+        item["ct"] = encode_tags(member.client_tags)
     return item
+
+
+def _decode_streams(item: Item) -> StreamsMember | None:
+    if "te" not in item:
+        return None
+    return StreamsMember(
+        topology_epoch=attribute(item, "te", int),
+        process_id=attribute(item, "pi", str),
+        endpoint=decode_endpoint(item),
+        client_tags=decode_tags(attribute(item, "ct", dict)) if "ct" in item else (),
+        assigned=decode_tasks(attribute(item, "ta", bytes)),
+        revoking=decode_tasks(attribute(item, "tr", bytes)),
+    )
 
 
 def decode_member(member_id: str, item: Item) -> MemberState:
@@ -182,6 +229,7 @@ def decode_member(member_id: str, item: Item) -> MemberState:
         assigned=decode_partitions(attribute(item, "as", bytes)),
         revoking=decode_partitions(attribute(item, "rv", bytes)),
         watches=_watches(attribute(item, "ws", dict)) if "ws" in item else {},
+        streams=_decode_streams(item),
     )
 
 

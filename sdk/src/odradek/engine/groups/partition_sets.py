@@ -27,13 +27,13 @@ def encode_partitions(partitions: Iterable[PartitionId]) -> bytes:
     out = bytearray(encode_varlong(len(by_topic)))
     for topic_id in sorted(by_topic):
         out += topic_id.bytes
-        out += _encode_runs(by_topic[topic_id])
+        out += encode_runs(by_topic[topic_id])
     return bytes(out)
 
 
 def decode_partitions(data: bytes) -> frozenset[PartitionId]:
     """Unpack a set. Raises FormatError for anything that `encode_partitions` does not write."""
-    reader = _Reader(data)
+    reader = PackedReader(data)
     found: list[PartitionId] = []
     for _ in range(reader.count()):
         topic_id = reader.topic_id()
@@ -56,13 +56,13 @@ def encode_target(target: Mapping[str, frozenset[PartitionId]]) -> bytes:
         by_topic = _by_topic(target[member_id])
         out += encode_varlong(len(by_topic))
         for topic_id in sorted(by_topic):
-            out += encode_varlong(place[topic_id]) + _encode_runs(by_topic[topic_id])
+            out += encode_varlong(place[topic_id]) + encode_runs(by_topic[topic_id])
     return bytes(out)
 
 
 def decode_target(data: bytes) -> dict[str, frozenset[PartitionId]]:
     """Unpack a target assignment. Raises FormatError for anything that `encode_target` does not write."""
-    reader = _Reader(data)
+    reader = PackedReader(data)
     topics = [reader.topic_id() for _ in range(reader.count())]
     target = {}
     for _ in range(reader.count()):
@@ -85,7 +85,8 @@ def _by_topic(partitions: Iterable[PartitionId]) -> dict[UUID, list[int]]:
     return by_topic
 
 
-def _encode_runs(numbers: list[int]) -> bytes:
+def encode_runs(numbers: Iterable[int]) -> bytes:
+    """Pack partition numbers."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][1]:
@@ -100,7 +101,7 @@ def _encode_runs(numbers: list[int]) -> bytes:
     return bytes(out)
 
 
-class _Reader:
+class PackedReader:
     """Reads one value after the other and never past the end."""
 
     def __init__(self, data: bytes) -> None:
@@ -108,6 +109,7 @@ class _Reader:
         self._position = 0
 
     def count(self) -> int:
+        """A number that is not negative. Raises FormatError, as all methods."""
         try:
             value, self._position = decode_varint(self._data, self._position)
         except IndexError:
@@ -117,15 +119,18 @@ class _Reader:
         return value
 
     def topic_id(self) -> UUID:
+        """A topic id."""
         return UUID(bytes=self._take(16))
 
     def text(self) -> str:
+        """A text after its length in bytes."""
         try:
             return self._take(self.count()).decode()
         except UnicodeDecodeError as error:
-            raise FormatError("a member id in a target is not UTF-8") from error
+            raise FormatError("a text in packed partitions is not UTF-8") from error
 
     def runs(self) -> list[int]:
+        """Partition numbers."""
         numbers: list[int] = []
         end = 0
         for _ in range(self.count()):
@@ -137,6 +142,7 @@ class _Reader:
         return numbers
 
     def end(self) -> None:
+        """Nothing may follow."""
         if self._position != len(self._data):
             raise FormatError(f"{len(self._data) - self._position} bytes follow packed partitions")
 

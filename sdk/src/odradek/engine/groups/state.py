@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from odradek.model.classic_group import ClassicGroup, ClassicSession
 from odradek.model.group import LEAVE_STATIC_EPOCH
+from odradek.model.streams import Endpoint, Tasks, Topology
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 
 NO_PARTITIONS: frozenset[PartitionId] = frozenset()
@@ -23,6 +24,33 @@ class Watch:
 
     version: int
     elapsed_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember:
+    """What only a member of a streams group has. The leases of the active tasks are the member's `assigned` and
+    `revoking`."""
+
+    topology_epoch: int = -1
+    process_id: str = ""  # members of one process share a state directory
+    endpoint: Endpoint | None = None
+    client_tags: tuple[tuple[str, str], ...] = ()
+    assigned: Tasks = field(default_factory=Tasks)  # tasks that it may run
+    revoking: Tasks = field(default_factory=Tasks)  # tasks that it was told to give up
+
+    @property
+    def held(self) -> Tasks:
+        """All tasks that the member may still run."""
+        return self.assigned | self.revoking
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroup:
+    """What only a streams group has."""
+
+    target: Mapping[str, Tasks] = field(default_factory=dict)  # by member id
+    is_ready: bool = False  # True if the target was computed for a topology whose topics were all there
+    shutdown_by: str | None = None  # the member that asked for the application's shutdown
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +77,7 @@ class MemberState:
     assigned: frozenset[PartitionId] = NO_PARTITIONS  # leases that it may use
     revoking: frozenset[PartitionId] = NO_PARTITIONS  # leases that it was told to give up
     watches: Mapping[str, Watch] = field(default_factory=dict)  # by member id
+    streams: StreamsMember | None = None  # a member of a streams group
 
     @property
     def held(self) -> frozenset[PartitionId]:
@@ -82,6 +111,19 @@ class GroupState:
     assignment_interval_ms: int = 0  # from then on the next one waits that long (KIP-1263)
     classic: ClassicGroup | None = None  # a group of the classic protocol; then the epoch is its generation
     is_share: bool = False  # a share group: everybody may read everything, so it has no target
+    streams: StreamsGroup | None = None  # a streams group: its target is in tasks
+
+    @property
+    def group_type(self) -> str:
+        """The type as Kafka names it: consumer, classic, share or streams."""
+        if self.classic is not None:
+            return "classic"
+        return "share" if self.is_share else "streams" if self.streams is not None else "consumer"
+
+    @property
+    def was_used(self) -> bool:
+        """False for a group that has only ever had offsets: any protocol may take it over."""
+        return self.epoch > 0 or self.is_share or self.streams is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +145,7 @@ class GroupView:
     group: GroupState | None = None
     members: Mapping[str, MemberState] = field(default_factory=dict)
     sessions: Mapping[str, ClassicSession] = field(default_factory=dict)  # of classic members, by member id
+    topology: Topology | None = None  # of a streams group
 
     @property
     def is_assigned(self) -> bool:

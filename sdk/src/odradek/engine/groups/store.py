@@ -3,7 +3,8 @@
 A view is one Query: the group item and all members, no lease. A transition is one conditional write or one
 transaction; each item is written on the version that the view holds, each lease on its owner. So a transition applies
 whole to the state it was decided on, or not at all. A member that joins without a new target checks that the group is
-as it was read, and does not write it: members that join concurrently do not conflict.
+as it was read, and does not write it: members that join concurrently do not conflict. A step that grants tasks of a
+streams group checks it as well (streams/decisions.py, S2).
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ from odradek.engine.groups.items import (
     member_key,
 )
 from odradek.engine.groups.state import GroupState, GroupView, MemberState
+from odradek.engine.groups.streams_items import TOPOLOGY_SK, decode_topology, encode_topology, topology_key
 from odradek.engine.partition.fields import is_version, is_version_or_absent
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import CLASSIC_SESSION_PREFIX, group_pk, share_session_sk
 from odradek.limits import GROUP_TARGET_BYTES_MAX, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.classic_group import ClassicSession
+from odradek.model.streams import Topology
 from odradek.ports.table import (
     Absent,
     AnyOf,
@@ -48,7 +51,7 @@ from odradek.ports.table import (
 )
 
 assert LEASES_PER_STEP + 4 <= TABLE_TRANSACTION_ITEMS_MAX, (
-    "a step writes a group (or checks it), its row and two members beside leases"
+    "a step writes a group (or checks it), its row, and two members, or a member and the topology, beside leases"
 )
 assert 2 * SHARE_EXPIRED_PER_STEP + 3 <= TABLE_TRANSACTION_ITEMS_MAX, "members go with their sessions"
 
@@ -63,17 +66,20 @@ class GroupStore:
         """The group with its members, as they stand. Raises StoreUnavailable, FormatError."""
         rows = await self.table.query(group_pk(group_id), sk_from=GROUP_SK, sk_to=MEMBERS_END)
         group: GroupState | None = None
+        topology: Topology | None = None
         members: dict[str, MemberState] = {}
         sessions: dict[str, ClassicSession] = {}
         for key, item in rows:
             if key.sk == GROUP_SK:
                 group = decode_group(group_id, item)
+            elif key.sk == TOPOLOGY_SK:
+                topology = decode_topology(item)
             elif key.sk.startswith(MEMBER_PREFIX):
                 member_id = key.sk.removeprefix(MEMBER_PREFIX)
                 members[member_id] = decode_member(member_id, item)
             elif key.sk.startswith(CLASSIC_SESSION_PREFIX):
                 sessions[key.sk.removeprefix(CLASSIC_SESSION_PREFIX)] = decode_classic_session(item)
-        return GroupView(group_id, group, members, sessions)
+        return GroupView(group_id, group, members, sessions, topology)
 
     async def read_group(self, group_id: str) -> GroupState | None:
         """The group alone. Raises StoreUnavailable, FormatError."""
@@ -126,12 +132,18 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
             operations += create_group_operations(transition.group)
         else:
             operations.append(Put(group_key(group_id), item, _is_version(view.group.version)))
+    if transition.topology is not None:
+        operations.append(Put(topology_key(group_id), encode_topology(transition.topology)))
     for member in transition.members:
         before = view.members.get(member.member_id)
         condition = Absent(("v",)) if before is None else _is_version(before.version)
-        if before is None and transition.group is None and view.group is not None:
+        is_checked = before is None or transition.checks_group
+        if is_checked and transition.group is None and view.group is not None:
             operations.append(Check(group_key(group_id), _is_version(view.group.version)))
         operations.append(Put(member_key(group_id, member.member_id), encode_member(member), condition))
+    operations += [
+        Check(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.checked
+    ]
     operations += [
         Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed
     ]

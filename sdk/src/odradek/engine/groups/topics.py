@@ -7,7 +7,7 @@ functions with different copies would undo each other's: what changes a group is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.state import MemberState
@@ -60,6 +60,10 @@ class SubscribedTopics:
             for each in sorted(patterns - topics.matches.keys()):
                 topics.matches[each] = await self._matches.of(each, topics)
             return topics
+        return await self.named(names, fresh=fresh)
+
+    async def named(self, names: Collection[str], *, fresh: bool = False) -> dict[str, Topic]:
+        """Those of the topics that exist, by name, perhaps among others. Raises KafkaError."""
         if len(names) >= _LIST_FROM_NAMES:
             return await self._list(fresh=fresh)
         now = self._clock.monotonic()

@@ -27,9 +27,10 @@ from odradek.engine.partition.claims import (
     decide_leadership,
     handover,
 )
-from odradek.engine.partition.head import PartitionHead, decode_head, head_key
+from odradek.engine.partition.head import head_key
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.partition.leader_epochs import EpochStart, LeaderEpochs
+from odradek.engine.partition.leader_epochs import LeaderEpochs
+from odradek.engine.partition.shared_head import HeadImage, decode_image
 from odradek.engine.tools import Tools
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
@@ -96,26 +97,30 @@ class Leaders:
 
     def claim(self, partition: PartitionId) -> Claim | None:
         """The claim that an append goes by; None: a gateway that does not lead yet (`acquire`)."""
-        return FLEET_CLAIM if self.broker_id == FLEET_BROKER_ID else self._claims.get(partition)
+        return FLEET_CLAIM if self.broker_id == FLEET_BROKER_ID else self._claims.get(partition.head_id)
 
     async def take(self, partition: PartitionId) -> Claim | None:
         """Lead the partition; None if another broker leads or the partition does not exist.
 
         Raises StoreUnavailable; KafkaError(NOT_LEADER_OR_FOLLOWER) if this process is not registered.
         """
-        return (await self.acquire(partition))[1]
+        return (await self.acquire(partition.head_id))[1]
 
     async def acquire(
-        self, partition: PartitionId, head: PartitionHead | None = None
-    ) -> tuple[PartitionHead | None, Claim | None]:
-        """Like `take`, from a head that was read already; also return the latest head (None: no such partition)."""
+        self, partition: PartitionId, head: HeadImage | None = None
+    ) -> tuple[HeadImage | None, Claim | None]:
+        """Like `take`, from a head that was read already; also return the latest head (None: no such partition).
+
+        Args:
+            partition: a head's id; who leads it leads all that share it.
+        """
         if self.broker_id != FLEET_BROKER_ID and self._brokers.own is None:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this process is not registered as broker {self.broker_id}"
             )
         async with self._locks.setdefault(partition, asyncio.Lock()):
             for _ in range(_ATTEMPTS):
-                head = head or await self._index.read_head(partition)
+                head = head or await self._index.read_image(partition)
                 if head is None:
                     self._claims.pop(partition, None)
                     return None, None
@@ -130,19 +135,22 @@ class Leaders:
 
     async def release(self, partition: PartitionId) -> None:
         """Give the partition back to the fleet under a new epoch. What fails here ends with the registration."""
+        partition = partition.head_id
         claim = self._claims.pop(partition, None)
         if claim is None or claim.leader_epoch is None:
             return
-        condition, actions = handover(self.broker_id, claim.leader_epoch, FLEET_BROKER_ID)
+        condition, actions = handover(
+            self.broker_id, claim.leader_epoch, FLEET_BROKER_ID, shares_head=partition.shares_head
+        )
         try:
-            await self._epochs.keep(partition, EpochStart(claim.leader_epoch, claim.epoch_start))
+            await self._epochs.keep(partition, claim.leader_epoch, claim.epoch_start)
             await self._log.update(Update(head_key(partition), actions, condition))
         except (ConditionFailed, OutcomeUnknown, StoreUnavailable):
             return
 
     # --- steps ----------------------------------------------------------------------------------------------------
 
-    async def _decide(self, partition: PartitionId, head: PartitionHead) -> Verdict:
+    async def _decide(self, partition: PartitionId, head: HeadImage) -> Verdict:
         claim = self._claims.get(partition)
         verdict = decide_leadership(head, self.broker_id, claim)
         if isinstance(verdict, AskBrokers):
@@ -150,17 +158,19 @@ class Leaders:
             verdict = decide_leadership(head, self.broker_id, claim, is_gone)
         return verdict
 
-    async def _take_once(self, partition: PartitionId, head: PartitionHead) -> PartitionHead | None:
+    async def _take_once(self, partition: PartitionId, head: HeadImage) -> HeadImage | None:
         """Both steps once. The head after them; None: look again."""
-        await self._epochs.keep(partition, EpochStart(head.leader_epoch, head.epoch_start))
-        condition, actions = handover(head.leader_id, head.leader_epoch, self.broker_id)
+        await self._epochs.keep(partition, head.leader_epoch, head.epoch_start)
+        condition, actions = handover(
+            head.leader_id, head.leader_epoch, self.broker_id, shares_head=partition.shares_head
+        )
         try:
             item: Item | None = await self._log.update(Update(head_key(partition), actions, condition))
         except ConditionFailed as refused:
-            return None if refused.current is None else decode_head(refused.current)
+            return None if refused.current is None else decode_image(partition, refused.current)
         except OutcomeUnknown:
             return None
-        taken = decode_head(item or {})
+        taken = decode_image(partition, item or {})
         if self.broker_id != FLEET_BROKER_ID:
             self._claims[partition] = Claim(self.broker_id, taken.leader_epoch, taken.epoch_start)
         return taken

@@ -48,7 +48,7 @@ class LeaderViews:
                 return LeaderView()
             alive = [found.broker for found in await self._brokers.alive()]
             partitions = [PartitionId(topic.topic_id, n) for topic in topics for n in range(topic.partition_count)]
-            heads = await self._index.read_heads(partitions, consistent=False) if partitions else []
+            heads = await self._index.read_heads(partitions, consistent=False, whole=False) if partitions else []
         except (StoreUnavailable, FormatError):
             return LeaderView(otherwise=(FLEET_BROKER_ID, UNKNOWN_LEADER_EPOCH))
         ids = {broker.broker_id for broker in alive}

@@ -83,7 +83,7 @@ class Backlogs:
         for topic in topics:
             partitions = [PartitionId(topic.topic_id, number) for number in range(topic.partition_count)]
             try:
-                heads = await self._index.read_heads(partitions)
+                heads = await self._index.read_heads(partitions, whole=False)
             except (StoreError, FormatError):
                 unread += 1
                 continue

@@ -101,6 +101,7 @@ class Merger:
                 more = await self._index.rows_from(held.partition, rows[-1].end_offset, _ROWS_PER_PAGE)
                 rows = [*rows[-2 * _ROWS_PER_PAGE :], *_mergeable(more, head)]
                 is_all = not more
+        await self._index.delete_old_pages(held.partition)
 
     # --- 1. look --------------------------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ class Roll:
             head = await self._index.read_head(held.partition)
             if head is None or not wants_roll(head, held.config, self._clock.now_ms()):
                 return
-            await self._index.spill(held.partition, head)
+            await self._index.spill_to_rows(held.partition, head)
             held.report.done["tails_rolled"] += 1
 
 

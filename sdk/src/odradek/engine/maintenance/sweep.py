@@ -152,13 +152,17 @@ class _Pass:
         while fresh := [each for each in await self._listed() if each not in self._partitions]:
             for start in range(0, len(fresh), _HEADS_PER_READ):
                 some = fresh[start : start + _HEADS_PER_READ]
-                heads = await patiently(self._clock, self._rng, lambda some=some: self._index.read_heads(some))  # type: ignore[misc]
+                images = await patiently(
+                    self._clock,
+                    self._rng,
+                    lambda some=some: self._index.read_images([each.head_id for each in some]),  # type: ignore[misc]
+                )
                 lower = [
-                    partition
-                    for partition, head in zip(some, heads, strict=True)
-                    if head is not None and head.sweep_floor < self._floor
+                    head_id
+                    for head_id, image in images.items()
+                    if image is not None and image.sweep_floor < self._floor
                 ]
-                await asyncio.gather(*(self._raise(partition) for partition in lower))
+                await asyncio.gather(*(self._raise(head_id) for head_id in lower))
             self._partitions.update(fresh)
 
     async def _listed(self) -> list[PartitionId]:

@@ -78,6 +78,8 @@ def _topics_read(view: GroupView, now_ms: int) -> frozenset[str]:
     classic = view.group.classic if view.group is not None else None
     if classic is None:
         living = alive(view.members.values(), now_ms)
+        if living and view.topology is not None:
+            return view.topology.sources
         return frozenset(name for member in living for name in member.subscribed_topic_names)
     members = classic_alive(classic, view.sessions, now_ms)
     if not members:

@@ -1,4 +1,4 @@
-"""The decision about the leadership of a partition: pure and total.
+"""The decision about the leadership of a partition: pure and total. Partitions that share a head have one leader.
 
 A partition has one leader at any time: the broker `li` of its head, under the epoch `le`. A *claim* is what a broker
 appends by; it is a part of the condition of every append.
@@ -23,10 +23,12 @@ fleet's attempt of unknown outcome may still be applied once the fleet leads aga
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, PartitionHead
+from odradek.engine.partition.shared_head import HeadImage
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.table import Action, Compare, Condition, Copy, Set, all_of
@@ -38,7 +40,7 @@ class Claim:
 
     leader_id: int
     leader_epoch: int | None  # None: the fleet's, whatever the epoch
-    epoch_start: int = 0  # first offset of the epoch
+    epoch_start: int | Mapping[str, int] = 0  # first offset of the epoch; of a shared head by place
 
     @property
     def condition(self) -> Condition:
@@ -46,7 +48,7 @@ class Claim:
         leader = Compare(("li",), "=", self.leader_id)
         return leader if self.leader_epoch is None else all_of(leader, Compare(("le",), "=", self.leader_epoch))
 
-    def holds(self, head: PartitionHead) -> bool:
+    def holds(self, head: HeadImage) -> bool:
         """Return True if the head still grants the claim."""
         return head.leader_id == self.leader_id and self.leader_epoch in (None, head.leader_epoch)
 
@@ -82,7 +84,7 @@ Verdict = Lead | Take | AskBrokers | Follow
 
 
 def decide_leadership(
-    head: PartitionHead, broker_id: int, claim: Claim | None, leader_is_gone: bool | None = None
+    head: HeadImage, broker_id: int, claim: Claim | None, leader_is_gone: bool | None = None
 ) -> Verdict:
     """Decide the next step of a broker that wants to lead.
 
@@ -102,13 +104,15 @@ def decide_leadership(
     return Take() if leader_is_gone else Follow()
 
 
-def handover(leader_id: int, leader_epoch: int, to_broker_id: int) -> tuple[Condition, tuple[Action, ...]]:
+def handover(
+    leader_id: int, leader_epoch: int, to_broker_id: int, *, shares_head: bool = False
+) -> tuple[Condition, tuple[Action, ...]]:
     """The head's update that ends an epoch and begins the next; its start is the next offset of that very moment."""
     condition = all_of(is_version(VERSION), Compare(("li",), "=", leader_id), Compare(("le",), "=", leader_epoch))
     actions: tuple[Action, ...] = (
         Set(("li",), to_broker_id),
         Set(("le",), leader_epoch + 1),
-        Copy(("es",), ("no",)),
+        Copy(("es",), ("n",) if shares_head else ("no",)),
     )
     return condition, actions
 

@@ -47,8 +47,8 @@ _RECENT = struct.Struct(">hiIq")
 
 
 def head_key(partition: PartitionId) -> Key:
-    """The key of a partition's head."""
-    return Key(partition_pk(partition), HEAD_SK)
+    """The key of a partition's head, which it may share with others."""
+    return Key(partition_pk(partition.head_id), HEAD_SK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,7 @@ class PartitionHead:
     appended_bytes: int = 0
     producers: Mapping[int, ProducerState] = field(default_factory=dict)
     evictions: int = 0
+    is_whole: bool = True  # False: between the index rows and this tail there are pages of a shared head
 
     def entries(self) -> Iterator[tuple[int, TailEntry]]:
         """The tail's entries with their base offsets, oldest first."""

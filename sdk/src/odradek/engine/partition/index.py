@@ -19,15 +19,26 @@ from odradek.engine.partition.head import (
     VERSION,
     PartitionHead,
     ProducerState,
-    decode_head,
+    RecentBatch,
     decode_producer,
     encode_head,
     head_key,
 )
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
+from odradek.engine.partition.pages import Pages
+from odradek.engine.partition.shared_head import (
+    HeadImage,
+    Page,
+    SharedHead,
+    decode_image,
+    encode_shared_head,
+    place_name,
+    view_of,
+)
+from odradek.engine.partition.shared_spill import SharedSpills
 from odradek.engine.partition.spill import Spills
-from odradek.errors import ConditionFailed, OutcomeUnknown, TransactionCanceled
+from odradek.errors import ConditionFailed, FormatError, OutcomeUnknown, TransactionCanceled
 from odradek.format.item_keys import (
     INDEX_END,
     INDEX_PREFIX,
@@ -36,21 +47,25 @@ from odradek.format.item_keys import (
     partition_pk,
     producer_sk,
 )
+from odradek.format.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
-from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX
+from odradek.limits import PRODUCER_BATCHES_REMEMBERED, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import (
     Absent,
     Action,
     Add,
+    AnyOf,
     Append,
     Compare,
     Condition,
     Contains,
     Delete,
+    Item,
     Key,
     Not,
     Operation,
+    Path,
     Put,
     Set,
     Table,
@@ -60,15 +75,27 @@ from odradek.ports.table import (
 from odradek.settings import Settings
 
 _SWAP_ATTEMPTS = 4
+_WHOLE_ATTEMPTS = 16
+_RECENT_ROWS = 32
 ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 2  # the lease's check and the head's update are among them
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceClause:
-    """The part of an append that holds a producer's sequence: one more condition and action."""
+    """The part of an append that holds a producer's sequence: one more condition, and what it changes."""
 
     condition: Condition
-    action: Action
+    actions: tuple[Action, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAppend:
+    """What one update appends to one partition: entries that share a commit time."""
+
+    partition: PartitionId
+    entries: Sequence[TailEntry]
+    clauses: Sequence[SequenceClause] = ()
+    expected_offset: int | None = None
 
 
 class PartitionIndex:
@@ -77,14 +104,23 @@ class PartitionIndex:
     def __init__(self, log: Table, settings: Settings) -> None:
         self._log = log
         self._spills = Spills(log, settings)
+        self._pages = Pages(log)
+        self._shared_spills = SharedSpills(log, self._pages, settings)
 
     # --- heads ----------------------------------------------------------------------------------------------------
 
     async def create_head(self, partition: PartitionId, sweep_floor: bytes = NO_FLOOR) -> None:
-        """Make an empty head with that sweep floor; one that is there already stays, its floor raised where lower."""
-        head = PartitionHead(sweep_floor=sweep_floor)
+        """Make an empty head with that sweep floor; one that is there already stays, its floor raised where lower.
+
+        A shared head needs nothing of the partitions that come to share it later: what it does not name is 0.
+        """
+        item = (
+            encode_shared_head(SharedHead(sweep_floor=sweep_floor))
+            if partition.shares_head
+            else encode_head(PartitionHead(sweep_floor=sweep_floor))
+        )
         try:
-            await self._log.put(Put(head_key(partition), encode_head(head), Absent(("v",))))
+            await self._log.put(Put(head_key(partition), item, Absent(("v",))))
         except ConditionFailed:
             await self.raise_sweep_floor(partition, sweep_floor)
 
@@ -104,19 +140,82 @@ class PartitionIndex:
         """Remove the head: every later append to the partition is refused."""
         await self._log.delete(Delete(head_key(partition)))
 
+    async def read_image(self, head_id: PartitionId) -> HeadImage | None:
+        """What a head's item says, by a consistent read, or None. Raises StoreUnavailable, FormatError."""
+        item = await self._log.get(head_key(head_id))
+        return None if item is None else decode_image(head_id, item)
+
+    async def read_images(
+        self, head_ids: Sequence[PartitionId], *, consistent: bool = True
+    ) -> dict[PartitionId, HeadImage | None]:
+        """What heads say, each read once, in batches of a hundred. Raises StoreUnavailable, FormatError."""
+        distinct = list(dict.fromkeys(head_ids))
+        if len(distinct) == 1 and consistent:
+            return {distinct[0]: await self.read_image(distinct[0])}
+        items = await self._log.get_many([head_key(head_id) for head_id in distinct], consistent=consistent)
+        return {
+            head_id: None if item is None else decode_image(head_id, item)
+            for head_id, item in zip(distinct, items, strict=True)
+        }
+
     async def read_head(self, partition: PartitionId) -> PartitionHead | None:
-        """The head by a consistent read, or None. Raises StoreUnavailable, FormatError."""
-        item = await self._log.get(head_key(partition))
-        return None if item is None else decode_head(item)
+        """The partition's head by consistent reads, whole, or None. Raises StoreUnavailable, FormatError."""
+        return await self.whole(partition, await self.read_image(partition.head_id))
 
     async def read_heads(
-        self, partitions: Sequence[PartitionId], *, consistent: bool = True
+        self, partitions: Sequence[PartitionId], *, consistent: bool = True, whole: bool = True
     ) -> list[PartitionHead | None]:
-        """The heads in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError."""
-        if len(partitions) == 1 and consistent:
-            return [await self.read_head(partitions[0])]
-        items = await self._log.get_many([head_key(partition) for partition in partitions], consistent=consistent)
-        return [None if item is None else decode_head(item) for item in items]
+        """The heads in the order asked, in batches of a hundred. Raises StoreUnavailable, FormatError.
+
+        Args:
+            whole: False spares the pages of shared heads: their tails are what the item itself has.
+        """
+        images = await self.read_images([each.head_id for each in partitions], consistent=consistent)
+        heads: list[PartitionHead | None] = []
+        for partition in partitions:
+            image = images[partition.head_id]
+            if whole:
+                heads.append(await self.whole(partition, image))
+            else:
+                heads.append(None if image is None else view_of(image, partition))
+        return heads
+
+    async def whole(self, partition: PartitionId, image: HeadImage | None) -> PartitionHead | None:
+        """The head of one partition, with what a shared head keeps of it in pages: its tail begins where the rows end.
+
+        Raises StoreUnavailable; FormatError: damaged.
+        """
+        return (await self.with_pages(partition, image))[0]
+
+    async def with_pages(
+        self, partition: PartitionId, image: HeadImage | None
+    ) -> tuple[PartitionHead | None, Sequence[Page]]:
+        """Like `whole`; also return the pages of the shared head. Raises as `whole`."""
+        for _ in range(_WHOLE_ATTEMPTS):
+            if image is None or isinstance(image, PartitionHead):
+                return image, ()
+            pages = await self._pages.read(partition.head_id, image)
+            if pages is not None:
+                return image.view(partition, pages), pages
+            image = await self.read_image(partition.head_id)  # a spill has moved pages to rows meanwhile
+        raise FormatError(f"pages of the head of {partition} are missing: it is damaged")
+
+    async def read_recent(self, partition: PartitionId, image: HeadImage, producer_id: int) -> tuple[RecentBatch, ...]:
+        """The producer's last batches as far as entries tell, oldest first: a segment has lost them.
+
+        Raises StoreUnavailable, FormatError.
+        """
+        head = await self.whole(partition, image)
+        if head is None:
+            return ()
+        recent = head.recent_batches(producer_id)
+        for row in await self.newest_rows(partition, _RECENT_ROWS):
+            if len(recent) >= PRODUCER_BATCHES_REMEMBERED or row.is_segment:
+                break
+            if is_ghost(row, head.merged_offset) or row.base_offset >= head.tail_base_offset:
+                continue
+            recent = (*_batches_of(row, producer_id), *recent)
+        return recent[-PRODUCER_BATCHES_REMEMBERED:]
 
     async def append(
         self,
@@ -130,19 +229,29 @@ class PartitionIndex:
 
         Raises ConditionFailed, StoreUnavailable, OutcomeUnknown: see append_decisions.after_refusal.
         """
-        update = self.append_update(partition, entries, clauses, expected_offset, claim)
-        return decode_head(await self._log.update(update))
+        part = PartitionAppend(partition, entries, clauses, expected_offset)
+        return view_of(await self.append_all(partition.head_id, (part,), claim), partition)
+
+    async def append_all(
+        self, head_id: PartitionId, parts: Sequence[PartitionAppend], claim: Claim = FLEET_CLAIM
+    ) -> HeadImage:
+        """Append to partitions of one head by one update; return what the head says after it. Raises as `append`."""
+        return decode_image(head_id, await self._log.update(self.append_update(head_id, parts, claim)))
 
     def append_update(
-        self,
-        partition: PartitionId,
-        entries: Sequence[TailEntry],
-        clauses: Sequence[SequenceClause],
-        expected_offset: int | None = None,
-        claim: Claim = FLEET_CLAIM,
+        self, head_id: PartitionId, parts: Sequence[PartitionAppend], claim: Claim = FLEET_CLAIM
     ) -> Update:
-        """Return the update that appends entries of one commit time; a transaction may contain it."""
-        packed = tuple(encode_tail_entry(entry) for entry in entries)
+        """Return the update that appends entries of one commit time to partitions of one head.
+
+        A transaction may contain it.
+        """
+        entries = [entry for part in parts for entry in part.entries]
+        if head_id.shares_head:
+            placed = [PlacedEntry(part.partition.place, entry) for part in parts for entry in part.entries]
+            packed: tuple[bytes, ...] = (encode_packed_entries(placed),)
+        else:
+            packed = tuple(encode_tail_entry(entry) for entry in entries)
+        clauses = [clause for part in parts for clause in part.clauses]
         conditions: list[Condition] = [
             is_version(VERSION),
             claim.condition,
@@ -151,37 +260,65 @@ class PartitionIndex:
             Not(Contains(("t",), packed[0])),
             *(clause.condition for clause in clauses),
         ]
-        if expected_offset is not None:
-            conditions.append(Compare(("no",), "=", expected_offset))
-        actions: list[Action] = [
-            Add(("no",), sum(entry.offset_count for entry in entries)),
+        actions: list[Action] = []
+        for part in parts:
+            path = _next_offset_path(part.partition)
+            if part.expected_offset is not None:
+                conditions.append(_is_at(path, part.expected_offset, may_be_absent=head_id.shares_head))
+            actions.append(Add(path, sum(entry.offset_count for entry in part.entries)))
+        actions += [
             Add(("by",), sum(entry.length for entry in entries)),
             Append(("t",), packed),
-            *(clause.action for clause in clauses),
+            *(action for clause in clauses for action in clause.actions),
         ]
-        return Update(head_key(partition), tuple(actions), all_of(*conditions))
+        return Update(head_key(head_id), tuple(actions), all_of(*conditions))
 
     # --- spill ----------------------------------------------------------------------------------------------------
 
-    def wants_spill(self, head: PartitionHead, added: int) -> bool:
+    def wants_spill(self, head: HeadImage, added: int) -> bool:
         """Return True if the append that added so many entries to this head should spill."""
-        return self._spills.are_due(head, added)
+        return self._shared_spills.are_due(head) if isinstance(head, SharedHead) else self._spills.are_due(head, added)
 
-    def is_long(self, head: PartitionHead, more: int = 0) -> bool:
-        """Return True if the head, with so many more entries, is longer than it should be."""
+    def is_long(self, head: HeadImage, more: int = 0) -> bool:
+        """Return True if the head, with an append of so many more entries, is longer than it should be."""
+        if isinstance(head, SharedHead):
+            return self._shared_spills.is_long(head, min(more, 1))
         return self._spills.is_long(head, more)
 
-    def is_far_too_long(self, head: PartitionHead) -> bool:
+    def is_far_too_long(self, head: HeadImage) -> bool:
         """Return True if the head costs its writers several times the usual: a spill is worth some patience."""
-        return self._spills.is_far_too_long(head)
+        return self._spills_of(head).is_far_too_long(head)  # type: ignore[arg-type]
 
-    def is_overfull(self, head: PartitionHead) -> bool:
+    def is_overfull(self, head: HeadImage) -> bool:
         """Return True if the head's excess is more than a row's entries: its writers should wait."""
-        return self._spills.is_overfull(head)
+        return self._spills_of(head).is_overfull(head)  # type: ignore[arg-type]
 
-    async def spill(self, partition: PartitionId, head: PartitionHead) -> None:
-        """Move the excess of the head to rows (spill.py). Raises StoreError."""
-        await self._spills.run(partition, head)
+    def _spills_of(self, head: HeadImage) -> Spills | SharedSpills:
+        return self._shared_spills if isinstance(head, SharedHead) else self._spills
+
+    async def spill(self, head_id: PartitionId, head: HeadImage) -> None:
+        """Move the excess of the head to rows (spill.py), or to pages (shared_spill.py). Raises StoreError."""
+        if isinstance(head, SharedHead):
+            await self._shared_spills.run(head_id, head)
+        else:
+            await self._spills.run(head_id, head)
+
+    async def spill_to_rows(self, partition: PartitionId, head: PartitionHead) -> None:
+        """Move the oldest entries of the partition's tail to rows, of a shared head all of them. Raises StoreError."""
+        if not partition.shares_head:
+            await self._spills.run(partition, head)
+            return
+        image = await self.read_image(partition.head_id)
+        if isinstance(image, SharedHead):
+            await self._shared_spills.run_to_rows(partition.head_id, image)
+
+    async def delete_old_pages(self, partition: PartitionId) -> None:
+        """Delete the pages of the partition's head that have become index rows. Raises StoreError, FormatError."""
+        if not partition.shares_head:
+            return
+        image = await self.read_image(partition.head_id)
+        if isinstance(image, SharedHead) and image.indexed:
+            await self._pages.delete_below(partition.head_id, image.indexed)
 
     async def read_producer_row(self, partition: PartitionId, producer_id: int) -> ProducerState | None:
         """An evicted producer's state, or None. Raises StoreUnavailable, FormatError."""
@@ -302,16 +439,29 @@ class PartitionIndex:
         }
         return found == wanted
 
-    async def advance_log_start(self, partition: PartitionId, offset: int) -> PartitionHead | None:
+    async def advance_log_start(
+        self, partition: PartitionId, offset: int, *, whole: bool = True
+    ) -> PartitionHead | None:
         """Raise the log start offset to `offset`, at most the high watermark; return the new head or None (deleted).
+
+        Args:
+            whole: as for `read_heads`.
 
         Raises StoreUnavailable, OutcomeUnknown (repeat it: it only rises).
         """
-        condition = all_of(is_version(VERSION), Compare(("ls",), "<", offset), Compare(("no",), ">=", offset))
+        path = _log_start_path(partition)
+        condition = all_of(
+            is_version(VERSION), _is_below(path, offset), Compare(_next_offset_path(partition), ">=", offset)
+        )
+        item: Item | None
         try:
-            return decode_head(await self._log.update(Update(head_key(partition), (Set(("ls",), offset),), condition)))
+            item = await self._log.update(Update(head_key(partition), (Set(path, offset),), condition))
         except ConditionFailed as refused:
-            return None if refused.current is None else decode_head(refused.current)
+            item = refused.current
+        image = None if item is None else decode_image(partition.head_id, item)
+        if whole or image is None:
+            return await self.whole(partition, image)
+        return view_of(image, partition)
 
     async def delete_items(self, partition: PartitionId) -> int:
         """Remove everything stored for a partition of a deleted topic; returns how many items."""
@@ -319,6 +469,40 @@ class PartitionIndex:
         for start in range(0, len(rows), 25):
             await asyncio.gather(*(self._log.delete(Delete(row.key)) for row in rows[start : start + 25]))
         return len(rows)
+
+
+def _batches_of(row: IndexRow, producer_id: int) -> list[RecentBatch]:
+    """The batches of a producer in a row of entries, oldest first."""
+    batches = []
+    offset = row.base_offset
+    for entry in row.entries:
+        if entry.producer_id == producer_id:
+            batches.append(RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, offset))
+        offset += entry.offset_count
+    return batches
+
+
+def _next_offset_path(partition: PartitionId) -> Path:
+    return ("n", place_name(partition.place)) if partition.shares_head else ("no",)
+
+
+def _log_start_path(partition: PartitionId) -> Path:
+    return ("l", place_name(partition.place)) if partition.shares_head else ("ls",)
+
+
+def _merged_offset_path(partition: PartitionId) -> Path:
+    return ("m", place_name(partition.place)) if partition.shares_head else ("mo",)
+
+
+def _is_below(path: Path, offset: int) -> Condition:
+    """True if the number at the path is below this one; a shared head does not name a number that is 0."""
+    below = Compare(path, "<", offset)
+    return below if len(path) == 1 else AnyOf((Absent(path), below))
+
+
+def _is_at(path: Path, offset: int, *, may_be_absent: bool) -> Condition:
+    is_at = Compare(path, "=", offset)
+    return AnyOf((Absent(path), is_at)) if may_be_absent and offset == 0 else is_at
 
 
 def is_ghost(row: IndexRow, merged_offset: int) -> bool:
@@ -366,8 +550,9 @@ def _row_swap(
         operations.append(Put(Key(pk, index_sk(row.base_offset)), encode_index_row(row), condition))
     operations += [Delete(Key(pk, index_sk(base)), _is_row(row)) for base, row in before.items()]
     if merged_offset is not None:
-        raise_it = (Set(("mo",), merged_offset),)
-        condition = all_of(is_version(VERSION), Compare(("mo",), "<", merged_offset))
+        path = _merged_offset_path(lease.partition)
+        raise_it = (Set(path, merged_offset),)
+        condition = all_of(is_version(VERSION), _is_below(path, merged_offset))
         operations.append(Update(head_key(lease.partition), raise_it, condition))
     return operations
 

@@ -3,7 +3,7 @@
 Key: `i#<base offset>`. Lifetime: written by a spill before the head forgets the entries, replaced by a merge,
 removed by retention or with the topic. Two kinds, told apart by `k`:
 
-    k = "w"   spilled WAL entries        e: tail entries, packed one after the other
+    k = "w"   spilled WAL entries        e: tail entries one after the other, or packed entries if the head is shared
     k = "s"   one segment                o: object id (16 bytes), x: bytes of its index object
 
                                          c: commit time of its first batch, ms
@@ -18,11 +18,17 @@ have been deleted or compacted away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.head import NO_TIMESTAMP
 from odradek.errors import FormatError
+from odradek.format.packed_entries import (
+    PACKED_VERSION,
+    decode_packed_entries,
+    encode_packed_entries,
+    place_entries,
+)
 from odradek.format.tail_entry import TailEntry, decode_tail_entries, encode_tail_entries
 from odradek.ports.table import Item
 
@@ -43,6 +49,7 @@ class IndexRow:
     index_bytes: int = 0
     running_max_timestamp_ms: int = NO_TIMESTAMP
     segment_started_ms: int = 0
+    is_packed: bool = field(default=False, compare=False)  # how the entries are stored
 
     @property
     def started_ms(self) -> int:
@@ -68,7 +75,8 @@ def encode_index_row(row: IndexRow) -> Item:
     if row.segment_id is not None:
         item |= {"o": row.segment_id, "x": row.index_bytes, "c": row.segment_started_ms}
     else:
-        item["e"] = encode_tail_entries(row.entries)
+        packed = row.is_packed
+        item["e"] = encode_packed_entries(place_entries(0, row.entries)) if packed else encode_tail_entries(row.entries)
     return item
 
 
@@ -78,15 +86,24 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
     kind = attribute(item, "k", str)
     if kind not in ("s", "w"):
         raise FormatError(f"an index row of kind {kind!r} is not known to this release")
+    entries, is_packed = _entries(attribute(item, "e", bytes)) if kind == "w" else ((), False)
     return IndexRow(
         base_offset=base_offset,
         end_offset=attribute(item, "n", int),
         max_timestamp_ms=attribute(item, "mt", int),
         size_bytes=attribute(item, "z", int),
         spill_floor_ms=attribute(item, "sf", int),
-        entries=tuple(decode_tail_entries(attribute(item, "e", bytes))) if kind == "w" else (),
+        entries=entries,
         segment_id=attribute(item, "o", bytes) if kind == "s" else None,
         index_bytes=attribute(item, "x", int) if kind == "s" else 0,
         running_max_timestamp_ms=attribute(item, "rm", int),
         segment_started_ms=attribute(item, "c", int) if kind == "s" else 0,
+        is_packed=is_packed,
     )
+
+
+def _entries(data: bytes) -> tuple[tuple[TailEntry, ...], bool]:
+    """The entries, and whether they are packed: the first byte of both forms is a version, and these differ."""
+    if data[:1] == bytes((PACKED_VERSION,)):
+        return tuple(entry for _, entry in decode_packed_entries(data)), True
+    return tuple(decode_tail_entries(data)), False

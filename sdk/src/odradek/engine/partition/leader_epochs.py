@@ -3,7 +3,8 @@
 Key: `e#<epoch, 10 digits>`. Lifetime: written before the epoch ends, removed with the topic.
 
     v   format version 1
-    o   offset of the first record that could be written under the epoch
+    o   offset of the first record that could be written under the epoch; for a shared head, whose partitions have one
+        row beside it, a map of place -> offset, where 0 is left out
 
 The present epoch's start is in the head (`es`), set by the update that began it. So before a taking raises the epoch it
 writes the row of the one that ends: a fact that never changes again, written by anybody, any number of times, and
@@ -17,11 +18,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.shared_head import place_name
 from odradek.errors import ConditionFailed, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import EPOCH_END, epoch_of, epoch_sk, partition_pk
 from odradek.model.topic_partition import PartitionId
@@ -80,6 +82,15 @@ def _written(starts: Sequence[EpochStart], log_start_offset: int) -> list[EpochS
     return kept
 
 
+def _start_in(partition: PartitionId, item: Item) -> int:
+    """The partition's start in the row of an epoch."""
+    if not partition.shares_head:
+        return attribute(item, "o", int)
+    starts = attribute(item, "o", dict)
+    name = place_name(partition.place)
+    return attribute(starts, name, int) if name in starts else 0
+
+
 class LeaderEpochs:
     """Reads and writes the rows; keeps what it read, since a row never changes."""
 
@@ -87,10 +98,16 @@ class LeaderEpochs:
         self._log = log
         self._known: OrderedDict[PartitionId, tuple[EpochStart, ...]] = OrderedDict()
 
-    async def keep(self, partition: PartitionId, start: EpochStart) -> None:
-        """Write an epoch's row, to be called before the epoch ends. Raises StoreUnavailable."""
-        row: Item = {"v": VERSION, "o": start.offset}
-        put = Put(Key(partition_pk(partition), epoch_sk(start.epoch)), row, Absent(("v",)))
+    async def keep(self, head_id: PartitionId, epoch: int, start: int | Mapping[str, int]) -> None:
+        """Write an epoch's row, to be called before the epoch ends.
+
+        Args:
+            start: the first offset, or those of the partitions that share the head by place.
+
+        Raises StoreUnavailable.
+        """
+        row: Item = {"v": VERSION, "o": start if isinstance(start, int) else dict(start)}
+        put = Put(Key(partition_pk(head_id), epoch_sk(epoch)), row, Absent(("v",)))
         for _ in range(_ATTEMPTS):
             try:
                 await self._log.put(put)
@@ -100,16 +117,16 @@ class LeaderEpochs:
                 continue
             else:
                 return
-        raise StoreUnavailable(f"the row of epoch {start.epoch} of {partition} could not be written")
+        raise StoreUnavailable(f"the row of epoch {epoch} of {head_id} could not be written")
 
     async def history(self, partition: PartitionId, head: PartitionHead) -> EpochHistory:
         """All epochs up to the head's. One query for epochs not seen yet, else none. Raises StoreUnavailable."""
         known = self._known.get(partition, ())
         if len(known) < head.leader_epoch:
-            rows = await self._log.query(partition_pk(partition), sk_from=epoch_sk(len(known)), sk_to=EPOCH_END)
+            rows = await self._log.query(partition_pk(partition.head_id), sk_from=epoch_sk(len(known)), sk_to=EPOCH_END)
             for row in rows:
                 check_version(row.item, VERSION, "a leader epoch")
-            known += tuple(EpochStart(epoch_of(row.key.sk), attribute(row.item, "o", int)) for row in rows)
+            known += tuple(EpochStart(epoch_of(row.key.sk), _start_in(partition, row.item)) for row in rows)
             # A taking that failed may have left the row of the present epoch too.
             known = tuple(start for start in known if start.epoch < head.leader_epoch)
             self._known[partition] = known

@@ -34,6 +34,7 @@ from dataclasses import dataclass, replace
 from odradek.backoff import Backoff
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.fields import attribute, check_version
+from odradek.engine.partition.head import head_key
 from odradek.errors import (
     ConditionFailed,
     FormatError,
@@ -42,7 +43,7 @@ from odradek.errors import (
     TransactionCanceled,
     TransactionConflict,
 )
-from odradek.format.item_keys import HEAD_SK, LEASE_SK, index_sk, partition_pk
+from odradek.format.item_keys import LEASE_SK, index_sk, partition_pk
 from odradek.limits import CLOCK_AHEAD_MS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
@@ -158,7 +159,7 @@ class MaintenanceLeases:
         )
         try:
             if item is None:
-                head = Check(Key(partition_pk(partition), HEAD_SK), Exists(("v",)))
+                head = Check(head_key(partition), Exists(("v",)))
                 await self._log.transact([head, Put(key, _encode(lease), Absent(("v",)))])
                 return lease
             check_version(item, VERSION, "a maintenance lease")

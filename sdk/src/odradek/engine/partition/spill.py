@@ -65,7 +65,7 @@ class Spills:
     def are_due(self, head: PartitionHead, added: int) -> bool:
         """Return True if the append that added so many entries to this head should spill."""
         excess = self._excess(head)
-        return _tried(excess) > _tried(excess - added)
+        return spills_tried(excess) > spills_tried(excess - added)
 
     def is_long(self, head: PartitionHead, more: int = 0) -> bool:
         """Return True if the tail, with so many more entries, is too long, or producers crowd the head."""
@@ -244,7 +244,7 @@ def _still_idle(evictable: AbstractSet[int], seen: PartitionHead, now: Partition
     return {each for each in evictable if now.producers.get(each) == seen.producers.get(each) is not None}
 
 
-def _tried(excess: int) -> int:
+def spills_tried(excess: int) -> int:
     """Return the number of spills that the appends that caused this excess have tried."""
     if excess <= 0:
         return 0

@@ -76,7 +76,9 @@ class RecordDeleter:
         return _failed(request, error)
 
     async def _find(self, request: DeleteRecordsPartition) -> tuple[PartitionId, PartitionHead]:
-        topic, partition, head = await read_partition(self._topics, self._index, request.topic, request.partition)
+        topic, partition, head = await read_partition(
+            self._topics, self._index, request.topic, request.partition, whole=False
+        )
         if not TopicConfig.of(topic, self._settings).is_deleting:
             raise KafkaError(
                 ErrorCode.POLICY_VIOLATION,
@@ -95,7 +97,7 @@ class RecordDeleter:
             )
         after: PartitionHead | None = head
         if offset > head.log_start_offset:
-            after = await self._index.advance_log_start(partition, offset)
+            after = await self._index.advance_log_start(partition, offset, whole=False)
         if after is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {request.topic} has been deleted")
         return DeleteRecordsResult(request.topic, request.partition, low_watermark=after.log_start_offset)

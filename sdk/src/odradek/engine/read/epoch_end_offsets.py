@@ -42,7 +42,9 @@ class EpochEndLister:
         return EpochEndResult(request.topic, request.partition, leader_epoch=epoch, end_offset=end_offset)
 
     async def _find(self, request: EpochEndPartition) -> tuple[int, int]:
-        _, partition, head = await read_partition(self._topics, self._index, request.topic, request.partition)
+        _, partition, head = await read_partition(
+            self._topics, self._index, request.topic, request.partition, whole=False
+        )
         check_leader_epoch(request.current_leader_epoch, head)
         history = await self._epochs.history(partition, head)
         return history.end_offset(request.leader_epoch, head.log_start_offset)

@@ -143,7 +143,7 @@ class Fetcher:
         planned: list[_Planned] = []
         failed: list[tuple[_Wanted, FetchResult]] = []
         try:
-            heads = await self._index.read_heads([want.partition for want in wanted]) if wanted else []
+            heads = await self._index.read_heads([each.partition for each in wanted], whole=False) if wanted else []
         except (StoreUnavailable, FormatError) as error:
             return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
         left = max_bytes
@@ -167,6 +167,10 @@ class Fetcher:
                 return _failed(want.request, deleted(self._topics, want.topic))
             try:
                 check_leader_epoch(want.request.current_leader_epoch, head)
+                if want.offset < head.tail_base_offset and not head.is_whole:
+                    head = await self._index.read_head(want.partition)
+                    if head is None:
+                        return _failed(want.request, deleted(self._topics, want.topic))
                 pieces = await self._choose(want, head, limit, is_first=is_first)
                 is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)
                 history = await self._epochs.history(want.partition, head) if is_older else None

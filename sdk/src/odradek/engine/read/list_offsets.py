@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from odradek.backoff import Backoff
 from odradek.engine.catalog.partitions import read_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.claims import check_leader_epoch
@@ -22,17 +23,20 @@ from odradek.model.log import (
     ListOffsetsResult,
 )
 from odradek.model.topic_partition import PartitionId
+from odradek.ports.clock import Clock
+from odradek.ports.rng import Rng
 
-_ATTEMPTS = 3
+_ATTEMPTS = 5  # as of the catalog's reads
 
 
 class OffsetLister:
     """Answers ListOffsets for any partition."""
 
-    def __init__(self, index: PartitionIndex, lookups: TimestampLookup, topics: Topics) -> None:
+    def __init__(self, index: PartitionIndex, lookups: TimestampLookup, topics: Topics, clock: Clock, rng: Rng) -> None:
         self._index = index
         self._lookups = lookups
         self._topics = topics
+        self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
 
     async def list_offsets(self, partitions: Sequence[ListOffsetsPartition]) -> list[ListOffsetsResult]:
         """Results in the order of the request. See Engine.list_offsets."""
@@ -40,7 +44,9 @@ class OffsetLister:
 
     async def _answer(self, request: ListOffsetsPartition) -> ListOffsetsResult:
         code, message = ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again"
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
+            if attempt:
+                await self._backoff.pause(attempt - 1)
             try:
                 return await self._list_one(request)
             except KafkaError as error:
@@ -54,7 +60,10 @@ class OffsetLister:
         return ListOffsetsResult(request.topic, request.partition, error=code, message=message)
 
     async def _list_one(self, request: ListOffsetsPartition) -> ListOffsetsResult:
-        _, partition, head = await read_partition(self._topics, self._index, request.topic, request.partition)
+        by_time = request.timestamp_ms >= 0 or request.timestamp_ms == MAX_TIMESTAMP
+        _, partition, head = await read_partition(
+            self._topics, self._index, request.topic, request.partition, whole=by_time
+        )
         check_leader_epoch(request.current_leader_epoch, head)
         offset, timestamp_ms = await self._lookup(partition, head, request.timestamp_ms)
         return ListOffsetsResult(

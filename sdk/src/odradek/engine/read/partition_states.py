@@ -35,7 +35,7 @@ class PartitionStates:
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR (try again).
         """
-        head = await self._head(partition)
+        head = await self._head(partition, whole=False)
         newest = {entry.producer_id: entry.max_timestamp_ms for _, entry in head.entries()}
         return [
             ActiveProducer(
@@ -67,9 +67,9 @@ class PartitionStates:
             raise _unreadable() from error
         return size
 
-    async def _head(self, partition: PartitionId) -> PartitionHead:
+    async def _head(self, partition: PartitionId, *, whole: bool = True) -> PartitionHead:
         try:
-            head = await self._index.read_head(partition)
+            [head] = await self._index.read_heads([partition], whole=whole)
         except (StoreUnavailable, FormatError) as error:
             raise _unreadable() from error
         if head is None:

@@ -15,7 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from odradek.engine.groups.decisions import Circumstances, Transition, by_topic, decide_share_expiry
+from odradek.engine.groups.decisions import (
+    Circumstances,
+    Transition,
+    by_topic,
+    decide_share_expiry,
+    fenced_member,
+    refuse,
+    unknown_member,
+)
 from odradek.engine.groups.sessions import expired, look, seems_dead
 from odradek.engine.groups.state import GroupState, GroupView, MemberState
 from odradek.engine.groups.targets import subscribed, topics_digest
@@ -32,12 +40,12 @@ def decide_share_heartbeat(
 ) -> Transition:
     """The next step for a heartbeat that `check_share_heartbeat` has passed. Total: a refusal writes nothing."""
     if view.group is not None and not view.group.is_share:
-        return _refuse(ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} exists and is not a share group")
+        return refuse(ErrorCode.GROUP_ID_NOT_FOUND, f"group {view.group_id} exists and is not a share group")
     group = view.group or GroupState(view.group_id, assignor=ASSIGNOR, is_share=True)
     member = view.members.get(request.member_id)
     if request.member_epoch == LEAVE_EPOCH:
         if member is None:
-            return _unknown(request)
+            return unknown_member(request)
         left = GroupHeartbeatResult(member_id=member.member_id, member_epoch=LEAVE_EPOCH)
         return replace(decide_share_expiry(group, [member]), result=left, then="answer", keeps_session=True)
     if request.member_epoch == JOIN_EPOCH:
@@ -45,12 +53,9 @@ def decide_share_heartbeat(
             return _full(view, group, around)
         known = member or MemberState(request.member_id)
     elif member is None:
-        return _unknown(request)
+        return unknown_member(request)
     elif request.member_epoch not in (member.epoch, member.previous_epoch):
-        return _refuse(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"member {request.member_id} has epoch {member.epoch}, not {request.member_epoch}: join again",
-        )
+        return fenced_member(request, member)
     else:
         known = member
     watches = look(known, view, around.now_ms) if member is not None else {}
@@ -117,19 +122,7 @@ def _full(view: GroupView, group: GroupState, around: Circumstances) -> Transiti
     dead = [member for _, member in sorted(view.members.items()) if seems_dead(member, around.now_ms)]
     if dead:
         return decide_share_expiry(group, dead)
-    return _refuse(
+    return refuse(
         ErrorCode.GROUP_MAX_SIZE_REACHED,
         f"group {view.group_id} has {len(view.members)} members, the maximum",
     )
-
-
-def _unknown(request: GroupHeartbeat) -> Transition:
-    return _refuse(
-        ErrorCode.UNKNOWN_MEMBER_ID,
-        f"member {request.member_id} is not in group {request.group_id}: its session expired or it never joined; "
-        f"join with epoch 0",
-    )
-
-
-def _refuse(code: ErrorCode, message: str) -> Transition:
-    return Transition(GroupHeartbeatResult(error=code, message=message))

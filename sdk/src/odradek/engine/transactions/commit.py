@@ -2,6 +2,8 @@
 
     read the heads ─> decide each partition (transaction_decisions.follow) ─> one TransactWriteItems ─> spill
 
+Partitions that share a head are one item of it.
+
 The *deciding row* is that of a transactional id, or of a writer of numbered batches. The same transaction changes it,
 on condition that it is as the caller read it. So the commit is applied at most once, whatever is repeated, lost or
 late: a second application finds the row changed. A process that does not know the outcome reads the row.
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from odradek.engine.append.conditional_append import stamped
@@ -28,8 +30,10 @@ from odradek.engine.groups.items import group_key, lease_key
 from odradek.engine.offsets.classic import explain_fence, fence
 from odradek.engine.offsets.decisions import Committer, commit_operation, decide_refusal
 from odradek.engine.partition.claims import Claim
-from odradek.engine.partition.head import PartitionHead, ProducerState
-from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.head import ProducerState
+from odradek.engine.partition.index import PartitionAppend, PartitionIndex
+from odradek.engine.partition.producer_places import places_of
+from odradek.engine.partition.shared_head import HeadImage, view_of
 from odradek.engine.transactions.decisions import Follows, ReadProducerRow, Unfit, follow, keeps_told_offsets
 from odradek.engine.transactions.items import PendingOffset
 from odradek.errors import (
@@ -43,7 +47,7 @@ from odradek.errors import (
     TransactionCanceled,
 )
 from odradek.format.tail_entry import TailEntry
-from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX, TRANSACTION_BATCHES_MAX
+from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX, TRANSACTION_BATCHES_MAX, TRANSACTION_BATCHES_PER_HEAD_MAX
 from odradek.model.classic_group import ClassicIdentity
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
@@ -143,20 +147,25 @@ class AtomicCommit:
         if sum(map(len, batches.values())) > TRANSACTION_BATCHES_MAX:
             return Failed(f"a transaction holds at most {TRANSACTION_BATCHES_MAX} batches: commit more often")
         partitions = list(batches)
-        heads = await self._index.read_heads(partitions) if partitions else []
-        decided = await asyncio.gather(
-            *(self._partition(partition, head) for partition, head in zip(partitions, heads, strict=True))
-        )
-        operations: list[TableOperation] = []
+        images = await self._index.read_images([each.head_id for each in partitions]) if partitions else {}
+        decided = await asyncio.gather(*(self._partition(each, images[each.head_id]) for each in partitions))
+        parts: dict[PartitionId, list[PartitionAppend]] = {}
         for each in decided:
             if isinstance(each, Failed):
                 return each
             if each is not None:
-                operations.append(each)
+                parts.setdefault(each.partition.head_id, []).append(each)
+        operations: list[TableOperation] = []
+        for head_id, of_head in parts.items():
+            appended = self._append(head_id, of_head, images[head_id])
+            if isinstance(appended, Failed):
+                return appended
+            operations.append(appended)
+        more = {head_id: sum(len(part.entries) for part in of_head) for head_id, of_head in parts.items()}
         self._long = [
-            partition
-            for partition, head in zip(partitions, heads, strict=True)
-            if head is not None and self._index.is_long(head, more=len(batches[partition]))
+            head_id
+            for head_id, image in images.items()
+            if image is not None and self._index.is_long(image, more=more.get(head_id, 0))
         ]
         fences = await self._fences()
         if isinstance(fences, Failed):
@@ -187,20 +196,40 @@ class AtomicCommit:
             return Committer()  # fenced by the group's item
         return Committer(pending.member_id, pending.member_epoch)
 
-    async def _partition(self, partition: PartitionId, head: PartitionHead | None) -> TableOperation | Failed | None:
+    def _append(
+        self, head_id: PartitionId, parts: Sequence[PartitionAppend], image: HeadImage | None
+    ) -> TableOperation | Failed:
+        """The update of one head."""
+        assert image is not None
+        if head_id.shares_head and sum(len(part.entries) for part in parts) > TRANSACTION_BATCHES_PER_HEAD_MAX:
+            return Failed(
+                f"a transaction holds at most {TRANSACTION_BATCHES_PER_HEAD_MAX} batches of partitions that share a "
+                "head (odradek.partitions.per.head): commit more often or make batches larger"
+            )
+        now_ms = self._clock.now_ms()
+        commit_ms = max(now_ms, image.spill_floor_ms + 1)
+        update = self._index.append_update(
+            head_id,
+            [replace(part, entries=stamped(part.entries, commit_ms, now_ms)) for part in parts],
+            Claim(image.leader_id, image.leader_epoch),
+        )
+        return TableOperation("log", update)
+
+    async def _partition(self, partition: PartitionId, image: HeadImage | None) -> PartitionAppend | Failed | None:
         entries = self._work.batches[partition]
-        if head is None:
+        if image is None:
             return Failed(f"partition {partition} no longer exists: its topic has been deleted")
+        head, places = view_of(image, partition), places_of(partition)
         oldest = min(entry.object_id for entry in entries)
         if head.sweep_floor > oldest:
             return Failed(f"partition {partition}: the batches were uploaded too long ago and may have been swept")
         aborted = (self._work.aborted_sequences or {}).get(partition)
         evicted: dict[int, ProducerState | None] = {}
-        verdict = follow(entries, head, evicted, aborted)
+        verdict = follow(entries, head, evicted, aborted, places)
         if isinstance(verdict, ReadProducerRow):
             producer_id = verdict.producer_id
             evicted[producer_id] = await self._index.read_producer_row(partition, producer_id)
-            verdict = follow(entries, head, evicted, aborted)
+            verdict = follow(entries, head, evicted, aborted, places)
         if isinstance(verdict, Unfit):
             return Failed(f"partition {partition}: {verdict.message}")
         assert isinstance(verdict, Follows)
@@ -212,16 +241,8 @@ class AtomicCommit:
             )
         if not verdict.entries:
             return None
-        now_ms = self._clock.now_ms()
-        commit_ms = max(now_ms, head.spill_floor_ms + 1)
-        update = self._index.append_update(
-            partition,
-            stamped(verdict.entries, commit_ms, now_ms),
-            verdict.clauses,
-            expected_offset=head.next_offset if told else None,
-            claim=Claim(head.leader_id, head.leader_epoch),
-        )
-        return TableOperation("log", update)
+        expected_offset = head.next_offset if told else None
+        return PartitionAppend(partition, verdict.entries, verdict.clauses, expected_offset)
 
     def _lease(self, pending: PendingOffset) -> TableOperation:
         update = commit_operation(
@@ -256,16 +277,16 @@ class AtomicCommit:
 
         Failures are left to later appends.
         """
-        return any(await asyncio.gather(*(self._spill(partition) for partition in self._long)))
+        return any(await asyncio.gather(*(self._spill(head_id) for head_id in self._long)))
 
-    async def _spill(self, partition: PartitionId) -> bool:
+    async def _spill(self, head_id: PartitionId) -> bool:
         spilled = False
         try:
             for _ in range(_SPILLS_MAX):
-                head = await self._index.read_head(partition)
-                if head is None or not self._index.is_long(head):
+                image = await self._index.read_image(head_id)
+                if image is None or not self._index.is_long(image):
                     break
-                await self._index.spill(partition, head)
+                await self._index.spill(head_id, image)
                 spilled = True
         except (StoreError, KafkaError):
             return spilled

@@ -24,8 +24,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer, next_sequence
+from odradek.engine.partition.head import PartitionHead, ProducerState, next_sequence
 from odradek.engine.partition.index import SequenceClause
+from odradek.engine.partition.producer_places import OWN_PLACES, ProducerPlaces
 from odradek.engine.transactions.items import PendingBatches, TransactionRow, TransactionState
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.tail_entry import TailEntry
@@ -37,7 +38,6 @@ from odradek.limits import (
     TRANSACTION_PLACES_MAX,
 )
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.table import Absent, Compare, Set, all_of
 
 T = TypeVar("T")
 
@@ -321,6 +321,7 @@ def follow(
     head: PartitionHead,
     evicted: Mapping[int, ProducerState | None],
     next_expected: int | None,
+    places: ProducerPlaces = OWN_PLACES,
 ) -> Follows | Unfit | ReadProducerRow:
     """Decide whether a partition's batches, all of one producer epoch, continue what the log has of the producer.
 
@@ -328,6 +329,7 @@ def follow(
         entries: in the order of their sequences.
         evicted: producer rows that were read under this head's count of evictions.
         next_expected: the next sequence after aborted transactions of this epoch; None: there were none.
+        places: where the head's item has the partition's producers.
     """
     if len(entries) > TRANSACTION_BATCHES_PER_PARTITION_MAX:
         return Unfit(
@@ -338,8 +340,7 @@ def follow(
     producer_id, epoch = first.producer_id, first.producer_epoch
     if producer_id < 0:
         return Follows(tuple(entries))
-    path = ("p", str(producer_id))
-    absent = all_of(Absent(path), Compare(("pv",), "=", head.evictions))
+    absent = places.absent(producer_id, head.evictions)
     state = _state(producer_id, head, evicted)
     if isinstance(state, ReadProducerRow):
         return state
@@ -358,15 +359,16 @@ def follow(
     if not new:
         return Follows(())
     if producer_id in head.producers and state is not None:
-        unchanged = all_of(Compare((*path, "e"), "=", state.epoch), Compare((*path, "s"), "=", state.next_sequence))
+        unchanged = places.at(producer_id, state.epoch, state.next_sequence)
         if same_epoch:
-            return Follows(tuple(new), (SequenceClause(unchanged, Set((*path, "s"), next_expected)),))
+            advance = places.advance(producer_id, epoch, next_expected)
+            return Follows(tuple(new), (SequenceClause(unchanged, advance),))
     else:
         unchanged = absent
     recent = head.recent_batches(producer_id) if producer_id in head.producers else state.recent if state else ()
     kept = recent if same_epoch else ()
-    after = encode_producer(ProducerState(epoch, next_expected, kept))
-    return Follows(tuple(new), (SequenceClause(unchanged, Set(path, after)),))
+    begin = places.begin(producer_id, ProducerState(epoch, next_expected, kept))
+    return Follows(tuple(new), (SequenceClause(unchanged, begin),))
 
 
 def _state(

@@ -221,7 +221,7 @@ class Transactions:
         aborted = row.aborted_sequences.get(partition)
         evicted: dict[int, ProducerState | None] = {}
         try:
-            head = await self._index.read_head(partition)
+            [head] = await self._index.read_heads([partition], whole=False)
             if head is None:
                 return -1
             offset = predict(first, head, evicted, aborted)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from odradek.errors import OdradekError
-from odradek.spark.jobs.progress import embedded_metric, job_metrics, progress_line, reached
+from odradek.spark.jobs.progress import embedded_metric, job_metrics, progress_line, reached, waiting_metric
 from odradek.spark.offsets import Offsets
 from odradek.spark.options import parse_options
 from odradek.spark.source.log_view import LogView
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
 
 FORMS = ("line", "emf", "none")
+REPORT_S = 60.0  # a job writes metrics at least this often, so that an alarm can tell a silent one
 
 
 class LogEnds:
@@ -62,7 +63,7 @@ class ProgressListener(StreamingQueryListener):
         self._ends = ends
         self._form = form
         self._lock = threading.Lock()
-        self._busy_at = time.monotonic()
+        self._busy_at = self._reported_at = time.monotonic()
         self.position: Offsets = {}  # the end of the last micro-batch; empty: none yet
         self.batches: list[dict[str, Any]] = []  # the newest last; limited to some hundred
 
@@ -75,6 +76,18 @@ class ProgressListener(StreamingQueryListener):
         """Restart the measurement of idleness."""
         with self._lock:
             self._busy_at = time.monotonic()
+
+    def report(self) -> None:
+        """Write the lag of a job that waits, if its metrics are for CloudWatch and the last ones are a minute old."""
+        with self._lock:
+            now_s = time.monotonic()
+            if self._form != "emf" or now_s - self._reported_at < REPORT_S:
+                return
+            self._reported_at, idle_s, position = now_s, now_s - self._busy_at, self.position
+        lag = self._lag(position) if position else 0  # before the first micro-batch nothing is known
+        if lag is not None:
+            now_ms = time.time_ns() // 1_000_000
+            print(waiting_metric(self._job, now_ms=now_ms, lag_offsets=lag, idle_s=idle_s), flush=True)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """Do nothing: there is no progress yet."""
@@ -102,6 +115,8 @@ class ProgressListener(StreamingQueryListener):
         metrics = job_metrics(self._job, progress, now_ms=now_ms, lag_offsets=self._lag(position))
         if self._form == "emf":
             print(embedded_metric(metrics, now_ms=now_ms), flush=True)
+            with self._lock:
+                self._reported_at = time.monotonic()
         else:
             print(progress_line(metrics), file=sys.stderr, flush=True)
 

@@ -149,6 +149,15 @@ def progress_line(metrics: JobMetrics) -> str:
     return f"{metrics.job} batch {metrics.batch_id}: {', '.join(parts)}"
 
 
+def waiting_metric(job: str, *, now_ms: int, lag_offsets: int, idle_s: float) -> str:
+    """Return the log line of a job that is alive and has finished no micro-batch meanwhile.
+
+    Its lag in seconds is the time since its last work, 0 if nothing is left to read.
+    """
+    values = {"LagOffsets": float(lag_offsets), "LagTime": idle_s if lag_offsets else 0.0}
+    return _line(job, values, now_ms)
+
+
 def embedded_metric(metrics: JobMetrics, *, now_ms: int) -> str:
     """Return a log line in the embedded metric format, from which CloudWatch makes metrics."""
     watermark_age = (now_ms - epoch_ms(metrics.watermark)) / 1000 if metrics.watermark else None
@@ -165,16 +174,13 @@ def embedded_metric(metrics: JobMetrics, *, now_ms: int) -> str:
         "LagTime": metrics.lag_s,
     }
     known = {name: value for name, value in values.items() if value is not None}
+    return _line(metrics.job, known, now_ms, BatchId=metrics.batch_id, Watermark=metrics.watermark)
+
+
+def _line(job: str, values: Mapping[str, float], now_ms: int, **more: int | str) -> str:
     directive = {
         "Namespace": NAMESPACE,
         "Dimensions": [["Job"]],
-        "Metrics": [{"Name": name, "Unit": _UNITS[name]} for name in known],
+        "Metrics": [{"Name": name, "Unit": _UNITS[name]} for name in values],
     }
-    document = {
-        "_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]},
-        "Job": metrics.job,
-        "BatchId": metrics.batch_id,
-        "Watermark": metrics.watermark,
-        **known,
-    }
-    return json.dumps(document)
+    return json.dumps({"_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]}, "Job": job, **more, **values})

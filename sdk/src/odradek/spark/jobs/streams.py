@@ -112,6 +112,7 @@ def run_query(
     try:
         query = start()
         while not query.awaitTermination(_POLL_S):
+            listener.report()
             if stop.is_set():
                 finish(query)
                 break
@@ -150,6 +151,7 @@ def _run_until_stopped(
         query = start(*streams)
         try:
             while not query.awaitTermination(_POLL_S):
+                listener.report()
                 if stop.is_set() or _may_rest(listener, arguments):
                     finish(query)
                     break
@@ -161,7 +163,7 @@ def _run_until_stopped(
                 raise
             continue
         slow_starts = 0
-        _rest(stop, dict(listener.position), ends_now, arguments.idle_backoff_seconds)
+        _rest(stop, dict(listener.position), ends_now, arguments.idle_backoff_seconds, listener.report)
 
 
 def _may_rest(listener: ProgressListener, arguments: StreamArguments) -> bool:
@@ -169,7 +171,9 @@ def _may_rest(listener: ProgressListener, arguments: StreamArguments) -> bool:
     return bool(listener.position) and listener.idle_s() > arguments.idle_after_seconds
 
 
-def _rest(stop: Stop, position: Any, ends_now: Callable[[], Any], backoff_s_max: float) -> None:
+def _rest(
+    stop: Stop, position: Any, ends_now: Callable[[], Any], backoff_s_max: float, report: Callable[[], None]
+) -> None:
     """Return when there is something to read or a stop is requested."""
     backoff = Backoff(SystemClock(), SystemRng(), first_s=1.0, max_s=backoff_s_max)
     looks = 0
@@ -177,6 +181,7 @@ def _rest(stop: Stop, position: Any, ends_now: Callable[[], Any], backoff_s_max:
         ends = ends_now()
         if any(end > position.get(place, 0) for place, end in ends.items()):
             return
+        report()
         stop.wait(backoff.delay_s(looks))
         looks += 1
 

@@ -41,7 +41,8 @@ class LogView(OpenedStore):
         segments = SegmentIndexes(store.objects)
         self._reader = LogReader(index, segments)
         self._pieces = PieceReader(Wal(store.log, store.objects, clock, SystemRng(), self._settings), self._settings)
-        self._lister = OffsetLister(index, TimestampLookup(index, segments, self._pieces), self._topics)
+        lookups = TimestampLookup(index, segments, self._pieces)
+        self._lister = OffsetLister(index, lookups, self._topics, clock, SystemRng())
 
     # --- what is there --------------------------------------------------------------------------------------------
 

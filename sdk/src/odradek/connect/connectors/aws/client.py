@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind
@@ -20,6 +22,7 @@ AWS = (
             importance="LOW")
 )  # fmt: skip
 
+_MAKING = threading.Lock()
 _RETRIABLE = frozenset(
     {
         *("Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException", "SlowDown"),
@@ -30,21 +33,29 @@ _RETRIABLE = frozenset(
 )
 
 
-def client(service: str, given: Mapping[str, Any]) -> Any:
-    """Return boto3's client of a service. Raises MissingExtra."""
+@cache
+def _session() -> Any:
+    """Return the session of this process: it reads the descriptions of services, which takes half a second, once."""
     with extra("aws"):
         import boto3
+
+    return boto3.Session()
+
+
+def client(service: str, given: Mapping[str, Any]) -> Any:
+    """Return boto3's client of a service. Raises MissingExtra."""
+    with _MAKING:  # a session is not safe for several threads
+        session = _session()
         from botocore.config import Config
 
-    session: Any = boto3.Session()
-    return session.client(
-        service,
-        region_name=given["aws.region"],
-        aws_access_key_id=given["aws.access.key.id"],
-        aws_secret_access_key=given["aws.secret.access.key"],
-        endpoint_url=given["aws.endpoint.url"],
-        config=Config(retries={"mode": "standard", "max_attempts": 5}),
-    )
+        return session.client(
+            service,
+            region_name=given["aws.region"],
+            aws_access_key_id=given["aws.access.key.id"],
+            aws_secret_access_key=given["aws.secret.access.key"],
+            endpoint_url=given["aws.endpoint.url"],
+            config=Config(retries={"mode": "standard", "max_attempts": 5}),
+        )
 
 
 @contextmanager

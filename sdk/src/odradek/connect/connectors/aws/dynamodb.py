@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind, non_empty
 from odradek.connect.connectors.aws.client import AWS, client, translated
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import time_text
 from odradek.connect.errors import DataError, RetriableError
 from odradek.connect.plugin import Configs, SinkConnector, SinkTask

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct, plain
+from odradek.connect.data.structs import Struct, plain
 from odradek.connect.errors import DataError
 
 _PRECISION = 38  # digits: the most that Arrow's 128-bit decimals have

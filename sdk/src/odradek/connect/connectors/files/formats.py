@@ -18,7 +18,7 @@ from odradek.connect.converters.json import dump
 from odradek.connect.converters.json_format import to_json
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, struct
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import SchemaAndValue, infer_schema, to_text
 from odradek.connect.errors import DataError
 from odradek.connect.record import SinkRecord

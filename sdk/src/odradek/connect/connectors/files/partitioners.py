@@ -8,7 +8,7 @@ from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind, one_of
 from odradek.connect.data.logical import moment_of, ms_of
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import to_text
 from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.record import SinkRecord

@@ -71,7 +71,9 @@ class HttpClient:
         text = bytes(response.data).decode(errors="replace")[:_TEXT_MAX]
         if response.status == 401:
             self._token = ""  # it may have been revoked
-        kind = RetriableError if response.status in (401, 408, 429) or response.status >= 500 else DataError
+        kind: type[ConnectError] = DataError
+        if response.status in (401, 408, 429) or response.status >= 500:
+            kind = RetriableError
         if response.status == 401 and self._given["auth.type"].lower() != "oauth2":
             kind = ConnectError
         raise kind(f"{method} {url} answered {response.status}: {text}")

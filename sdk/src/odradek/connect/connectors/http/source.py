@@ -31,7 +31,7 @@ _DEFINITIONS = (
         allowed=one_of("SIMPLE_INCREMENTING", "CHAINING", "CURSOR_PAGINATION"),
     )
     .define("http.initial.offset", Kind.STRING, "0", "The first position.")
-    .define("http.response.data.json.pointer", Kind.STRING, "", "Where the records are (RFC 6901); empty: whole.")
+    .define("http.response.data.json.pointer", Kind.STRING, "", "Where the records are (RFC 6901); empty: the whole.")
     .define("http.offset.json.pointer", Kind.STRING, "", "CHAINING: where the position is in a record.")
     .define("http.next.page.json.pointer", Kind.STRING, "", "CURSOR_PAGINATION: where the next position is.")
     .define("request.interval.ms", Kind.LONG, 15_000, "Time between two requests without news.", allowed=between(1))
@@ -62,6 +62,7 @@ class HttpSourceTask(SourceTask):
         self._partition = {"url": given["url"]}
         stored = self.context.offset(self._partition)
         self._offset = str(given["http.initial.offset"] if stored is None else stored["offset"])
+        self._read = 0 if stored is None else int(stored.get("read", 0))
         self._due_s = self.context.clock.monotonic()
 
     def poll(self) -> list[SourceRecord]:
@@ -70,7 +71,7 @@ class HttpSourceTask(SourceTask):
         if wait_s > 0:
             self.context.wait(min(wait_s, 1.0))
             return []
-        given = self._given
+        given, asked = self._given, self._offset
         url = given["url"].replace("${offset}", quote(self._offset, safe=""))
         body = given["http.request.body"].replace("${offset}", self._offset).encode() or None
         answer = self._client.call(given["http.request.method"].upper(), url, body, "application/json" if body else "")
@@ -80,31 +81,45 @@ class HttpSourceTask(SourceTask):
             raise DataError(f"{url} did not answer JSON: {error}") from error
         found = pointed(document, given["http.response.data.json.pointer"])
         values = found if isinstance(found, list) else [] if found is None else [found]
-        records = [self._record(value, index == len(values) - 1, document) for index, value in enumerate(values)]
-        if not records:
+        if given["http.offset.mode"] == "CURSOR_PAGINATION":
+            records = self._page(values, pointed(document, given["http.next.page.json.pointer"]))
+        else:
+            records = [self._record(value) for value in values]
+        if not records and self._offset == asked:
             self._due_s = self.context.clock.monotonic() + given["request.interval.ms"] / 1000
         return records
 
-    def _record(self, value: Any, is_last: bool, document: Any) -> SourceRecord:
-        mode = self._given["http.offset.mode"]
-        if mode == "SIMPLE_INCREMENTING":
+    def _page(self, values: list[Any], following: Any) -> list[SourceRecord]:
+        """Return the records of a page that were not read yet, and move to the next page if there is one."""
+        fresh = values[self._read :]
+        if following is None:
+            records = []
+            for value in fresh:
+                self._read += 1
+                records.append(self._made(value))
+            self._due_s = self.context.clock.monotonic() + self._given["request.interval.ms"] / 1000
+            return records
+        # All records of the page are stored in one transaction, so the next page is where each of them leads.
+        self._offset, self._read = str(following), 0
+        return [self._made(value) for value in fresh]
+
+    def _record(self, value: Any) -> SourceRecord:
+        if self._given["http.offset.mode"] == "SIMPLE_INCREMENTING":
             self._offset = str(int(self._offset) + 1)
-        elif mode == "CHAINING":
+        else:
             found = pointed(value, self._given["http.offset.json.pointer"])
             if found is None:
                 raise DataError(f"a record has nothing at {self._given['http.offset.json.pointer']!r}: {value!r:.200}")
             self._offset = str(found)
-        elif is_last:
-            following = pointed(document, self._given["http.next.page.json.pointer"])
-            if following is None:  # the last page: it is asked for again later, when it may have grown
-                self._due_s = self.context.clock.monotonic() + self._given["request.interval.ms"] / 1000
-            else:
-                self._offset = str(following)
+        return self._made(value)
+
+    def _made(self, value: Any) -> SourceRecord:
+        offset: dict[str, Any] = {"offset": self._offset}
         return SourceRecord(
             topic=self._given["topic"],
             value=value,
             source_partition=self._partition,
-            source_offset={"offset": self._offset},
+            source_offset={**offset, "read": self._read} if self._read else offset,
         )
 
     def stop(self) -> None:

@@ -15,7 +15,7 @@ from odradek.connect.converters.json import dump
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
-from odradek.connect.data.struct import Struct
+from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import infer_schema, to_text
 from odradek.connect.errors import ConfigError, ConnectError, RetriableError
 from odradek.extras import extra

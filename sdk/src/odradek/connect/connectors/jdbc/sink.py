@@ -20,7 +20,7 @@ from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
 from odradek.connect.connectors.jdbc.database import DATABASE, column_type, open_engine, translated
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema
-from odradek.connect.data.struct import Struct, plain
+from odradek.connect.data.structs import Struct, plain
 from odradek.connect.data.values import infer_schema
 from odradek.connect.errors import ConnectError, DataError
 from odradek.connect.plugin import Configs, SinkConnector, SinkTask

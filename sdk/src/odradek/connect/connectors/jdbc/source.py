@@ -80,10 +80,9 @@ class _Input:
         source: Any,
         schema: Schema | None,
         columns: tuple[str | None, str | None],
-        keys: list[str],
     ) -> None:
         self.partition = {"query": name} if schema is None else {"table": name}
-        self.topic, self.source, self.schema, self.keys = topic, source, schema, keys
+        self.topic, self.source, self.schema = topic, source, schema
         self.timestamp, self.incrementing = columns
         self.offset: dict[str, int] = {}  # timestamp in microseconds, incrementing
         self.rows: Iterator[list[SourceRecord]] | None = None
@@ -95,7 +94,8 @@ class _Input:
 
     def statement(self, until: dt.datetime | None) -> Any:
         """Return the SELECT of the rows behind the position."""
-        found = sa.select(self.source)
+        # Of a query, only the columns of the mode are known by name.
+        found = sa.select(sa.literal_column("*") if self.schema is None else self.source).select_from(self.source)
         if self.is_bulk:
             return found
         column = self.source.c
@@ -154,11 +154,7 @@ class JdbcSourceTask(SourceTask):
         text = self._given["query"].strip().rstrip(";")
         names = [each for each in self._columns() if each is not None]
         source = sa.text(text).columns(*(sa.column(name) for name in names)).subquery("q")
-        # All columns of the query, and those of the mode by name.
-        whole = sa.select(sa.text("*")).select_from(sa.text(f"({text}) AS q"))
-        found = _Input("query", self._given["topic.prefix"], source, None, self._columns(), [])
-        found.statement = lambda until: _around(whole, found, until)  # type: ignore[method-assign]
-        return found
+        return _Input("query", self._given["topic.prefix"], source, None, self._columns())
 
     def _table(self, name: str) -> _Input:
         assert self._engine is not None
@@ -171,7 +167,7 @@ class JdbcSourceTask(SourceTask):
                 raise ConfigError(f"the column {column} of {name} may be null; validate.non.null=false permits it")
         schema = struct([(each.name, column_schema(each)) for each in table.c], name=name)
         topic = f"{self._given['topic.prefix']}{name}"
-        return _Input(name, topic, table, schema, columns, [each.name for each in table.primary_key])
+        return _Input(name, topic, table, schema, columns)
 
     def poll(self) -> list[SourceRecord]:
         now_s = self.context.clock.monotonic()
@@ -239,15 +235,6 @@ def _is_same_time(source: _Input, one: Mapping[str, Any], other: Mapping[str, An
     if source.timestamp is None or source.incrementing is not None:
         return False
     return bool(one[source.timestamp] == other[source.timestamp])
-
-
-def _around(whole: Any, source: _Input, until: dt.datetime | None) -> Any:
-    """Return the query with the conditions and the order of its mode."""
-    limited = _Input.statement(source, until)
-    found = whole
-    if limited.whereclause is not None:
-        found = found.where(limited.whereclause)
-    return found.order_by(*limited._order_by_clauses)
 
 
 def _tables(configs: Configs) -> list[str]:

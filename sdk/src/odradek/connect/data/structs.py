@@ -78,12 +78,17 @@ class Struct:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Struct):
             return NotImplemented
-        return self.schema == other.schema and all(self._values.get(n) == other._values.get(n) for n in self)
+        return same_struct(self.schema, other.schema) and all(self._values.get(n) == other._values.get(n) for n in self)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"Struct({', '.join(f'{name}={value!r}' for name, value in self.items())})"
+
+
+def same_struct(one: Schema, other: Schema) -> bool:
+    """Return True if structs of both schemas have the same fields and name; whether null is allowed does not matter."""
+    return one is other or (one.fields == other.fields and one.name == other.name and one.version == other.version)
 
 
 def plain(value: Any) -> Any:
@@ -137,5 +142,5 @@ def check_value(schema: Schema, value: Any, name: str = "value") -> None:
         for key, each in value.items():
             check_value(schema.key_schema, key, f"a key of {name}")
             check_value(schema.elements, each, f"{name}[{key!r}]")
-    elif kind is Type.STRUCT and value.schema != schema:
+    elif kind is Type.STRUCT and not same_struct(value.schema, schema):
         raise DataError(f"{name} is a struct of another schema ({value.schema.name or 'unnamed'})")

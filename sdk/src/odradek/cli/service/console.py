@@ -1,0 +1,101 @@
+"""`odradek console`: the console in a browser, against any Odradek."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import webbrowser
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.extras import extra
+
+if TYPE_CHECKING:
+    from odradek.console.serving import RunningConsole
+
+DEFAULT_CONSOLE_PORT = 9293
+
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Refuse everything that changes something.")]
+
+
+def console(
+    port: Annotated[
+        int, typer.Option("--port", help="Port of the console; 0 takes a free one.")
+    ] = DEFAULT_CONSOLE_PORT,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to listen on; beyond the loopback interface put TLS in front.")
+    ] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", help="Another host name (with its port) under which browsers call; may be repeated."),
+    ] = None,
+    read_only: ReadOnly = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the link and open no browser.")] = False,
+    audit_file: Annotated[
+        Path | None, typer.Option("--audit-file", help="Append a line of JSON for each change to this file.")
+    ] = None,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Open the console in a browser: topics, records, groups, schemas, security, cost.
+
+    The link signs in once; Enter prints another one. The console has your own rights: ACLs apply.
+
+    Examples: [bold]odradek console[/bold], [bold]odradek console --read-only[/bold]
+    """
+    configs = client_configs(bootstrap_servers, data_dir) | {"client_id": "odradek-console"}
+    options: dict[str, Any] = {"read_only": read_only, "hosts": tuple(name or ())}
+    if audit_file is not None:
+        options["audit_file"] = str(audit_file)
+    asyncio.run(_serve(configs, host, port, options, opens_browser=not no_browser))
+
+
+async def _serve(
+    configs: dict[str, Any], host: str, port: int, options: dict[str, Any], *, opens_browser: bool
+) -> None:
+    with extra("console"):
+        from odradek.console.serving import serve_console
+        from odradek.console.settings import ConsoleSettings
+    from odradek.operations.cluster import Cluster
+
+    if host not in ("127.0.0.1", "localhost", "::1"):
+        typer.echo(
+            f"anyone who reaches {host} can read the links that pass by: put TLS in front, and name its host by --name",
+            err=True,
+        )
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    async with serve_console(Cluster(configs), ConsoleSettings(**options), host=host, port=port) as running:
+        show_link(running, opens_browser=opens_browser)
+        print_more_links(running)
+        await stopping.wait()
+
+
+def show_link(running: RunningConsole, *, opens_browser: bool) -> None:
+    """Print a link that signs in, and open it where there is a screen."""
+    link = running.sign_in_url()
+    typer.echo(f"console on {running.url}; this link signs in once:\n  {link}")
+    if opens_browser and sys.stdout.isatty():
+        with suppress(webbrowser.Error):
+            webbrowser.open(link)
+
+
+def print_more_links(running: RunningConsole) -> None:
+    """Print another link at each Enter, on a terminal."""
+    if not sys.stdin.isatty():
+        return
+
+    def entered() -> None:
+        if sys.stdin.readline():
+            typer.echo(f"  {running.sign_in_url()}")
+        else:
+            asyncio.get_running_loop().remove_reader(sys.stdin)
+
+    with suppress(NotImplementedError, OSError):
+        asyncio.get_running_loop().add_reader(sys.stdin, entered)

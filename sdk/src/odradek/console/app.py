@@ -1,0 +1,132 @@
+"""The ASGI application: every route of the console."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
+
+from odradek.console.guard import Guard
+from odradek.console.pages import groups, others, overview, produce, records, schemas, security, topics
+from odradek.console.pages.base import render
+from odradek.console.settings import ConsoleSettings
+from odradek.console.state import ConsoleState
+from odradek.operations.cluster import Cluster
+from odradek.ports.clock import Clock
+from odradek.system import SystemClock
+
+_STATIC = Path(__file__).parent / "static"
+
+
+class _Assets(StaticFiles):
+    """Static files, which browsers keep: their URLs have a digest of the contents."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return response
+
+
+def _get(path: str, handler: object) -> Route:
+    return Route(path, handler, methods=["GET"])  # type: ignore[arg-type]
+
+
+def _post(path: str, handler: object) -> Route:
+    return Route(path, handler, methods=["POST"])  # type: ignore[arg-type]
+
+
+ROUTES = [
+    _get("/", overview.overview),
+    _get("/events", overview.overview_events),
+    _get("/topics", topics.topics),
+    _post("/topics", topics.create),
+    _get("/topics/{name}", topics.topic),
+    _post("/topics/{name}/configuration", topics.configure),
+    _post("/topics/{name}/partitions", topics.add_partitions),
+    _post("/topics/{name}/delete-records", topics.delete_records),
+    _post("/topics/{name}/delete", topics.delete),
+    _get("/topics/{name}/produce", produce.produce_page),
+    _post("/topics/{name}/produce", produce.produce_records),
+    _get("/topics/{name}/records", records.records),
+    _get("/topics/{name}/records/search", records.search_events),
+    _get("/topics/{name}/records/tail", records.tail_events),
+    _get("/topics/{name}/records/download", records.download),
+    _get("/topics/{name}/records/{partition:int}/{offset:int}", records.record),
+    _get("/topics/{name}/records/{partition:int}/{offset:int}/raw", records.raw),
+    _get("/topics/{name}/compare", records.compare),
+    _get("/groups", groups.groups),
+    _get("/groups/detail", groups.group),
+    _get("/groups/reset", groups.preview),
+    _post("/groups/reset", groups.reset_offsets),
+    _post("/groups/delete", groups.delete),
+    _get("/schemas", schemas.schemas),
+    _get("/schemas/detail", schemas.subject),
+    _post("/schemas/check", schemas.check),
+    _post("/schemas/register", schemas.register),
+    _post("/schemas/level", schemas.set_level),
+    _post("/schemas/delete", schemas.delete),
+    _get("/security", security.security),
+    _post("/security/acls", security.create_acl),
+    _post("/security/acls/delete", security.delete_acl),
+    _post("/security/users", security.create_user),
+    _post("/security/users/delete", security.delete_user),
+    _post("/security/quotas", security.set_quota),
+    _get("/transactions", others.transactions),
+    _post("/transactions/abort", others.abort),
+    _get("/costs", others.costs),
+    _get("/health", others.health),
+    _get("/audit", others.audit),
+    _post("/theme", others.theme),
+    _post("/sign-out", others.sign_out),
+]
+
+
+def console_app(
+    cluster: Cluster,
+    settings: ConsoleSettings | None = None,
+    *,
+    clock: Clock | None = None,
+    port: int | None = None,
+) -> Starlette:
+    """Return the application of a console; `app.state.console.sessions.new_token()` makes a token to sign in with.
+
+    Args:
+        cluster: what the console shows. The application starts it and closes it.
+        port: that browsers call; None takes any port of the loopback interface (tests).
+    """
+    chosen, now = settings or ConsoleSettings(), clock or SystemClock()
+    state = ConsoleState(cluster, chosen, now)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with cluster:
+            yield
+
+    guard = Middleware(Guard, sessions=state.sessions, settings=chosen, templates=state.templates, clock=now, port=port)
+    routes = [*ROUTES, Mount("/static", _Assets(directory=_STATIC))]
+    app = Starlette(
+        routes=routes, middleware=[guard], lifespan=lifespan, exception_handlers={HTTPException: _refused, 500: _failed}
+    )
+    app.state.console = state
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    """Answer 404, 405 and refusals of forms within the frame."""
+    assert isinstance(error, HTTPException)
+    if "session" not in request.scope:
+        return PlainTextResponse(f"{error.detail}\n", error.status_code)
+    return render(request, "refused.html", error.status_code, status=error.status_code, text=error.detail)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return PlainTextResponse("An unexpected error; its cause is in the console's log.\n", 500)

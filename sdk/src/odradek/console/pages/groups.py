@@ -1,0 +1,128 @@
+"""Groups: the list, members and lag, new offsets with a dry run, deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from odradek.console.forms import Fields, query_of
+from odradek.console.pages.base import action, confirm_name, page, render, state_of
+from odradek.console.rendering import url
+from odradek.errors import ErrorCode, KafkaError
+from odradek.operations.groups import describe_group, list_groups
+from odradek.operations.places import parse_place
+from odradek.operations.resets import Reset, apply_reset, plan_reset
+
+PAGE_ROWS = 100
+KINDS = ("consumer", "classic", "share", "streams")
+TABS = ("partitions", "members", "reset", "delete")
+
+
+@page
+async def groups(request: Request) -> Response:
+    state, query = state_of(request), query_of(request)
+    wanted, kind = query.text("filter").lower(), query.choice("type", KINDS, "")
+    everything = await list_groups(state.cluster.admin)
+    found = [each for each in everything if wanted in each.group.lower() and kind in ("", each.type)]
+    pages = max(1, -(-len(found) // PAGE_ROWS))
+    number = min(query.number("page", 1, 1, 10_000_000), pages)
+    look = state.sampler.last
+    return render(
+        request,
+        "groups.html",
+        rows=found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
+        total=len(found),
+        all_groups=len(everything),
+        number=number,
+        pages=pages,
+        filter=query.text("filter"),
+        kind=kind,
+        kinds=KINDS,
+        lag=look.numbers.lag if look is not None and look.numbers is not None else {},
+    )
+
+
+@page
+async def group(request: Request) -> Response:
+    return await _detail(request)
+
+
+async def _detail(
+    request: Request,
+    problem: str = "",
+    form: Mapping[str, str] | None = None,
+    tab: str = "",
+    reset: Reset | None = None,
+) -> Response:
+    query = query_of(request)
+    group_id = (form or {}).get("id") or query.text("id")
+    found = await describe_group(state_of(request).cluster.admin, group_id)
+    return render(
+        request,
+        "group.html",
+        group=found,
+        tab=tab or query.choice("tab", TABS, "partitions"),
+        tabs=TABS,
+        problem=problem,
+        form=form or {},
+        reset=reset,
+    )
+
+
+def _again(tab: str) -> Any:
+    async def again(request: Request, problem: str, form: Mapping[str, str]) -> Response:
+        return await _detail(request, problem, form, tab)
+
+    return again
+
+
+async def _planned(request: Request, form: Fields) -> Reset:
+    """Return the reset that a form asks for. Raises KafkaError."""
+    to, shift = form.text("to"), form.text("shift")
+    if bool(to) == bool(shift):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, "choose where to: an offset, a time, or a number of records to move by"
+        )
+    return await plan_reset(
+        state_of(request).cluster.admin,
+        form.text("id"),
+        topics=[form.text("topic")] if form.text("topic") else [],
+        place=parse_place(to, "to") if to else None,
+        shift=form.number("shift", 0) if shift else None,
+    )
+
+
+@page
+async def preview(request: Request) -> Response:
+    """The dry run: a GET, since it changes nothing."""
+    form = query_of(request)
+    try:
+        reset = await _planned(request, form)
+    except KafkaError as error:
+        answer = await _detail(request, error.message, form.shown(), "reset")
+        answer.status_code = 422
+        return answer
+    return await _detail(request, "", form.shown(), "reset", reset)
+
+
+@action(_again("reset"))
+async def reset_offsets(request: Request, form: Fields) -> tuple[str, str]:
+    state, group_id = state_of(request), form.text("id")
+    reset = await _planned(request, form)
+    with state.audit.noting("reset offsets", f"{group_id}: {len(reset.target)} partitions"):
+        await apply_reset(state.cluster.admin, reset)
+    return url(
+        "/groups/detail", id=group_id
+    ), f"Group {group_id} continues at new offsets in {len(reset.target)} partitions."
+
+
+@action(_again("delete"))
+async def delete(request: Request, form: Fields) -> tuple[str, str]:
+    state, group_id = state_of(request), form.text("id")
+    confirm_name(form, group_id)
+    with state.audit.noting("delete group", group_id):
+        await state.cluster.admin.delete_consumer_groups([group_id])
+    return "/groups", f"Group {group_id} was deleted."

@@ -1,0 +1,121 @@
+"""Transactions, cost, health, the audit trail, and the choice of colours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from odradek.console.forms import Fields, form_of, query_of
+from odradek.console.guard import is_same_site
+from odradek.console.pages.base import THEMES, action, check_forgery, page, render, state_of
+from odradek.errors import KafkaError
+from odradek.operations.costs import estimate, parse_rate, parse_time
+from odradek.operations.health import check_reach
+from odradek.operations.transactions import list_transactions
+
+_YEAR_S = 365 * 86_400
+
+
+@page
+async def transactions(request: Request) -> Response:
+    return await _transactions(request)
+
+
+async def _transactions(request: Request, problem: str = "", form: Mapping[str, str] | None = None) -> Response:
+    state, query = state_of(request), query_of(request)
+    found = await list_transactions(state.cluster.admin, state.clock.now_ms())
+    wanted, only_open = query.text("filter").lower(), query.flag("open")
+    rows = [each for each in found if wanted in each.transactional_id.lower() and (each.is_open or not only_open)]
+    return render(
+        request,
+        "transactions.html",
+        rows=rows[:1_000],
+        total=len(found),
+        open_count=sum(each.is_open for each in found),
+        filter=query.text("filter"),
+        only_open=only_open,
+        problem=problem,
+        form=form or {},
+    )
+
+
+@action(_transactions)
+async def abort(request: Request, form: Fields) -> tuple[str, str]:
+    state, name = state_of(request), form.text("transactional_id")
+    with state.audit.noting("abort transaction", name):
+        await state.cluster.admin.fence_producers([name])
+    return "/transactions", f"The transaction of {name} was aborted and its producer fenced."
+
+
+@page
+async def costs(request: Request) -> Response:
+    """The what-if: a GET, so that an estimate can be shared by its URL."""
+    query = query_of(request)
+    values: dict[str, Any] = {"estimate": None, "problem": ""}
+    defaults = {
+        "rate": "5MiB/s",
+        "record_bytes": "1024",
+        "producers": "20",
+        "consumers": "3",
+        "retention": "7d",
+        "partitions": "16",
+    }
+    form = defaults | query.shown()
+    if "rate" in query:
+        try:
+            estimating = estimate(
+                parse_rate(form["rate"]),
+                record_bytes=query.number("record_bytes", 1024, 1, 4_000_000),
+                producers=query.number("producers", 1, 1, 1_000_000),
+                consumers=query.number("consumers", 1, 0, 1_000_000),
+                retention_s=min(parse_time(form["retention"]), 100 * _YEAR_S),
+                partitions=query.number("partitions", 16, 1, 100_000),
+            )
+            values["estimate"] = await asyncio.to_thread(
+                asyncio.run, estimating
+            )  # a run of the engine keeps a loop busy
+        except KafkaError as error:
+            values["problem"] = error.message
+    return render(request, "costs.html", 422 if values["problem"] else 200, form=form, **values)
+
+
+@page
+async def health(request: Request) -> Response:
+    """The checks that change nothing; `odradek doctor` also makes a round trip, in a topic of its own."""
+    state = state_of(request)
+    findings = await asyncio.to_thread(check_reach, state.cluster.address)
+    cluster = await state.cluster.admin.describe_cluster()
+    look = await state.sampler.look()
+    return render(request, "health.html", findings=findings, cluster=cluster, numbers=look.numbers)
+
+
+@page
+async def audit(request: Request) -> Response:
+    state = state_of(request)
+    return render(request, "audit.html", lines=state.audit.lines(), file=state.settings.audit_file)
+
+
+@page
+async def theme(request: Request) -> Response:
+    """Remember the choice of colours in a cookie."""
+    state = state_of(request)
+    form = await form_of(request, state.settings.body_bytes_max)
+    check_forgery(request.scope["session"], form)
+    back = form.text("back")
+    answer = RedirectResponse(back if is_same_site(back) else "/", 303)
+    chosen = form.choice("theme", THEMES, "auto")
+    answer.set_cookie("odradek_theme", chosen, max_age=_YEAR_S, samesite="strict", httponly=True)
+    return answer
+
+
+@page
+async def sign_out(request: Request) -> Response:
+    state = state_of(request)
+    form = await form_of(request, state.settings.body_bytes_max)
+    check_forgery(request.scope["session"], form)
+    state.sessions.sign_out(request.scope["session"])
+    return RedirectResponse("/", 303)

@@ -1,0 +1,91 @@
+"""Overview: what happens now. Charts live by server-sent events; the first numbers are in the page itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from odradek.console.events import Event
+from odradek.console.pages.base import page, render, state_of
+from odradek.console.state import ConsoleState
+from odradek.cost.prices import cost
+from odradek.operations.groups import list_groups
+from odradek.operations.metrics import Rates
+
+_TOP = 8
+CHARTS = (
+    ("records", "Records written", "records/s"),
+    ("bytes_in", "Bytes in", "B/s"),
+    ("bytes_out", "Bytes out", "B/s"),
+    ("requests", "Requests", "requests/s"),
+    ("lag", "Lag of all groups", "records"),
+    ("dollars_hour", "Cost on AWS, list price", "$/h"),
+)
+
+
+@page
+async def overview(request: Request) -> Response:
+    state = state_of(request)
+    topics = await state.topics.get()
+    look = await state.sampler.look()
+    groups = await list_groups(state.cluster.admin)
+    numbers = look.numbers
+    states: dict[str, int] = {}
+    for each in groups:
+        states[each.state] = states.get(each.state, 0) + 1
+    return render(
+        request,
+        "overview.html",
+        topic_count=len(topics),
+        partition_count=sum(each.partition_count for each in topics.values()),
+        records=look.records,
+        group_count=len(groups),
+        states=sorted(states.items()),
+        numbers=numbers,
+        spent=None if numbers is None else cost(numbers.usage),
+        lag=sorted(numbers.lag.items(), key=lambda each: -each[1])[:_TOP] if numbers is not None else [],
+        busiest=sorted(look.by_topic.items(), key=lambda each: -each[1])[:_TOP],
+        errors=sorted(numbers.errors.items(), key=lambda each: -each[1])[:_TOP] if numbers is not None else [],
+        warnings=_warnings(numbers),
+        charts=CHARTS if numbers is not None else CHARTS[:1],
+    )
+
+
+def _warnings(numbers: Any) -> list[str]:
+    """Return what `docs/OPERATIONS.md` says to look at."""
+    if numbers is None:
+        return []
+    found = []
+    gauges = numbers.gauges
+    if gauges.get("tail_entries_max", 0) > 2_000:
+        found.append(f"A tail has {gauges['tail_entries_max']:,.0f} entries: spills fail.")
+    if gauges.get("sweep_backlog_seconds", 0) > 6 * 3600:
+        found.append(f"The sweep is {gauges['sweep_backlog_seconds'] / 3600:.0f} hours behind: maintenance fails.")
+    if gauges.get("unread", 0):
+        found.append(f"{gauges['unread']:,.0f} topics or groups could not be read.")
+    return found
+
+
+@page
+async def overview_events(request: Request) -> Response:
+    state = state_of(request)
+    return state.streams.response(_rates(state))
+
+
+async def _rates(state: ConsoleState) -> AsyncGenerator[Event]:
+    for each in state.sampler.history[-120:]:
+        yield "rates", _point(each)
+    async with aclosing(state.sampler.watch()) as watching:
+        async for each in watching:
+            yield "rates", _point(each)
+
+
+def _point(rates: Rates) -> dict[str, Any]:
+    point = asdict(rates)
+    topics = sorted(point.pop("by_topic").items(), key=lambda each: -each[1])[:_TOP]
+    return {**point, "lag": sum(rates.lag.values()), "topics": [[name, value] for name, value in topics if value]}

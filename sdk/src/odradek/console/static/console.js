@@ -1,0 +1,247 @@
+// The console's islands. Every page works without them, except live charts, searches and tails.
+//
+// HTML comes from this server alone, where every value was escaped; it enters the page through one Trusted Types policy.
+
+const policy = globalThis.trustedTypes?.createPolicy("odradek", { createHTML: (html) => html });
+const trusted = (html) => (policy ? policy.createHTML(html) : html);
+const $ = (selector, root = document) => root.querySelector(selector);
+const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+function fragment(html) {
+  const template = document.createElement("template");
+  template.innerHTML = trusted(html);
+  return template.content;
+}
+
+function debounced(work, ms) {
+  let timer;
+  return (...given) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => work(...given), ms);
+  };
+}
+
+const numbers = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const compact = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
+
+// --- lists: filter while typing, without leaving the page -------------------------------------------------------------
+
+for (const form of $$("form[data-live]")) {
+  let asked = 0;
+  const load = debounced(async () => {
+    const mine = ++asked;
+    const query = new URLSearchParams(new FormData(form));
+    for (const [name, value] of [...query]) if (!value) query.delete(name);
+    const url = `${form.getAttribute("action")}?${query}`;
+    const answer = await fetch(url);
+    const page = new DOMParser().parseFromString(trusted(await answer.text()), "text/html");
+    if (mine !== asked) return; // a later filter was answered first
+    const fresh = page.getElementById(form.dataset.live);
+    if (fresh) document.getElementById(form.dataset.live).replaceChildren(...fresh.childNodes);
+    else document.getElementById(form.dataset.live).replaceChildren(...page.querySelectorAll(".problem"));
+    history.replaceState(null, "", url);
+    showLocalTimes();
+  }, 150);
+  form.addEventListener("input", load);
+}
+
+for (const input of $$("[data-filter-rows]")) {
+  input.addEventListener("input", () => {
+    const part = input.value.toLowerCase();
+    for (const row of $$("tbody tr", document.getElementById(input.dataset.filterRows))) {
+      row.hidden = !row.textContent.toLowerCase().includes(part);
+    }
+  });
+  input.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
+}
+
+// --- forms ------------------------------------------------------------------------------------------------------------
+
+for (const input of $$("[data-confirm]")) {
+  const button = $("button", input.form);
+  const check = () => (button.disabled = input.value !== input.dataset.confirm);
+  input.addEventListener("input", check);
+  check();
+}
+
+for (const form of $$("form[method=post]")) {
+  form.addEventListener("submit", () => setTimeout(() => $$("button", form).forEach((each) => (each.disabled = true))));
+}
+addEventListener("pageshow", (event) => event.persisted && location.reload()); // forms of a remembered page are spent
+
+for (const input of $$("input[type=file][data-into]")) {
+  input.addEventListener("change", async () => {
+    const [file] = input.files;
+    if (file) input.form.elements[input.dataset.into].value = await file.text();
+  });
+}
+
+for (const form of $$("form[data-check]")) {
+  const check = debounced(async () => {
+    const body = new URLSearchParams(new FormData(form));
+    if (!body.get("subject") || !body.get("text").trim()) return;
+    body.set("fragment", "1");
+    const answer = await fetch(form.dataset.check, { method: "POST", body });
+    if (answer.ok) $("[data-result]", form).replaceChildren(fragment(await answer.text()));
+  }, 400);
+  form.elements.text.addEventListener("input", check);
+}
+
+// --- records: search, tail, compare -----------------------------------------------------------------------------------
+
+const TAIL_ROWS_MAX = 500;
+const stream = $("#stream");
+if (stream) {
+  const rows = $("#records tbody");
+  const output = $("output", stream);
+  const stop = $("[data-stop]", stream);
+  const isTail = stream.dataset.kind === "tail";
+  let source;
+  let state = {};
+
+  const say = (text) => (output.textContent = text);
+  const ended = (text) => {
+    source?.close();
+    source = undefined;
+    stop.hidden = !isTail;
+    stop.textContent = "Resume";
+    say(text);
+    $("#nothing").hidden = rows.childElementCount > 0;
+  };
+  const start = () => {
+    source = new EventSource(stream.dataset.events);
+    stop.textContent = isTail ? "Pause" : "Cancel";
+    source.addEventListener("rows", (event) => {
+      const found = fragment(JSON.parse(event.data));
+      if (isTail) {
+        rows.prepend(...[...found.querySelectorAll("tr")].reverse());
+        while (rows.childElementCount > TAIL_ROWS_MAX) rows.lastElementChild.remove();
+      } else rows.append(found);
+      showLocalTimes();
+    });
+    source.addEventListener("progress", (event) => {
+      state = JSON.parse(event.data);
+      if (isTail) {
+        const skipped = state.skipped ? `, ${numbers.format(state.skipped)} not shown` : "";
+        say(`${numbers.format(state.seen)} arrived, ${numbers.format(state.matched)} match${skipped}`);
+      } else {
+        $("progress", stream).value = state.total ? state.scanned / state.total : 1;
+        say(`${numbers.format(state.matched)} found in ${numbers.format(state.scanned)} of ${numbers.format(state.total)}`);
+      }
+    });
+    source.addEventListener("end", () => ended(`${output.textContent}, finished`));
+    source.addEventListener("problem", (event) => {
+      ended(JSON.parse(event.data));
+      output.className = "problem";
+    });
+    source.onerror = () => ended("The connection to the console was lost.");
+  };
+  stop.addEventListener("click", () => {
+    if (source) ended(isTail ? `${output.textContent}, paused` : `${output.textContent}, cancelled`);
+    else start();
+  });
+  start();
+}
+
+const compare = $("#compare");
+if (compare) {
+  document.addEventListener("change", (event) => {
+    if (event.target.name !== "pick") return;
+    const picked = $$("input[name=pick]:checked");
+    if (picked.length > 2) {
+      event.target.checked = false;
+      return;
+    }
+    compare.hidden = picked.length < 2;
+    const [a, b] = picked.map((each) => encodeURIComponent(each.value));
+    if (picked.length === 2) compare.href = `${compare.dataset.base}?a=${a}&b=${b}`;
+  });
+}
+
+// --- charts -----------------------------------------------------------------------------------------------------------
+
+const POINTS_MAX = 120;
+const charts = $("#charts");
+if (charts) {
+  const series = new Map($$("[data-series]", charts).map((figure) => [figure.dataset.series, { figure, points: [] }]));
+  const shown = (value, unit) => {
+    if (unit === "B/s") return `${compact.format(value).replace("B", "G")}B/s`;
+    if (unit === "$/h") return `$${value.toPrecision(2)}/h`;
+    return `${compact.format(value)} ${unit === "records" ? "" : "/s"}`.trim();
+  };
+  const draw = ({ figure, points }) => {
+    const top = Math.max(...points, 1e-9) * 1.1;
+    const at = (value, index) => `${(300 * index) / Math.max(points.length - 1, 1)},${80 - (78 * value) / top}`;
+    const line = points.map(at).join(" L");
+    $(".line", figure).setAttribute("d", `M${line}`);
+    $(".area", figure).setAttribute("d", `M0,80 L${line} L300,80 Z`);
+    $("output", figure).textContent = shown(points.at(-1), figure.dataset.unit);
+  };
+  const source = new EventSource(charts.dataset.events);
+  source.addEventListener("rates", (event) => {
+    const rates = JSON.parse(event.data);
+    for (const [name, each] of series) {
+      if (rates[name] === null) continue;
+      each.points = [...each.points, rates[name]].slice(-POINTS_MAX);
+      draw(each);
+    }
+    const topics = new Map(rates.topics);
+    for (const output of $$("output[data-topic]")) {
+      output.textContent = topics.has(output.dataset.topic) ? `${compact.format(topics.get(output.dataset.topic))}/s` : "–";
+    }
+  });
+  source.addEventListener("problem", () => source.close());
+  addEventListener("pagehide", () => source.close());
+}
+
+// --- times and keys ---------------------------------------------------------------------------------------------------
+
+function showLocalTimes() {
+  for (const time of $$("time[data-ms]:not([title])")) {
+    const moment = new Date(Number(time.dataset.ms));
+    if (!Number.isNaN(moment.getTime())) {
+      time.title = moment.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
+      time.dateTime = moment.toISOString();
+    }
+  }
+}
+showLocalTimes();
+
+const keys = $("#keys");
+const keysButton = $("[data-keys]");
+if (keysButton) {
+  keysButton.hidden = false;
+  keysButton.addEventListener("click", () => keys.showModal());
+}
+let going = false;
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || keys?.open) return;
+  if (event.target.closest("input, textarea, select, [contenteditable]")) {
+    if (event.key === "Escape") event.target.blur();
+    return;
+  }
+  if (going) {
+    going = false;
+    const link = $(`.bar nav a[data-key="${CSS.escape(event.key)}"]`);
+    if (link) link.click();
+    return;
+  }
+  if (event.key === "g") {
+    going = true;
+    setTimeout(() => (going = false), 1500);
+  } else if (event.key === "/") {
+    event.preventDefault();
+    $("main input[type=search]")?.focus();
+  } else if (event.key === "?") keys?.showModal();
+  else if (event.key === "n") $("main a[rel=next]")?.click();
+  else if (event.key === "p") $("main a[rel=prev]")?.click();
+  else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
+});
+
+function step(by) {
+  const links = $$("main a[data-open]");
+  if (!links.length) return;
+  const at = links.indexOf(document.activeElement);
+  const next = links[Math.min(Math.max(at + by, 0), links.length - 1)];
+  next.focus();
+}

@@ -1,0 +1,92 @@
+"""The appends of one produce request, those to partitions of one head together: one update instead of one a partition.
+
+What is ready at the same moment goes together. A batch that has to wait for its producer's previous one
+(append/order.py) keeps nobody back: it goes with what is ready when its turn has come.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from odradek.engine.append.conditional_append import AppendTools, ConditionalAppend, Member, Outcome
+from odradek.limits import PAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX
+from odradek.model.topic_partition import PartitionId
+
+_ENTRY_BYTES = 48  # of a packed entry, at most about
+_ENTRIES_MAX = PAGE_BYTES_MAX // 2 // _ENTRY_BYTES
+
+_Key = tuple[PartitionId, bool]  # the head, and whether the batches are plain
+_Waiting = list[tuple[Member, "asyncio.Future[Outcome]"]]
+
+
+class SharedAppends:
+    """The appends of one request."""
+
+    def __init__(self, tools: AppendTools, deadline_s: float) -> None:
+        self._tools = tools
+        self._deadline_s = deadline_s
+        self._waiting: dict[_Key, _Waiting] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def append(self, member: Member) -> Outcome:
+        """Append one partition's entries, with others that are ready. Raises nothing of the store's."""
+        if not member.partition.shares_head or member.expected_offset is not None:
+            [outcome] = await self._run([member])
+            return outcome
+        key = member.partition.head_id, member.is_plain
+        settled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            waiting.append((member, settled))
+        else:
+            self._waiting[key] = [(member, settled)]
+            self._tasks.append(asyncio.get_running_loop().create_task(self._append_all(key)))
+        return await settled
+
+    def close(self) -> None:
+        """Stop what is under way: nobody waits for it any more."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _append_all(self, key: _Key) -> None:
+        """Append all that have come by now: those that were ready when the first one was."""
+        waiting = self._waiting.pop(key)
+        try:
+            await asyncio.gather(*(self._append(some) for some in _in_parts(waiting)))
+        except asyncio.CancelledError:
+            for _, settled in waiting:
+                settled.cancel()
+            raise
+        except BaseException as error:
+            for _, settled in waiting:
+                if not settled.done():
+                    settled.set_exception(error)
+
+    async def _append(self, waiting: _Waiting) -> None:
+        settled = {member.partition: each for member, each in waiting}
+
+        def tell(member: Member, outcome: Outcome) -> None:
+            if not settled[member.partition].done():
+                settled[member.partition].set_result(outcome)
+
+        await ConditionalAppend(self._tools, [member for member, _ in waiting], tell).run(self._deadline_s)
+
+    async def _run(self, members: Sequence[Member]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        append = ConditionalAppend(self._tools, members, lambda _, outcome: outcomes.append(outcome))
+        await append.run(self._deadline_s)
+        return outcomes
+
+
+def _in_parts(waiting: _Waiting) -> list[_Waiting]:
+    """What one update each takes: of its text and of the item, there is room for so much."""
+    parts: list[_Waiting] = [[]]
+    entries = 0
+    for each in waiting:
+        entries += len(each[0].entries)
+        if parts[-1] and (len(parts[-1]) >= PARTITIONS_PER_HEAD_MAX or entries > _ENTRIES_MAX):
+            parts.append([])
+            entries = len(each[0].entries)
+        parts[-1].append(each)
+    return parts

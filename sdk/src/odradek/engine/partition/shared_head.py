@@ -1,0 +1,325 @@
+"""A head that the partitions of a topic share (docs/decisions/0030, docs/formats/shared_head.md).
+
+Key: that of the head of the first of them. Names are short since each append pays for the item's size:
+
+    v   format version 1
+    n   next offsets                   l   log starts                  m   merged offsets
+    es  start offsets of the leader epoch, a copy of `n`               all four: place -> number, 0 where there is none
+    t   tail: elements, oldest first; each holds the batches of one append (format/packed_entries.py)
+    q   elements that have left the tail for pages
+    c   elements that have left the pages for index rows
+    ce  elements up to which a spill is moving pages to rows; absent: none does
+    rm  running maximum: the largest timestamp of everything that left the tail, of any of the partitions, ms
+    sf, wf, li, le    spill floor, sweep floor, leader id, leader epoch, as in a head of one partition
+    by  bytes appended to all of them
+    p   producers: place and id -> stamp: epoch * 2^31 + next sequence
+    f   first sequences that are not 0: place and id -> stamp of the first batch of the epoch here
+    u   producer id -> commit time of its newest batch that left the tail, ms
+    pv  how many producers were evicted
+
+`PartitionHead` is the view of one partition. Its tail base follows from its next offset and the counts of its entries
+in the tail, so an append writes nothing else of a partition.
+
+A *page* takes the oldest elements of the tail, key `c#<elements before it>` beside the head, and keeps them until a
+spill writes the index rows of all partitions. Pages are written create-only before the head forgets their elements,
+and deleted by maintenance after `c` has passed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+from odradek.engine.partition.fields import attribute, check_version
+from odradek.engine.partition.head import (
+    NO_FLOOR,
+    NO_TIMESTAMP,
+    VERSION,
+    PartitionHead,
+    ProducerState,
+    decode_head,
+)
+from odradek.errors import FormatError
+from odradek.format.item_keys import HEAD_SK, partition_pk
+from odradek.format.item_size import item_size, value_size
+from odradek.format.packed_entries import decode_packed_entries
+from odradek.format.tail_entry import encode_tail_entry
+from odradek.limits import PARTITIONS_PER_HEAD_MAX, SEQUENCE_MAX
+from odradek.model.cluster import FLEET_BROKER_ID
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Item, Key, Value
+
+PAGE_VERSION = 1
+PAGE_PREFIX = "c#"
+
+_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_SEQUENCES = SEQUENCE_MAX + 1
+
+assert len(_DIGITS) >= PARTITIONS_PER_HEAD_MAX, "a place is one character"
+
+
+def page_sk(first: int) -> str:
+    """The `sk` of the page whose first element has this number."""
+    return f"{PAGE_PREFIX}{first:020d}"
+
+
+def page_key(head_id: PartitionId, first: int) -> Key:
+    """The key of a page."""
+    return Key(partition_pk(head_id), page_sk(first))
+
+
+def place_name(place: int) -> str:
+    """A partition's name in the maps of a shared head."""
+    return _DIGITS[place]
+
+
+def producer_name(place: int, producer_id: int) -> str:
+    """The name of a partition's producer in the maps of a shared head."""
+    digits = ""
+    while producer_id or not digits:
+        producer_id, digit = divmod(producer_id, 36)
+        digits = _DIGITS[digit] + digits
+    return place_name(place) + digits
+
+
+def stamp_of(epoch: int, sequence: int) -> int:
+    """A producer's epoch and next sequence as one number: a later epoch is larger."""
+    return epoch * _SEQUENCES + sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Elements that left the tail of a shared head.
+
+    Attributes:
+        first: elements before it.
+        spill_floor_ms, running_max_timestamp_ms: the head's after these left it.
+    """
+
+    first: int
+    elements: tuple[bytes, ...]
+    spill_floor_ms: int
+    running_max_timestamp_ms: int
+
+    @property
+    def end(self) -> int:
+        return self.first + len(self.elements)
+
+
+def encode_page(page: Page) -> Item:
+    """The page's item, without its key."""
+    return {
+        "v": PAGE_VERSION,
+        "e": list(page.elements),
+        "sf": page.spill_floor_ms,
+        "rm": page.running_max_timestamp_ms,
+    }
+
+
+def decode_page(sk: str, item: Item) -> Page:
+    """The page from its item. Raises FormatError for an unknown version or a damaged item."""
+    check_version(item, PAGE_VERSION, "a page of a shared head")
+    first = int(sk.removeprefix(PAGE_PREFIX))
+    return Page(first, _elements(item, "e"), attribute(item, "sf", int), attribute(item, "rm", int))
+
+
+@dataclass(frozen=True)
+class SharedHead:
+    """A shared head as the engine sees it; the maps have places, or places and ids, as their keys."""
+
+    next_offsets: Mapping[str, int] = field(default_factory=dict)
+    log_starts: Mapping[str, int] = field(default_factory=dict)
+    merged_offsets: Mapping[str, int] = field(default_factory=dict)
+    epoch_starts: Mapping[str, int] = field(default_factory=dict)
+    tail: tuple[bytes, ...] = ()
+    paged: int = 0
+    indexed: int = 0
+    indexing: int | None = None
+    running_max_timestamp_ms: int = NO_TIMESTAMP
+    spill_floor_ms: int = 0
+    sweep_floor: bytes = NO_FLOOR
+    leader_id: int = FLEET_BROKER_ID
+    leader_epoch: int = 0
+    appended_bytes: int = 0
+    stamps: Mapping[str, int] = field(default_factory=dict)
+    first_stamps: Mapping[str, int] = field(default_factory=dict)
+    left_ms: Mapping[str, int] = field(default_factory=dict)
+    evictions: int = 0
+
+    @cached_property
+    def size_bytes(self) -> int:
+        """The item's size by DynamoDB's rules, but for its `pk`, which takes as much in every head."""
+        return item_size("", HEAD_SK, encode_shared_head(self))
+
+    @property
+    def tail_bytes(self) -> int:
+        """What the tail takes of it."""
+        return value_size(list(self.tail))
+
+    @property
+    def has_pages(self) -> bool:
+        return self.indexed < self.paged
+
+    @property
+    def epoch_start(self) -> Mapping[str, int]:
+        """Where the leader epoch began in each partition (leader_epochs.py)."""
+        return self.epoch_starts
+
+    def view(self, partition: PartitionId, pages: Sequence[Page] = ()) -> PartitionHead:
+        """The head of one partition.
+
+        Args:
+            pages: all of them from `indexed` on, for a view whose tail begins where the index rows end; else the view's
+                tail is the head's own, and what is before it is in pages or rows.
+        """
+        if pages:
+            return self._view(partition.place, pages)
+        if partition.place not in self._views:
+            self._views[partition.place] = self._view(partition.place, ())
+        return self._views[partition.place]
+
+    @cached_property
+    def _views(self) -> dict[int, PartitionHead]:
+        return {}
+
+    def _view(self, place: int, pages: Sequence[Page]) -> PartitionHead:
+        name = place_name(place)
+        tail: list[bytes] = []
+        count = 0
+        for element in (*(each for page in pages for each in page.elements), *self.tail):
+            entries, offsets = _by_place(element).get(place, ((), 0))
+            tail += entries
+            count += offsets
+        next_offset = self.next_offsets.get(name, 0)
+        return PartitionHead(
+            next_offset=next_offset,
+            log_start_offset=self.log_starts.get(name, 0),
+            tail_base_offset=next_offset - count,
+            merged_offset=self.merged_offsets.get(name, 0),
+            running_max_timestamp_ms=self.running_max_timestamp_ms,
+            tail=tuple(tail),
+            spill_floor_ms=self.spill_floor_ms,
+            sweep_floor=self.sweep_floor,
+            leader_id=self.leader_id,
+            leader_epoch=self.leader_epoch,
+            epoch_start=self.epoch_starts.get(name, 0),
+            appended_bytes=self.appended_bytes,
+            producers=self._producers.get(name, {}),
+            evictions=self.evictions,
+            is_whole=bool(pages) or not self.has_pages,
+        )
+
+    @cached_property
+    def _producers(self) -> dict[str, dict[int, ProducerState]]:
+        """The producers of each place."""
+        found: dict[str, dict[int, ProducerState]] = {}
+        for name, stamp in self.stamps.items():
+            epoch, sequence = divmod(stamp, _SEQUENCES)
+            first_epoch, first_sequence = divmod(self.first_stamps.get(name, 0), _SEQUENCES)
+            found.setdefault(name[0], {})[int(name[1:], 36)] = ProducerState(
+                epoch,
+                sequence,
+                spilled_ms=self.left_ms.get(name[1:], 0),
+                first_sequence=first_sequence if first_epoch == epoch else 0,
+            )
+        return found
+
+
+HeadImage = PartitionHead | SharedHead
+"""What a head's item says: of one partition, or of those that share it."""
+
+
+def view_of(image: HeadImage, partition: PartitionId) -> PartitionHead:
+    """The partition's head."""
+    return image if isinstance(image, PartitionHead) else image.view(partition)
+
+
+def decode_image(head_id: PartitionId, item: Item) -> HeadImage:
+    """A head from its item. Raises FormatError for an unknown version or a damaged item."""
+    return decode_shared_head(item) if head_id.shares_head else decode_head(item)
+
+
+def encode_shared_head(head: SharedHead) -> Item:
+    """The head's item, without its key."""
+    item: Item = {
+        "v": VERSION,
+        "n": dict(head.next_offsets),
+        "l": dict(head.log_starts),
+        "m": dict(head.merged_offsets),
+        "es": dict(head.epoch_starts),
+        "t": list(head.tail),
+        "q": head.paged,
+        "c": head.indexed,
+        "rm": head.running_max_timestamp_ms,
+        "sf": head.spill_floor_ms,
+        "wf": head.sweep_floor,
+        "li": head.leader_id,
+        "le": head.leader_epoch,
+        "by": head.appended_bytes,
+        "p": dict(head.stamps),
+        "f": dict(head.first_stamps),
+        "u": dict(head.left_ms),
+        "pv": head.evictions,
+    }
+    if head.indexing is not None:
+        item["ce"] = head.indexing
+    return item
+
+
+def decode_shared_head(item: Item) -> SharedHead:
+    """The head from its item. Raises FormatError for an unknown version or a damaged item."""
+    check_version(item, VERSION, "a shared head")
+    return SharedHead(
+        next_offsets=_numbers(item, "n"),
+        log_starts=_numbers(item, "l"),
+        merged_offsets=_numbers(item, "m"),
+        epoch_starts=_numbers(item, "es"),
+        tail=_elements(item, "t"),
+        paged=attribute(item, "q", int),
+        indexed=attribute(item, "c", int),
+        indexing=attribute(item, "ce", int) if "ce" in item else None,
+        running_max_timestamp_ms=attribute(item, "rm", int),
+        spill_floor_ms=attribute(item, "sf", int),
+        sweep_floor=attribute(item, "wf", bytes),
+        leader_id=attribute(item, "li", int),
+        leader_epoch=attribute(item, "le", int),
+        appended_bytes=attribute(item, "by", int),
+        stamps=_numbers(item, "p"),
+        first_stamps=_numbers(item, "f"),
+        left_ms=_numbers(item, "u"),
+        evictions=attribute(item, "pv", int),
+    )
+
+
+@lru_cache(maxsize=2048)
+def _by_place(element: bytes) -> dict[int, tuple[tuple[bytes, ...], int]]:
+    """An element's tail entries, and how many offsets they take, by place."""
+    found: dict[int, tuple[tuple[bytes, ...], int]] = {}
+    for place, entry in decode_packed_entries(element):
+        entries, offsets = found.get(place, ((), 0))
+        found[place] = (*entries, encode_tail_entry(entry)), offsets + entry.offset_count
+    return found
+
+
+def counts_of(elements: Iterable[bytes]) -> dict[int, int]:
+    """How many offsets the elements take, by place."""
+    counts: dict[int, int] = {}
+    for element in elements:
+        for place, (_, offsets) in _by_place(element).items():
+            counts[place] = counts.get(place, 0) + offsets
+    return counts
+
+
+def _numbers(item: Item, name: str) -> dict[str, int]:
+    found: dict[str, Value] = attribute(item, name, dict)
+    if not all(type(number) is int and key for key, number in found.items()):
+        raise FormatError(f"the map {name!r} of a shared head does not consist of numbers")
+    return found  # type: ignore[return-value]
+
+
+def _elements(item: Item, name: str) -> tuple[bytes, ...]:
+    found = attribute(item, name, list)
+    if not all(type(element) is bytes for element in found):
+        raise FormatError(f"the list {name!r} does not consist of elements")
+    return tuple(found)

@@ -1,0 +1,249 @@
+"""Groups of every kind, consumer, classic, share and streams: members, assignments, committed offsets, lag."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from odradek.client.admin.admin import Admin
+from odradek.client.types import MemberDescription, StreamsMemberInfo
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group in a list."""
+
+    group: str
+    state: str
+    type: str  # consumer | classic | share | streams
+
+
+@dataclass(frozen=True, slots=True)
+class MemberRow:
+    """A member of a group."""
+
+    member: str
+    client: str
+    host: str
+    topics: tuple[str, ...]  # subscribed to
+    assigned: tuple[str, ...]  # partitions, as topic-number; of a streams group tasks, as subtopology_number
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartition:
+    """A partition that a group has read or is assigned."""
+
+    partition: str
+    committed: int | None  # the committed offset; of a share group its start offset
+    next_offset: int | None
+    lag: int | None
+    client: str | None  # of the member that is assigned the partition
+    member: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDetail:
+    """A group with members and offsets."""
+
+    group: str
+    state: str
+    protocol: str  # consumer | classic | share | streams
+    epoch: int | None  # None for a classic group
+    assignor: str
+    configs: dict[str, str | None]  # those that are not defaults
+    members: tuple[MemberRow, ...]
+    partitions: tuple[GroupPartition, ...]
+
+    @property
+    def lag(self) -> int | None:
+        """The lag of all partitions; None if no lag is known."""
+        known = [each.lag for each in self.partitions if each.lag is not None]
+        return sum(known) if known else None
+
+    @property
+    def is_share(self) -> bool:
+        return self.protocol == "share"
+
+    @property
+    def reads_by_partition(self) -> bool:
+        """True if members are assigned partitions: neither whole topics nor tasks."""
+        return self.protocol in ("consumer", "classic")
+
+
+async def list_groups(admin: Admin) -> list[GroupRow]:
+    """Return all groups, sorted by id."""
+    listings = await admin.list_consumer_groups()
+    return sorted(
+        (GroupRow(each.group_id, each.state, each.group_type) for each in listings), key=lambda row: row.group
+    )
+
+
+async def group_type(admin: Admin, group_id: str) -> str:
+    """Return the type of a group; of one that does not exist "consumer"."""
+    types = {each.group_id: each.group_type for each in await admin.list_consumer_groups()}
+    return types.get(group_id, "consumer")
+
+
+async def is_share_group(admin: Admin, group_id: str) -> bool:
+    """Return True for a share group."""
+    return await group_type(admin, group_id) == "share"
+
+
+async def describe_group(admin: Admin, group_id: str) -> GroupDetail:
+    """Return a group. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
+    return await _describe(admin, group_id, await group_type(admin, group_id))
+
+
+async def _describe(admin: Admin, group_id: str, kind: str) -> GroupDetail:
+    describe = {"share": _describe_share, "streams": _describe_streams}.get(kind, _describe_consumer)
+    return await describe(admin, group_id)
+
+
+async def describe_all(admin: Admin) -> list[GroupDetail]:
+    """Return all groups that the caller may describe; one that is deleted meanwhile is left out."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def describe(row: GroupRow) -> GroupDetail | None:
+        async with limit:
+            try:
+                return await _describe(admin, row.group, row.type)
+            except KafkaError as error:
+                if error.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED):
+                    return None
+                raise
+
+    found = await asyncio.gather(*(describe(row) for row in await list_groups(admin)))
+    return [each for each in found if each is not None]
+
+
+async def _describe_consumer(admin: Admin, group_id: str) -> GroupDetail:
+    group = (await admin.describe_consumer_groups([group_id]))[group_id]
+    committed = await admin.list_consumer_group_offsets(group_id)
+    owners = {partition: member for member in group.members for partition in member.assignment}
+    rows = await _partitions(admin, {*committed, *owners}, committed, owners)
+    is_classic = group.group_epoch < 0
+    return GroupDetail(
+        group_id,
+        group.state,
+        "classic" if is_classic else "consumer",
+        None if is_classic else group.group_epoch,
+        group.assignor,
+        {},
+        tuple(map(_member, group.members)),
+        tuple(rows),
+    )
+
+
+async def _partitions(
+    admin: Admin,
+    partitions: set[TopicPartition],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    owners: Mapping[TopicPartition, MemberDescription | StreamsMemberInfo],
+) -> list[GroupPartition]:
+    """Return partitions with offsets and owners."""
+    ends = await _ends(admin, partitions)
+    rows = []
+    for partition in sorted(partitions):
+        offset = committed[partition].offset if partition in committed else None
+        end, owner = ends.get(partition), owners.get(partition)
+        rows.append(
+            GroupPartition(
+                str(partition),
+                offset,
+                end,
+                None if offset is None or end is None else end - offset,
+                owner.client_id if owner else None,
+                owner.member_id if owner else None,
+            )
+        )
+    return rows
+
+
+async def _describe_streams(admin: Admin, group_id: str) -> GroupDetail:
+    group = (await admin.describe_streams_groups([group_id]))[group_id]
+    committed = await admin.list_consumer_group_offsets(group_id)
+    configs = await admin.describe_group_configs(group_id)
+    subtopologies = group.topology.subtopologies if group.topology is not None else ()
+    sources = {each.subtopology_id: each.sources for each in subtopologies}
+    owners = {
+        TopicPartition(name, task.partition): member
+        for member in group.members
+        for task in member.tasks.active
+        for name in sources.get(task.subtopology_id, ())
+    }
+    return GroupDetail(
+        group_id,
+        group.state,
+        "streams",
+        group.group_epoch,
+        "sticky",
+        {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default},
+        tuple(_streams_member(member, sources) for member in group.members),
+        tuple(await _partitions(admin, set(committed), committed, owners)),
+    )
+
+
+def _streams_member(member: StreamsMemberInfo, sources: Mapping[str, tuple[str, ...]]) -> MemberRow:
+    """Tasks as Kafka Streams writes them: subtopology, underscore, partition."""
+    active = [f"{task.subtopology_id}_{task.partition}" for task in sorted(member.tasks.active)]
+    standby = [f"{task.subtopology_id}_{task.partition} (standby)" for task in sorted(member.tasks.standby)]
+    topics = {name for task in member.tasks.active for name in sources.get(task.subtopology_id, ())}
+    return MemberRow(member.member_id, member.client_id, member.client_host, tuple(sorted(topics)), (*active, *standby))
+
+
+async def _ends(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the ends of partitions; of none if a topic of theirs was deleted or is hidden and the rest cannot tell."""
+    found: dict[TopicPartition, int] = {}
+    topics = {each.topic for each in partitions}
+    for topic in topics:
+        asked = [each for each in partitions if each.topic == topic]
+        try:
+            latest = await admin.list_offsets(dict.fromkeys(asked, "latest"))
+        except KafkaError as error:
+            if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
+                continue
+            raise
+        found |= {each: at.offset for each, at in latest.items()}
+    return found
+
+
+async def _describe_share(admin: Admin, group_id: str) -> GroupDetail:
+    group = (await admin.describe_share_groups([group_id]))[group_id]
+    offsets = await admin.list_share_group_offsets(group_id)
+    configs = await admin.describe_group_configs(group_id)
+    rows = [
+        GroupPartition(
+            str(place),
+            at.start_offset if at.start_offset >= 0 else None,
+            at.start_offset + at.lag if at.start_offset >= 0 and at.lag >= 0 else None,
+            None if at.lag < 0 else at.lag,
+            None,
+            None,
+        )
+        for place, at in sorted(offsets.items())
+    ]
+    return GroupDetail(
+        group_id,
+        group.state,
+        "share",
+        group.group_epoch,
+        group.assignor,
+        {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default},
+        tuple(map(_member, group.members)),
+        tuple(rows),
+    )
+
+
+def _member(member: MemberDescription) -> MemberRow:
+    return MemberRow(
+        member.member_id,
+        member.client_id,
+        member.client_host,
+        tuple(sorted(member.subscribed_topics)),
+        tuple(str(each) for each in sorted(member.assignment)),
+    )

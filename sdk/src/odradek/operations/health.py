@@ -1,0 +1,108 @@
+"""Checks of a service from outside: `odradek doctor` and the console's health page run them. They block."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from odradek.errors import ErrorCode, KafkaError
+
+CLOCK_WARN_S, CLOCK_FAIL_S = 60, 240  # SigV4 allows 300
+_CODES = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
+
+
+class Finding(NamedTuple):
+    """The result of one check."""
+
+    outcome: Literal["ok", "warn", "FAIL"]
+    check: str
+    text: str
+
+
+def check_reach(server: str) -> list[Finding]:
+    """Check that the address answers, and compare its clock with ours."""
+    asked_s = time.time()
+    try:
+        with urlopen(Request(server, method="GET"), timeout=10) as answer:  # nosec B310: http(s), checked
+            headers = answer.headers
+    except HTTPError as error:
+        headers = error.headers  # the request was not signed, so it is refused: the service is there
+    except (URLError, OSError, ValueError) as error:
+        reason = getattr(error, "reason", error)
+        return [Finding("FAIL", "reach", f"{server} does not answer ({reason}): check the address and the network")]
+    found = [Finding("ok", "reach", f"{server} answers")]
+    with suppress(TypeError, ValueError):
+        skew_s = abs(parsedate_to_datetime(headers["Date"]).timestamp() - (asked_s + time.time()) / 2)
+        found.append(clock_finding(skew_s))
+    return found
+
+
+def clock_finding(skew_s: float) -> Finding:
+    """Judge a difference of the clocks: signatures are valid for five minutes."""
+    if skew_s >= CLOCK_FAIL_S:
+        return Finding(
+            "FAIL", "clock", f"off by {skew_s:.0f} s: requests are refused from 300 s on. Set this clock (NTP)"
+        )
+    if skew_s >= CLOCK_WARN_S:
+        return Finding("warn", "clock", f"off by {skew_s:.0f} s: set this clock (NTP) before it is 300 s")
+    return Finding("ok", "clock", f"within {max(1, round(skew_s))} s")
+
+
+def round_trip(admin: Any, configs: dict[str, Any]) -> Finding:
+    """Produce a record to a new topic, fetch it, and delete the topic."""
+    from odradek import Consumer, NewTopic, Producer, TopicPartition
+
+    name = f"odradek-doctor-{uuid.uuid4().hex[:12]}"
+
+    def work() -> str:
+        admin.create_topics([NewTopic(name, 1)])
+        try:
+            started = time.perf_counter()
+            with Producer(**configs) as producer:
+                producer.send(name, b"well?").result(30)
+            produced = time.perf_counter()
+            with Consumer(**configs, auto_offset_reset="earliest") as consumer:
+                consumer.assign([TopicPartition(name, 0)])
+                deadline = time.monotonic() + 30
+                while time.monotonic() < deadline:
+                    if any(record.value == b"well?" for records in consumer.poll(1000).values() for record in records):
+                        fetched = time.perf_counter()
+                        return f"produce {produced - started:.2f} s, fetch {fetched - produced:.2f} s"
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the record was acknowledged but not returned within 30 s")
+        finally:
+            with suppress(KafkaError):
+                admin.delete_topics([name])
+
+    return checked("round trip", work)
+
+
+def checked(check: str, work: Callable[[], str]) -> Finding:
+    """Run a check; a refusal for want of an ACL is a warning."""
+    try:
+        return Finding("ok", check, work())
+    except KafkaError as error:
+        return Finding("warn" if error.code in _CODES else "FAIL", check, advice(error))
+
+
+def advice(error: KafkaError) -> str:
+    """Return the error with advice on the next step."""
+    text = str(error).rstrip(".")
+    if "HTTP 403" in text or error.code is ErrorCode.SASL_AUTHENTICATION_FAILED:
+        return (
+            f"{text}. Attach the client policy (ClientPolicyArn) to your role, or use the profile's account; "
+            "the embedded service accepts only the key that `odradek local` printed"
+        )
+    if error.code in _CODES:
+        return f"{text}. You lack an ACL for this check; the service itself answers"
+    if error.is_retryable:
+        return f"{text}. Check the dashboard and the functions' logs, then try again"
+    return text

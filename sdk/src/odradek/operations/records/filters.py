@@ -1,0 +1,109 @@
+"""The conditions of a search, over an Arrow table first and over decoded records then.
+
+A text and a part of a key are looked for in the bytes of whole columns; only rows that remain become objects, are
+decoded, and meet the conditions on headers and the expression. Text in Avro and Protobuf is UTF-8, so it is found, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from odradek.operations.records.expression import compile_expression
+from odradek.operations.records.view import Candidate
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Conditions that a record must meet, all of them; "" asks for nothing.
+
+    Attributes:
+        text: occurs in the key or the value, in any case.
+        key: occurs in the key, in exactly this form.
+        header: a header of this name, or `name=part of its value`.
+        where: an expression (expression.py).
+    """
+
+    text: str = ""
+    key: str = ""
+    header: str = ""
+    where: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.key or self.header or self.where)
+
+    @property
+    def needs_headers(self) -> bool:
+        """Return True if a condition looks at headers."""
+        return bool(self.header) or "header" in self.where
+
+    def rows(self) -> Callable[[pa.Table], pa.Table]:
+        """Return a function from a table with key and value to the rows that may match."""
+        import pyarrow.compute as pc
+
+        text, key = self.text, self.key.encode()
+
+        def keep(table: pa.Table) -> pa.Table:
+            mask: Any = None
+            if key:
+                mask = pc.match_substring(table["key"], key)
+            if text:
+                found = pc.or_kleene(_contains(table["key"], text), _contains(table["value"], text))
+                mask = found if mask is None else pc.and_kleene(mask, found)
+            return table if mask is None else table.filter(mask, null_selection_behavior="drop")
+
+        return keep
+
+    def records(self) -> Callable[[Candidate], bool]:
+        """Return a function for what remains. Raises KafkaError(INVALID_CONFIG) for an invalid expression."""
+        conditions: list[Callable[[Candidate], bool]] = []
+        if self.header:
+            name, _, part = self.header.partition("=")
+            wanted = part.encode()
+            conditions.append(
+                lambda each: any(found == name and wanted in (value or b"") for found, value in each.record.headers)
+            )
+        if self.where:
+            conditions.append(compile_expression(self.where))
+        return lambda each: all(condition(each) for condition in conditions)
+
+    def whole(self) -> Callable[[Candidate], bool]:
+        """Return a function that checks all conditions, for records that never were in a table."""
+        rest, text, key = self.records(), self.text.casefold(), self.key.encode()
+
+        def matches(each: Candidate) -> bool:
+            if key and key not in (each.record.key or b""):
+                return False
+            parts = (each.record.key, each.record.value)
+            if text and not any(text in (part or b"").decode(errors="replace").casefold() for part in parts):
+                return False
+            return rest(each)
+
+        return matches
+
+
+def _contains(column: Any, text: str) -> Any:
+    """Look for a text in a column of bytes, in any case; the letters of other alphabets in three cases."""
+    import pyarrow.compute as pc
+
+    if text.isascii():
+        return pc.match_substring(pc.ascii_lower(_as_text(column)), text.lower())
+    found: Any = None
+    for form in {text, text.lower(), text.upper()}:
+        each = pc.match_substring(column, form.encode())
+        found = each if found is None else pc.or_kleene(found, each)
+    return found
+
+
+def _as_text(column: Any) -> Any:
+    """Return a column of bytes as one of strings without a check: ASCII's letters are the same in both."""
+    import pyarrow as pa
+
+    chunks = [
+        pa.Array.from_buffers(pa.string(), len(chunk), chunk.buffers(), offset=chunk.offset) for chunk in column.chunks
+    ]
+    return pa.chunked_array(chunks, pa.string())

@@ -1,0 +1,59 @@
+"""The estimate of `odradek cost estimate` beside what bench/cost.py counts with real clients and functions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from odradek.cost.measure import measure as coefficients
+from odradek.cost.model import Workload, own_cost
+
+from bench import cost
+from bench.cost import CASES, KEPT, Case
+
+SMALL = Case("small", 64 * 1024, 0, partitions=6, configs={"linger_ms": 1000}, minutes=5)
+
+
+def estimated(case: Case) -> dict[str, float]:
+    load = Workload(
+        case.bytes_per_s,
+        record_bytes=case.record_bytes,
+        producers=case.producers,
+        consumers=case.groups,
+        linger_ms=case.configs.get("linger_ms"),
+        partitions=case.partitions,
+    )
+    return dict(own_cost(load, asyncio.run(coefficients(load))))
+
+
+def test_the_estimate_is_what_real_clients_and_functions_use() -> None:
+    counted = cost.measure(SMALL)
+    found, guessed = counted["by_component"], estimated(SMALL)
+    assert counted["records_per_s"] == pytest.approx(64, rel=0.05)
+    assert sum(guessed.values()) == pytest.approx(counted["dollars"], rel=0.25)
+    for component in (
+        "table writes",
+        "table reads",
+        "object puts",
+        "object gets",
+        "function time",
+        "function requests",
+    ):
+        # To a third, or to ten cents.
+        assert guessed[component] == pytest.approx(found[component], rel=0.35, abs=0.1), component
+    assert {name for name, dollars in found.items() if dollars > 0.01} <= set(guessed)
+
+
+def _kept() -> list[dict[str, Any]]:
+    kept: list[dict[str, Any]] = json.loads(KEPT.read_text())
+    return kept
+
+
+@pytest.mark.parametrize("result", _kept(), ids=lambda result: str(result["case"]["name"]))
+def test_the_committed_results_are_what_the_estimate_says(result: dict[str, Any]) -> None:
+    case = CASES[result["case"]["name"]]
+    if case.stage != "prod" or case.consumer_configs:
+        pytest.skip("the estimate is of the stage prod, and knows no fetch_min_bytes")
+    assert sum(estimated(case).values()) == pytest.approx(result["dollars"], rel=0.3)

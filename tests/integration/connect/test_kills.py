@@ -1,0 +1,98 @@
+"""Workers as processes that are killed: each record of a source once, no row of a sink twice.
+
+Slow: kills, and the group's session time-out after each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.support.connect.plugins import COUNTER
+from tests.support.connect.running import FAST, RunningCluster
+from tests.support.kafka.port import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+KILLS = int(os.environ.get("ODRADEK_CONNECT_KILLS", "6"))
+ROOT = Path(__file__).parents[3]
+TASKS, RECORDS = 2, 1_500
+
+
+class Process:
+    """A worker of its own process, without a REST API."""
+
+    def __init__(self, running: RunningCluster, number: int, folder: Path) -> None:
+        configs = {**FAST, "listeners": "", "worker.id": f"process-{number}", "offset.flush.interval.ms": "300"}
+        options = [part for name, value in configs.items() for part in ("--config", f"{name}={value}")]
+        client = running.client
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "ODRADEK_BOOTSTRAP_SERVERS": client["bootstrap_servers"],
+            "AWS_ACCESS_KEY_ID": client["aws_access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": client["aws_secret_access_key"],
+            "AWS_REGION": client["aws_region"],
+        }
+        command = [sys.executable, "-m", "odradek.cli", "connect", "run", "-g", running.settings.group_id, *options]
+        with (folder / f"worker-{number}.log").open("ab") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
+
+    def kill(self) -> None:
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+
+def test_each_record_is_there_once_over_kills_of_workers(service: Any, tmp_path: Path) -> None:
+    rng = random.Random(7)
+    url = f"sqlite:///{tmp_path / 'rows.db'}"
+    with RunningCluster(service, workers=0) as running:
+        running.cluster.create(
+            "source",
+            {
+                "connector.class": COUNTER, "topic": "numbers", "count": str(RECORDS), "pause": "0.05",
+                "tasks.max": str(TASKS), "topic.creation.default.partitions": "2",
+            },
+        )  # fmt: skip
+        running.cluster.create(
+            "rows",
+            {
+                "connector.class": "JdbcSink", "topics": "numbers", "connection.url": url, "auto.create": "true",
+                "exactly.once": "true", "table.name.format": "rows", "tasks.max": str(TASKS),
+            },
+        )  # fmt: skip
+        workers = [Process(running, number, tmp_path) for number in range(2)]
+        try:
+            for kill in range(KILLS):
+                time.sleep(rng.uniform(1.5, 4))
+                victim = rng.randrange(2)
+                workers[victim].kill()
+                workers[victim] = Process(running, kill + 2, tmp_path)
+            records = running.read("numbers", TASKS * RECORDS, timeout_s=240, more=True)
+            until(lambda: rows(url) >= TASKS * RECORDS, 120, "all rows")
+        finally:
+            for worker in workers:
+                worker.kill()
+    found = [(each["task"], each["n"]) for each in (json.loads(record.value) for record in records)]
+    assert sorted(found) == [(str(task), n) for task in range(TASKS) for n in range(RECORDS)]
+    assert rows(url) == TASKS * RECORDS
+    assert rows(url, "DISTINCT task || '-' || n") == TASKS * RECORDS
+
+
+def rows(url: str, what: str = "*") -> int:
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        exists = sa.inspect(connection).has_table("rows")
+        found = connection.execute(sa.text(f"SELECT count({what}) FROM rows")).scalar() if exists else 0
+    engine.dispose()
+    return int(found or 0)

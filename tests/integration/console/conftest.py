@@ -1,0 +1,112 @@
+"""A filled service, and consoles of it: a client that signed in, and forms with the session's token."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import odradek
+import pytest
+from odradek.client.transport import base as transport
+from odradek.console.app import console_app
+from odradek.console.settings import ConsoleSettings
+from odradek.dispatcher import RequestContext
+from odradek.limits import FUNCTION_BINARY_BYTES_MAX
+from odradek.local.threaded import ThreadedService
+from odradek.operations.cluster import Cluster
+from odradek.protocol.api import OWNED, FunctionName
+
+from tests.support.console import OPEN, fill
+
+ORIGIN = "http://127.0.0.1"
+QUICK = {"requests_per_s": 1e6, "changes_per_s": 1e6, "sign_ins_per_min": 1e6}
+
+
+class Browser:
+    """A client that signed in to a console."""
+
+    def __init__(self, app: Any, client: httpx.AsyncClient) -> None:
+        self.app = app
+        self.client = client
+
+    @property
+    def state(self) -> Any:
+        return self.app.state.console
+
+    async def sign_in(self) -> httpx.Response:
+        return await self.client.get("/", params={"token": self.state.sessions.new_token()})
+
+    async def get(self, path: str, status: int = 200) -> str:
+        answer = await self.client.get(path)
+        assert answer.status_code == status, f"{path}: {answer.status_code}\n{problem(answer.text)}"
+        return answer.text
+
+    async def csrf(self) -> str:
+        found = re.search(r'name="csrf" value="([^"]+)"', await self.get("/audit"))
+        assert found is not None
+        return found[1]
+
+    async def post(self, path: str, **fields: str) -> httpx.Response:
+        """Send a form as a page of the console would; names with a dot have two underscores."""
+        form = {name.replace("__", "."): value for name, value in fields.items()} | {"csrf": await self.csrf()}
+        return await self.client.post(path, data=form, headers={"Origin": ORIGIN})
+
+    async def done(self, path: str, **fields: str) -> str:
+        """Send a form that succeeds, and return the page that it leads to."""
+        answer = await self.post(path, **fields)
+        assert answer.status_code == 303, f"{path}: {answer.status_code}\n{problem(answer.text)}"
+        return await self.get(answer.headers["location"])
+
+
+def problem(html: str) -> str:
+    """Return the problem that a page shows, or its beginning."""
+    found = re.search(r'class="problem"[^>]*>(.*?)</', html, re.DOTALL)
+    return found[1].strip() if found else html[:500]
+
+
+@pytest.fixture(scope="package")
+def service() -> Iterator[ThreadedService]:
+    """A service that tests look at and add to; none deletes what `fill` made."""
+    with odradek.local() as found:
+        fill(found.client_config, orders=120)
+        yield found
+        while OPEN:
+            OPEN.pop().close()
+
+
+@asynccontextmanager
+async def browsing(configs: dict[str, Any], **settings: Any) -> AsyncIterator[Browser]:
+    """Open a console and sign in."""
+    cluster = Cluster(configs)
+    app = console_app(cluster, ConsoleSettings(**{**QUICK, **settings}))
+    through = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000), raise_app_exceptions=True)
+    async with cluster, httpx.AsyncClient(transport=through, base_url=ORIGIN, timeout=60) as client:
+        found = Browser(app, client)
+        await found.sign_in()
+        yield found
+
+
+@pytest.fixture
+async def browser(service: ThreadedService) -> AsyncIterator[Browser]:
+    async with browsing(service.client_config) as found:
+        yield found
+
+
+def as_principal(service: ThreadedService, principal: str) -> dict[str, Any]:
+    """Return the configuration of clients that call the service as somebody who is no super user."""
+
+    async def dispatch(function: FunctionName, frame: bytes) -> bytes:
+        context = RequestContext(
+            principal=principal,
+            client_host="127.0.0.1",
+            transport="https",
+            allowed=OWNED[function],
+            max_response_bytes=FUNCTION_BINARY_BYTES_MAX,
+        )
+        parts = await service.service._dispatcher.dispatch(frame, context)
+        return b"".join(parts or ())
+
+    return {"transport": transport.InProcessTransport(dispatch, loop=service.loop)}

@@ -1,0 +1,217 @@
+"""Planted bugs of heads that partitions share: appends to several of them, pages, the spill of pages, who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from odradek.engine.append.conditional_append import ConditionalAppend, Member
+from odradek.engine.partition import claims, shared_spill
+from odradek.engine.partition.index import PartitionAppend, PartitionIndex
+from odradek.engine.partition.shared_head import Page, SharedHead
+from odradek.engine.partition.shared_spill import SharedSpills
+from odradek.ports.table import AllOf, Copy, Update
+
+from tests.simulation.planted.bug import bug, settings
+from tests.simulation.scenario import Scenario
+from tests.simulation.store.ports import Fates
+
+PER_HEAD = 3
+_SHORT_TAILS = settings(head_bytes_max=400, spill_entries=1, paged_appends=3)
+
+
+def _late(scenario: Scenario) -> Scenario:
+    """Short tails, and updates that arrive after others, mostly of plain producers."""
+    scenario = _SHORT_TAILS(scenario)
+    return replace(scenario, fates=Fates(late=0.1, crash=0, stall=0), idempotent_share=0.3, producers=4)
+
+
+def _unconfirmed(scenario: Scenario) -> Scenario:
+    """Plain producers of several partitions, and answers that are lost."""
+    fates = Fates(crash=0, stall=0, late=0, lost_answer=0.2, losing=frozenset({"log.update"}))
+    return replace(_SHORT_TAILS(scenario), fates=fates, idempotent_share=0.0, producers=4)
+
+
+# --- append -------------------------------------------------------------------------------------------------------
+
+
+@bug(per_head=PER_HEAD)
+def only_the_first_partition_is_asked() -> Iterator[None]:
+    """An update of several partitions has the sequences of one of them in its condition."""
+    original = PartitionIndex.append_update
+
+    def append_update(self: PartitionIndex, head_id: Any, parts: Any, *args: Any) -> Update:
+        update = original(self, head_id, parts, *args)
+        assert isinstance(update.condition, AllOf)
+        spared = {id(clause.condition) for part in parts[1:] for clause in part.clauses}
+        kept = tuple(each for each in update.condition.conditions if id(each) not in spared)
+        return replace(update, condition=AllOf(kept))
+
+    with patch.object(PartitionIndex, "append_update", append_update):
+        yield
+
+
+class _WithTold:
+    """An index that appends what was told already once more."""
+
+    def __init__(self, index: PartitionIndex, told: list[Member]) -> None:
+        self._index, self._told = index, told
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._index, name)
+
+    async def append_all(self, head_id: Any, parts: Any, claim: Any) -> Any:
+        again = [PartitionAppend(each.partition, each.entries) for each in self._told]
+        return await self._index.append_all(head_id, (*parts, *again), claim)
+
+
+@bug(per_head=PER_HEAD)
+def refused_partition_is_sent_again_with_the_others() -> Iterator[None]:
+    """A partition that has its answer stays in the element that the others send again."""
+    original = ConditionalAppend._attempt
+
+    async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
+        everybody = self.__dict__.setdefault("_everybody", list(self._members))
+        told = [each for each in everybody if each not in self._members]
+        tools = self._tools
+        self._tools = replace(tools, index=_WithTold(tools.index, told))  # type: ignore[arg-type]
+        try:
+            return await original(self, verdicts, attempt)
+        finally:
+            self._tools = tools
+
+    with patch.object(ConditionalAppend, "_attempt", attempt):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_unconfirmed)
+def plain_batches_part_after_an_unknown_outcome() -> Iterator[None]:
+    """What was sent as one element, and may have been applied, is sent again partition by partition."""
+    original = ConditionalAppend._attempt
+
+    async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
+        is_known = await original(self, verdicts, attempt)
+        if not is_known and len(self._members) > 1:
+            for member in self._members[1:]:
+                self._members.remove(member)
+                parted = ConditionalAppend(self._tools, [member], self._on_settled, is_new=False)
+                await parted.run(self._deadline_s)
+        return is_known
+
+    with patch.object(ConditionalAppend, "_attempt", attempt):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_unconfirmed)
+def element_is_sent_again_in_another_order() -> Iterator[None]:
+    """What may have been applied is sent again as another element with the same batches."""
+    original = ConditionalAppend._attempt
+
+    async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
+        is_known = await original(self, verdicts, attempt)
+        if not is_known and len(self._members) > 1:
+            self._members.reverse()
+        return is_known
+
+    with patch.object(ConditionalAppend, "_attempt", attempt):
+        yield
+
+
+# --- pages --------------------------------------------------------------------------------------------------------
+
+
+@bug(per_head=PER_HEAD, change=_SHORT_TAILS)
+def head_forgets_before_the_page_is_written() -> Iterator[None]:
+    """Elements leave the tail, and nothing has them."""
+
+    async def write(self: SharedSpills, head_id: Any, page: Page) -> Page:
+        return page
+
+    with patch.object(SharedSpills, "_write_page", write):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_late, seeds=30)
+def page_does_not_raise_the_floor() -> Iterator[None]:
+    """A late update may be applied again once its element is in a page."""
+    original = shared_spill._page_of
+
+    def page_of(head: SharedHead, keep: int) -> Page:
+        return replace(original(head, keep), spill_floor_ms=head.spill_floor_ms)
+
+    with patch.object(shared_spill, "_page_of", page_of):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_SHORT_TAILS)
+def spill_forgets_a_partition() -> Iterator[None]:
+    """Pages become rows of all partitions but one."""
+    original = shared_spill.rows_of
+
+    def rows_of(*args: Any) -> Any:
+        rows = dict(original(*args))
+        if len(rows) > 1:
+            del rows[max(rows)]
+        return rows
+
+    with patch.object(shared_spill, "rows_of", rows_of):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_SHORT_TAILS)
+def pages_are_deleted_before_the_rows_are_there() -> Iterator[None]:
+    """A reader finds the elements neither in pages nor in rows."""
+    original = SharedSpills._write_row
+
+    async def write_row(self: SharedSpills, head_id: Any, place: int, row: Any) -> None:
+        await self._pages.delete_below(head_id, 10**12)
+        await original(self, head_id, place, row)
+
+    with patch.object(SharedSpills, "_write_row", write_row):
+        yield
+
+
+@bug("upkeep", per_head=PER_HEAD, change=_SHORT_TAILS, seeds=30)
+def sweep_does_not_look_into_pages() -> Iterator[None]:
+    """What is in pages counts as unreferenced."""
+
+    async def with_pages(self: PartitionIndex, partition: Any, image: Any) -> Any:
+        return (image.view(partition) if isinstance(image, SharedHead) else image), ()
+
+    with patch.object(PartitionIndex, "with_pages", with_pages):
+        yield
+
+
+# --- producers and leaders ----------------------------------------------------------------------------------------
+
+
+def _crowded(scenario: Scenario) -> Scenario:
+    """More producers than a head has room for."""
+    scenario = _SHORT_TAILS(settings(producers_in_head_max=1, producer_idle_ms=0)(scenario))
+    return replace(scenario, idempotent_share=1.0, producers=5, topics=scenario.topics[:1])
+
+
+@bug(per_head=PER_HEAD, change=_crowded, seeds=20)
+def stamp_leaves_without_its_row() -> Iterator[None]:
+    """A producer leaves the shared head and its row is not written."""
+
+    async def write(self: SharedSpills, *_: Any) -> bool:
+        return True
+
+    with patch.object(SharedSpills, "_write_producer_row", write):
+        yield
+
+
+@bug("leaders", per_head=PER_HEAD)
+def epoch_begins_where_the_first_partition_is() -> Iterator[None]:
+    """The start of a leader epoch is kept from the epoch before."""
+    original = claims.handover
+
+    def handover(*args: Any, **options: Any) -> Any:
+        condition, actions = original(*args, **options)
+        return condition, tuple(each for each in actions if not isinstance(each, Copy))
+
+    with patch("odradek.engine.leaders.leaders.handover", handover):
+        yield

@@ -1,0 +1,122 @@
+"""A service with something to see, for the tests of the console and for its screenshots."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import odradek
+from odradek.client.serializers import AvroSerializer, HttpRegistry
+from odradek.client.serializers.registry import Schema
+from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from odradek.model.quota import QuotaEntity
+
+NAMES = ("Ada Lovelace", "Grace Hopper", "Zoë Krüger", "李小龙", "محمد علي", "Ὀδυσσεύς", "O'Brien & <b>Sons</b>")
+LONG_NAME = ("a-very-long-name-" * 20)[:249]
+COUNTRIES = ("CH", "DE", "US", "JP", "BR")
+FIRST = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [{"name": "id", "type": "string"}, {"name": "cents", "type": "long"}],
+}
+SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "note", "type": ["null", "string"], "default": None}]}
+HOSTILE = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>"
+
+
+def fill(configs: dict[str, Any], *, orders: int = 500) -> None:
+    """Create topics, records, groups, schemas, a user, a quota and a transaction.
+
+    orders             JSON in 3 partitions, with headers
+    payments           Avro in 1 partition, with two versions of its schema
+    things             text, bytes, nulls, markup, right-to-left, a long value
+    an-empty-topic     nothing
+    a name of 249 characters
+    """
+    with odradek.Admin(**configs) as admin:
+        admin.create_topics(
+            [
+                odradek.NewTopic("orders", 3, configs={"retention.ms": "86400000"}),
+                odradek.NewTopic("payments", 1),
+                odradek.NewTopic("things", 1),
+                odradek.NewTopic("accounts", 2, configs={"cleanup.policy": "compact"}),
+                odradek.NewTopic("an-empty-topic", 1),
+                odradek.NewTopic(LONG_NAME, 1),
+            ]
+        )
+        admin.create_user("ada", "correct horse battery staple")
+        admin.alter_client_quotas(QuotaEntity(user="ada"), {"producer_byte_rate": 5_000_000.0})
+    with odradek.Producer(**configs) as producer:
+        for number in range(orders):
+            producer.send(
+                "orders", _order(number), b"customer-%d" % (number % 17), headers=[("trace-id", b"%08x" % number)]
+            )
+            if number < 40:
+                producer.send("accounts", b'{"balance": %d}' % number, b"account-%d" % (number % 9))
+        _things(producer)
+        producer.flush()
+    _payments(configs)
+    _groups(configs)
+    _transaction(configs)
+
+
+def _order(number: int) -> bytes:
+    order = {
+        "order_id": number,
+        "customer": {"name": NAMES[number % len(NAMES)], "country": COUNTRIES[number % len(COUNTRIES)]},
+        "items": [{"sku": f"SKU-{number % 31:03d}", "quantity": 1 + number % 4, "price": round(9.5 + number % 90, 2)}],
+        "paid": number % 3 == 0,
+    }
+    return json.dumps(order, ensure_ascii=False).encode()
+
+
+def _things(producer: Any) -> None:
+    producer.send("things", b"plain text", b"a key")
+    producer.send("things", bytes(range(64)), b"\xff\xfe")
+    producer.send("things", None, b"a tombstone")
+    producer.send("things", HOSTILE.encode(), HOSTILE.encode(), headers=[(HOSTILE, HOSTILE.encode()), ("null", None)])
+    producer.send("things", "مرحبا بالعالم".encode(), "שלום".encode())
+    producer.send("things", json.dumps({"long": "x" * 5000, "nested": {"a": [1, 2, {"b": None}]}}).encode(), b"long")
+    producer.send("things", b"", b"")
+
+
+def _payments(configs: dict[str, Any]) -> None:
+    keys = {name: value for name, value in configs.items() if name.startswith("aws_")}
+    registry = HttpRegistry.discover(configs["bootstrap_servers"], **keys)
+    for schema in (FIRST, SECOND):
+        registry.register("payments-value", Schema(json.dumps(schema)))
+    write = AvroSerializer(registry, json.dumps(SECOND))
+    with odradek.Producer(**configs, value_serializer=write) as producer:
+        for number in range(30):
+            note = "gift" if number % 7 == 0 else None
+            producer.send("payments", {"id": f"p-{number}", "cents": 100 * number, "note": note}, b"%d" % number)
+        producer.flush()
+
+
+def _groups(configs: dict[str, Any]) -> None:
+    with odradek.Admin(**configs) as admin:
+        places = admin.describe_topics(["orders"])["orders"].partitions
+        admin.alter_consumer_group_offsets("billing", dict.fromkeys(places, 20))
+        admin.alter_consumer_group_offsets("analytics", {places[0]: 5})
+        admin.alter_consumer_group_offsets("odd id/with <b>markup</b> & more", {places[1]: 1})
+        admin.alter_group_configs("mails", {"share.auto.offset.reset": "earliest"})
+    with odradek.ShareConsumer(**configs, group_id="mails") as consumer:
+        consumer.subscribe(["payments"])
+        consumer.poll(2_000)
+
+
+def _transaction(configs: dict[str, Any]) -> None:
+    """Leave a transaction open: its producer is not closed, since closing aborts it."""
+    producer = odradek.Producer(**configs, transactional_id="nightly-import")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("accounts", b'{"balance": 1}', b"account-1").result(30)
+    OPEN.append(producer)
+
+
+OPEN: list[Any] = []
+"""Producers with an open transaction: close them at the end."""
+
+
+def acl(principal: str = "User:ada", topic: str = "orders", operation: AclOperation = AclOperation.READ) -> AclBinding:
+    """Return an ACL that allows an operation on a topic."""
+    return AclBinding(ResourceType.TOPIC, topic, PatternType.LITERAL, principal, "*", operation, AclPermission.ALLOW)

@@ -1,0 +1,47 @@
+"""The pages of docs/connect: tables as the code says, examples that are valid, every plugin on a page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from odradek.connect import plugins
+from odradek.connect.validate import connector_class, validate
+
+from tools.connect_reference import FOLDER, MARK, filled
+
+PAGES = {path.name: path.read_text() for path in sorted(FOLDER.glob("*.md"))}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_tables_of_a_page_are_those_of_the_code(name: str) -> None:
+    assert filled(PAGES[name]) == PAGES[name], "run `make reference`"
+
+
+def test_every_connector_transform_and_predicate_is_on_a_page() -> None:
+    marks = [found for text in PAGES.values() for found in MARK.finditer(text) if found[2] != "settings"]
+    marked = {(found[2], plugins.find(found[2], found[3]).name) for found in marks}  # type: ignore[arg-type]
+    for category in ("connectors", "transforms", "predicates"):
+        missing = {name for name in plugins.names(category) if (category, name.replace("$Key", "$Value")) not in marked}
+        assert missing == set(), category
+
+
+def test_every_option_says_what_it_does() -> None:
+    for category in plugins.PLUGINS:
+        for name in plugins.names(category):
+            for key in plugins.find(category, name).load().config_def:
+                assert key.documentation, f"{name}: {key.name}"
+
+
+def test_the_examples_are_valid() -> None:
+    count = 0
+    for name, text in PAGES.items():
+        for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL):
+            document = json.loads(block)
+            if "config" in document:
+                configs = {"name": document["name"], **document["config"]}
+                found = validate(connector_class(configs), configs)
+                assert {key: each.errors for key, each in found.items() if each.errors} == {}, name
+                count += 1
+    assert count >= len(plugins.PLUGINS["connectors"])
