@@ -218,8 +218,8 @@ MUTANTS = [
     Mutant(
         "told offset is not in the commit's condition",
         _COMMIT,
-        "expected_offset=head.next_offset if told else None,",
-        "expected_offset=None,",
+        "expected_offset = head.next_offset if told else None",
+        "expected_offset = None",
         killed_by="tests/unit/engine/transactions/test_told_offsets.py"
         "::test_another_writer_between_the_commits_read_and_its_write_aborts_it",
     ),
