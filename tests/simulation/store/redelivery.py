@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from odradek.errors import FormatError, KafkaError
+from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.format.batch_header import iter_headers
-from odradek.model.log import ProducePartition
+from odradek.model.log import ProducePartition, ProduceResult
 
 if TYPE_CHECKING:
     from tests.simulation.world import Process
@@ -91,12 +91,21 @@ async def _again(
             for name in path.split("."):
                 act = getattr(act, name)
         try:
-            await act(*args, **kwargs)
+            results = await act(*args, **kwargs)
+            if path == "produce" and is_old:
+                _check_topics(process, results, topics)
         except (KafkaError, FormatError) as error:
             taker.world.note(f"{taker.name} {path}: {type(error).__name__}")
 
     if not taker.dead:
         await taker.run(serve())
+
+
+def _check_topics(process: Process, results: Sequence[ProduceResult], topics: set[UUID]) -> None:
+    """Note a problem if what is older than its time was appended to a topic that was not there when it was sent."""
+    for result in results:
+        if result.error is ErrorCode.NONE and result.topic_id not in topics:
+            process.world.ledger.problem(f"an old request was appended to {result.topic} {result.topic_id}")
 
 
 def _aging(process: Process, partitions: Sequence[ProducePartition]) -> list[ProducePartition]:
