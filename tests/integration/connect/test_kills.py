@@ -1,6 +1,6 @@
-"""Workers as processes that are killed: each record of a source once, no row of a sink twice.
+"""Workers as processes that are killed or stand still: each record of a source once, no row of a sink twice.
 
-Slow: kills, and the group's session time-out after each of them.
+Slow: kills and pauses, and the group's session time-out after each of them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 KILLS = int(os.environ.get("ODRADEK_CONNECT_KILLS", "6"))
 ROOT = Path(__file__).parents[3]
-TASKS, RECORDS = 2, 1_500
+TASKS, RECORDS = 2, 3_000
+STILL_S = int(FAST["session.timeout.ms"]) / 1000 + 3
 
 
 class Process:
@@ -38,7 +39,7 @@ class Process:
         client = running.client
         environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))),
             "ODRADEK_BOOTSTRAP_SERVERS": client["bootstrap_servers"],
             "AWS_ACCESS_KEY_ID": client["aws_access_key_id"],
             "AWS_SECRET_ACCESS_KEY": client["aws_secret_access_key"],
@@ -48,12 +49,18 @@ class Process:
         with (folder / f"worker-{number}.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
+    def stand_still(self, seconds: float) -> None:
+        """Stop the process and let it go on: others have its tasks meanwhile, and it does not know."""
+        self.process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self.process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
-def test_each_record_is_there_once_over_kills_of_workers(service: Any, tmp_path: Path) -> None:
+def test_each_record_is_there_once_over_kills_and_pauses_of_workers(service: Any, tmp_path: Path) -> None:
     rng = random.Random(7)
     url = f"sqlite:///{tmp_path / 'rows.db'}"
     with RunningCluster(service, workers=0) as running:
@@ -76,8 +83,11 @@ def test_each_record_is_there_once_over_kills_of_workers(service: Any, tmp_path:
             for kill in range(KILLS):
                 time.sleep(rng.uniform(1.5, 4))
                 victim = rng.randrange(2)
-                workers[victim].kill()
-                workers[victim] = Process(running, kill + 2, tmp_path)
+                if kill % 2:
+                    workers[victim].stand_still(STILL_S)
+                else:
+                    workers[victim].kill()
+                    workers[victim] = Process(running, kill + 2, tmp_path)
             records = running.read("numbers", TASKS * RECORDS, timeout_s=240, more=True)
             until(lambda: rows(url) >= TASKS * RECORDS, 120, "all rows")
         finally:

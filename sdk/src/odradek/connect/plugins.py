@@ -20,6 +20,7 @@ from typing import Any, Literal, cast
 from odradek.connect.converters.base import Converter
 from odradek.connect.errors import ConfigError
 from odradek.connect.plugin import Connector, Plugin, Predicate, SinkConnector, SourceConnector, Transformation
+from odradek.extras import MissingExtra, extra_of
 
 _KAFKA = "org.apache.kafka.connect."
 _CONFLUENT = "io.confluent.connect."
@@ -134,6 +135,13 @@ class Found:
             found = getattr(import_module(module), name)
         except AttributeError:
             raise ConfigError(f"{module} has no class {name}") from None
+        except MissingExtra:
+            raise
+        except ModuleNotFoundError as error:
+            missing = extra_of(error.name)
+            if missing is not None:
+                raise MissingExtra(missing) from error
+            raise ConfigError(f"{self.name} cannot be loaded: there is no module {error.name}") from error
         base = _BASES[self.category]
         if not (isinstance(found, type) and issubclass(found, base)):
             raise ConfigError(f"{self.path} is not a {base.__name__}")
@@ -201,6 +209,6 @@ def listing(*, connectors_only: bool) -> Iterator[dict[str, Any]]:
         for name in names(category):
             try:
                 kind = find(category, name).load()
-            except ImportError:
+            except (ImportError, ConfigError):
                 continue
             yield {"class": name, "type": connector_type(kind), "version": kind.version or version("odradek")}
