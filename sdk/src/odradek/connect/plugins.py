@@ -76,6 +76,8 @@ PLUGINS: dict[Category, tuple[Listed, ...]] = {
         Listed(_CONFLUENT + "http.HttpSinkConnector", "connectors.http.sink:HttpSinkConnector", ("HttpSink",)),
         Listed(_CONFLUENT + "aws.dynamodb.DynamoDbSinkConnector", "connectors.aws.dynamodb:DynamoDbSinkConnector",
                ("DynamoDbSink",)),
+        Listed("odradek.connect.DynamoDbStreamsSourceConnector",
+               "connectors.aws.dynamodb_streams:DynamoDbStreamsSourceConnector", ("DynamoDbStreamsSource",)),
         Listed(_CONFLUENT + "sqs.source.SqsSourceConnector", "connectors.aws.sqs:SqsSourceConnector", ("SqsSource",)),
         Listed("odradek.connect.SqsSinkConnector", "connectors.aws.sqs:SqsSinkConnector", ("SqsSink",)),
         Listed("odradek.connect.SnsSinkConnector", "connectors.aws.publish:SnsSinkConnector", ("SnsSink",)),
