@@ -84,7 +84,7 @@ def test_each_record_is_there_once_over_kills_and_pauses_of_workers(service: Any
         workers = [Process(running, number, tmp_path) for number in range(2)]
         try:
             for kill in range(KILLS):
-                running.wait_states("source", "RUNNING", *["RUNNING"] * TASKS, timeout_s=90)
+                until(lambda: is_settled(running, {each.name for each in workers}), 90, "all tasks run")
                 time.sleep(rng.uniform(0.5, 2))
                 name = worker_of_task_0(running)
                 victim = next(index for index, each in enumerate(workers) if each.name == name)
@@ -95,7 +95,7 @@ def test_each_record_is_there_once_over_kills_and_pauses_of_workers(service: Any
                 else:
                     workers[victim].kill()
                     workers[victim] = Process(running, kill + 2, tmp_path)
-            running.wait_states("source", "RUNNING", *["RUNNING"] * TASKS, timeout_s=90)
+            until(lambda: is_settled(running, {each.name for each in workers}), 90, "all tasks run")
             time.sleep(2)  # for what a worker does that was replaced and does not know it
             running.cluster.set_target("source", "PAUSED")
             running.wait_states("source", "PAUSED", *["PAUSED"] * TASKS, timeout_s=90)
@@ -117,6 +117,12 @@ def moved_from(running: RunningCluster, name: str) -> None:
 
 def source_offsets(running: RunningCluster) -> Any:
     return running.cluster.offsets("source")["offsets"]
+
+
+def is_settled(running: RunningCluster, names: set[str]) -> bool:
+    """Whether all tasks run in workers that live: the state of a killed one stays until another has its tasks."""
+    tasks = running.cluster.status("source")["tasks"]
+    return len(tasks) == TASKS and all(each["state"] == "RUNNING" and each["worker_id"] in names for each in tasks)
 
 
 def worker_of_task_0(running: RunningCluster) -> str:
