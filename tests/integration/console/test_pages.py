@@ -58,6 +58,7 @@ PAGES = {
     "/security?tab=explain&principal=User:ada&topic=orders": ["there are no ACLs"],
     "/transactions": ["nightly-import", "Ongoing", "Abort"],
     "/transactions?open=on": ["nightly-import"],
+    "/sql": ["2 valid statements", "paid_by_country", "BIGINT"],
     "/costs": ["Data written"],
     "/costs?rate=1MiB/s&record_bytes=1000&producers=2&consumers=1&retention=1d&partitions=4": ["Kinesis", "Storage"],
     "/health": ["Clock", "fleet of functions"],
