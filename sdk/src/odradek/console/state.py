@@ -102,6 +102,13 @@ class Sampler:
                 yield each
             await asyncio.sleep(self.every_s)
 
+    async def recent(self, patience_s: float) -> Look | None:
+        """Return a new look if it takes no longer than `patience_s`, else the last one; None if there is none yet."""
+        looking = asyncio.get_running_loop().create_task(self.look())
+        looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        done, _ = await asyncio.wait({looking}, timeout=patience_s)
+        return looking.result() if done else self.last
+
     async def look(self) -> Look:
         """Look, unless somebody just did."""
         async with self._looking:
