@@ -6,6 +6,7 @@ from tests.mutants.mutation import Mutant
 
 _DECISIONS = "engine/append/decisions.py"
 _APPEND = "engine/append/conditional_append.py"
+_COMMIT_TIMES = "engine/append/commit_times.py"
 _ORDER = "engine/append/order.py"
 _SEARCH = "engine/append/row_search.py"
 _INDEX = "engine/partition/index.py"
@@ -201,7 +202,7 @@ MUTANTS = [
     ),
     Mutant(
         "commit time ignores the floors that were met",
-        _APPEND,
+        _COMMIT_TIMES,
         "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
         "return self._clock.now_ms()",
         killed_by="tests/unit/engine/append/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",

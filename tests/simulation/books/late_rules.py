@@ -70,7 +70,7 @@ class LateRules:
         if key.sk == HEAD_SK and is_shared(key.pk):
             return self._shared_head(sender if is_alone else "", key.pk, old, new)
         if key.sk.startswith(PAGE_PREFIX):
-            head = self._ledger.shared.get(key.pk)
+            head = self._ledger.shared.heads.get(key.pk)
             is_believed = old is None and head is not None and head.indexed <= int(key.sk[2:]) < head.paged
             return "a page that was deleted comes back, and readers believe it" if is_believed else ""
         if key.sk == HEAD_SK:
@@ -96,7 +96,7 @@ class LateRules:
         for name, meaning in (("q", "number of elements paged out"), ("c", "number of elements in rows")):
             if new[name] < old[name]:
                 return f"the {meaning} falls from {old[name]} to {new[name]}"
-        before, after = self._ledger.views(pk, old), self._ledger.views(pk, new)
+        before, after = self._ledger.shared.views(pk, old), self._ledger.shared.views(pk, new)
         if after is None:
             return "pages are missing"
         for own_pk, view in after.items():

@@ -5,6 +5,7 @@ every commit. From these it knows the *true log* of a partition, whatever merges
 
 Checked at once, at every write:
 
+* a head that partitions share is looked at as the heads of these partitions (shared_book.py)
 * a head's tail and its producers are bounded, and no write is one that the store never takes
 * a head only moves forward: next offset, log start, tail base, both floors, leader epoch; a leader only changes with it
 * next offset = tail base + what the tail holds; an entry enters once, and its bytes are there
@@ -34,17 +35,8 @@ from uuid import UUID
 from odradek.adapters.expressions import NOTHING, State
 from odradek.engine.compaction.state import decode_state
 from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX, decode_lease
-from odradek.engine.partition.head import encode_head
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
-from odradek.engine.partition.shared_head import (
-    PAGE_PREFIX,
-    Page,
-    SharedHead,
-    decode_page,
-    decode_shared_head,
-    page_sk,
-    place_name,
-)
+from odradek.engine.partition.shared_head import PAGE_PREFIX
 from odradek.engine.read.log_reader import Piece, entry_piece
 from odradek.format.item_keys import (
     CLEAN_SK,
@@ -79,6 +71,7 @@ from tests.simulation.books.late_rules import RISING, LateRules
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
+from tests.simulation.books.shared_book import SharedBook
 from tests.simulation.books.time_book import Compactable, TimeBook
 from tests.simulation.books.transaction_book import TransactionBook
 from tests.simulation.books.upkeep_book import UpkeepBook
@@ -177,7 +170,7 @@ class Ledger:
         self._forgotten_topics: set[UUID] = set()
         self._deleted_topics: set[UUID] = set()
         self.topic_names: dict[UUID, str] = {}
-        self._partition_counts: dict[UUID, int] = {}
+        self.partition_counts: dict[UUID, int] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
         self.shares = ShareBook(self.problem, clock, self)
@@ -201,8 +194,7 @@ class Ledger:
         self.has_object: Callable[[str], bool] = lambda key: True
         self.longest_tail = 0
         self._call = 0
-        self.shared: dict[str, SharedHead] = {}
-        self._shared_gone: set[str] = set()
+        self.shared = SharedBook(self)
         self.live_items: dict[bytes, int] = {}
         self._seen: dict[str, set[bytes]] = defaultdict(set)
         self._dirty: dict[str, None] = {}
@@ -248,11 +240,11 @@ class Ledger:
         self.late.changed(table, key)
         if table == "log":
             if key.sk == HEAD_SK and partition_of(key.pk).shares_head:
-                self._shared_head_stored(partition_of(key.pk), new)
+                self.shared.head_stored(partition_of(key.pk), new)
             elif key.sk == HEAD_SK:
-                self._head_stored(key.pk, old, new)
+                self.head_stored(key.pk, old, new)
             elif key.sk.startswith(PAGE_PREFIX):
-                self._page_stored(key, new)
+                self.shared.page_stored(key, new)
             elif key.sk.startswith(INDEX_PREFIX):
                 self._dirty[key.pk] = None
                 self._row_removed(key, old, new)
@@ -345,10 +337,9 @@ class Ledger:
             return
         self.live_topics.add(topic_id)
         self.topic_names[topic_id] = name
-        self._partition_counts[topic_id] = int(new["n"])  # type: ignore[call-overload]
+        self.partition_counts[topic_id] = int(new["n"])  # type: ignore[call-overload]
         if partitions_per_head(topic_id) > 1:
-            for pk in [pk for pk in self.shared if partition_of(pk).topic_id == topic_id]:
-                self._new_partitions(partition_of(pk), self.shared[pk])
+            self.shared.topic_stored(topic_id)
         self.configs[topic_id].append((self._clock.now_ms(), {key: str(value) for key, value in new["c"].items()}))
 
     # --- heads and rows --------------------------------------------------------------------------------------------
@@ -362,86 +353,7 @@ class Ledger:
         if producers > PRODUCERS_BOUND:
             self.problem(f"{pk}: more than {PRODUCERS_BOUND} producers in a head")
 
-    def _shared_head_stored(self, head_id: PartitionId, new: Item | None) -> None:
-        """Look at each partition's head in it, as its readers do: with what it has in pages."""
-        pk = partition_pk(head_id)
-        old = self.shared.get(pk)
-        if new is None or pk in self._shared_gone:
-            self._shared_gone.add(pk)
-            self.shared.pop(pk, None)
-            for partition in self._sharing(head_id, old):
-                self._head_stored(partition_pk(partition), self.heads.get(partition_pk(partition)), None)
-            return
-        head = decode_shared_head(new)
-        for name, before, after in (
-            ("elements paged out", old.paged if old else 0, head.paged),
-            ("elements indexed", old.indexed if old else 0, head.indexed),
-        ):
-            if after < before:
-                self.problem(f"{pk}: the {name} fell from {before} to {after}")
-        if not head.indexed <= head.paged or not head.indexed <= (head.indexing or head.indexed) <= head.paged:
-            self.problem(f"{pk}: rows up to {head.indexed}, under way to {head.indexing}, of {head.paged} elements")
-        self.longest_tail = max(self.longest_tail, len(head.tail))
-        if len(head.tail) > TAIL_ENTRIES_BOUND:
-            self.problem(f"{pk}: a tail of more than {TAIL_ENTRIES_BOUND} elements")
-        self.shared[pk] = head
-        pages = self._pages_of(pk, head)
-        if pages is None:
-            self.problem(f"{pk}: pages of [{head.indexed}, {head.paged}) are missing")
-            return
-        for partition in self._sharing(head_id, head):
-            view = encode_head(head.view(partition, pages))
-            own_pk = partition_pk(partition)
-            self._head_stored(own_pk, self.heads.get(own_pk), view)
-
-    def views(self, pk: str, item: Item) -> dict[str, Item] | None:
-        """What a shared head says of each partition, as heads of their own; None: pages are missing."""
-        head_id, head = partition_of(pk), decode_shared_head(item)
-        pages = self._pages_of(pk, head)
-        if pages is None:
-            return None
-        return {partition_pk(each): encode_head(head.view(each, pages)) for each in self._sharing(head_id, head)}
-
-    def _new_partitions(self, head_id: PartitionId, head: SharedHead) -> None:
-        """A topic was created or has grown: its new partitions share heads that are there."""
-        for partition in self._sharing(head_id, head):
-            pk = partition_pk(partition)
-            if pk not in self.heads:
-                self._head_stored(pk, None, encode_head(head.view(partition, self._pages_of(pk, head) or ())))
-
-    def _sharing(self, head_id: PartitionId, head: SharedHead | None) -> Iterator[PartitionId]:
-        """The partitions that share a head: the topic's, and those that have entries."""
-        per_head = partitions_per_head(head_id.topic_id)
-        count = self._partition_counts.get(head_id.topic_id, 0)
-        for number in range(head_id.partition, head_id.partition + per_head):
-            partition = PartitionId(head_id.topic_id, number)
-            if number < count or (head is not None and place_name(partition.place) in head.next_offsets):
-                yield partition
-
-    def _pages_of(self, pk: str, head: SharedHead) -> list[Page] | None:
-        pages = []
-        at = head.indexed
-        for sk in sorted(sk for sk in self.log_rows(pk) if page_sk(at) <= sk < page_sk(head.paged)):
-            page = decode_page(sk, self.log_rows(pk)[sk])
-            if page.first != at:
-                return None
-            pages.append(page)
-            at = page.end
-        return pages if at == head.paged else None
-
-    def _page_stored(self, key: Key, new: Item | None) -> None:
-        head = self.shared.get(key.pk)
-        if head is None:
-            return
-        if new is None:
-            if self._pages_of(key.pk, head) is None:
-                self.problem(f"{key.pk}: the page {key.sk} was deleted, and the head refers to it")
-            return
-        page = decode_page(key.sk, new)
-        if page.first == head.paged and page.elements != head.tail[: len(page.elements)]:
-            self.problem(f"{key.pk}: the page {key.sk} holds other elements than the tail begins with")
-
-    def _head_stored(self, pk: str, old: Item | None, new: Item | None) -> None:
+    def head_stored(self, pk: str, old: Item | None, new: Item | None) -> None:
         if pk in self.gone:
             return  # a late creation may bring back a head of a deleted topic: nobody looks for it there
         if new is None:
@@ -607,7 +519,7 @@ class Ledger:
         """Whether anybody can write to it. A growth that was cut short leaves heads beyond the topic's partitions; when
         it is done again, it raises their floors first."""
         is_live = partition.topic_id in self.live_topics
-        return is_live and partition.partition < self._partition_counts[partition.topic_id]
+        return is_live and partition.partition < self.partition_counts[partition.topic_id]
 
     def _has_bytes(self, piece: Piece) -> bool:
         if piece.item_id is not None:

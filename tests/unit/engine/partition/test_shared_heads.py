@@ -14,9 +14,9 @@ from odradek.engine.audit.store import audit_store
 from odradek.engine.catalog.topic_configs import describe
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import NO_FLOOR
+from odradek.engine.partition.packed_entries import PlacedEntry, decode_packed_entries, encode_packed_entries
 from odradek.engine.partition.shared_head import SharedHead, decode_shared_head, encode_shared_head, stamp_of
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
-from odradek.format.packed_entries import PlacedEntry, decode_packed_entries, encode_packed_entries
 from odradek.format.tail_entry import FLAG_ITEM, FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.limits import PARTITIONS_PER_HEAD_MAX, PRODUCER_EPOCH_MAX, SEQUENCE_MAX
 from odradek.model.log import FetchPartition, ProducePartition, ProduceResult
@@ -462,3 +462,28 @@ def test_a_shared_head_comes_back_as_it_was() -> None:
         evictions=4,
     )
     assert decode_shared_head(encode_shared_head(head)) == head
+
+
+async def test_a_large_element_does_not_stay_in_the_head(store: Store) -> None:
+    """A transaction of many batches is one element, which each later append would pay for."""
+    engine = store.engine()
+    topic = await engine.topics.create("t", 2, PER_HEAD)
+    transactor = await Transactor(engine, bumps=True).init()
+    for _ in range(300):
+        await transactor.send("t", 0, b"x")
+    await transactor.commit()
+    head = await head_of(engine, topic)
+    assert head.size_bytes < 1_024
+    assert await values(engine, "t", 0) == [b"x"] * 300
+
+
+async def test_offsets_that_were_told_are_kept_in_a_shared_head(store: Store) -> None:
+    engine = store.engine()
+    await engine.topics.create("t", 2, {**PER_HEAD, "transaction.offsets": "predicted"})
+    one, other = [await Transactor(engine, name, bumps=True).init() for name in ("one", "other")]
+    assert await one.send("t", 0, b"one") == await other.send("t", 0, b"other") == 0
+    assert await other.send("t", 1, b"other") == 0
+    await one.commit()
+    with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
+        await other.commit()
+    assert [await values(engine, "t", number) for number in (0, 1)] == [[b"one"], []]

@@ -11,7 +11,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from odradek.engine.append.conditional_append import AppendTools, CommitTimes, Member, not_uploaded
+from odradek.engine.append.commit_times import CommitTimes
+from odradek.engine.append.conditional_append import AppendTools, Member, not_uploaded
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.order import AppendOrder, Turn
 from odradek.engine.append.room import Room

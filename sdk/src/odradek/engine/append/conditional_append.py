@@ -13,11 +13,11 @@ connection; a function waits up to `sequence_wait_ms`, for requests overtake eac
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from odradek.backoff import Backoff
+from odradek.engine.append.commit_times import CommitTimes, stamped
 from odradek.engine.append.decisions import (
     Ahead,
     Applied,
@@ -66,9 +66,6 @@ from odradek.settings import Settings
 _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
 _SEARCH_ROWS = 8
-_FLOORS_KEPT = 4096
-_FLOORS_KEPT_S = 60.0  # then a floor is met again: it may have been lowered (audit/floors.py)
-_COMMIT_AHEAD_MS_MAX = 60_000
 _SEARCH_ATTEMPTS = 4
 
 NOT_APPENDED = Reject(
@@ -96,32 +93,6 @@ def not_uploaded(error: StoreError) -> Reject:
     if isinstance(error, (ItemTooLarge, StoreRejected)):
         return REJECTED
     return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
-
-
-class CommitTimes:
-    """Commit times: this process' clock, but above every spill floor that refused one.
-
-    Where a merge has taken the rows that could tell, a refused append is not known to be new. A clock that is behind
-    must meet that once, and not until it has caught up.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._floors_ms: OrderedDict[PartitionId, tuple[int, float]] = OrderedDict()
-
-    def next_ms(self, partition: PartitionId) -> int:
-        """The commit time of an append that begins now."""
-        floor_ms, met_s = self._floors_ms.get(partition, (-1, 0.0))
-        is_kept = self._clock.monotonic() - met_s < _FLOORS_KEPT_S
-        return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)
-
-    def met(self, partition: PartitionId, floor_ms: int) -> None:
-        """A floor refused an append."""
-        if floor_ms >= self._clock.now_ms():
-            self._floors_ms[partition] = floor_ms, self._clock.monotonic()
-            self._floors_ms.move_to_end(partition)
-            if len(self._floors_ms) > _FLOORS_KEPT:
-                self._floors_ms.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -615,23 +586,3 @@ def _together(found: dict[PartitionId, int | Search]) -> dict[PartitionId, int |
     if Search.ABSENT in found.values():
         return dict.fromkeys(found, Search.ABSENT)
     return found
-
-
-def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[TailEntry]:
-    """Return the entries with a commit time, which is also the append time for LogAppendTime.
-
-    A floor that a wrong clock has raised keeps commit times ahead until real time has caught up. Append times, which
-    users see and retention uses, do not follow it: if the floor is implausibly far ahead they are the writer's time.
-
-    Args:
-        now_ms: by the writer's clock.
-    """
-    append_ms = commit_ms if commit_ms - now_ms <= _COMMIT_AHEAD_MS_MAX else now_ms
-    return [
-        replace(
-            entry,
-            commit_ms=commit_ms,
-            max_timestamp_ms=append_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
-        )
-        for entry in entries
-    ]

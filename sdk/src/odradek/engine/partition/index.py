@@ -26,6 +26,7 @@ from odradek.engine.partition.head import (
 )
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
+from odradek.engine.partition.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.engine.partition.pages import Pages
 from odradek.engine.partition.shared_head import (
     HeadImage,
@@ -47,7 +48,6 @@ from odradek.format.item_keys import (
     partition_pk,
     producer_sk,
 )
-from odradek.format.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.limits import PRODUCER_BATCHES_REMEMBERED, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.topic_partition import PartitionId
@@ -282,7 +282,7 @@ class PartitionIndex:
     def is_long(self, head: HeadImage, more: int = 0) -> bool:
         """Return True if the head, with an append of so many more entries, is longer than it should be."""
         if isinstance(head, SharedHead):
-            return self._shared_spills.is_long(head, min(more, 1))
+            return self._shared_spills.is_long(head, more)
         return self._spills.is_long(head, more)
 
     def is_far_too_long(self, head: HeadImage) -> bool:

@@ -22,13 +22,13 @@ from dataclasses import dataclass, field
 
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.head import NO_TIMESTAMP
-from odradek.errors import FormatError
-from odradek.format.packed_entries import (
+from odradek.engine.partition.packed_entries import (
     PACKED_VERSION,
     decode_packed_entries,
     encode_packed_entries,
     place_entries,
 )
+from odradek.errors import FormatError
 from odradek.format.tail_entry import TailEntry, decode_tail_entries, encode_tail_entries
 from odradek.ports.table import Item
 

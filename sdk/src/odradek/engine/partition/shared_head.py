@@ -5,7 +5,7 @@ Key: that of the head of the first of them. Names are short since each append pa
     v   format version 1
     n   next offsets                   l   log starts                  m   merged offsets
     es  start offsets of the leader epoch, a copy of `n`               all four: place -> number, 0 where there is none
-    t   tail: elements, oldest first; each holds the batches of one append (format/packed_entries.py)
+    t   tail: elements, oldest first; each holds the batches of one append (engine/partition/packed_entries.py)
     q   elements that have left the tail for pages
     c   elements that have left the pages for index rows
     ce  elements up to which a spill is moving pages to rows; absent: none does
@@ -40,10 +40,10 @@ from odradek.engine.partition.head import (
     ProducerState,
     decode_head,
 )
+from odradek.engine.partition.packed_entries import decode_packed_entries
 from odradek.errors import FormatError
 from odradek.format.item_keys import HEAD_SK, partition_pk
 from odradek.format.item_size import item_size, value_size
-from odradek.format.packed_entries import decode_packed_entries
 from odradek.format.tail_entry import encode_tail_entry
 from odradek.limits import PARTITIONS_PER_HEAD_MAX, SEQUENCE_MAX
 from odradek.model.cluster import FLEET_BROKER_ID

@@ -23,6 +23,7 @@ from math import isqrt
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, encode_producer, head_key
 from odradek.engine.partition.index_row import IndexRow, encode_index_row
+from odradek.engine.partition.packed_entries import decode_packed_entries
 from odradek.engine.partition.pages import Pages
 from odradek.engine.partition.shared_head import (
     Page,
@@ -38,7 +39,6 @@ from odradek.engine.partition.shared_head import (
 from odradek.engine.partition.spill import spills_tried
 from odradek.errors import ConditionFailed, StoreError
 from odradek.format.item_keys import index_sk, partition_pk, producer_sk
-from odradek.format.packed_entries import decode_packed_entries
 from odradek.format.tail_entry import TailEntry
 from odradek.limits import PAGE_BYTES_MAX, SPILL_ENTRIES_MAX, SPILL_SETTLED_MAX
 from odradek.model.topic_partition import PartitionId
@@ -62,6 +62,8 @@ from odradek.settings import Settings
 
 _PRODUCERS_TIMES = 4
 _FAR_TOO_LONG = 64  # elements beyond the bound
+_LARGE_ELEMENT_BYTES = 4_096
+_BATCH_BYTES = 24  # of a batch in an element that has an object of its own
 _ROUNDS_MAX = 4
 _ROWS_AT_ONCE = 16
 
@@ -82,8 +84,9 @@ class SharedSpills:
         return spills_tried(excess) > spills_tried(excess - added)
 
     def is_long(self, head: SharedHead, more: int = 0) -> bool:
-        """Return True if the tail, with so many more elements, is too long, or producers crowd the head."""
-        return self._is_crowded(head) or self._excess(head) + more > 0
+        """Return True if the tail, with an element of so many more batches, is too long, or producers crowd the head."""
+        is_large = more * _BATCH_BYTES > _LARGE_ELEMENT_BYTES
+        return is_large or self._is_crowded(head) or self._excess(head) + min(more, 1) > 0
 
     def is_far_too_long(self, head: SharedHead) -> bool:
         """Return True if the head costs its writers several times the usual."""
@@ -104,7 +107,8 @@ class SharedSpills:
             return count - SPILL_ENTRIES_MAX
         tail_bytes = max(1, head.tail_bytes)
         rest = max(1, head.size_bytes - tail_bytes)
-        return count + 1 - max(2, min(isqrt(2 * rest * count // tail_bytes), self._settings.spill_entries))
+        excess = count + 1 - max(2, min(isqrt(2 * rest * count // tail_bytes), self._settings.spill_entries))
+        return max(1, excess) if len(head.tail[-1]) > _LARGE_ELEMENT_BYTES else excess
 
     def _is_crowded(self, head: SharedHead) -> bool:
         return len(head.stamps) > self._producers_max(head) + SPILL_SETTLED_MAX
@@ -118,7 +122,9 @@ class SharedSpills:
     async def run(self, head_id: PartitionId, head: SharedHead) -> None:
         """Page out what is too much, index pages where they are many, evict idle producers. Raises StoreError."""
         for _ in range(_ROUNDS_MAX):
-            after = await self._page_out(head_id, head, keep=1) if len(head.tail) > 1 else head
+            # Who reads at the end of the log finds the newest element in the head, unless it is dear to keep there.
+            keep = 0 if head.tail and len(head.tail[-1]) > _LARGE_ELEMENT_BYTES else 1
+            after = await self._page_out(head_id, head, keep=keep) if len(head.tail) > keep else head
             if after is None:
                 return  # another spill was first
             head = after

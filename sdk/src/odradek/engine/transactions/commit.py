@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from odradek.engine.append.conditional_append import stamped
+from odradek.engine.append.commit_times import stamped
 from odradek.engine.classic.groups import MEMBER_ID
 from odradek.engine.groups.items import group_key, lease_key
 from odradek.engine.offsets.classic import explain_fence, fence
