@@ -27,6 +27,7 @@ from odradek.limits import (
     ABORTED_SEQUENCES_MAX,
     OFFSET_MAX,
     OFFSET_METADATA_BYTES_MAX,
+    PARTITIONS_PER_HEAD_MAX,
     PRODUCER_EPOCH_MAX,
     REQUEST_BATCHES_PER_PARTITION_MAX,
     SCHEMA_BYTES_MAX,
@@ -105,6 +106,31 @@ async def test_an_append_of_the_most_batches(engine_of: Engines) -> None:
     head = await engine.index.read_head(await partition_of(engine, topic))
     assert head is not None
     assert len(head.tail) < 100
+
+
+async def test_appends_to_the_most_partitions_of_a_head(engine_of: Engines) -> None:
+    """The longest conditions are those of first batches of a later epoch; then a transaction, and a long tail."""
+    engine = engine_of(spill_entries=SPILL_ENTRIES_MAX)
+    numbers = range(PARTITIONS_PER_HEAD_MAX)
+    configs = {"odradek.partitions.per.head": str(PARTITIONS_PER_HEAD_MAX)}
+    topic = await engine.topics.create(name_of(0), PARTITIONS_PER_HEAD_MAX, configs)
+
+    async def sent(sequence: int, producer_id: int) -> set[ErrorCode]:
+        records = batch([b"x"], producer=(producer_id, PRODUCER_EPOCH_MAX, sequence))
+        results = await engine.produce([ProducePartition(topic.name, number, records) for number in numbers])
+        return {result.error for result in results}
+
+    for producer_id in range(2**63 - 6, 2**63 - 1):
+        assert [await sent(sequence, producer_id) for sequence in range(3)] == [{ErrorCode.NONE}] * 3
+    transactor = await Transactor(engine, f"{topic.topic_id}{ID[:-18]}").init()
+    for number in numbers:
+        await transactor.send(topic.name, number, b"x")
+    await transactor.commit()
+    head = await engine.index.read_head(PartitionId(topic.topic_id, PARTITIONS_PER_HEAD_MAX - 1))
+    assert head is not None
+    await engine.index.spill_to_rows(PartitionId(topic.topic_id, 0), head)
+    assert [len(await read_all(engine, topic.name, number)) for number in numbers] == [16] * len(numbers)
+    assert await sent(3, 2**63 - 2) == {ErrorCode.NONE}
 
 
 async def test_a_transaction_of_the_most_places(engine_of: Engines) -> None:

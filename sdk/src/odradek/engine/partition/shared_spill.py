@@ -84,7 +84,7 @@ class SharedSpills:
         return spills_tried(excess) > spills_tried(excess - added)
 
     def is_long(self, head: SharedHead, more: int = 0) -> bool:
-        """Return True if the tail with an element of `more` batches is too long, or producers crowd the head."""
+        """Return True if the tail is too long with an element of so many more batches, or producers crowd the head."""
         is_large = more * _BATCH_BYTES > _LARGE_ELEMENT_BYTES
         return is_large or self._is_crowded(head) or self._excess(head) + min(more, 1) > 0
 
