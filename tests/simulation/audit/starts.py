@@ -8,7 +8,8 @@ from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.books.history import History
-from tests.simulation.books.ledger import Ledger, StartMove, partition_of
+from tests.simulation.books.ledger import Ledger, partition_of
+from tests.simulation.books.notes import StartMove
 from tests.simulation.books.truth import TrueLog
 from tests.simulation.world import SKEWS_MS
 

@@ -28,8 +28,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from odradek.adapters.expressions import NOTHING, State
@@ -68,6 +67,7 @@ from tests.simulation.books.group_book import RESET, GroupBook, foreign_commit
 from tests.simulation.books.history import identity
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
+from tests.simulation.books.notes import Commit, Entered, LeaderEpoch, StartMove
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
@@ -85,48 +85,6 @@ _PROBLEMS_MAX = 50
 TAIL_ENTRIES_BOUND = 2 * SPILL_ENTRIES_MAX + 100
 PRODUCERS_BOUND = PRODUCERS_IN_HEAD_MAX + SPILL_ENTRIES_MAX
 WAL_ITEMS_PREFIX = "w#"
-
-
-class Entered(NamedTuple):
-    """An entry that entered a log; `call` numbers the calls of the store: what one call wrote has one number."""
-
-    base_offset: int
-    packed: bytes
-    call: int
-
-
-@dataclass(frozen=True)
-class StartMove:
-    """A log start that rose; `entries`: how many had entered by then."""
-
-    pk: str
-    at_ms: int
-    before: int
-    start: int
-    tail_base: int
-    caller: str
-    entries: int
-
-
-@dataclass(frozen=True)
-class LeaderEpoch:
-    """A leader epoch that began."""
-
-    epoch: int
-    leader_id: int
-    start: int
-    caller: str
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A commit as the table applied it."""
-
-    committer: str
-    owner: str | None
-    lease_epoch: int
-    offset: int
-    call: int
 
 
 class Ledger:
