@@ -1,4 +1,4 @@
-"""Calls of the admin client about the cluster as a whole: brokers, leaders, sizes, transactions, quotas."""
+"""Calls of the admin client about the cluster as a whole: brokers, leaders, sizes, transactions; and quotas."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import odradek
 import pytest
-from odradek.client.types import ClientQuota
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.quota import QuotaEntity
 from odradek.model.topic_partition import TopicPartition
 
 
@@ -72,20 +72,15 @@ def test_a_transaction_is_seen_and_fenced(admin: odradek.Admin, service: Any) ->
 
 
 def test_quotas_are_set_and_removed(admin: odradek.Admin) -> None:
-    admin.alter_client_quota({"producer_byte_rate": 1e6}, user="ann")
-    admin.alter_client_quota({"consumer_byte_rate": 5.0}, user="", client_id="app")
+    ann, app = QuotaEntity(user="ann"), QuotaEntity(user="", client_id="app")
+    admin.alter_client_quotas(ann, {"producer_byte_rate": 1e6})
+    admin.alter_client_quotas(app, {"consumer_byte_rate": 5.0})
 
-    assert sorted(admin.describe_client_quotas(), key=str) == sorted(
-        [
-            ClientQuota("ann", None, {"producer_byte_rate": 1e6}),
-            ClientQuota("", "app", {"consumer_byte_rate": 5.0}),
-        ],
-        key=str,
-    )
-    admin.alter_client_quota({"producer_byte_rate": None}, user="ann")
-    admin.alter_client_quota({"consumer_byte_rate": None}, user="", client_id="app")
-    assert admin.describe_client_quotas() == []
+    assert admin.describe_client_quotas() == {ann: {"producer_byte_rate": 1e6}, app: {"consumer_byte_rate": 5.0}}
+    admin.alter_client_quotas(ann, {"producer_byte_rate": None})
+    admin.alter_client_quotas(app, {"consumer_byte_rate": None})
+    assert admin.describe_client_quotas() == {}
     with pytest.raises(KafkaError):
-        admin.alter_client_quota({"no_such_quota": 1.0}, user="ann")
+        admin.alter_client_quotas(ann, {"no_such_quota": 1.0})
     with pytest.raises(KafkaError):
-        admin.alter_client_quota({"producer_byte_rate": 1.0})
+        admin.alter_client_quotas(QuotaEntity(), {"producer_byte_rate": 1.0})
