@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,7 +68,7 @@ def _produce() -> bytes:
 
 
 _ANNOUNCED = (1_000_000).to_bytes(4, "big")
-KINDS = {
+KINDS: dict[str, Callable[[], bytes]] = {
     "idle": lambda: b"",
     "half-open": lambda: _ANNOUNCED + b"x" * 700,
     "trickling": lambda: _ANNOUNCED,
@@ -119,7 +119,7 @@ class _Peers:
         host, _, port = servers.rpartition(":")
         self._place = host, int(port)
         self._selector = selectors.DefaultSelector()
-        self._first = {kind: KINDS[kind]() for kind in kinds}
+        self._first: dict[str, bytes] = {kind: KINDS[kind]() for kind in kinds}
         self.reconnected = 0
         for number in range(count):
             self._connect(kinds[number % len(kinds)])

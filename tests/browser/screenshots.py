@@ -45,6 +45,7 @@ PAGES = {
     "reset": "/groups/reset?id=billing&to=earliest",
     "schemas": "/schemas",
     "schema": "/schemas/detail?subject=payments-value",
+    "sql": "/sql",
     "acls": "/security",
     "users": "/security?tab=users",
     "quotas": "/security?tab=quotas",

@@ -334,6 +334,13 @@ def test_a_schema_is_registered_and_deleted(page: Page) -> None:
     expect(page.get_by_role("status")).to_have_text("Subject typed-value was deleted.")
 
 
+def test_a_script_is_checked_while_it_is_typed(page: Page) -> None:
+    page.goto("/sql")
+    expect(page.locator("[data-result]")).to_contain_text("2 valid statements")
+    page.locator("textarea[name=text]").fill("SELECT nothing FROM nowhere;")
+    expect(page.locator("[data-result] .problem")).to_contain_text("line 1")
+
+
 def test_a_user_is_made_and_two_passwords_must_agree(page: Page) -> None:
     page.goto("/security?tab=users")
     page.get_by_text("Create a user").click()

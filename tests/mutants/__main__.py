@@ -8,13 +8,16 @@
 
 Seeds draw their profiles. Those of profiles that live on the mutated part come first (`_NEAR`): it is the same seeds in
 another order, so that what is noticed is noticed soon. For the same reason a few seeds of every mutant are tried before
-more of any (`_ROUNDS`). A seed that fails without the mutant does not count (it is a finding of its own: `make sim`).
+more of any (`_ROUNDS`). What is known is in measured.json; it holds as long as the mutated file is the same, and for
+the simulation with which it was measured: after a change of the actors, begin without the file. A seed that fails
+without the mutant does not count (it is a finding of its own: `make sim`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,7 +55,7 @@ _ROUNDS = (6, 30)  # seeds of each mutant; then all
 _TRIAL = (sys.executable, "-m", "tests.mutants.trial")
 _NEEDS_A_PROCESS = 3
 _AT_ONCE = 10  # seeds, then what is known is written
-_RESULTS = Path(__file__).parents[2] / "bench" / "results" / "mutants.json"
+_RESULTS = Path(__file__).with_name("measured.json")
 
 
 class Results:
@@ -90,7 +93,11 @@ class Results:
 
     def _write(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"mutants": self._mutants, "clean": self._clean}, indent=1)
+        known = {
+            "mutants": {name: self._mutants[name] for name in sorted(self._mutants)},
+            "clean": {seed: self._clean[seed] for seed in sorted(self._clean, key=int)},
+        }
+        text = re.sub(r",\s+(?=\d)", ", ", json.dumps(known, indent=1)) + "\n"
         self._path.with_suffix(".part").write_text(text)
         self._path.with_suffix(".part").replace(self._path)
 
@@ -230,16 +237,19 @@ def _report(results: Results) -> int:
     for mutant in equivalent:
         print(f"equivalent  {mutant.name}: {mutant.equivalent}")
     for mutant in tested:
-        print(f"by a test   {mutant.name}: {mutant.killed_by}")
+        count = len(results.of(mutant).get("tried", ()))
+        why = f" ({mutant.unseen})" if mutant.unseen else ""
+        print(f"by a test   {mutant.name}, {count} seeds{why}: {mutant.killed_by}")
     for mutant in alive:
         print(f"SURVIVED    {mutant.name} ({mutant.path}), {len(results.of(mutant)['tried'])} seeds")
     for mutant in unknown:
         print(f"not tried   {mutant.name}")
     count = len(MUTANTS) - len(equivalent)
+    tried = sum(bool(results.of(mutant)) for mutant in MUTANTS.values() if not mutant.equivalent)
     print(
         f"{len(noticed)} of {count} mutants noticed by the simulation ({len(noticed) / count:.0%}; "
         f"{sum(after <= 60 for after, _ in noticed)} by the first 60 seeds), {len(tested)} more by a test, "
-        f"{len(alive)} by neither, {len(unknown)} not tried; {len(equivalent)} are equivalent"
+        f"{len(alive)} by neither; {tried} tried; {len(equivalent)} are equivalent"
     )
     if results.dirty_seeds():
         print(f"seeds that fail without a mutant: {', '.join(map(str, sorted(results.dirty_seeds())))}")

@@ -158,6 +158,7 @@ MUTANTS = [
         "is_lowered = image is None",
         killed_by="tests/unit/engine/append/test_wrong_clocks.py"
         "::test_a_plain_append_whose_rows_are_searched_during_the_repair_is_not_applied_twice",
+        unseen="floors are lowered by an operator's repair (audit/floors.py), which no actor runs",
     ),
     Mutant(
         "plain append that cannot be known is tried again",
@@ -411,6 +412,7 @@ MUTANTS = [
         "if producer_id not in newest or last < end_offset:",
         "if True:",
         killed_by="tests/unit/engine/partition/test_spill.py::test_who_has_entries_that_stay_in_the_tail_stays_in_the_head",
+        unseen="it costs the producer's row and the reading of it; what the row says is true",
     ),
     Mutant(
         "producer whose row failed is evicted",

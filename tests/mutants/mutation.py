@@ -28,6 +28,7 @@ class Mutant:
         path: of the file, below the package.
         old: what is changed; it is in the file exactly once.
         equivalent: why nobody can tell the mutant from the original; empty: somebody can.
+        unseen: why no simulated history shows it, though a test does.
         near: profiles that live on what is changed, where those of its file do not.
         killed_by: the test that fails with it (a pytest node id) where the simulation need not notice.
     """
@@ -38,6 +39,7 @@ class Mutant:
     new: str
     equivalent: str = ""
     killed_by: str = ""
+    unseen: str = ""
     near: tuple[str, ...] = ()
 
     @property

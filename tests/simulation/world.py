@@ -27,7 +27,7 @@ from odradek.testing.throttling import Throttle, ThrottledTables
 
 from tests.simulation.books.history import History
 from tests.simulation.books.ledger import Ledger
-from tests.simulation.store.ports import Crash, Fates, SimPort, SimTables
+from tests.simulation.store.ports import Crash, Fates, SimObjects, SimTables
 from tests.simulation.store.redelivery import deliver_some_twice
 from tests.simulation.store.visibility import Visibility
 from tests.simulation.store.witness import WitnessedObjects, WitnessedStore
@@ -154,7 +154,7 @@ class Process:
         self.tables = SimTables(self, self.world.throttled)
         self.engine = Engine(
             tables=self.tables,
-            objects=SimPort(self, self.world.objects, "objects"),  # type: ignore[arg-type]
+            objects=SimObjects(self, self.world.objects),  # type: ignore[arg-type]
             clock=self.clock,
             rng=SeededRng(self.world.rng.getrandbits(64)),
             settings=self.world.settings,

@@ -249,7 +249,8 @@ class FakeEngine:
         self.groups = FakeGroups(self)
         self.users = FakeUsers(self)
         self.acls = FakeAcls()
-        self.quotas = Quotas(ManualClock(), self.settings)
+        self.clock = ManualClock()
+        self.quotas = Quotas(self.clock, self.settings)
         self.classic_groups = FakeClassicGroups(self)
 
     def met(self, *call: Any) -> None:

@@ -28,7 +28,8 @@ BINARY = (".png", ".bin", ".gz", ".parquet", ".zip", ".whl", ".svg", ".jpg")
 UNDONE = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE = re.compile(
     r"/(?:work|root)/|/Users/\w|/home/(?!runner\b)\w"
-    r"|(?<!mode\.enable)\.internal\b"  # dedicated.mode.enable.internal.rest is a configuration of MirrorMaker 2
+    # MirrorMaker 2 has a configuration dedicated.mode.enable.internal.rest, and internal topics of a cluster "primary".
+    r"|(?<=\w)(?<!mode\.enable)(?<!primary)(?<!checkpoints)\.internal\b"
     r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b(?!/)"  # a range, as in a network's rule, is nobody's place
 )
 

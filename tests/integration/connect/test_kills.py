@@ -1,6 +1,6 @@
-"""Workers as processes that are killed: each record of a source once, no row of a sink twice.
+"""Workers as processes that are killed or stand still: each record of a source once, no row of a sink twice.
 
-Slow: kills, and the group's session time-out after each of them.
+Slow: kills and pauses, and the group's session time-out after each of them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +27,20 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 KILLS = int(os.environ.get("ODRADEK_CONNECT_KILLS", "6"))
 ROOT = Path(__file__).parents[3]
-TASKS, RECORDS = 2, 1_500
+TASKS = 2
 
 
 class Process:
     """A worker of its own process, without a REST API."""
 
     def __init__(self, running: RunningCluster, number: int, folder: Path) -> None:
-        configs = {**FAST, "listeners": "", "worker.id": f"process-{number}", "offset.flush.interval.ms": "300"}
+        self.name = f"process-{number}"
+        configs = {**FAST, "listeners": "", "worker.id": self.name, "offset.flush.interval.ms": "300"}
         options = [part for name, value in configs.items() for part in ("--config", f"{name}={value}")]
         client = running.client
         environment = {
             **os.environ,
-            "PYTHONPATH": str(ROOT),
+            "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))),
             "ODRADEK_BOOTSTRAP_SERVERS": client["bootstrap_servers"],
             "AWS_ACCESS_KEY_ID": client["aws_access_key_id"],
             "AWS_SECRET_ACCESS_KEY": client["aws_secret_access_key"],
@@ -48,19 +50,27 @@ class Process:
         with (folder / f"worker-{number}.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
 
+    def stand_still(self, until_then: Callable[[], object]) -> None:
+        """Stop the process until others have its tasks, and let it go on: it does not know."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            until_then()
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
         self.process.wait()
 
 
-def test_each_record_is_there_once_over_kills_of_workers(service: Any, tmp_path: Path) -> None:
+def test_each_record_is_there_once_over_kills_and_pauses_of_workers(service: Any, tmp_path: Path) -> None:
     rng = random.Random(7)
     url = f"sqlite:///{tmp_path / 'rows.db'}"
     with RunningCluster(service, workers=0) as running:
         running.cluster.create(
             "source",
             {
-                "connector.class": COUNTER, "topic": "numbers", "count": str(RECORDS), "pause": "0.05",
+                "connector.class": COUNTER, "topic": "numbers", "count": "1000000", "pause": "0.05",
                 "tasks.max": str(TASKS), "topic.creation.default.partitions": "2",
             },
         )  # fmt: skip
@@ -74,19 +84,51 @@ def test_each_record_is_there_once_over_kills_of_workers(service: Any, tmp_path:
         workers = [Process(running, number, tmp_path) for number in range(2)]
         try:
             for kill in range(KILLS):
-                time.sleep(rng.uniform(1.5, 4))
-                victim = rng.randrange(2)
-                workers[victim].kill()
-                workers[victim] = Process(running, kill + 2, tmp_path)
-            records = running.read("numbers", TASKS * RECORDS, timeout_s=240, more=True)
-            until(lambda: rows(url) >= TASKS * RECORDS, 120, "all rows")
+                until(lambda: is_settled(running, {each.name for each in workers}), 90, "all tasks run")
+                time.sleep(rng.uniform(0.5, 2))
+                name = worker_of_task_0(running)
+                victim = next(index for index, each in enumerate(workers) if each.name == name)
+                if kill % 2:
+                    workers[victim].stand_still(
+                        lambda name=name: until(lambda: worker_of_task_0(running) not in (name, ""), 90)
+                    )
+                else:
+                    workers[victim].kill()
+                    workers[victim] = Process(running, kill + 2, tmp_path)
+            until(lambda: is_settled(running, {each.name for each in workers}), 90, "all tasks run")
+            time.sleep(2)  # for what a worker does that was replaced and does not know it
+            running.cluster.set_target("source", "PAUSED")
+            running.wait_states("source", "PAUSED", *["PAUSED"] * TASKS, timeout_s=90)
+            ends = {each["partition"]["counter"]: each["offset"]["next"] for each in source_offsets(running)}
+            total = sum(ends.values())
+            records = running.read("numbers", total, timeout_s=120, more=True)
+            until(lambda: rows(url) >= total, 120, "all rows")
         finally:
             for worker in workers:
                 worker.kill()
-    found = [(each["task"], each["n"]) for each in (json.loads(record.value) for record in records)]
-    assert sorted(found) == [(str(task), n) for task in range(TASKS) for n in range(RECORDS)]
-    assert rows(url) == TASKS * RECORDS
-    assert rows(url, "DISTINCT task || '-' || n") == TASKS * RECORDS
+    found = sorted((each["task"], each["n"]) for each in (json.loads(record.value) for record in records))
+    assert found == [(task, n) for task, end in sorted(ends.items()) for n in range(end)]
+    assert rows(url) == rows(url, "DISTINCT task || '-' || n") == total
+
+
+def moved_from(running: RunningCluster, name: str) -> None:
+    until(lambda: worker_of_task_0(running) not in (name, ""), 90, f"task 0 leaves {name}")
+
+
+def source_offsets(running: RunningCluster) -> Any:
+    return running.cluster.offsets("source")["offsets"]
+
+
+def is_settled(running: RunningCluster, names: set[str]) -> bool:
+    """Whether all tasks run in workers that live: the state of a killed one stays until another has its tasks."""
+    tasks = running.cluster.status("source")["tasks"]
+    return len(tasks) == TASKS and all(each["state"] == "RUNNING" and each["worker_id"] in names for each in tasks)
+
+
+def worker_of_task_0(running: RunningCluster) -> str:
+    """The worker of the first task, once it runs there."""
+    task = running.cluster.task_status("source", 0)
+    return str(task["worker_id"]) if task["state"] == "RUNNING" else ""
 
 
 def rows(url: str, what: str = "*") -> int:

@@ -139,6 +139,9 @@ def test_requests_that_are_refused(service: Any) -> None:
 
 def test_at_least_once_without_transactions(service: Any) -> None:
     with RunningCluster(service, **{"exactly.once.source.support": "disabled"}) as running:
+        required = {"connector.class": COUNTER, "topic": "x", "exactly.once.support": "required"}
+        with pytest.raises(BadRequest, match="of the worker"):
+            running.cluster.create("required", required)
         running.create("c", {"connector.class": COUNTER, "topic": "plain", "count": "50"})
         assert counted(running, "plain", 50) == [("0", n) for n in range(50)]
         until(lambda: running.cluster.offsets("c")["offsets"][0]["offset"] == {"next": 50}, 10, "stored")

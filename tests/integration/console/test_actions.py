@@ -109,7 +109,7 @@ def test_every_form_is_in_the_lists_of_this_module() -> None:
     text = Path(__file__).read_text(encoding="utf-8")
     forms = {route.path for route in ROUTES if "POST" in (route.methods or ())}
 
-    elsewhere = {"/theme", "/sign-out", "/schemas/check"}
+    elsewhere = {"/theme", "/sign-out", "/schemas/check"}  # test_door.py, and below
     named = {path for path in forms if f'"{path}"' in text or f'"{path.replace("{name}", "orders")}"' in text}
     assert forms - named - elsewhere == set()
 
@@ -161,6 +161,23 @@ async def test_a_schema_evolves_if_it_is_compatible_and_not_otherwise(browser: B
     await browser.done("/schemas/delete", subject=subject, version="3")
     html = await browser.done("/schemas/delete", subject=subject, version="0", confirm=subject)
     assert subject not in html.partition("<main")[2].partition('role="status"')[2].partition("</p>")[2]
+
+
+async def test_a_script_is_checked_and_nothing_is_run(browser: Browser, service: ThreadedService) -> None:
+    stream = "CREATE STREAM s (n INT) WITH (kafka_topic='not_there', value_format='json');\n"
+    valid = await browser.post("/sql", text=stream + "CREATE TABLE t AS SELECT n, COUNT(*) AS c FROM s GROUP BY n;")
+    wrong = await browser.post("/sql", text=stream + "SELECT <b>nope</b> FROM s;", fragment="1")
+    unknown = await browser.post("/sql", text=stream + "SELECT nope FROM s;", fragment="1")
+
+    assert "2 valid statements" in valid.text
+    assert "line 2" in wrong.text
+    assert "<b>nope" not in wrong.text
+    assert "has no column nope" in unknown.text
+    assert "<html" not in unknown.text
+    assert "no statements" in (await browser.post("/sql", text="")).text
+    assert (await browser.post("/sql", text="x" * 100_001)).status_code == 400
+    with odradek.Admin(**service.client_config) as admin:
+        assert "not_there" not in admin.list_topics()
 
 
 async def test_users_acls_and_quotas_are_made_and_removed() -> None:

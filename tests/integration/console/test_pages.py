@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import odradek
 import pytest
 from odradek.console.app import ROUTES
+from odradek.console.pages import overview
 from odradek.local.threaded import ThreadedService
+from odradek.operations import metrics
 
 from tests.integration.console.conftest import Browser, browsing
 from tests.support.console import LONG_NAME
@@ -58,6 +61,7 @@ PAGES = {
     "/security?tab=explain&principal=User:ada&topic=orders": ["there are no ACLs"],
     "/transactions": ["nightly-import", "Ongoing", "Abort"],
     "/transactions?open=on": ["nightly-import"],
+    "/sql": ["2 valid statements", "paid_by_country", "BIGINT"],
     "/costs": ["Data written"],
     "/costs?rate=1MiB/s&record_bytes=1000&producers=2&consumers=1&retention=1d&partitions=4": ["Kinesis", "Storage"],
     "/health": ["Clock", "fleet of functions"],
@@ -143,3 +147,22 @@ async def test_a_list_of_many_topics_has_pages(service: ThreadedService) -> None
     assert "Page 1 of 3" in first
     assert "topic-119" in last
     assert "topic-119" in beyond, "a page beyond the end is the last one"
+
+
+async def test_the_overview_does_not_wait_for_a_look_that_takes_long(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looking = asyncio.Event()
+
+    async def never(*_: object) -> None:
+        looking.set()
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(metrics, "look", never)
+    monkeypatch.setattr(overview, "_PATIENCE_S", 0.01)
+
+    html = await browser.get("/")
+
+    assert looking.is_set()
+    assert "being read" in html
+    assert "There are no topics yet" not in html

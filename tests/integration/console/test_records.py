@@ -145,7 +145,7 @@ FILTERS = [
 
 
 @pytest.mark.parametrize("newest_first", [True, False])
-@pytest.mark.parametrize(("wanted", "holds"), FILTERS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize(("wanted", "holds"), FILTERS, ids=[str(wanted) for wanted, _ in FILTERS])
 async def test_a_search_finds_what_matches_and_nothing_else(
     cluster: Cluster, newest_first: bool, wanted: Filter, holds: Any
 ) -> None:

@@ -13,6 +13,7 @@ from odradek.local import Listener, ThreadedService
 from odradek.model.quota import CONNECTION_CREATION_RATE, QuotaEntity
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
+from odradek.settings import Settings
 
 from tests.support.engine import batch
 from tests.support.kafka import port
@@ -217,3 +218,26 @@ def test_an_address_that_connects_too_fast_is_refused_and_others_are_not(caplog:
         with RawConnection(servers, source="127.0.0.9") as other:
             other.send(METADATA)
             assert other.receive()
+
+
+def test_a_gateway_that_was_frozen_serves_nothing_that_was_sent_meanwhile() -> None:
+    """The process is stopped by its debugger, a hypervisor or a signal; the kernel takes requests all the same."""
+    with odradek.local(kafka_port=0, settings=Settings(request_timeout_ms=500), synchronous="NORMAL") as service:
+        with odradek.Admin(**service.client_config) as admin:
+            admin.create_topics([odradek.NewTopic("t", 1)])
+        with (
+            RawConnection(service.kafka_bootstrap_servers) as idle,
+            RawConnection(service.kafka_bootstrap_servers) as peer,
+        ):
+            for each in (idle, peer):
+                each.send(METADATA)
+                each.receive()
+            service.loop.call_soon_threadsafe(time.sleep, 2)  # nothing of the service's loop runs
+            time.sleep(0.2)
+            peer.send(produce_frame(10))
+            assert peer.is_closed_by_peer()
+            assert idle.is_closed_by_peer()
+        with odradek.Consumer(**service.client_config) as consumer:
+            place = odradek.TopicPartition("t", 0)
+            assert consumer.end_offsets([place]) == {place: 0}
+        assert large_request_is_answered(service.kafka_bootstrap_servers), "and it goes on"

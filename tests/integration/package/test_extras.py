@@ -41,6 +41,7 @@ COMMANDS = {
     "jobs run word_count --once": "spark",
     "sql -e 'SHOW STREAMS;'": "spark",
     "configure --stack x": "aws",
+    "console": "console",
     "cost estimate --rate 1MiB": "local",
 }
 

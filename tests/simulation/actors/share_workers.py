@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from odradek.engine.share.items import share_partition
+from odradek.engine.share.items import share_key, share_partition
+from odradek.engine.share.window import RecordState
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.share import AcknowledgementBatch
 from odradek.model.topic_partition import PartitionId
@@ -68,6 +69,7 @@ class ShareWorker:
         pending.clear()
         added, gone = member.assignment - self._reads, self._reads - member.assignment
         self._reads = member.assignment
+        held = {partition: self._held(member, partition, batches) for partition, batches in sent.items()}
         answer = await member.request(
             acknowledgements=sent,
             partitions=added,
@@ -81,6 +83,8 @@ class ShareWorker:
         for result in answer.results:
             if result.partition in sent and result.acknowledge_error is ErrorCode.NONE:
                 self._acknowledged(result.partition, sent[result.partition])
+            if result.acknowledge_error is ErrorCode.INVALID_RECORD_STATE:
+                self._refused(member, result.partition, held.get(result.partition, {}))
             try:
                 records = delivered(result)
             except FormatError as error:
@@ -94,6 +98,30 @@ class ShareWorker:
                     pending.setdefault(result.partition, []).append(ack(record.offset, record.offset, kind))
             for offset in missing(result):
                 pending.setdefault(result.partition, []).append(ack(offset, offset, GAP))
+
+    def _held(self, member: ShareMember, partition: PartitionId, batches: list[AcknowledgementBatch]) -> dict[int, int]:
+        """The records of the batches with their delivery counts, if the member holds all of them."""
+        window = self._world.ledger.shares.windows.get(share_key(self._group_id, partition))
+        offsets = [each for batch in batches for each in range(batch.first_offset, batch.last_offset + 1)]
+        held = {
+            offset: run.delivery_count
+            for run in (() if window is None else window.runs)
+            if run.state is RecordState.ACQUIRED and run.member_id == member.member_id
+            for offset in range(run.start, run.end)
+        }
+        is_whole = held.keys() >= set(offsets) and len(set(offsets)) == len(offsets)
+        return {offset: held[offset] for offset in offsets} if is_whole else {}
+
+    def _refused(self, member: ShareMember, partition: PartitionId, held: dict[int, int]) -> None:
+        """An acknowledgement was refused: it must not have been taken, as where all is done and nobody had it since."""
+        ledger, key = self._world.ledger, share_key(self._group_id, partition)
+        window, given = ledger.shares.windows.get(key), ledger.shares.deliveries[key]
+        if not held or window is None or ledger.log_start(partition) > min(held):
+            return
+        open_runs = [run for run in window.runs if run.state is not RecordState.DONE]
+        is_open = any(run.start <= offset < run.end for run in open_runs for offset in held)
+        if not is_open and not any((offset, count + 1) in given or count > 1 for offset, count in held.items()):
+            self._world.history.problem(f"{member.member_id} was refused what was taken of {partition}")
 
     def _verdict(self) -> int | None:
         """What becomes of a record; None forgets it."""

@@ -60,21 +60,21 @@ class TransactionalMember(GroupMember):
         super().__init__(world, *args, pace_s=1.0, **options)
         self._copier = copier
         self._copying = _Copying(world, copier)
-        self._member: Member | None = None
+        self._acting: Member | None = None
 
     async def _reset(self, process: Process) -> None:
         """Nobody sets back what is to be copied once."""
 
     async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
-        self._member = member
+        self._acting = member
         await super()._turn(process, member, positions)
 
     async def _process(
         self, process: Process, partition: PartitionId, name: str, positions: dict[PartitionId, int]
     ) -> None:
-        assert self._member is not None
-        self._copier.metadata = group_book.signature(self._member.member_id, self._member.epoch)
-        self._copier.committer = {"member_id": self._member.member_id, "member_epoch": self._member.epoch}
+        assert self._acting is not None
+        self._copier.metadata = group_book.signature(self._acting.member_id, self._acting.epoch)
+        self._copier.committer = {"member_id": self._acting.member_id, "member_epoch": self._acting.epoch}
         if not await self._copying.copy(process, partition, positions):
             positions[partition] = _UNKNOWN
 

@@ -7,7 +7,8 @@ from odradek.errors import ErrorCode
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import EpochEndPartition, FetchPartition
 
-from tests.simulation.books.ledger import LeaderEpoch, Ledger
+from tests.simulation.books.ledger import Ledger
+from tests.simulation.books.notes import LeaderEpoch
 from tests.simulation.books.truth import TrueLog
 
 

@@ -8,7 +8,8 @@ from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.books.history import History
-from tests.simulation.books.ledger import Ledger, StartMove, partition_of
+from tests.simulation.books.ledger import Ledger, partition_of
+from tests.simulation.books.notes import StartMove
 from tests.simulation.books.truth import TrueLog
 from tests.simulation.world import SKEWS_MS
 
@@ -48,8 +49,8 @@ def _config_forbids(config: Mapping[str, str], move: StartMove, ledger: Ledger, 
     if retention_ms >= 0 and not too_young:
         return ""
     retention_bytes = int(config.get("retention.bytes", "-1"))
-    # What came later counts too: a bound from above on what was there.
-    entered = (each.packed for each in ledger.truth[move.pk] if each.base_offset >= move.start)
+    # What came while retention was at work counts too: a bound from above on what it saw.
+    entered = (each.packed for each in ledger.truth[move.pk][: move.entries] if each.base_offset >= move.start)
     kept = sum(decode_tail_entry(packed).length for packed in entered)
     if 0 <= retention_bytes <= kept:
         return ""

@@ -28,8 +28,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID
 
 from odradek.adapters.expressions import NOTHING, State
@@ -68,6 +67,7 @@ from tests.simulation.books.group_book import RESET, GroupBook, foreign_commit
 from tests.simulation.books.history import identity
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
+from tests.simulation.books.notes import Commit, Entered, LeaderEpoch, StartMove
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.share_book import ShareBook
@@ -85,47 +85,6 @@ _PROBLEMS_MAX = 50
 TAIL_ENTRIES_BOUND = 2 * SPILL_ENTRIES_MAX + 100
 PRODUCERS_BOUND = PRODUCERS_IN_HEAD_MAX + SPILL_ENTRIES_MAX
 WAL_ITEMS_PREFIX = "w#"
-
-
-class Entered(NamedTuple):
-    """An entry that entered a log; `call` numbers the calls of the store: what one call wrote has one number."""
-
-    base_offset: int
-    packed: bytes
-    call: int
-
-
-@dataclass(frozen=True)
-class StartMove:
-    """A log start that rose."""
-
-    pk: str
-    at_ms: int
-    before: int
-    start: int
-    tail_base: int
-    caller: str
-
-
-@dataclass(frozen=True)
-class LeaderEpoch:
-    """A leader epoch that began."""
-
-    epoch: int
-    leader_id: int
-    start: int
-    caller: str
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A commit as the table applied it."""
-
-    committer: str
-    owner: str | None
-    lease_epoch: int
-    offset: int
-    call: int
 
 
 class Ledger:
@@ -288,6 +247,19 @@ class Ledger:
         if key.startswith("topics/") and (topic_id := UUID(key.split("/")[1])) in self._forgotten_topics:
             self.late_topics.add(topic_id)
 
+    def maintenance_epoch(self, key: str) -> int:
+        """The epoch of the maintenance lease of the partition that an object belongs to; 0: it belongs to none."""
+        lease = self.log_rows(_partition_of_object(key)).get(LEASE_SK) if key.startswith("topics/") else None
+        return 0 if lease is None else lease["e"]
+
+    def arrived_late(self, key: str, epoch: int) -> None:
+        """An object arrived whose sender does not know of it; the epoch is of when it was sent."""
+        pk = _partition_of_object(key) if epoch else ""
+        if not self.is_readable(pk) or self.maintenance_epoch(key) != epoch or key in self.referenced()[0]:
+            return
+        if self.upkeep.is_left_clean(self.log_rows(pk)[LEASE_SK]):
+            self.problem(f"{pk}: {key} arrives late, and who sent it has ended as clean")
+
     def objects_deleted(self, keys: Sequence[str]) -> None:
         """Objects that were there are gone."""
         if keys:
@@ -358,6 +330,8 @@ class Ledger:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
         if new["li"] != old["li"] and new["le"] <= old["le"]:
             self.problem(f"{pk}: the leader changed within epoch {new['le']}")
+        if new["le"] != old["le"] and new["es"] != old["no"]:
+            self.problem(f"{pk}: epoch {new['le']} is said to begin at {new['es']}, not at {old['no']}")
         if new["le"] != old["le"]:
             self.epochs[pk].append(LeaderEpoch(new["le"], new["li"], old["no"], self.caller))  # type: ignore[arg-type]
         if new["no"] != old["no"] and new["li"] and not self.is_transaction:
@@ -367,7 +341,9 @@ class Ledger:
         if new["ls"] > new["no"]:
             self.problem(f"{pk}: the log start {new['ls']} is past the next offset {new['no']}")
         if new["ls"] > old["ls"]:
-            move = StartMove(pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller)  # type: ignore[arg-type]
+            move = StartMove(
+                pk, self._clock.now_ms(), old["ls"], new["ls"], new["tb"], self.caller, len(self.truth[pk])
+            )  # type: ignore[arg-type]
             self.starts.append(move)
         if (new["tb"], new["ls"], new["mo"]) != (old["tb"], old["ls"], old["mo"]):
             self._dirty[pk] = None
@@ -563,6 +539,12 @@ def _segment_objects(key: Key, item: Item) -> tuple[str, ...]:
         return ()
     partition = partition_of(key.pk)
     return tuple(named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
+
+
+def _partition_of_object(key: str) -> str:
+    """The partition key of a segment's object."""
+    _, topic_id, number, _ = key.split("/", 3)
+    return partition_pk(PartitionId(UUID(topic_id), int(number)))
 
 
 def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:

@@ -3,7 +3,7 @@
 * a sweep deletes nothing that is younger than its horizon, and nothing that a writer could still bring into a log:
   by then every head has a sweep floor above it
 * a maintenance lease is taken under the next epoch, and is not clean while it is held; it is in the hands of somebody
-  when rows are replaced
+  when rows are replaced; whoever does not know of an upload does not end as clean
 * a producer is forgotten when it has been silent for `producer_expiry_ms`
 * who gives a maintenance lease back as clean has deleted every segment that lost its row
 * below the first dirty offset of a compacted log each key is there once, every record has a key, and each batch with a
@@ -84,6 +84,10 @@ class UpkeepBook:
         left = self._rowless[pk] = {key for key in self._rowless[pk] if self._has_object(key)}
         if left and new["h"] == _NOBODY and new["c"]:
             self._problem(f"{pk}: maintenance ends as clean and leaves {min(left)}")
+
+    def is_left_clean(self, lease: Item) -> bool:
+        """Whether nobody holds the lease, and nobody needs to look for what its last holder left."""
+        return lease["h"] == _NOBODY and lease["c"] is True
 
     # --- the clean part of a compacted log --------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,10 +10,10 @@ from unittest.mock import patch
 from odradek.engine.leaders import leaders
 from odradek.engine.partition.claims import Claim
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.index import PartitionAppend
 from odradek.engine.transactions import commit, transactions
 from odradek.format.tail_entry import TailEntry
-from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set, Update
+from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set
 from odradek.ports.tables import TableOperation
 
 from tests.simulation.planted.bug import bug
@@ -101,18 +100,11 @@ def _told(scenario: Scenario) -> Scenario:
 @bug("transactions", seeds=20, change=_told)
 def told_offset_is_not_in_the_commits_condition() -> Iterator[None]:
     """A commit compares told offsets with the heads that it has read, and not in its condition."""
-    original = commit.AtomicCommit.__init__
 
-    def init(self: Any, tables: Any, index: PartitionIndex, *args: Any, **options: Any) -> None:
-        forgetful = copy.copy(index)
+    def forgetful(partition: Any, entries: Any, clauses: Any, expected_offset: int | None) -> PartitionAppend:
+        return PartitionAppend(partition, entries, clauses)
 
-        def append_update(*args: Any, **options: Any) -> Update:
-            return index.append_update(*args, **options | {"expected_offset": None})
-
-        forgetful.append_update = append_update  # type: ignore[method-assign]
-        original(self, tables, forgetful, *args, **options)
-
-    with patch.object(commit.AtomicCommit, "__init__", init):
+    with patch.object(commit, "PartitionAppend", forgetful):
         yield
 
 

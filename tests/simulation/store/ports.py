@@ -215,6 +215,32 @@ class SimPort:
             raise Crash
 
 
+class SimObjects(SimPort):
+    """The objects as a process sees them; the ledger is told of uploads that arrive late."""
+
+    def __init__(self, process: Process, port: Any) -> None:
+        super().__init__(process, port, "objects")
+        self._epochs: dict[str, int] = {}  # of the maintenance lease under which an object was sent
+
+    def __getattr__(self, method_name: str) -> Any:
+        method = super().__getattr__(method_name)
+        if method_name != "put":
+            return method
+
+        async def put(key: str, *args: Any) -> Any:
+            self._epochs[key] = self._process.world.ledger.maintenance_epoch(key)
+            return await method(key, *args)
+
+        return put
+
+    async def _perform(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
+        answer = await super()._perform(method_name, *args, **kwargs)
+        ledger = self._process.world.ledger
+        if method_name == "put" and not ledger.is_told:
+            ledger.arrived_late(args[0], self._epochs[args[0]])
+        return answer
+
+
 class SimTable(SimPort):
     """A table, or the transactions across the tables, as a process sees it: with what is not visible yet."""
 

@@ -3,18 +3,20 @@
 The second delivery is a request to another process of the fleet (a gateway's goes to the gateway itself), which answers
 nobody. What is promised is that it changes nothing, with the exceptions that docs/CORRECTNESS.md names; those are not
 delivered twice: a plain produce, what an open transaction is told by a protocol that does not bump the epoch, and a
-produce that names its topic once the topic was deleted and recreated.
+produce that names its topic, within its timeout, once the topic was deleted and recreated.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from odradek.errors import FormatError, KafkaError
+from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.format.batch_header import iter_headers
+from odradek.model.log import ProducePartition, ProduceResult
 
 if TYPE_CHECKING:
     from tests.simulation.world import Process
@@ -57,6 +59,8 @@ def _sometimes_twice(process: Process, path: str, method: Callable[..., Awaitabl
             delay_s = world.weather.choice(_LATE_S)
             world.note(f"{process.name} {path} is delivered again after {delay_s}")
             # Whoever is told results one by one is told those of the first delivery.
+            if path == "produce":  # as the dispatcher says of a request that arrives now
+                args = (_aging(process, args[0]), *args[1:])
             told_nobody = {name: value for name, value in kwargs.items() if name != "on_result"}
             world.deliver(_again(process, path, method, delay_s, args, told_nobody, _topics(process, path, args)))
         return await method(*args, **kwargs)
@@ -74,7 +78,8 @@ async def _again(
     topics: set[UUID],
 ) -> None:
     await asyncio.sleep(delay_s)
-    if _topics(process, path, args) != topics:
+    is_old = delay_s > process.engine.settings.request_timeout_ms / 1000
+    if _topics(process, path, args) != topics and not is_old:
         process.world.note(f"{process.name} {path}: another topic has the name")
         return
     taker = process if process.broker_id else process.world.process(f"{process.name}{AGAIN}")
@@ -86,12 +91,26 @@ async def _again(
             for name in path.split("."):
                 act = getattr(act, name)
         try:
-            await act(*args, **kwargs)
+            results = await act(*args, **kwargs)
+            if path == "produce" and is_old:
+                _check_topics(process, results, topics)
         except (KafkaError, FormatError) as error:
             taker.world.note(f"{taker.name} {path}: {type(error).__name__}")
 
     if not taker.dead:
         await taker.run(serve())
+
+
+def _check_topics(process: Process, results: Sequence[ProduceResult], topics: set[UUID]) -> None:
+    """Note a problem if what is older than its time was appended to a topic that was not there when it was sent."""
+    for result in results:
+        if result.error is ErrorCode.NONE and result.topic_id not in topics:
+            process.world.ledger.problem(f"an old request was appended to {result.topic} {result.topic_id}")
+
+
+def _aging(process: Process, partitions: Sequence[ProducePartition]) -> list[ProducePartition]:
+    valid_until_s = process.clock.monotonic() + process.engine.settings.request_timeout_ms / 1000
+    return [replace(each, valid_until_s=valid_until_s) for each in partitions]
 
 
 def _topics(process: Process, path: str, args: Any) -> set[UUID]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from urllib.parse import parse_qs, urlsplit
 
 import fastavro
@@ -16,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from odradek.connect.connectors.aws import dynamodb_streams as dynamodb_streams_module
 from odradek.connect.connectors.aws.kinesis import KinesisSourceConnector
 from odradek.connect.connectors.aws.sqs import SqsSourceConnector
 from odradek.connect.connectors.datagen import DatagenConnector
@@ -183,6 +185,57 @@ def kinesis(folder: Path, stack: ExitStack) -> SourceUnderTest:
     )  # fmt: skip
 
 
+class _Streams:
+    """The stream of a table: a shard, and the one that it was continued by. (moto does not answer DescribeStream.)"""
+
+    def __init__(self, changes: list[dict[str, Any]]) -> None:
+        self._shards = {"shard-1": changes[:9], "shard-2": changes[9:]}
+
+    def describe_table(self, TableName: str) -> Any:
+        return {"Table": {"LatestStreamArn": f"arn:{TableName}"}}
+
+    def describe_stream(self, StreamArn: str, **_: Any) -> Any:
+        shards = [{"ShardId": "shard-1"}, {"ShardId": "shard-2", "ParentShardId": "shard-1"}]
+        return {"StreamDescription": {"Shards": shards}}
+
+    def get_shard_iterator(self, ShardId: str, SequenceNumber: str = "", **_: Any) -> Any:
+        numbers = [each["dynamodb"]["SequenceNumber"] for each in self._shards[ShardId]]
+        return {"ShardIterator": f"{ShardId}:{numbers.index(SequenceNumber) + 1 if SequenceNumber else 0}"}
+
+    def get_records(self, ShardIterator: str, Limit: int) -> Any:
+        shard, _, first = ShardIterator.partition(":")
+        end = int(first) + Limit
+        following = None if shard == "shard-1" and end >= len(self._shards[shard]) else f"{shard}:{end}"
+        return {"Records": self._shards[shard][int(first) : end], "NextShardIterator": following}
+
+
+def _change(number: int, kind: str, key: int, **images: Any) -> dict[str, Any]:
+    moment = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+    keys = {"id": {"N": str(key)}}
+    found = {name: {**keys, **image} for name, image in images.items()}
+    data = {"Keys": keys, "SequenceNumber": f"{number:021}", "ApproximateCreationDateTime": moment, **found}
+    return {"eventName": kind, "dynamodb": data}
+
+
+def dynamodb_streams(folder: Path, stack: ExitStack) -> SourceUnderTest:
+    tags = {"tags": {"SS": ["a"]}}
+    changes = [_change(row["id"], "INSERT", row["id"], NewImage=tags) for row in _ROWS]
+    changes.append(_change(100, "MODIFY", 0, OldImage=tags, NewImage={"price": {"N": "1.5"}}))
+    changes.append(_change(101, "REMOVE", 1, OldImage=tags))
+    streams = _Streams(changes)
+    stack.enter_context(mock.patch.object(dynamodb_streams_module, "client", return_value=streams))
+
+    def value_of(record: Any) -> Any:
+        return record.value["op"], record.key["id"], record.value["after"], record.value["before"]
+
+    created = [("c", row["id"], {"id": row["id"], "tags": ["a"]}, None) for row in _ROWS]
+    changed = ("u", 0, {"id": 0, "price": "1.5"}, {"id": 0, "tags": ["a"]})
+    deleted = ("d", 1, None, {"id": 1, "tags": ["a"]})
+    configs = {"dynamodb.table.name": "rows", "dynamodb.record.limit": "4"}
+    connector = dynamodb_streams_module.DynamoDbStreamsSourceConnector
+    return SourceUnderTest(connector, configs, [*created, changed, deleted], value_of)
+
+
 SOURCES: dict[str, Make] = {
     "datagen": datagen,
     **{f"file {form}": _of_files(form) for form in ("lines", "csv", "json", "avro", "parquet")},
@@ -191,6 +244,7 @@ SOURCES: dict[str, Make] = {
     "jdbc query": _jdbc("incrementing", query="SELECT id, name FROM rows WHERE id >= 0"),
     **{f"http {mode}": _http(mode) for mode in ("SIMPLE_INCREMENTING", "CHAINING", "CURSOR_PAGINATION")},
     "kinesis": kinesis,
+    "dynamodb streams": dynamodb_streams,
 }
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal, cast
 from odradek.connect.converters.base import Converter
 from odradek.connect.errors import ConfigError
 from odradek.connect.plugin import Connector, Plugin, Predicate, SinkConnector, SourceConnector, Transformation
+from odradek.extras import MissingExtra, extra_of
 
 _KAFKA = "org.apache.kafka.connect."
 _CONFLUENT = "io.confluent.connect."
@@ -75,6 +76,8 @@ PLUGINS: dict[Category, tuple[Listed, ...]] = {
         Listed(_CONFLUENT + "http.HttpSinkConnector", "connectors.http.sink:HttpSinkConnector", ("HttpSink",)),
         Listed(_CONFLUENT + "aws.dynamodb.DynamoDbSinkConnector", "connectors.aws.dynamodb:DynamoDbSinkConnector",
                ("DynamoDbSink",)),
+        Listed("odradek.connect.DynamoDbStreamsSourceConnector",
+               "connectors.aws.dynamodb_streams:DynamoDbStreamsSourceConnector", ("DynamoDbStreamsSource",)),
         Listed(_CONFLUENT + "sqs.source.SqsSourceConnector", "connectors.aws.sqs:SqsSourceConnector", ("SqsSource",)),
         Listed("odradek.connect.SqsSinkConnector", "connectors.aws.sqs:SqsSinkConnector", ("SqsSink",)),
         Listed("odradek.connect.SnsSinkConnector", "connectors.aws.publish:SnsSinkConnector", ("SnsSink",)),
@@ -134,6 +137,13 @@ class Found:
             found = getattr(import_module(module), name)
         except AttributeError:
             raise ConfigError(f"{module} has no class {name}") from None
+        except MissingExtra:
+            raise
+        except ModuleNotFoundError as error:
+            missing = extra_of(error.name)
+            if missing is not None:
+                raise MissingExtra(missing) from error
+            raise ConfigError(f"{self.name} cannot be loaded: there is no module {error.name}") from error
         base = _BASES[self.category]
         if not (isinstance(found, type) and issubclass(found, base)):
             raise ConfigError(f"{self.path} is not a {base.__name__}")
@@ -201,6 +211,6 @@ def listing(*, connectors_only: bool) -> Iterator[dict[str, Any]]:
         for name in names(category):
             try:
                 kind = find(category, name).load()
-            except ImportError:
+            except (ImportError, ConfigError):
                 continue
             yield {"class": name, "type": connector_type(kind), "version": kind.version or version("odradek")}

@@ -16,7 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from odradek.console.guard import Guard
-from odradek.console.pages import groups, others, overview, produce, records, schemas, security, topics
+from odradek.console.pages import groups, others, overview, produce, records, schemas, security, sql, topics
 from odradek.console.pages.base import render
 from odradek.console.settings import ConsoleSettings
 from odradek.console.state import ConsoleState
@@ -74,6 +74,8 @@ ROUTES = [
     _post("/schemas/register", schemas.register),
     _post("/schemas/level", schemas.set_level),
     _post("/schemas/delete", schemas.delete),
+    _get("/sql", sql.sql),
+    _post("/sql", sql.check),
     _get("/security", security.security),
     _post("/security/acls", security.create_acl),
     _post("/security/acls/delete", security.delete_acl),

@@ -29,7 +29,7 @@ from odradek.ports.clock import Clock
 STATIC = "/static/"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SAFE = ("GET", "HEAD")
-_CHANGES_NOTHING = ("/sign-out", "/theme", "/schemas/check")  # of the log
+_CHANGES_NOTHING = ("/sign-out", "/theme", "/schemas/check", "/sql")  # of the log
 _POLICY = "; ".join(
     [
         "default-src 'none'",

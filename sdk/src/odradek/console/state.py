@@ -22,13 +22,15 @@ from odradek.operations.records.formats import Decoder
 from odradek.ports.clock import Clock
 
 _LOOKS_KEPT = 300
+_MANY = 500  # topics: their offsets are decoded apart
 _SHARE = 10  # pauses between two looks are so many times as long as a look
 
 
 @dataclass(slots=True)
 class _Topics:
     by_name: dict[str, TopicDescription]
-    read_s: float
+    read_s: float  # when, on the scale of `monotonic`
+    took_s: float
 
 
 class TopicList:
@@ -43,7 +45,7 @@ class TopicList:
         """Return all topics by name. Raises KafkaError."""
         if self._known is None:
             return (await asyncio.shield(self._read())).by_name
-        if self._clock.monotonic() - self._known.read_s > self._fresh_s:
+        if self._clock.monotonic() - self._known.read_s > max(self._fresh_s, _SHARE * self._known.took_s):
             self._read()
         return self._known.by_name
 
@@ -65,8 +67,9 @@ class TopicList:
 
     async def _read_all(self) -> _Topics:
         started_s = self._clock.monotonic()
-        found = await self._cluster.admin.describe_topics()
-        self._known = _Topics(dict(sorted(found.items())), started_s)
+        found = await self._cluster.apart(lambda other: other.admin.describe_topics())
+        took_s = self._clock.monotonic() - started_s
+        self._known = _Topics(dict(sorted(found.items())), started_s, took_s)
         return self._known
 
 
@@ -99,6 +102,13 @@ class Sampler:
                 yield each
             await asyncio.sleep(self.every_s)
 
+    async def recent(self, patience_s: float) -> Look | None:
+        """Return a new look if it takes no longer than `patience_s`, else the last one; None if there is none yet."""
+        looking = asyncio.get_running_loop().create_task(self.look())
+        looking.add_done_callback(lambda task: task.cancelled() or task.exception())
+        done, _ = await asyncio.wait({looking}, timeout=patience_s)
+        return looking.result() if done else self.last
+
     async def look(self) -> Look:
         """Look, unless somebody just did."""
         async with self._looking:
@@ -107,7 +117,11 @@ class Sampler:
             if last is not None and now_ms - last.at_ms < 900 * self.every_s:
                 return last
             started_s = self._clock.monotonic()
-            look = await metrics.look(self._cluster, await self._topics.get(), now_ms)
+            topics = await self._topics.get()
+            if len(topics) > _MANY:
+                look = await self._cluster.apart(lambda other: metrics.look(other, topics, now_ms))
+            else:
+                look = await metrics.look(self._cluster, topics, now_ms)
             self._took_s = self._clock.monotonic() - started_s
             if last is not None:
                 self.history = [*self.history, rates(last, look)][-_LOOKS_KEPT:]

@@ -48,6 +48,7 @@ class Call:
     access: Access
     takes_uploads: bool = False  # True: clients may commit what they stored in the object store themselves
     arrival: Arrival | None = None  # its position among concurrent requests of its connection
+    began_s: float = 0.0  # when its frame was given to the dispatcher, by the engine's monotonic clock
 
     @property
     def message(self) -> Any:

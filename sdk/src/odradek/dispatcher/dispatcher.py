@@ -83,6 +83,7 @@ class Dispatcher:
         Raises:
             BadFrame: the frame cannot be answered in the protocol; nothing was done.
         """
+        now_s = self._engine.clock.monotonic()
         header = _header(frame)
         api_key = _check_api(header, context)
         if not is_supported(api_key, header.api_version):
@@ -101,7 +102,17 @@ class Dispatcher:
         if busy is not None:
             busy.add(began_s)
         unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)
-        call = Call(request, context, self._engine, self._append, self._cluster, unasked, self._takes_uploads, arrival)
+        call = Call(
+            request,
+            context,
+            self._engine,
+            self._append,
+            self._cluster,
+            unasked,
+            self._takes_uploads,
+            arrival,
+            began_s=now_s,
+        )
         return await _answer(call, busy)
 
 

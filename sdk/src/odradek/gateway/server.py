@@ -8,6 +8,7 @@
     behind gateway_peer_timeout_ms, .._bytes_per_s    closed: the first request, a login, any request, or the reading of
                                                       responses is too slow
     gateway_buffered_bytes_max                        requests wait; small ones have an eighth more
+    the process was frozen for request_timeout_ms     all connections are closed: what they had sent is too old
     stop                                              no new connections or requests; pending ones are answered
 
 Memory is reserved as bytes arrive, so incomplete requests may hold all of it. Therefore one connection at a time, the
@@ -63,6 +64,7 @@ _ATTRIBUTES = {
 RESPONSE_BYTES_MAX = 55 * 1024 * 1024  # of a fetch; Kafka's fetch.max.bytes
 DRAIN_S = 5.0
 _SWEEP_S = 1.0
+_TICK_S = 1.0
 _SMALL_SHARE = 8  # small requests may use one eighth more of the memory
 _BACKLOG = 1024
 
@@ -132,6 +134,7 @@ class Gateway:
         self._pace = Pace(self._settings.gateway_peer_timeout_ms / 1000, self._settings.gateway_peer_bytes_per_s_min)
         self._server: asyncio.Server | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._ticking: asyncio.TimerHandle | None = None
         self._quotas_asked: asyncio.Future[Any] | None = None
         self._dispatcher: Dispatcher | None = None
         self._is_stopping = False
@@ -170,6 +173,7 @@ class Gateway:
             self._connection, sock=listening, ssl=context, ssl_handshake_timeout=handshake_s
         )
         self._sweeping = loop.create_task(self._sweep())
+        self._tick(loop, self._clock.monotonic())
         if self._leads:
             self._renewing = loop.create_task(self._renew())
         return self
@@ -181,6 +185,8 @@ class Gateway:
         if server is None:
             return
         server.close()
+        if self._ticking is not None:
+            self._ticking.cancel()
         if self._sweeping is not None:
             self._sweeping.cancel()
         for connection in list(self._connections):
@@ -197,6 +203,20 @@ class Gateway:
             if self._renewing is not None:
                 self._renewing.cancel()
             await self._engine.leaders.release_all()
+
+    def _tick(self, loop: asyncio.AbstractEventLoop, before_s: float) -> None:
+        """Close all connections if the process has not run since `before_s` for longer than a request may take.
+
+        Their requests, received before or waiting in the sockets, have been given up by their clients. A produce that
+        names its topic could otherwise reach a later topic of that name. A callback of the loop runs before the tasks
+        that the bytes of the same turn wake.
+        """
+        now_s = self._clock.monotonic()
+        if now_s - before_s > self._settings.request_timeout_ms / 1000:
+            logger.warning("the process did not run for %.0f s: closing all connections", now_s - before_s)
+            for connection in list(self._connections):
+                connection.abort()
+        self._ticking = loop.call_later(_TICK_S, self._tick, loop, now_s)
 
     async def _renew(self) -> None:
         """Renew the registration as a broker; without it the gateway cannot lead, so it closes its connections."""

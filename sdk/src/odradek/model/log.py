@@ -30,6 +30,7 @@ class ProducePartition:
     topic_id: UUID | None = None
     expected_offset: int | None = None  # conditional produce: append only if next_offset is this
     connection: int | None = None  # id of its connection: batches of one connection stay in order. None: no connection
+    valid_until_s: float | None = None  # monotonic; its topic must be resolved by then. None: whenever
 
 
 @dataclass(frozen=True, slots=True)

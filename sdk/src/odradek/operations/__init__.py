@@ -8,6 +8,7 @@
     security.py      users, ACLs and quotas; transactions.py: transactional ids
     health.py        the checks of `odradek doctor`; metrics.py: the numbers of a running service
     costs.py         what a workload costs a month
+    sql.py           checks of stream SQL scripts
     places.py        names of offsets: earliest, latest, -N, @TIME
 
 A result is a frozen dataclass of scalars, tuples and mappings: `plain(result)` is what `--output json` prints and what

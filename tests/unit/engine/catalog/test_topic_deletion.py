@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from odradek.engine.audit.store import audit_store
 from odradek.engine.maintenance.maintenance import MaintenancePlan
-from odradek.errors import StoreError
+from odradek.errors import ErrorCode, StoreError
 from odradek.format.item_keys import DELETED_TOPICS_PK, partition_pk
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
+from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 
@@ -113,3 +114,22 @@ async def test_cut_short_at_any_deletion_the_next_pass_removes_the_rest(place: s
         if not reached:
             return
     assert place == "log"
+
+
+@pytest.mark.parametrize("age_s", [20.0, 30.0])
+async def test_a_produce_that_waited_longer_than_it_is_valid_meets_no_later_topic(age_s: float) -> None:
+    """As in a gateway that is frozen between receiving it and appending it."""
+    store = memory_store()
+    engine = store.engine(catalog_cache_ms=0)
+    await engine.topics.create("t", 1)
+    request = ProducePartition("t", 0, batch([b"of the former topic"]), valid_until_s=store.clock.monotonic() + 25)
+    await engine.topics.delete("t")
+    await engine.topics.create("t", 1)
+    store.clock.advance(age_s)
+    [result] = await engine.produce([request])
+    if age_s < 25:  # nobody can tell
+        assert result.error is ErrorCode.NONE
+    else:
+        assert result.error is ErrorCode.REQUEST_TIMED_OUT
+        assert "nothing was appended" in str(result.message)
+        assert await read_all(engine, "t", 0) == []

@@ -282,7 +282,7 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
         ("exactly", {}, -1),
         ("primary.checkpoints.internal", {}, -1),  # several tasks of MirrorMaker write to it
         ("primary.checkpoints.internal", PREDICTED, 0),
-        ("named.internal", {}, 0),
+        ("mm2-offsets.primary.internal", {}, 0),
         ("orders", {}, -1),
         ("orders", PREDICTED, 0),
     ],
@@ -290,7 +290,7 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
 async def test_the_operator_names_topics_that_are_predicted(
     store: Store, topic: str, configs: dict[str, str], told: int
 ) -> None:
-    engine = store.engine(transaction_offsets_predicted="primary.*, exact, named.internal")
+    engine = store.engine(transaction_offsets_predicted="primary.*, exact, mm2-offsets.primary.internal")
     await engine.topics.create(topic, 1, configs)
     producer = await Transactor(engine).init()
     assert await producer.send(topic, 0, b"x") == told

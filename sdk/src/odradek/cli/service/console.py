@@ -48,6 +48,8 @@ def console(
 
     Examples: [bold]odradek console[/bold], [bold]odradek console --read-only[/bold]
     """
+    with extra("console"):
+        import odradek.console.serving  # noqa: F401  (what is missing is named before anything else)
     configs = client_configs(bootstrap_servers, data_dir) | {"client_id": "odradek-console"}
     options: dict[str, Any] = {"read_only": read_only, "hosts": tuple(name or ())}
     if audit_file is not None:
@@ -58,9 +60,8 @@ def console(
 async def _serve(
     configs: dict[str, Any], host: str, port: int, options: dict[str, Any], *, opens_browser: bool
 ) -> None:
-    with extra("console"):
-        from odradek.console.serving import serve_console
-        from odradek.console.settings import ConsoleSettings
+    from odradek.console.serving import serve_console
+    from odradek.console.settings import ConsoleSettings
     from odradek.operations.cluster import Cluster
 
     if host not in ("127.0.0.1", "localhost", "::1"):

@@ -145,7 +145,7 @@ class Cluster:
         target = (initial_state or STARTED).upper().replace("RUNNING", STARTED)
         if target not in (STARTED, PAUSED, STOPPED):
             raise BadRequest(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial_state!r}")
-        given = _checked(name, configs)
+        given = _checked(name, configs, self.settings)
 
         def decide(state: ClusterState) -> list[Pair]:
             if state.get(name).exists:
@@ -160,7 +160,7 @@ class Cluster:
 
     def put_config(self, name: str, configs: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Create a connector or replace its configuration; return its info, and whether it is new."""
-        given = _checked(name, configs)
+        given = _checked(name, configs, self.settings)
         is_new = False
 
         def decide(state: ClusterState) -> list[Pair]:
@@ -176,7 +176,7 @@ class Cluster:
 
         def decide(state: ClusterState) -> list[Pair]:
             merged = {**(_known(state, name).config or {}), **changes}
-            given = _checked(name, {key: value for key, value in merged.items() if value is not None})
+            given = _checked(name, {k: v for k, v in merged.items() if v is not None}, self.settings)
             return [pair(Prefix.CONNECTOR, name, {"properties": given})]
 
         self._configs.change(decide)
@@ -406,7 +406,7 @@ def _known(state: ClusterState, name: str) -> ConnectorState:
     return found
 
 
-def _checked(name: str, configs: Mapping[str, Any]) -> dict[str, str]:
+def _checked(name: str, configs: Mapping[str, Any], settings: WorkerSettings) -> dict[str, str]:
     """Return the configuration as text. Raises BadRequest."""
     if not name or any(ord(character) < 32 for character in name) or "/" in name:
         raise BadRequest(f"invalid connector name {name!r}: it must not be empty, nor contain / or control characters")
@@ -419,6 +419,8 @@ def _checked(name: str, configs: Mapping[str, Any]) -> dict[str, str]:
     given = {key: _text(value) for key, value in configs.items() if value is not None}
     given["name"] = name
     check(given)
+    if given.get("exactly.once.support") == "required" and not settings.is_exactly_once:
+        raise BadRequest("exactly.once.support=required needs exactly.once.source.support=enabled of the worker")
     return given
 
 

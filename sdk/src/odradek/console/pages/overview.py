@@ -18,6 +18,7 @@ from odradek.operations.groups import list_groups
 from odradek.operations.metrics import Rates
 
 _TOP = 8
+_PATIENCE_S = 2.0  # for the first look at a log of many topics
 CHARTS = (
     ("records", "Records written", "records/s"),
     ("bytes_in", "Bytes in", "B/s"),
@@ -32,9 +33,9 @@ CHARTS = (
 async def overview(request: Request) -> Response:
     state = state_of(request)
     topics = await state.topics.get()
-    look = await state.sampler.look()
+    look = await state.sampler.recent(_PATIENCE_S)
     groups = await list_groups(state.cluster.admin)
-    numbers = look.numbers
+    numbers = None if look is None else look.numbers
     states: dict[str, int] = {}
     for each in groups:
         states[each.state] = states.get(each.state, 0) + 1
@@ -43,16 +44,17 @@ async def overview(request: Request) -> Response:
         "overview.html",
         topic_count=len(topics),
         partition_count=sum(each.partition_count for each in topics.values()),
-        records=look.records,
+        records=None if look is None else look.records,
         group_count=len(groups),
         states=sorted(states.items()),
         numbers=numbers,
         spent=None if numbers is None else cost(numbers.usage),
         lag=sorted(numbers.lag.items(), key=lambda each: -each[1])[:_TOP] if numbers is not None else [],
-        busiest=sorted(look.by_topic.items(), key=lambda each: -each[1])[:_TOP],
+        busiest=[] if look is None else sorted(look.by_topic.items(), key=lambda each: -each[1])[:_TOP],
+        is_reading=look is None,
         errors=sorted(numbers.errors.items(), key=lambda each: -each[1])[:_TOP] if numbers is not None else [],
         warnings=_warnings(numbers),
-        charts=CHARTS if numbers is not None else CHARTS[:1],
+        charts=CHARTS if numbers is not None or look is None else CHARTS[:1],
     )
 
 

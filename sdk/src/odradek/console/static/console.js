@@ -79,7 +79,7 @@ for (const input of $$("input[type=file][data-into]")) {
 for (const form of $$("form[data-check]")) {
   const check = debounced(async () => {
     const body = new URLSearchParams(new FormData(form));
-    if (!body.get("subject") || !body.get("text").trim()) return;
+    if ((form.elements.subject && !body.get("subject")) || !body.get("text").trim()) return;
     body.set("fragment", "1");
     const answer = await fetch(form.dataset.check, { method: "POST", body });
     if (answer.ok) $("[data-result]", form).replaceChildren(fragment(await answer.text()));

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
+from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
@@ -25,6 +26,10 @@ async def handle_produce(call: Call) -> Answer:
     message = call.message
     if message.acks not in _ACKS:
         return refuse_produce(call, ErrorCode.INVALID_REQUIRED_ACKS, f"acks must be -1, 0 or 1, not {message.acks}")
+    # Kafka's timeout bounds the wait for replicas. Clients send their request timeout in it, some less than a store
+    # takes; so the service's own limit counts where it is longer.
+    timeout_ms = max(to_ms(message.timeout), call.engine.settings.request_timeout_ms)
+    valid_until_s = call.began_s + timeout_ms / 1000
     partitions = [
         ProducePartition(
             name,
@@ -33,6 +38,7 @@ async def handle_produce(call: Call) -> Answer:
             topic_id,
             _expected_offset(data),
             call.context.connection,
+            valid_until_s,
         )
         for name, topic_id, topic in _topics(call)
         for data in topic.partition_data

@@ -29,6 +29,11 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
+_TOO_OLD = KafkaError(
+    ErrorCode.REQUEST_TIMED_OUT,
+    "the request waited in the server for longer than its timeout; nothing was appended: send it again",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Upload:
@@ -99,6 +104,9 @@ class Uploads:
         Raises KafkaError, FormatError, StoreError.
         """
         topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
+        # From here on the topic is known by its id. A process that was frozen before may have met a later topic.
+        if request.valid_until_s is not None and self._clock.monotonic() > request.valid_until_s:
+            raise _TOO_OLD
         config = TopicConfig.of(topic, self._settings)
         bounds = config.timestamp_bounds(self._clock.now_ms())
         data = memoryview(request.records)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
+from collections.abc import Mapping
 from typing import Any
 
-from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+from odradek.connect.config import ConfigDef, Kind, non_empty
 from odradek.connect.connectors.aws.client import AWS, client, translated
 from odradek.connect.connectors.aws.publish import BatchTask, key_text
+from odradek.connect.connectors.aws.shards import ShardsTask, shard_options
 from odradek.connect.converters.json import dump
 from odradek.connect.converters.json_format import to_json
 from odradek.connect.data import schema as schemas
-from odradek.connect.plugin import Configs, SinkConnector, SourceConnector, SourceTask
+from odradek.connect.plugin import Configs, SinkConnector, SourceConnector
 from odradek.connect.record import SinkRecord, SourceRecord
 
 _STREAM = ConfigDef().define(
@@ -20,84 +21,49 @@ _STREAM = ConfigDef().define(
 _PUT_MAX = 500
 
 
-class KinesisSourceTask(SourceTask):
-    """Reads its share of the shards; a shard that was split or merged is read to its end, then its children."""
+class KinesisSourceTask(ShardsTask):
+    """Reads its share of the shards of a stream."""
 
-    def start(self, configs: Configs) -> None:
-        self._given = KinesisSourceConnector.config_def.parse(configs)
-        self._client: Any = client("kinesis", self._given)
-        self._task, self._tasks = int(configs.get("task.number", 0)), int(configs.get("task.count", 1))
-        self._iterators: dict[str, str] = {}
-        self._positions: dict[str, str] = {}
-        self._ended: set[str] = set()
-        self._listed_s = float("-inf")
+    prefix = "kinesis"
 
-    def poll(self) -> list[SourceRecord]:
-        now_s = self.context.clock.monotonic()
-        if now_s - self._listed_s >= self._given["kinesis.shard.list.interval.ms"] / 1000:
-            self._list()
-            self._listed_s = now_s
-        records = [record for shard in list(self._iterators) for record in self._read(shard)]
-        if not records:
-            self.context.wait(self._given["kinesis.poll.interval.ms"] / 1000)
-        return records
+    def open(self, configs: Configs) -> Mapping[str, Any]:
+        given = KinesisSourceConnector.config_def.parse(configs)
+        self._client: Any = client("kinesis", given)
+        self._stream, self._topic = given["kinesis.stream"], given["kafka.topic"]
+        return given
 
-    def _list(self) -> None:
-        """Find shards; a child begins when its parents have ended, so that keys keep their order."""
-        stream, shards = self._given["kinesis.stream"], []
-        with translated(f"the shards of {stream} cannot be listed"):
-            for page in self._client.get_paginator("list_shards").paginate(StreamName=stream):
-                shards += page["Shards"]
-        known = {each["ShardId"] for each in shards}
-        for each in shards:
-            shard = each["ShardId"]
-            parents = {each.get("ParentShardId"), each.get("AdjacentParentShardId")} & known
-            is_mine = zlib.crc32(shard.encode()) % self._tasks == self._task
-            # Parents of other tasks cannot be waited for: with several tasks, order ends at a resharding.
-            waits = {p for p in parents if zlib.crc32(p.encode()) % self._tasks == self._task} - self._ended
-            if is_mine and not waits and shard not in self._iterators and shard not in self._ended:
-                self._iterators[shard] = self._iterator(shard)
+    def shards(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        with translated(f"the shards of {self._stream} cannot be listed"):
+            for page in self._client.get_paginator("list_shards").paginate(StreamName=self._stream):
+                found += page["Shards"]
+        return found
 
-    def _iterator(self, shard: str) -> str:
-        stored = self.context.offset({"shard": shard, "stream": self._given["kinesis.stream"]})
-        position = self._positions.get(shard) or (None if stored is None else str(stored["sequence"]))
-        where: dict[str, Any] = {"ShardIteratorType": self._given["kinesis.position"]}
-        if position is not None:
-            where = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": position}
+    def iterator(self, shard: str, where: Mapping[str, Any]) -> str:
         with translated(f"the shard {shard} cannot be read"):
-            found = self._client.get_shard_iterator(StreamName=self._given["kinesis.stream"], ShardId=shard, **where)
+            found = self._client.get_shard_iterator(StreamName=self._stream, ShardId=shard, **where)
         return str(found["ShardIterator"])
 
-    def _read(self, shard: str) -> list[SourceRecord]:
-        try:
-            with translated(f"the shard {shard} cannot be read"):
-                found = self._client.get_records(
-                    ShardIterator=self._iterators[shard], Limit=self._given["kinesis.record.limit"]
-                )
-        except Exception as error:
-            if "ExpiredIteratorException" not in str(error):
-                raise
-            self._iterators[shard] = self._iterator(shard)
-            return []
-        following = found.get("NextShardIterator")
-        if following is None:
-            del self._iterators[shard]
-            self._ended.add(shard)
-            self._listed_s = float("-inf")
-        else:
-            self._iterators[shard] = following
-        return [self._record(shard, each) for each in found["Records"]]
+    def records(self, iterator: str, limit: int) -> dict[str, Any]:
+        with translated(f"the stream {self._stream} cannot be read"):
+            found: dict[str, Any] = self._client.get_records(ShardIterator=iterator, Limit=limit)
+        return found
 
-    def _record(self, shard: str, found: dict[str, Any]) -> SourceRecord:
-        self._positions[shard] = found["SequenceNumber"]
+    def partition(self, shard: str) -> dict[str, str]:
+        return {"shard": shard, "stream": self._stream}
+
+    def sequence(self, found: dict[str, Any]) -> str:
+        return str(found["SequenceNumber"])
+
+    def record(self, shard: str, found: dict[str, Any]) -> SourceRecord:
         return SourceRecord(
-            topic=self._given["kafka.topic"],
+            topic=self._topic,
             key=found["PartitionKey"],
             key_schema=schemas.STRING,
             value=bytes(found["Data"]),
             value_schema=schemas.BYTES,
             timestamp_ms=int(found["ApproximateArrivalTimestamp"].timestamp() * 1000),
-            source_partition={"shard": shard, "stream": self._given["kinesis.stream"]},
+            source_partition=self.partition(shard),
             source_offset={"sequence": found["SequenceNumber"]},
         )
 
@@ -108,16 +74,11 @@ class KinesisSourceConnector(SourceConnector):
     task_class = KinesisSourceTask
     config_def = (
         _STREAM
-        + ConfigDef()
-        .define("kafka.topic", Kind.STRING, documentation="The topic.", importance="HIGH", allowed=non_empty(),
-                also=("topic",))
-        .define("kinesis.position", Kind.STRING, "TRIM_HORIZON", "Where a shard without a stored offset begins.",
-                allowed=one_of("TRIM_HORIZON", "LATEST"))
-        .define("kinesis.record.limit", Kind.INT, 500, "Records of one request.", allowed=between(1, 10_000))
-        .define("kinesis.poll.interval.ms", Kind.LONG, 1_000, "Pause after requests without records.",
-                allowed=between(1))
-        .define("kinesis.shard.list.interval.ms", Kind.LONG, 30_000, "Time between two looks for new shards.",
-                importance="LOW", allowed=between(1))
+        + ConfigDef().define(
+            "kafka.topic", Kind.STRING, documentation="The topic.", importance="HIGH", allowed=non_empty(),
+            also=("topic",),
+        )
+        + shard_options("kinesis")
         + AWS
     )  # fmt: skip
 
