@@ -13,7 +13,7 @@ from odradek.errors import ErrorCode, OutcomeUnknown, StoreRejected, StoreUnavai
 from odradek.format.item_keys import index_sk, partition_pk
 from odradek.format.item_size import item_size
 from odradek.format.tail_entry import encode_tail_entry
-from odradek.limits import SPILL_ENTRIES_MAX, TABLE_ITEM_BYTES_MAX
+from odradek.limits import HEAD_BYTES_MAX, SPILL_ENTRIES_MAX, TABLE_ITEM_BYTES_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key, Put, Update
 from odradek.testing.faults import Fault
@@ -46,7 +46,7 @@ def size_of(partition: PartitionId, head: PartitionHead) -> int:
 
 async def never_spilled(store: Store, producers: int, batches: int) -> PartitionHead:
     """The head that so many producers leave which are kept from spilling."""
-    engine = store.engine(head_bytes_max=TABLE_ITEM_BYTES_MAX)
+    engine = store.engine(head_bytes_max=HEAD_BYTES_MAX)
     for number in range(batches):
         for producer_id in range(producers):
             result = await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, number)))

@@ -19,7 +19,7 @@ from odradek.engine.partition.shared_head import SharedHead, decode_shared_head,
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
 from odradek.format.tail_entry import FLAG_ITEM, FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.limits import PARTITIONS_PER_HEAD_MAX, PRODUCER_EPOCH_MAX, SEQUENCE_MAX
-from odradek.model.log import FetchPartition, ProducePartition, ProduceResult
+from odradek.model.log import MAX_TIMESTAMP, FetchPartition, ListOffsetsPartition, ProducePartition, ProduceResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId, new_topic_id, partitions_per_head
 from odradek.settings import Settings
@@ -487,3 +487,20 @@ async def test_offsets_that_were_told_are_kept_in_a_shared_head(store: Store) ->
     with pytest.raises(KafkaError, match="TRANSACTION_ABORTABLE"):
         await other.commit()
     assert [await values(engine, "t", number) for number in (0, 1)] == [[b"one"], []]
+
+
+async def test_the_largest_timestamp_is_that_of_the_partition(store: Store) -> None:
+    """The running maximum is that of all that share the head: it says nothing of the one that is asked."""
+    engine = store.engine(**SHORT)
+    await engine.topics.create("t", 2, PER_HEAD)
+    for number in range(30):
+        sent = []
+        for partition, (peak, higher_ms) in enumerate(((3, 50), (14, 1_000))):
+            at_ms = 1_700_000_000_000 + number + (higher_ms if number == peak else 0)
+            sent.append(ProducePartition("t", partition, batch([b"%d" % number], timestamp_ms=at_ms)))
+        await engine.produce(sent)
+    for partition, (offset, timestamp_ms) in enumerate(((3, 1_700_000_000_053), (14, 1_700_000_001_014))):
+        [found] = await engine.list_offsets([ListOffsetsPartition("t", partition, MAX_TIMESTAMP)])
+        assert (found.offset, found.timestamp_ms) == (offset, timestamp_ms)
+        [found] = await engine.list_offsets([ListOffsetsPartition("t", partition, timestamp_ms - 5)])
+        assert found.offset == offset

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from odradek.engine.partition.head import PartitionHead
 from odradek.errors import ErrorCode, StoreUnavailable
@@ -92,12 +94,12 @@ async def test_a_repetition_deletes_nothing_that_came_meanwhile(store: Store, mo
     await produce(engine, "t", 0, batch([b"a"] * 3))
     advance, asked = engine.index.advance_log_start, []
 
-    async def fails_once(partition: PartitionId, offset: int) -> PartitionHead | None:
+    async def fails_once(partition: PartitionId, offset: int, **options: Any) -> PartitionHead | None:
         asked.append(offset)
         if len(asked) == 1:
             await produce(engine, "t", 0, batch([b"b"]))
             raise StoreUnavailable("throttled")
-        return await advance(partition, offset)
+        return await advance(partition, offset, **options)
 
     monkeypatch.setattr(engine.index, "advance_log_start", fails_once)
     [result] = await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])

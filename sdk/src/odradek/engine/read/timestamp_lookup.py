@@ -12,8 +12,9 @@ The record that raised `rm` may be below the log start or compacted away. Then t
 read forward by pages of some hundred a request, by their own largest timestamps; the same inside a segment by chunks.
 That is the cost of a record from the future that retention has dropped; it stays far below one request a row.
 
-The largest timestamp (KIP-734) is the last `rm`, looked up in the same way; where its record is gone, all rows that
-are left are compared, and the ones with the largest timestamps read, the best first.
+The largest timestamp (KIP-734) is the last `rm`, looked up in the same way. Where its record is gone, or belongs to
+another partition that shares the head, all rows are compared, and the ones with the largest timestamps read, the best
+first.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class TimestampLookup:
                 best = await self._first_in_row(partition, row, largest_ms, start)
                 if best is not None:
                     return best
-            best = await self._largest_in_rows(partition, head, row)
+            best = await self._largest_in_rows(partition, head)
         return _better(best, await self._largest_in([entry_piece(*each) for each in _live(head)], start, best))
 
     # --- rows -----------------------------------------------------------------------------------------------------
@@ -143,9 +144,11 @@ class TimestampLookup:
             pieces += segment_pieces(partition, row, rest, index)
         return await self._first_in(pieces, timestamp_ms, start_offset)
 
-    async def _largest_in_rows(
-        self, partition: PartitionId, head: PartitionHead, first: IndexRow | None
-    ) -> Found | None:
+    async def _largest_in_rows(self, partition: PartitionId, head: PartitionHead) -> Found | None:
+        """Compare all rows: the running maximum does not say which of them has the largest timestamp that is left."""
+        first = await self._index.row_at(partition, head.log_start_offset, merged_offset=head.merged_offset)
+        if first is None or first.end_offset <= head.log_start_offset:
+            raise ObjectMissing(f"the index row of offset {head.log_start_offset}")
         rows = [row async for row in self._rows_from(partition, head, first)]
         rows.sort(key=lambda row: (-row.max_timestamp_ms, row.base_offset))
         start = head.log_start_offset
