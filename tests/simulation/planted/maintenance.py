@@ -243,8 +243,8 @@ def delete_records_deletes_too_much() -> Iterator[None]:
     """The log start goes one past what was asked."""
     original = PartitionIndex.advance_log_start
 
-    async def advance(self: PartitionIndex, partition: PartitionId, offset: int) -> Any:
-        return await original(self, partition, offset + 1)
+    async def advance(self: PartitionIndex, partition: PartitionId, offset: int, **options: Any) -> Any:
+        return await original(self, partition, offset + 1, **options)
 
     with patch.object(PartitionIndex, "advance_log_start", advance):
         yield
