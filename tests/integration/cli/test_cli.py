@@ -238,7 +238,7 @@ def test_audit_names_what_is_missing_and_a_repair_does_not_make_it_up(cli: Cli, 
             assert not result.error
 
     asyncio.run(fill())
-    [stored] = (tmp_path / "objects" / "wal").glob("*/*")
+    [stored] = (tmp_path / "objects" / "wal").glob("*/*/*")
     stored.unlink()
     for options in ((), ("--repair",)):
         code, shown, _ = cli("audit", "--data-dir", str(tmp_path), *options)
