@@ -58,11 +58,10 @@ def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any
     except OSError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot read --script {arguments.script}: {error}") from None
     steps = check([(arguments.script, script)])
-    store = arguments.store_options()
-    with OpenTopics(store, arguments.bootstrap_servers or None) as topics:
+    with OpenTopics(arguments.store_options(), arguments.bootstrap_servers or None) as topics:
         engine = SparkEngine(
             spark,
-            store=store,
+            store=arguments.read_options(),
             sink=arguments.sink(),
             checkpoints=arguments.checkpoint_location,
             stop=stop,

@@ -19,6 +19,7 @@ from typing import Any
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.engine import Engine
+from odradek.errors import ErrorCode
 from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicSync
 from odradek.model.group import JOIN_EPOCH, GroupHeartbeat
@@ -31,6 +32,7 @@ from odradek.model.quota import (
     QuotaEntity,
 )
 from odradek.model.record import CompressionType
+from odradek.model.streams import Endpoint, InternalTopic, Subtopology, Topology
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Reference, Schema
@@ -41,6 +43,7 @@ from odradek.testing.seeded_rng import SeededRng
 
 from tests.golden.stored import dump
 from tests.support.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, ack
+from tests.support.clients.streams_member import StreamsMember
 from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import batch, produce, read_all
 
@@ -201,8 +204,38 @@ async def groups(world: World, topic_id: Any) -> None:
     await engine.offsets.commit(
         "classic", {place: OffsetAndMetadata(3)}, member_id=me.member_id, member_epoch=me.generation
     )
+    await streams_group(world)
     world.expected["group"] = {"member": "member", "epoch": epoch, "classic": [me.member_id, me.generation]}
     world.expected["committed"] = {"group": 5, "simple": 2, "classic": 3}
+
+
+async def streams_group(world: World) -> None:
+    """A streams group whose first member has not yet let go of the tasks that the second is to run (KIP-1071)."""
+    engine = world.engine(9, group_assignment_interval_ms=0)
+    await engine.group_configs.alter("app", set={"streams.initial.rebalance.delay.ms": "0"})
+    by_key = InternalTopic("app-by-key", configs=(("cleanup.policy", "delete"),))
+    counts = InternalTopic("app-counts", configs=(("cleanup.policy", "compact"),))
+    topology = Topology(
+        epoch=0,
+        subtopologies=(
+            Subtopology("0", source_topics=("plain",), repartition_sink_topics=("app-by-key",)),
+            Subtopology("1", repartition_source_topics=(by_key,), changelog_topics=(counts,)),
+        ),
+    )
+    one, two = (StreamsMember(engine, name, topology, endpoint=Endpoint(name, 4711)) for name in ("one", "two"))
+    for _ in range(4):
+        assert await one.beat() is ErrorCode.NONE, one.last
+    place = TopicPartition("plain", 1)
+    assert await one.commit(place, 4) is ErrorCode.NONE
+    assert await two.beat() is ErrorCode.NONE, two.last
+    owned = one.tasks
+    assert await one.beat(keep=owned) is ErrorCode.NONE, one.last
+    assert one.last.streams is not None
+    told = one.last.streams.tasks
+    assert told is not None
+    assert told.active < owned.active, "some tasks are to be given up"
+    world.expected["streams"] = {each.member_id: each.epoch for each in (one, two)}
+    world.expected["streams_tasks"] = [[each.subtopology_id, each.partition] for each in sorted(told.active)]
 
 
 async def transactions(world: World) -> None:

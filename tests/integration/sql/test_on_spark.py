@@ -18,6 +18,10 @@ import pytest
 from odradek.local.credentials import load_credentials
 from odradek.sql.session import Session, check
 
+from glue_jobs.sql_job.job import Arguments, work
+from tests.support.engine import batch
+from tests.support.engine import produce as append
+from tests.support.kafka.poison import garbage
 from tests.support.spark.sink import ServedLog
 
 if TYPE_CHECKING:
@@ -315,6 +319,57 @@ def test_rows_are_inserted_and_shown_as_they_come(sql: Sql) -> None:
         "y": "2013-01-02", "a": [1, 2], "m": {"x": 3}, "r": {"x": 1, "z": "q"}, "last": 2, "x": 3, "z": "q", "half": 3,
         "rt": 1500, "sub": "it",
     }  # fmt: skip
+
+
+SPOILT = """
+    CREATE STREAM spoilt (v VARCHAR) WITH (KAFKA_TOPIC = 'spoilt', VALUE_FORMAT = 'JSON');
+    CREATE TABLE names (v VARCHAR PRIMARY KEY, name VARCHAR) WITH (KAFKA_TOPIC = 'spoilt-names', VALUE_FORMAT = 'JSON');
+"""
+JOINED = (
+    SPOILT
+    + """
+    CREATE STREAM joined AS SELECT s.v AS v, n.name AS name FROM spoilt s LEFT JOIN names n ON s.v = n.v
+        PARTITION BY s.v;
+    SELECT v, name FROM joined;
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def spoilt(log: ServedLog) -> None:
+    """A stream and a table of two records, each followed by a batch of three that cannot be decoded."""
+    for topic in ("spoilt", "spoilt-names"):
+        log.create(topic, **{"record.validation": "header"})
+        for number in (1, 2):
+            value = b'{"v": "%d", "name": "n%d"}' % (number, number)
+            readable = batch([value], keys=[b"%d" % number])
+            for each in (readable, garbage(3)):
+                assert not log.run(append(log.engine, topic, 0, each)).error
+
+
+def test_a_corrupt_batch_fails_a_script_that_does_not_skip_it(sql: Sql, spoilt: None) -> None:
+    for statement in ("SELECT v FROM spoilt;", "SELECT v FROM spoilt EMIT CHANGES;", "SELECT name FROM names;"):
+        with pytest.raises(odradek.KafkaError, match=r"offsets 1 to 3 .* SET 'corrupt.batches' = 'skip' in the script"):
+            sql(SPOILT + statement)
+        screen = sql(SPOILT + "SET 'corrupt.batches' = 'skip';" + statement)
+        assert sum(map(len, screen.results)) == 2
+    with pytest.raises(odradek.KafkaError, match=r"SET 'corrupt\.batches'"):
+        sql(SPOILT + "SET 'corrupt.batches' = 'skip'; UNSET 'corrupt.batches'; SELECT v FROM spoilt;")
+    assert sql("SET 'corrupt.batches' = 'skip';" + JOINED).results == [
+        [{"v": "1", "name": "n1"}, {"v": "2", "name": "n2"}],
+    ]
+
+
+def test_the_job_skips_corrupt_batches_where_its_argument_says_so(
+    spark: SparkSession, log: ServedLog, spoilt: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "script.sql").write_text(SPOILT + "SELECT v FROM spoilt;")
+    arguments = Arguments(
+        script=str(tmp_path / "script.sql"), store=log.source["store"], bootstrap_servers=log.bootstrap_servers,
+        checkpoint_location=str(tmp_path / "checkpoint"), once=True, corrupt_batches="skip",
+    )  # fmt: skip
+    assert work(spark, arguments, threading.Event()) == {"statements": 3}
+    assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"v": "1"}, {"v": "2"}]
 
 
 def test_what_spark_refuses_points_at_the_statement(sql: Sql) -> None:

@@ -22,6 +22,7 @@ from odradek.model.group import JOIN_EPOCH, GroupHeartbeat
 from odradek.model.log import DeleteRecordsPartition, EpochEndPartition, FetchPartition, ProducePartition
 from odradek.model.quota import DEFAULT, PRODUCER_BYTE_RATE, QuotaEntity
 from odradek.model.record import Record
+from odradek.model.streams import TaskId, Tasks
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.user import SaslMechanism
 from odradek.registry.compatibility import Level
@@ -29,6 +30,7 @@ from odradek.registry.schemas import Schema
 
 from tests.golden.release import RELEASES
 from tests.support.clients.share_member import ShareMember
+from tests.support.clients.streams_member import StreamsMember, settle
 from tests.support.clients.transactional_producer import Transactor, committed
 from tests.support.engine import batch, produce, read_all
 from tests.support.stores.releases import ALL, Stored, open_release
@@ -118,6 +120,31 @@ async def test_clients_go_on_where_they_were(release: str) -> None:
     assert not await engine.numbered_batches.commit("query", 3, uploaded), "its number has been committed"
     assert await engine.numbered_batches.commit("query", 4, uploaded)
     await assert_records(stored, engine)
+
+
+@pytest.mark.parametrize("release", ALL)
+async def test_a_streams_group_goes_on_where_it_stood(release: str) -> None:
+    """Its first member has yet to give up the tasks that the second waits for."""
+    stored = await open_release(release)
+    engine, tasks = stored.engine(), stored.expected["streams_tasks"]
+    assert await committed(engine, "app", "plain", 1) == 4
+    one, two = streams_members(stored, engine)
+    assert await one.commit(TopicPartition("plain", tasks[0][1]), 1) is ErrorCode.NONE
+    one.tasks = Tasks(frozenset(TaskId(*each) for each in tasks))
+    await settle([one, two], stored.clock)
+    assert one.last.member_epoch == max(stored.expected["streams"].values())
+    assert sorted([*one.tasks.active, *two.tasks.active]) == [TaskId(each, n) for each in "01" for n in (0, 1)]
+    assert one.tasks.active == {TaskId(*each) for each in tasks}
+    [described] = await engine.streams_groups.describe(["app"])
+    assert (described.group_type, described.state) == ("streams", "Stable")
+
+
+def streams_members(stored: Stored, engine: Engine) -> list[StreamsMember]:
+    """The members of the release's streams group, at the epochs that they know."""
+    members = [StreamsMember(engine, name, group_id="app") for name in stored.expected["streams"]]
+    for member in members:
+        member.epoch = stored.expected["streams"][member.member_id]
+    return members
 
 
 @pytest.mark.parametrize("release", ALL)
@@ -277,6 +304,12 @@ async def _share_describe(stored: Stored, engine: Engine) -> Any:
     await engine.share_offsets.describe("queue", None)
 
 
+async def _streams_heartbeat(stored: Stored, engine: Engine) -> Any:
+    member, _ = streams_members(stored, engine)
+    await member.beat()
+    return member.last
+
+
 async def _configure_group(stored: Stored, engine: Engine) -> Any:
     await engine.group_configs.alter("queue", set={"share.auto.offset.reset": "latest"})
 
@@ -319,6 +352,9 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("groups", "g#simple", "o#.*", _commit_simple),
     ("groups", "g#classic", "group", _join_classic),
     ("groups", "g#classic", "gs#.*", _join_classic),
+    ("groups", "g#app", "group", _streams_heartbeat),
+    ("groups", "g#app", "gt", _streams_heartbeat),
+    ("groups", "g#app", "m#.*", _streams_heartbeat),
     ("groups", "g#queue", "group", _share_join),
     ("groups", "g#queue", "m#.*", _share_join),
     ("groups", "g#queue", "s#.*", _share_fetch),
@@ -380,7 +416,7 @@ def test_every_format_of_the_store_is_in_the_last_release() -> None:
     } | {f"catalog {pk}" for pk, _, _ in document["tables"]["catalog"]}
     assert kinds >= {
         *(f"log <partition> {each}" for each in ("head", "c#", "i#", "p#", "e#", "lease", "clean")),
-        *(f"groups g {each}" for each in ("group", "m#", "o#", "gs#", "s#", "t#")),
+        *(f"groups g {each}" for each in ("group", "gt", "m#", "o#", "gs#", "s#", "t#")),
         *(f"catalog {value}" for name, value in vars(item_keys).items() if name.endswith("_PK")),
     }
     assert any(key.endswith(".index") for key, _, _ in document["objects"])

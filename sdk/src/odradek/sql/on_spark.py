@@ -36,6 +36,7 @@ WriteBatch = Callable[["DataFrame", int], None]
 
 _COLUMNS = "key,value,timestamp,partition,offset"
 _SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
+_SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"
 _POLL_S = 0.2
 _ROWS_MAX = 100_000  # per result on a screen
 
@@ -44,7 +45,7 @@ class SparkEngine:
     """Runs plans in a session.
 
     Args:
-        store: options of the source that locate the store.
+        store: options of every source: they locate the store, and may have corruptBatches.
         sink: options of the sink, without topic.
         checkpoints: folder of the persistent queries' checkpoints.
         stop: set to end the session.
@@ -80,7 +81,7 @@ class SparkEngine:
     def rows(self, plan: QueryPlan) -> list[Row]:
         """Return the rows of a batch plan, at most 100,000."""
         with _translated():
-            frame = self._result(self._spark, plan, [self._batch(each.topic) for each in plan.inputs])
+            frame = self._result(self._spark, plan, [self._batch(plan, each.topic) for each in plan.inputs])
             return [_shown(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
 
     def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
@@ -211,7 +212,7 @@ class SparkEngine:
             frames = []
             for each in plan.inputs:
                 if each.read == "table" and each.view not in tables:
-                    tables[each.view] = LatestTable(session, {**self._store, "subscribe": each.topic})
+                    tables[each.view] = LatestTable(session, self._options(plan, each.topic))
                 frames.append(tables[each.view].now() if each.read == "table" else records)
             write(self._frame(session, plan, frames), batch_id)
 
@@ -240,16 +241,17 @@ class SparkEngine:
         more = {"startingOffsets": plan.starting_offsets}
         if self._max_offsets is not None:
             more["maxOffsetsPerTrigger"] = str(self._max_offsets)
-        return [self._options(each.topic) | more for each in plan.inputs if each.read == "stream"]
+        return [self._options(plan, each.topic) | more for each in plan.inputs if each.read == "stream"]
 
-    def _options(self, topic: str) -> dict[str, str]:
-        return {**self._store, "subscribe": topic, "columns": _COLUMNS}
+    def _options(self, plan: QueryPlan, topic: str) -> dict[str, str]:
+        how = {"corruptBatches": plan.corrupt_batches} if plan.corrupt_batches else {}
+        return {**self._store, **how, "subscribe": topic, "columns": _COLUMNS}
 
     def _stream(self, options: Mapping[str, str]) -> DataFrame:
         return self._spark.readStream.format("odradek").options(**options).load()
 
-    def _batch(self, topic: str) -> DataFrame:
-        options = self._options(topic) | {"startingOffsets": "earliest"}
+    def _batch(self, plan: QueryPlan, topic: str) -> DataFrame:
+        options = self._options(plan, topic) | {"startingOffsets": "earliest"}
         return self._spark.read.format("odradek").options(**options).load()
 
 
@@ -269,9 +271,14 @@ class _translated:
         if isinstance(error, KafkaError):
             return
         if isinstance(error, StreamingQueryException):
-            raise SqlError(f"the query failed: {reason(error)}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from None
+            raise SqlError(f"the query failed: {_reason(error)}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from None
         if isinstance(error, PySparkException):
-            raise SqlError(f"Spark rejects the statement: {reason(error)}") from None
+            raise SqlError(f"Spark rejects the statement: {_reason(error)}") from None
+
+
+def _reason(error: PySparkException) -> str:
+    """Return the cause in one line; the source's advice to set an option in the words of a script."""
+    return reason(error).replace(_SOURCES_ADVICE, "SET 'corrupt.batches' = 'skip' in the script")
 
 
 def _shown(row: SparkRow) -> Row:

@@ -59,6 +59,7 @@ class QueryPlan:
     output_mode: str = "append"  # append | update; of a stream
     sink: Sink | None = None
     starting_offsets: str = "earliest"
+    corrupt_batches: str = ""  # the source's option corruptBatches; empty: as the session has it
     limit: int | None = None
     notes: tuple[str, ...] = ()
 

@@ -54,7 +54,8 @@ from odradek.sql.syntax import (
 from odradek.sql.types import BIGINT, UNIT_MS, SqlType, quote, resolve_type
 
 _OFFSET_RESET = "auto.offset.reset"
-_SETTINGS = {_OFFSET_RESET: ("earliest", "latest")}
+_CORRUPT_BATCHES = "corrupt.batches"
+_SETTINGS = {_OFFSET_RESET: ("earliest", "latest"), _CORRUPT_BATCHES: ("fail", "skip")}
 _TOPIC_LENGTH_MAX = 249
 _UNTYPED = "the type of {name} is unknown: use CAST({shown} AS ...)"
 
@@ -205,6 +206,7 @@ class Planner:
             output_mode=planned.output_mode,
             sink=Sink(topic, _sink_sql(target, planned, timestamped or target)),
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
+            corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
             notes=tuple(planned.notes),
         )
 
@@ -221,6 +223,7 @@ class Planner:
             columns=tuple((each.name, str(each.type or "")) for each in planned.outputs),
             output_mode=planned.output_mode,
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
+            corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
             limit=query.limit,
             notes=tuple(planned.notes),
         )

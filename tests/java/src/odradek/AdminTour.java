@@ -125,7 +125,7 @@ public final class AdminTour {
         call("deleteConsumerGroups", () -> admin.deleteConsumerGroups(List.of("tourists")).all().get());
         call("alterShareGroupOffsets", () -> admin.alterShareGroupOffsets("sharers", Map.of(PLACE, 2L)).all().get());
         call("listShareGroupOffsets", () -> admin.listShareGroupOffsets(Map.of(
-            "sharers", new ListShareGroupOffsetsSpec())).partitionsToOffsetInfo("sharers").get().size());
+            "sharers", new ListShareGroupOffsetsSpec())).partitionsToOffsetAndMetadata("sharers").get().size());
         call("describeShareGroups", () -> admin.describeShareGroups(List.of("sharers")).all().get().get("sharers").groupState());
         call("deleteShareGroups", () -> admin.deleteShareGroups(List.of("sharers")).all().get());
     }

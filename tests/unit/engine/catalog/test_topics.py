@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import DELETED_TOPICS_PK
-from odradek.limits import TABLE_ITEM_BYTES_MAX
+from odradek.limits import HEAD_BYTES_MAX, TABLE_ITEM_BYTES_MAX
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
@@ -226,3 +226,11 @@ async def test_values_that_are_too_long(store: Store, value: str) -> None:
 def test_settings_that_no_item_holds(store: Store, name: str) -> None:
     with pytest.raises(KafkaError, match=name):
         store.engine(**{name: TABLE_ITEM_BYTES_MAX})
+
+
+def test_the_longest_head_that_a_setting_may_ask_for(store: Store) -> None:
+    """The rest of the item is for what one request adds."""
+    store.engine(head_bytes_max=HEAD_BYTES_MAX)
+    for refused_bytes in (HEAD_BYTES_MAX + 1, 0):
+        with pytest.raises(KafkaError, match=f"head_bytes_max must be between 1 and 102400, not {refused_bytes}: "):
+            store.engine(head_bytes_max=refused_bytes)

@@ -9,7 +9,9 @@ concurrently.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+from uuid import UUID
 
 from odradek.engine.catalog.partitions import find_partition, resolve_partition
 from odradek.engine.catalog.topics import Topics
@@ -39,6 +41,8 @@ from odradek.model.share import ShareOffset
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.ports.table import Absent, Add, Compare, Put, Update
 
+R = TypeVar("R")
+
 _ATTEMPTS = 8
 _REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store rejects this change of the share-partition permanently")
 _UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
@@ -66,12 +70,9 @@ class ShareOffsets:
     async def describe(self, group_id: str, partitions: Sequence[TopicPartition] | None) -> list[ShareOffset]:
         """Return the group's positions; None: in all partitions that it has read. Raises KafkaError, FormatError."""
         await self._check(group_id)
-        try:
-            if partitions is None:
-                return await self._describe_all(group_id)
-            return [await self._describe_one(group_id, each) for each in partitions]
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        if partitions is None:
+            return await self._describe_all(group_id)
+        return [await self._describe_one(group_id, each) for each in partitions]
 
     async def alter(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> list[ShareOffset]:
         """Move windows; one result each. A group that does not exist is created, as on Apache Kafka.
@@ -99,23 +100,15 @@ class ShareOffsets:
         for name in topic_names:
             try:
                 topic = await self._topics.resolve(name)
-                rows = await windows_of_topic(self._tables.groups, group_id, topic.topic_id)
-                await forget_windows(self._tables, rows)
+                await self._forget(group_id, topic.topic_id)
                 results.append(ShareOffset(name, topic.topic_id, -1))
             except KafkaError as error:
                 results.append(ShareOffset(name, None, -1, error=error.code, message=error.message))
-            except (ItemTooLarge, StoreRejected):
-                results.append(ShareOffset(name, None, -1, error=_REJECTED.code, message=_REJECTED.message))
-            except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):  # deleting twice is deleting
-                results.append(ShareOffset(name, None, -1, error=_UNAVAILABLE.code, message=_UNAVAILABLE.message))
         return results
 
     async def _check(self, group_id: str, *, must_be_empty: bool = False) -> None:
         check_group_id(group_id)
-        try:
-            view = await self._store.read(group_id)
-        except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+        view = await self._patiently(lambda: self._store.read(group_id))
         if view.group is None or not view.group.is_share:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"{group_id!r} is not a share group")
         if must_be_empty and has_living_members(view, self._clock.now_ms()):
@@ -135,8 +128,10 @@ class ShareOffsets:
         raise _UNAVAILABLE
 
     async def _describe_all(self, group_id: str) -> list[ShareOffset]:
-        rows = await self._store.table.query(
-            group_pk(group_id), sk_from=SHARE_PARTITION_PREFIX, sk_to=SHARE_PARTITION_END
+        rows = await self._patiently(
+            lambda: self._store.table.query(
+                group_pk(group_id), sk_from=SHARE_PARTITION_PREFIX, sk_to=SHARE_PARTITION_END
+            )
         )
         found = []
         for row in rows:
@@ -158,7 +153,7 @@ class ShareOffsets:
                 message=f"partition {place} does not exist",
             )
         topic, partition = there
-        [item] = await self._windows.read(group_id, [partition])
+        [item] = await self._patiently(lambda: self._windows.read(group_id, [partition]))
         if item is None:
             return ShareOffset(place.topic, topic.topic_id, place.partition)
         return await self._told(place, partition, item.state)
@@ -167,6 +162,28 @@ class ShareOffsets:
         [end] = await self._lister.list_offsets([ListOffsetsPartition(place.topic, place.partition, LATEST_TIMESTAMP)])
         lag = -1 if end.error else max(0, end.offset - state.start_offset - state.done_count)
         return ShareOffset(place.topic, partition.topic_id, place.partition, state.start_offset, lag)
+
+    async def _forget(self, group_id: str, topic_id: UUID) -> None:
+        """Deleting twice is deleting, so whatever the outcome of an attempt, the next one deletes what is left."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                await forget_windows(self._tables, await windows_of_topic(self._tables.groups, group_id, topic_id))
+            except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
+                await self._backoff.pause(attempt)
+            except (ItemTooLarge, StoreRejected) as error:
+                raise _REJECTED from error
+            else:
+                return
+        raise _UNAVAILABLE
+
+    async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
+        """Read, and again after a pause while the store is unavailable. Raises KafkaError."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return await read()
+            except StoreUnavailable:
+                await self._backoff.pause(attempt)
+        raise _UNAVAILABLE
 
     async def _move(self, group_id: str, partition: PartitionId, offset: int) -> None:
         """A write of unknown outcome is made again: moved twice to one place is moved once."""

@@ -55,15 +55,22 @@ class StoreArguments:
         }
         return {name: value for name, value in options.items() if value}
 
-    def source(self, topic: str, **more: str) -> dict[str, str]:
-        """Return options of the source for a topic, from its beginning unless `more` sets another start.
+    def read_options(self) -> dict[str, str]:
+        """Return the options of every source: where the store is, and what to do with a corrupt batch.
 
         Raises KafkaError(INVALID_CONFIG) for an unknown --corrupt-batches.
         """
         if self.corrupt_batches not in (FAIL, SKIP):
             raise _refused(f"--corrupt-batches must be {FAIL} or {SKIP}, not {self.corrupt_batches!r}")
         how = {"corruptBatches": self.corrupt_batches} if self.corrupt_batches != FAIL else {}
-        return {**self.store_options(), **how, "subscribe": topic, "startingOffsets": "earliest", **more}
+        return self.store_options() | how
+
+    def source(self, topic: str, **more: str) -> dict[str, str]:
+        """Return options of the source for a topic, from its beginning unless `more` sets another start.
+
+        Raises KafkaError as `read_options`.
+        """
+        return {**self.read_options(), "subscribe": topic, "startingOffsets": "earliest", **more}
 
     def sink(self, topic: str = "") -> dict[str, str]:
         """Return options of the sink; the topic is for rows without one."""
