@@ -10,7 +10,7 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     delivery   from `send` to `poll`
     requests   produce calls per second, and what each costs in write units, all writes of the window included
 
-    python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--keep]
+    python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 32] [--keep]
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from tests.support.services.virtual_account import VirtualAccount
 
 RESULTS = Path(__file__).parent / "results" / "cost.json"
 KEPT = Path(__file__).parent / "kept" / "cost.json"  # committed: docs and a test of the estimate refer to it
+KEPT_SHARED = KEPT.with_name("cost_shared_heads.json")  # with --per-head
 MIB = 1024 * 1024
 TOPIC, KEYS, KEY_BYTES = "orders", 10_000, 12
 RECORD_OVERHEAD_BYTES = 12  # of a keyed record in a batch
@@ -68,6 +69,7 @@ class Case:
     stage: str = STAGE
     warm_up_s: float = 120
     plan_minutes: int | None = None  # in place of the stage's: plans within a short window
+    per_head: int = 1  # odradek.partitions.per.head
 
 
 def _msk_third() -> float:
@@ -133,6 +135,7 @@ class Run:
         stage = STAGES[case.stage]
         if case.plan_minutes is not None:
             stage = replace(stage, maintenance_every_minutes=case.plan_minutes)
+        stage = replace(stage, settings=replace(stage.settings, default_partitions_per_head=case.per_head))
         self.account = VirtualAccount(stage)
         self.ack, self.delivery = Samples(), Samples()
         self.records = 0
@@ -335,20 +338,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="the small cases, windows of five minutes")
     parser.add_argument("--case", action="append", choices=list(CASES), help="only these")
     parser.add_argument("--minutes", type=float, help="of each window")
-    parser.add_argument("--keep", action="store_true", help="write bench/kept/cost.json, which is committed")
+    parser.add_argument("--per-head", type=int, default=1, help="partitions of the topic that share a head")
+    parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     arguments = parser.parse_args(argv)
     minutes = 5 if arguments.quick else arguments.minutes
     cases = [CASES[name] for name in arguments.case or (_QUICK if arguments.quick else CASES)]
-    if minutes is not None:
-        cases = [replace(case, minutes=minutes) for case in cases]
+    cases = [replace(case, minutes=minutes or case.minutes, per_head=arguments.per_head) for case in cases]
     found = []
     with ProcessPoolExecutor(max_workers=arguments.jobs) as pool:
         for each in pool.map(measure, cases):
             found.append(each)
             _write(RESULTS, each)
             if arguments.keep:
-                _write(KEPT, each)
+                _write(KEPT if arguments.per_head == 1 else KEPT_SHARED, each)
     show(Console(width=max(Console().width, 140)), found)
     return 0
 
