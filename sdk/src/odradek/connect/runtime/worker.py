@@ -22,6 +22,7 @@ from typing import Any, Self
 from odradek.client.admin.sync import Admin
 from odradek.client.consumer.rebalance import RebalanceListener
 from odradek.client.consumer.sync import Consumer
+from odradek.client.types import NewTopic
 from odradek.connect.errors import ConfigError, ConnectError
 from odradek.connect.plugin import Configs as PluginConfigs
 from odradek.connect.plugin import Connector, SinkTask, SourceConnector, SourceTask
@@ -69,7 +70,7 @@ class Worker(RebalanceListener):
         )
         self._clock = self._environment.clock
         slots_topic = settings["slots.topic"]
-        self._slot_count = ensure_topic(settings.client, slots_topic, settings["slots"], {})
+        self._slot_count = ensure_topic(settings.client, NewTopic(slots_topic, num_partitions=settings["slots"]))
         _set_session_timeout(settings)
         # Ranges of slots: the tasks' slots are chosen for them (ClusterState.slots_for).
         self._group = Consumer(

@@ -20,15 +20,24 @@ Pair = tuple[bytes, bytes | None]
 _READ_MS = 1_000
 
 
-def ensure_topic(client: Mapping[str, Any], topic: str, partitions: int, configs: Mapping[str, str]) -> int:
-    """Create a topic unless it exists, and return its number of partitions."""
+def ensure_topic(client: Mapping[str, Any], new: NewTopic) -> int:
+    """Create a topic unless it exists, and return its number of partitions.
+
+    Raises KafkaError: TOPIC_AUTHORIZATION_FAILED if it does not exist and may not be created, or may not be described.
+    """
+    refusal = None
     with Admin(**client) as admin:
         try:
-            admin.create_topics([NewTopic(topic, num_partitions=partitions, configs=dict(configs))])
+            admin.create_topics([new])
         except KafkaError as error:
-            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+            if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:  # also for a topic that exists
+                refusal = error
+            elif error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise
-        return admin.describe_topics([topic])[topic].partition_count
+        try:
+            return admin.describe_topics([new.name])[new.name].partition_count
+        except KafkaError as error:
+            raise refusal or error from None
 
 
 class StateTopic:
@@ -42,7 +51,7 @@ class StateTopic:
     def __init__(self, client: Mapping[str, Any], topic: str, partitions: int, apply: Apply) -> None:
         self.topic = topic
         self._client, self._apply = dict(client), apply
-        count = ensure_topic(client, topic, partitions, {"cleanup.policy": "compact"})
+        count = ensure_topic(client, NewTopic(topic, num_partitions=partitions, configs={"cleanup.policy": "compact"}))
         self._places = [TopicPartition(topic, number) for number in range(count)]
         self.lock = threading.RLock()
         self._consumer = Consumer(**self._client, auto_offset_reset="earliest")

@@ -15,6 +15,7 @@ from odradek.client.consumer.rebalance import RebalanceListener
 from odradek.client.consumer.record import ConsumerRecord
 from odradek.client.consumer.sync import Consumer
 from odradek.client.producer.sync import Producer
+from odradek.client.types import NewTopic
 from odradek.connect.errors import ConnectError, RetriableError
 from odradek.connect.plugin import ErrantRecordReporter, SinkTask
 from odradek.connect.record import SinkRecord
@@ -45,7 +46,7 @@ class _DeadLetters:
     """Writes to the dead-letter topic, which is created if it is missing."""
 
     def __init__(self, client: Mapping[str, Any], topic: str) -> None:
-        ensure_topic(client, topic, 1, {})
+        ensure_topic(client, NewTopic(topic, num_partitions=1))
         self._topic, self._producer = topic, Producer(**client)
 
     def send(self, record: ConsumerRecord, headers: list[tuple[str, bytes | None]]) -> None:

@@ -6,12 +6,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from odradek.client.admin.sync import Admin
 from odradek.client.types import NewTopic
 from odradek.connect.config import java_regex
 from odradek.connect.errors import ConfigError
+from odradek.connect.state.state_topic import ensure_topic
 from odradek.connect.transforms.chain import with_prefix
-from odradek.errors import ErrorCode, KafkaError
 
 _PREFIX = "topic.creation."
 _OURS = ("partitions", "replication.factor", "include", "exclude")
@@ -34,12 +33,7 @@ class TopicCreation:
         """Create a topic unless it exists. Raises KafkaError."""
         if topic in self._seen:
             return
-        with Admin(**self._client) as admin:
-            try:
-                admin.create_topics([self.new_topic(topic)])
-            except KafkaError as error:
-                if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise
+        ensure_topic(self._client, self.new_topic(topic))
         self._seen.add(topic)
 
     def new_topic(self, topic: str) -> NewTopic:
