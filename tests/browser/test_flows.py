@@ -363,7 +363,7 @@ def test_a_quota_is_set_and_removed(page: Page) -> None:
     page.get_by_text("Set a quota").click()
     page.get_by_label("Name").fill("browser-client")
     page.locator("select[name=kind]").select_option("client-id")
-    page.get_by_label("Bytes a second").fill("1024")
+    page.get_by_label("Value", exact=True).fill("1024")
     page.get_by_role("button", name="Set", exact=True).click()
     expect(page.locator("tbody")).to_contain_text("1.0 KiB/s")
     page.get_by_role("button", name="browser-client").click()
