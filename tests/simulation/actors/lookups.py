@@ -22,7 +22,8 @@ async def look_up_by_time(world: World, engine: Engine, topic: Topic, number: in
     partition = PartitionId(topic.topic_id, number)
     pk = partition_pk(partition)
     known = len(ledger.records(pk))
-    if not known or not world.visibility.is_whole("log", pk, consistent=True):
+    heads_pk = partition_pk(partition.head_id)
+    if not known or not all(world.visibility.is_whole("log", each, consistent=True) for each in (pk, heads_pk)):
         return  # what a transaction wrote may not be seen yet
     asked_ms = ledger.records(pk)[rng.randrange(known)].timestamp_ms + rng.choice((0, 0, 1))
     is_largest = rng.random() < 0.2
