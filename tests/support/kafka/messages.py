@@ -26,6 +26,7 @@ _PLAIN = {
     "int16": st.integers(-(2**15), 2**15 - 1),
     "int32": st.integers(-(2**31), 2**31 - 1),
     "int64": st.integers(-(2**63), 2**63 - 1),
+    "uint16": st.integers(0, 2**16 - 1),
     "float64": st.floats(),
     "bool": st.booleans(),
     "string": _TEXT,
