@@ -42,7 +42,6 @@ COMMANDS = {
     "sql -e 'SHOW STREAMS;'": "spark",
     "configure --stack x": "aws",
     "console": "console",
-    "cost estimate --rate 1MiB": "local",
 }
 
 
@@ -90,8 +89,9 @@ def commands(folder: Path, where: Path, *path: str) -> list[tuple[str, ...]]:
     assert shown.returncode == 0, (path, shown.stderr)
     assert "Usage: odradek" in shown.stdout, path
     found = [path]
-    section = re.search(r"─ Commands ─.*?╯", shown.stdout, re.DOTALL)
-    for name in re.findall(r"^│ ([a-z][a-z-]*) ", section[0], re.MULTILINE) if section else ():
+    # The first page is plain text (odradek.cli.commands), the others are tables.
+    section = re.search(r"─ Commands ─.*?╯|^Commands:\n.*", shown.stdout, re.DOTALL | re.MULTILINE)
+    for name in re.findall(r"^(?:│|  ?) ?([a-z][a-z-]*) ", section[0], re.MULTILINE) if section else ():
         found += commands(folder, where, *path, name)
     return found
 

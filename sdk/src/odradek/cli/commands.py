@@ -75,8 +75,9 @@ Apache Kafka with no servers.
 Start with `odradek local`, then `odradek topics create t`. `odradek COMMAND --help` explains a command.
 
 Options:
-  --version   Print the version and exit.
-  -h, --help  Show this message and exit.
+  --version           Print the version and exit.
+  --config-file PATH  Properties of clients, with Kafka's names; or ODRADEK_CLIENT_CONFIG.
+  -h, --help          Show this message and exit.
 
 Commands:
 """
