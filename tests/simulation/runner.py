@@ -118,16 +118,16 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     world.calm()
     await world.settle()
     problems = []
+    longest_s = max(*scenario.fates.stalls_s, *scenario.fates.freezes_s)  # a process that is away may come back so late
     if scenario.group_members:
         problems += await _group_at_rest(world, GROUP, {plan.name for plan in scenario.topics})
     if scenario.streams_members:
         problems += await _group_at_rest(world, STREAMS_GROUP, {plan.name for plan in scenario.topics})
     if scenario.classic_members:
         names = {plan.name for plan in scenario.topics}
-        longest_s = max(scenario.fates.stalls_s)
         problems += await classic_group_at_rest(world, CLASSIC_GROUP, names, scenario.classic_members, longest_s)
     if scenario.share_workers:
-        problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], max(scenario.fates.stalls_s))
+        problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], longest_s)
     world.stop.set()
     await asyncio.gather(*copiers)
     world.written.set()

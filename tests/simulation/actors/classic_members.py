@@ -29,7 +29,7 @@ from tests.simulation.world import Process, World
 
 REBALANCE_MS = 20_000
 _REQUEST_S = 15.0  # shorter than a round may take
-_PATIENCE_S = 1_200.0  # beside the longest stall
+_PATIENCE_S = 1_200.0  # beside the longest absence
 _QUIET_S = 60.0
 
 
@@ -175,11 +175,11 @@ def _decode(assignment: bytes) -> frozenset[PartitionId]:
 
 
 async def classic_group_at_rest(
-    world: World, group_id: str, topic_names: set[str], members: int, longest_stall_s: float
+    world: World, group_id: str, topic_names: set[str], members: int, longest_absence_s: float
 ) -> list[str]:
     """Once nothing fails any more all members are in one generation, which lasts, and get to the end of the topics."""
     loop = asyncio.get_running_loop()
-    give_up = loop.time() + longest_stall_s + _PATIENCE_S
+    give_up = loop.time() + longest_absence_s + _PATIENCE_S
     quiet_since, generation = loop.time(), -1
     while not world.ledger.problems:
         group = world.ledger.classic.groups.get(group_id)

@@ -17,7 +17,7 @@ from tests.simulation.books.truth import true_logs
 from tests.simulation.world import Process, World
 from tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, Acks, ShareMember, ack, delivered, missing
 
-_PATIENCE_S = 1_800.0  # beside the longest stall: longer than any lock
+_PATIENCE_S = 1_800.0  # beside the longest absence: longer than any lock
 
 
 class ShareWorker:
@@ -135,9 +135,9 @@ class ShareWorker:
         self._world.history.accepted[self._group_id, partition] |= accepted
 
 
-async def queue_at_rest(world: World, topic_names: list[str], longest_stall_s: float) -> list[str]:
+async def queue_at_rest(world: World, topic_names: list[str], longest_absence_s: float) -> list[str]:
     """Once nothing fails any more, and where nothing is wrong, a share group gets to the end of its topics."""
-    give_up = asyncio.get_running_loop().time() + longest_stall_s + _PATIENCE_S
+    give_up = asyncio.get_running_loop().time() + longest_absence_s + _PATIENCE_S
     while not world.ledger.problems and (left := _lagging(world, topic_names)):
         if asyncio.get_running_loop().time() > give_up:
             return [f"the share group is stuck before the end of {', '.join(left)}"]
