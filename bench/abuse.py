@@ -40,6 +40,7 @@ from rich.console import Console
 from rich.table import Table
 
 RESULTS = Path(__file__).parent / "results" / "abuse.json"
+KEPT = Path(__file__).parent / "kept" / "abuse.json"  # committed: docs/SECURITY.md has its figures
 PEERS, QUICK_PEERS = 2_000, 200
 SECONDS, QUICK_SECONDS = 15.0, 2.0
 TRICKLE_S = 0.5
@@ -259,6 +260,7 @@ def peers_possible(wanted: int) -> int:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     parser.add_argument("--serve", type=int, metavar="PEERS", help=argparse.SUPPRESS)
     parser.add_argument("--peers", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
@@ -286,8 +288,9 @@ def main(argv: list[str] | None = None) -> int:
         counts = (f"{each.requests:,}", f"{each.reconnected:,}")
         table.add_row(each.beside, f"{each.peers:,}", *(f"{number:.1f}" for number in times), *counts)
     Console(width=120).print(table)
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
+    for path in (RESULTS, KEPT) if arguments.keep else (RESULTS,):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
     return 0
 
 

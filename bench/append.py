@@ -43,9 +43,9 @@ from rich.table import Table
 
 from infra.stages import FUNCTION_SIZES
 from tests.simulation.loop import run
+from tests.support.loop_clock import START_MS, LoopClock
 
 RESULTS = Path(__file__).parent / "results" / "append.json"
-START_MS = 1_700_000_000_000
 WRITERS = (1, 4, 16)
 SIZES = (100, 1_024, 2_048, 4_096, 6_144, 8_192, 16_384, 65_536, 262_144, 1_048_576)
 ITEM_BYTES_MAX = 380 * 1024  # of a request that still fits an item
@@ -54,19 +54,6 @@ SEARCH_STEP_BYTES = 128  # of the line between item and object
 LISTING = "ListObjectsV2"
 UPDATES_PER_S_MAX = 1_000  # DynamoDB's write units a second of one partition key
 END_OF_IDS = (START_MS + 24 * HOUR_MS).to_bytes(6, "big") + bytes(10)
-
-
-class LoopClock:
-    """ports.clock.Clock of the running loop."""
-
-    def now_ms(self) -> int:
-        return START_MS + int(self.monotonic() * 1000)
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 @dataclass(frozen=True, slots=True)

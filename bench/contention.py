@@ -41,9 +41,10 @@ from odradek.testing.latency import Latency
 from rich.console import Console
 from rich.table import Table
 
-from bench.append import Latencies, LoopClock, Store, batch
+from bench.append import Latencies, Store, batch
 from tests.e2e.load.misbehaving import MisbehavingPort, MisbehavingStore, Misbehaviour
 from tests.simulation.loop import run
+from tests.support.loop_clock import LoopClock
 
 RESULTS = Path(__file__).parent / "results" / "contention.json"
 WRITERS = (1, 4, 16, 64)

@@ -45,8 +45,8 @@ from odradek.testing.latency import Latency, Slow, SlowTables
 from odradek.testing.seeded_rng import SeededRng
 
 from infra.stages import FUNCTION_SIZES, Stage
+from tests.support.loop_clock import LoopClock
 
-START_MS = 1_763_800_000_000
 CLIENTS = "clients"  # the owner of what no function does
 
 # Seconds of a whole processor; a function has memory / 1,769 MB of one.
@@ -69,19 +69,6 @@ class Latencies:
     put: Latency = field(default_factory=lambda: Latency(65, 200))
     get: Latency = field(default_factory=lambda: Latency(30, 100))
     call: Latency = field(default_factory=lambda: Latency(12, 40))  # network and Lambda's own part, not billed
-
-
-class LoopClock:
-    """ports.clock.Clock of the running loop."""
-
-    def now_ms(self) -> int:
-        return START_MS + int(self.monotonic() * 1000)
-
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 class OwnedMeter:

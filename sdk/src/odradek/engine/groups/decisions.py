@@ -421,15 +421,7 @@ def _reconcile(
         return remove(view, member, around, refuse_timeout(member))
     interval_ms = next_interval_ms(group, around, is_settled=not revoking and assigned == target)
     written = replace(
-        member,
-        epoch=epoch,
-        previous_epoch=member.epoch if epoch != member.epoch else member.previous_epoch,
-        version=member.version + 1,
-        nonce=around.nonce,
-        session_ms=around.settings.group_session_timeout_ms,
-        interval_ms=interval_ms,
-        renewed_ms=around.now_ms,
-        revoking_elapsed_ms=member.revoking_elapsed_ms if revoking else 0,
+        renewed(member, around, epoch=epoch, interval_ms=interval_ms, is_revoking=bool(revoking)),
         assigned=assigned,
         revoking=revoking,
     )
@@ -449,6 +441,23 @@ def _reconcile(
         ),
         released=releases(member, released - granted),
         then="answer" if is_complete else "continue",
+    )
+
+
+def renewed(
+    member: MemberState, around: Circumstances, *, epoch: int, interval_ms: int, is_revoking: bool
+) -> MemberState:
+    """Return the member as an answered heartbeat leaves it, with what it had assigned."""
+    return replace(
+        member,
+        epoch=epoch,
+        previous_epoch=member.epoch if epoch != member.epoch else member.previous_epoch,
+        version=member.version + 1,
+        nonce=around.nonce,
+        session_ms=around.settings.group_session_timeout_ms,
+        interval_ms=interval_ms,
+        renewed_ms=around.now_ms,
+        revoking_elapsed_ms=member.revoking_elapsed_ms if is_revoking else 0,
     )
 
 

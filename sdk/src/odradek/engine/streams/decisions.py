@@ -51,6 +51,7 @@ from odradek.engine.groups.decisions import (
     refuse_timeout,
     releases,
     remove,
+    renewed,
     some,
     stands_for_ms,
     unknown_member,
@@ -327,15 +328,7 @@ def _reconcile(
         is_settled = is_settled and not configured.missing_topics
         interval_ms = next_interval_ms(group, around, is_settled=is_settled)
     written = replace(
-        member,
-        epoch=epoch,
-        previous_epoch=member.epoch if epoch != member.epoch else member.previous_epoch,
-        version=member.version + 1,
-        nonce=around.nonce,
-        session_ms=around.settings.group_session_timeout_ms,
-        interval_ms=interval_ms,
-        renewed_ms=around.now_ms,
-        revoking_elapsed_ms=member.revoking_elapsed_ms if revoking else 0,
+        renewed(member, around, epoch=epoch, interval_ms=interval_ms, is_revoking=bool(revoking)),
         assigned=held_leases - owed_leases,
         revoking=owed_leases,
         streams=replace(streams, assigned=assigned, revoking=revoking),
