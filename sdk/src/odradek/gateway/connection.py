@@ -144,7 +144,7 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._serving: asyncio.Task[None] | None = None
-        self._produces: set[asyncio.Task[None]] = set()
+        self._produces: dict[asyncio.Task[None], None] = {}  # in the order in which they came
         self._is_paused = False
         self._is_draining = False
 
@@ -264,7 +264,7 @@ class Connection(asyncio.BufferedProtocol):
                     await asyncio.wait(self._produces, return_when=asyncio.FIRST_COMPLETED)
                 arrival = Arrival(arrival if last is not None else None)
                 last = asyncio.get_running_loop().create_task(self._answer(frame, last, arrival))
-                self._produces.add(last)
+                self._produces[last] = None
                 last.add_done_callback(self._produce_ended)
                 continue
             if last is not None:
@@ -274,7 +274,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _produce_ended(self, task: asyncio.Task[None]) -> None:
-        self._produces.discard(task)
+        self._produces.pop(task, None)
         if self._is_draining and self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 

@@ -123,7 +123,7 @@ class Gateway:
         self._observe = observe
         self._clock = clock
         self._rng = rng
-        self._connections: set[Connection] = set()
+        self._connections: dict[Connection, None] = {}  # in the order in which they were opened
         self._numbers = 0
         self._buffered = 0
         self._blocked: deque[Connection] = deque()
@@ -253,7 +253,7 @@ class Gateway:
         if not self._has_quota(connection.address):
             self._refuse(connection, "its address opens connections faster than its connection_creation_rate")
             return None
-        self._connections.add(connection)
+        self._connections[connection] = None
         self._addresses[connection.address] += 1
         context = RequestContext(
             principal=principal_of(connection.certificate),
@@ -303,7 +303,7 @@ class Gateway:
         """See connection.Host."""
         if connection not in self._connections:
             return
-        self._connections.remove(connection)
+        del self._connections[connection]
         _count_down(self._addresses, connection.address)
         if connection.principal is not None:
             _count_down(self._principals, connection.principal)
