@@ -4,7 +4,9 @@ The real engine over memory stores that take their time: latencies are log-norma
 percentiles given as arguments, seeded. Time is virtual (the loop's clock jumps to the next timer), so the figures
 are those of the protocol and the stores alone: computing, the function's start and the client's network come on top.
 
-    latency   writers to one partition, each with an engine of its own, one request after the other
+    latency   writers to one partition, each with an engine of its own, one request after the other; `hedged` are
+              objects of which the slowest 5 of 100 are sent once more
+    tail      of one writer's objects where a few uploads take much longer, hedged and not, and on S3 Express One Zone
     requests  of the stores for one append, spills and their reads included
     dollars   a million appends by size, from the memory stores' meter and odradek.cost.prices:
                 append    the upload and the update
@@ -20,7 +22,7 @@ import argparse
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
-from odradek.testing.latency import Latency, Slow, SlowTables
+from odradek.testing.latency import Latency, Outliers, Slow, SlowTables
 from odradek.testing.seeded_rng import SeededRng
 from rich.console import Console
 from rich.table import Table
@@ -50,6 +52,8 @@ WRITERS = (1, 4, 16)
 SIZES = (100, 1_024, 2_048, 4_096, 6_144, 8_192, 16_384, 65_536, 262_144, 1_048_576)
 ITEM_BYTES_MAX = 380 * 1024  # of a request that still fits an item
 PATHS = {"item": ITEM_BYTES_MAX, "object": 0}  # settings.item_bytes_max that forces the path
+HEDGED = "hedged"  # objects, the slowest HEDGE_PERCENT of them sent once more (settings.upload_hedge_percent)
+HEDGE_PERCENT = 5
 SEARCH_STEP_BYTES = 128  # of the line between item and object
 LISTING = "ListObjectsV2"
 UPDATES_PER_S_MAX = 1_000  # DynamoDB's write units a second of one partition key
@@ -62,6 +66,8 @@ class Latencies:
 
     table: Latency
     put: Latency
+    late_every: int = 0  # one upload of so many is late; 0: none
+    late_ms: float = 0.0  # by how much
 
 
 class Store:
@@ -74,11 +80,17 @@ class Store:
         self._clock = clock
         self.rng = SeededRng(seed)
         self.slow_tables = SlowTables(self.tables, latencies.table, clock, self.rng)
-        self.slow_objects: Any = Slow(self.objects, latencies.put, clock, self.rng)
+        outliers = Outliers(latencies.late_every, latencies.late_ms) if latencies.late_every else None
+        self.slow_objects: Any = Slow(self.objects, latencies.put, clock, self.rng, outliers)
 
     def engine(self, path: str) -> Engine:
         # A warm function: what it caches does not grow old within a run.
-        settings = Settings(item_bytes_max=PATHS[path], catalog_cache_ms=HOUR_MS, leader_cache_ms=HOUR_MS)
+        settings = Settings(
+            item_bytes_max=PATHS.get(path, 0),
+            upload_hedge_percent=HEDGE_PERCENT if path == HEDGED else 0,
+            catalog_cache_ms=HOUR_MS,
+            leader_cache_ms=HOUR_MS,
+        )
         return Engine(
             tables=self.slow_tables, objects=self.slow_objects, clock=self._clock, rng=self.rng, settings=settings
         )
@@ -192,9 +204,9 @@ async def crossover(parts: Sequence[str], means_ms: dict[str, float], latencies:
 # --- report -------------------------------------------------------------------------------------------------------
 
 
-def latency_table(results: Sequence[dict[str, Any]]) -> Table:
+def latency_table(results: Sequence[dict[str, Any]], title: str) -> Table:
     operations = sorted({name for row in results for name in row["requests_per_append"]})
-    table = Table(title="Appends of 1 KB to one partition, virtual time; store requests of one append")
+    table = Table(title=f"{title}, virtual time; store requests of one append")
     for column in ("path", "producer", "writers", "p50 ms", "p90 ms", "p99 ms", "calls/s", *operations):
         table.add_column(column, justify="left" if column in ("path", "producer") else "right", no_wrap=True)
     for row in results:
@@ -226,25 +238,45 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a quarter of the appends")
     parser.add_argument("--put-p50-ms", type=float, default=60)
     parser.add_argument("--put-p99-ms", type=float, default=200)
+    parser.add_argument("--express-p50-ms", type=float, default=7)
+    parser.add_argument("--express-p99-ms", type=float, default=25)
+    parser.add_argument(
+        "--late-every", type=int, default=100, help="uploads of which one is late, in the table of tails"
+    )
+    parser.add_argument("--late-ms", type=float, default=900)
     parser.add_argument("--table-p50-ms", type=float, default=5)
     parser.add_argument("--table-p99-ms", type=float, default=16)
     arguments = parser.parse_args(argv)
     latencies = Latencies(
-        Latency(arguments.table_p50_ms, arguments.table_p99_ms), Latency(arguments.put_p50_ms, arguments.put_p99_ms)
+        Latency(arguments.table_p50_ms, arguments.table_p99_ms),
+        Latency(arguments.put_p50_ms, arguments.put_p99_ms),
+        arguments.late_every,
+        arguments.late_ms,
     )
+    even = replace(latencies, late_every=0)
+    express = replace(latencies, put=Latency(arguments.express_p50_ms, arguments.express_p99_ms))
     appends = 200 if arguments.quick else 800
     results = [
-        run(measure(path, writers, idempotent, appends, latencies))
+        run(measure(path, writers, idempotent, appends, even))
         for path in PATHS
         for idempotent in (False, True)
         for writers in WRITERS
+    ]
+    tails = [
+        run(measure(path, 1, False, 2 * appends, stores)) | {"path": name}
+        for name, path, stores in (
+            ("object", "object", latencies),
+            ("hedged", HEDGED, latencies),
+            ("Express", "object", express),
+            ("Express hedged", HEDGED, express),
+        )
     ]
     # What a lone writer meets is what a function waits for.
     means_ms = {row["path"]: row["mean_ms"] for row in results if (row["writers"], row["producer"]) == (1, "plain")}
     rows: list[dict[str, Any]] = [
         {"bytes": size}
         | {
-            path: run(costs(path, size, 16, means_ms[path], latencies))
+            path: run(costs(path, size, 16, means_ms[path], even))
             for path in PATHS
             if path == "object" or size <= ITEM_BYTES_MAX
         }
@@ -255,9 +287,10 @@ def main(argv: list[str] | None = None) -> int:
         "and the function's waiting": ("append", "waiting"),
         "and what comes after": ("append", "waiting", "after"),
     }
-    found = {name: run(crossover(parts, means_ms, latencies)) for name, parts in lines.items()}
+    found = {name: run(crossover(parts, means_ms, even)) for name, parts in lines.items()}
     console = Console(width=max(Console().width, 110))
-    console.print(latency_table(results))
+    console.print(latency_table(results, "Appends of 1 KB to one partition"))
+    console.print(latency_table(tails, f"One upload of {latencies.late_every} takes {latencies.late_ms:.0f} ms more"))
     fastest = max(row["head_updates_per_s"] for row in results)
     console.print(
         f"A head took at most {fastest:,.0f} updates/s here; one key of DynamoDB takes {UPDATES_PER_S_MAX:,}."
@@ -271,7 +304,14 @@ def main(argv: list[str] | None = None) -> int:
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(
         json.dumps(
-            {"latencies": asdict(latencies), "latency": results, "dollars": rows, "item_up_to_bytes": found}, indent=2
+            {
+                "latencies": asdict(latencies),
+                "latency": results,
+                "tails": tails,
+                "dollars": rows,
+                "item_up_to_bytes": found,
+            },
+            indent=2,
         )
         + "\n"
     )

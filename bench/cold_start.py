@@ -34,6 +34,7 @@ from odradek.functions.environment import (
     HANDLERS,
     LOG_TABLE,
     REGION,
+    WAKE_QUEUE_URL,
 )
 
 from tools.package import Target, build
@@ -72,6 +73,7 @@ ENVIRONMENT = {
     CATALOG_TABLE: "catalog",
     BUCKET: "bucket",
     REGION: "us-east-1",
+    WAKE_QUEUE_URL: "https://sqs.us-east-1.amazonaws.com/000000000000/wakes",
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",
 }

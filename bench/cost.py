@@ -10,7 +10,7 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     delivery   from `send` to `poll`
     requests   produce calls per second, and what each costs in write units, all writes of the window included
 
-    python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 32] [--keep]
+    python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from odradek.cost.metering import total
 from odradek.cost.model import Workload, peer_costs
 from odradek.cost.prices import GIB, US_EAST_1, cost
 from odradek.ports.meter import Usage
+from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
 from rich.console import Console
 from rich.table import Table
@@ -41,13 +42,14 @@ from tests.support.services.virtual_account import VirtualAccount
 
 RESULTS = Path(__file__).parent / "results" / "cost.json"
 KEPT = Path(__file__).parent / "kept" / "cost.json"  # committed: docs and a test of the estimate refer to it
-KEPT_SHARED = KEPT.with_name("cost_shared_heads.json")  # with --per-head
+KEPT_SINGLE = KEPT.with_name("cost_single_heads.json")  # with --per-head 1
 MIB = 1024 * 1024
 TOPIC, KEYS, KEY_BYTES = "orders", 10_000, 12
 RECORD_OVERHEAD_BYTES = 12  # of a keyed record in a batch
 TICK_S = 0.005
 RETENTION_S = 7 * 86_400
 STAGE = "prod"
+DEFAULT_PER_HEAD = Settings().default_partitions_per_head
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Case:
     stage: str = STAGE
     warm_up_s: float = 120
     plan_minutes: int | None = None  # in place of the stage's: plans within a short window
-    per_head: int = 1  # odradek.partitions.per.head
+    per_head: int = DEFAULT_PER_HEAD  # odradek.partitions.per.head
 
 
 def _msk_third() -> float:
@@ -81,7 +83,8 @@ CASES = {
     case.name: case
     for case in (
         Case("default", MIB, 350, ack_p50_ms=150, minutes=5),
-        Case("linger", MIB, 120, configs={"linger_ms": 1000}, minutes=10),
+        # Rows of a head with a request a second are merged every ten minutes: the window has three of these.
+        Case("linger", MIB, 120, configs={"linger_ms": 1000}, minutes=30, warm_up_s=900),
         Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}, minutes=5),
         Case(
             "large",
@@ -338,7 +341,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="the small cases, windows of five minutes")
     parser.add_argument("--case", action="append", choices=list(CASES), help="only these")
     parser.add_argument("--minutes", type=float, help="of each window")
-    parser.add_argument("--per-head", type=int, default=1, help="partitions of the topic that share a head")
+    parser.add_argument(
+        "--per-head", type=int, default=DEFAULT_PER_HEAD, help="partitions of the topic that share a head"
+    )
     parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     arguments = parser.parse_args(argv)
@@ -351,7 +356,7 @@ def main(argv: list[str] | None = None) -> int:
             found.append(each)
             _write(RESULTS, each)
             if arguments.keep:
-                _write(KEPT if arguments.per_head == 1 else KEPT_SHARED, each)
+                _write(KEPT if arguments.per_head == DEFAULT_PER_HEAD else KEPT_SINGLE, each)
     show(Console(width=max(Console().width, 140)), found)
     return 0
 

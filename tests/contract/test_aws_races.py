@@ -100,19 +100,25 @@ async def warm(engine: Engine, topic: str, partitions: int) -> None:
 @pytest.mark.parametrize(
     ("size", "upload"), [(ITEM, "PutItem"), (OBJECT, "PutObject")], ids=["as an item", "as an object"]
 )
-@pytest.mark.parametrize("partitions", [1, 3])
-async def test_an_append_is_one_upload_and_one_update_a_partition(
-    stores: list[AwsStore], requests: Requests, size: int, upload: str, partitions: int, producer: int | None
+@pytest.mark.parametrize(("partitions", "per_head"), [(1, 1), (3, 1), (3, 32), (3, 2)])
+async def test_an_append_is_one_upload_and_one_update_a_head(
+    stores: list[AwsStore],
+    requests: Requests,
+    size: int,
+    upload: str,
+    partitions: int,
+    per_head: int,
+    producer: int | None,
 ) -> None:
-    topic = f"counted-{size}-{partitions}-{producer}"
-    engine = engine_over(stores[0], **ROOMY)
+    topic = f"counted-{size}-{partitions}-{per_head}-{producer}"
+    engine = engine_over(stores[0], **ROOMY, default_partitions_per_head=per_head)
     await warm(engine, topic, partitions)
     for count in range(4):
         requests.take()
         records = batch([b"x" * size], producer=(-1, -1, -1) if producer is None else (producer, 0, count))
         results = await engine.produce([ProducePartition(topic, p, records) for p in range(partitions)])
         assert [(result.error, result.base_offset) for result in results] == [(ErrorCode.NONE, count)] * partitions
-        assert requests.take() == {upload: 1, "UpdateItem": partitions}
+        assert requests.take() == {upload: 1, "UpdateItem": -(-partitions // per_head)}
 
 
 async def test_a_duplicate_costs_an_upload_and_one_refused_update(stores: list[AwsStore], requests: Requests) -> None:

@@ -84,6 +84,7 @@ PARTITIONS_PER_HEAD_MAX = 32  # one update appends a batch of an idempotent prod
 TRANSACTION_BATCHES_PER_HEAD_MAX = 4_000  # of all partitions that share a head
 PAGED_APPENDS_MAX = 4_096  # what readers below a shared head's tail read at most, about a megabyte
 PAGE_BYTES_MAX = 200 * 1024  # of the entries that one page takes from a shared head
+LEASES_PER_ITEM_MAX = 16  # of a group: a commit of all of them is one update, and its conditions one expression
 TRANSACTION_PLACES_MAX = TABLE_TRANSACTION_ITEMS_MAX - 1  # partitions and offsets of a transaction; one item is its row
 TRANSACTION_BATCHES_PER_PARTITION_MAX = 1_000
 TRANSACTION_BATCHES_MAX = 20_000
@@ -126,6 +127,7 @@ assert (
 assert SPILL_SETTLED_MAX * _EVICTED_PRODUCER_BYTES + _SPILL_FRAME_BYTES <= TABLE_EXPRESSION_BYTES_MAX, (
     "an update that settles producers fits an expression, every one evicted"
 )
+assert LEASES_PER_ITEM_MAX * 12 <= TABLE_EXPRESSION_OPERATORS_MAX, "a commit is one update of an item"
 assert SPILL_SETTLED_MAX * 4 + 16 <= TABLE_EXPRESSION_OPERATORS_MAX, (
     "an eviction is two comparisons and two ANDs of its condition"
 )

@@ -42,7 +42,7 @@ class Settings:
 
     cluster_id: str = _knob("odradek")  # name of the installation, as clients see it
     default_partitions: int = _knob(1)  # partitions of a topic that is created without a count
-    default_partitions_per_head: int = _knob(1, hostile=3)  # odradek.partitions.per.head of a topic created without it
+    default_partitions_per_head: int = _knob(32, hostile=3)  # odradek.partitions.per.head of a topic created without it
     auto_create_topics: bool = _knob(False)  # create a missing topic when a client asks for its metadata
 
     head_bytes_max: int = _knob(TABLE_WRITE_UNIT_BYTES, hostile=400)  # size of the head item above which it is spilled
@@ -55,6 +55,8 @@ class Settings:
 
     # Requests up to this size are stored as one item, not as an object (docs/decisions/0005).
     item_bytes_max: int = _knob(4 * 1024 - 128, hostile=0)
+    # Uploads of 100, the slowest, that may be sent once more while they run (engine/append/hedge.py); 0: none.
+    upload_hedge_percent: int = _knob(0, hostile=50)
     fetch_object_parallelism: int = _knob(8, hostile=1)  # objects that one fetch reads at once
     fetch_join_gap_bytes: int = _knob(64 * 1024, hostile=0)  # ranges of one object closer than this are read as one
     poll_interval_ms: int = _knob(50, hostile=1)  # long poll: pause between reads of a quiet head, at first
@@ -115,6 +117,7 @@ class Settings:
     merge_age_ms: int = _knob(600_000, hostile=0)  # age of a spilled row that causes a merge of fewer
     merge_delay_ms: int = _knob(60_000, hostile=0)  # age below which a row is not merged: its writer may read it
     segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=500)  # caps the topic configuration segment.bytes
+    table_group_bytes: int = _knob(2 * 1024 * 1024, hostile=300)  # stored bytes of a columnar segment's row group
     compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one compaction pass keeps in memory
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # bytes of a segment per read
     producer_id_block: int = _knob(1, hostile=3)  # producer ids reserved per write of the counter
@@ -152,6 +155,10 @@ class Settings:
         ):
             if not 1 <= getattr(self, name) <= limit:
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be between 1 and {limit}")
+        if not 0 <= self.upload_hedge_percent <= 50:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"upload_hedge_percent must be 0 to 50, not {self.upload_hedge_percent}"
+            )
         if not 1 <= self.head_bytes_max <= HEAD_BYTES_MAX:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,

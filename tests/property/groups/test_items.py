@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.engine.groups.items import (
     decode_group,
-    decode_lease,
     decode_member,
     encode_group,
     encode_member,
-    lease_key,
-    lease_partition,
 )
+from odradek.engine.groups.leases import decode_lease, lease_partitions, lease_slot
 from odradek.engine.groups.partition_sets import decode_partitions, decode_target, encode_partitions, encode_target
 from odradek.engine.groups.state import GroupState, MemberState, StreamsGroup, StreamsMember, Watch
 from odradek.engine.groups.streams_items import (
@@ -25,9 +23,9 @@ from odradek.engine.groups.streams_items import (
     encode_topology,
 )
 from odradek.errors import FormatError
-from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TABLE_ITEM_BYTES_MAX
+from odradek.limits import LEASES_PER_ITEM_MAX, PARTITIONS_PER_HEAD_MAX, PARTITIONS_PER_TOPIC_MAX, TABLE_ITEM_BYTES_MAX
 from odradek.model.streams import Endpoint, InternalTopic, Subtopology, TaskId, Tasks, Topology
-from odradek.model.topic_partition import PartitionId
+from odradek.model.topic_partition import PartitionId, new_topic_id
 
 QUICK = settings(max_examples=60)
 
@@ -151,9 +149,16 @@ def test_group_round_trip(group: GroupState) -> None:
 
 
 @QUICK
-@given(PARTITION)
-def test_lease_key_round_trip(partition: PartitionId) -> None:
-    assert lease_partition(lease_key("g", partition).sk) == partition
+@given(st.binary(min_size=16, max_size=16), st.integers(1, PARTITIONS_PER_HEAD_MAX), st.integers(0, 10_000))
+def test_a_lease_is_found_by_its_key_and_has_its_names_to_itself(data: bytes, per_head: int, number: int) -> None:
+    partition = PartitionId(new_topic_id(data, per_head), number)
+    slot = lease_slot("g", partition)
+    sharing = lease_partitions(slot.key.sk)
+    assert partition in sharing
+    assert 1 <= len(sharing) <= min(per_head, LEASES_PER_ITEM_MAX)
+    slots = {lease_slot("g", each) for each in sharing}
+    assert len(slots) == len(sharing)
+    assert {each.key for each in slots} == {slot.key}
 
 
 @QUICK

@@ -14,8 +14,11 @@ from odradek.model.topic_partition import PartitionId
 
 TOPIC_ID = UUID("01234567-89ab-cdef-0123-456789abcdef")
 MESSAGES = {
+    MaintenanceTask.of_partitions(TOPIC_ID, [7, 3]): (
+        '{"version":1,"task":"partition","topic_id":"01234567-89ab-cdef-0123-456789abcdef","partitions":[3,7]}'
+    ),
     MaintenanceTask.of_partition(PartitionId(TOPIC_ID, 3)): (
-        '{"version":1,"task":"partition","topic_id":"01234567-89ab-cdef-0123-456789abcdef","partition":3}'
+        '{"version":1,"task":"partition","topic_id":"01234567-89ab-cdef-0123-456789abcdef","partitions":[3]}'
     ),
     MaintenanceTask.of_deletion(TOPIC_ID): (
         '{"version":1,"task":"topic_deletion","topic_id":"01234567-89ab-cdef-0123-456789abcdef"}'
@@ -49,8 +52,9 @@ def test_every_kind_is_promised() -> None:
         '{"version":1,"task":"topic_deletion","topic_id":7}',
         '{"version":1,"task":"topic_deletion","topic_id":"../etc"}',
         f'{{"version":1,"task":"partition","topic_id":"{TOPIC_ID}"}}',
-        f'{{"version":1,"task":"partition","topic_id":"{TOPIC_ID}","partition":-1}}',
-        f'{{"version":1,"task":"partition","topic_id":"{TOPIC_ID}","partition":true}}',
+        f'{{"version":1,"task":"partition","topic_id":"{TOPIC_ID}","partitions":[]}}',
+        f'{{"version":1,"task":"partition","topic_id":"{TOPIC_ID}","partitions":[-1]}}',
+        f'{{"version":1,"task":"partition","topic_id":"{TOPIC_ID}","partitions":[true]}}',
     ],
 )
 def test_what_is_no_task_is_refused(message: str) -> None:

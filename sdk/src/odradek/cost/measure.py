@@ -24,14 +24,16 @@ from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceR
 from odradek.errors import KafkaError
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import FetchPartition, ProducePartition
-from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+from odradek.model.topic import Topic
+from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition, partitions_per_head
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 
-APPENDS = 64
+APPENDS = 256
 SAMPLE_BYTES_MAX = 256 * 1024
 PARTITIONS_MAX = 100
+MERGE_BYTES_MAX = 256 * 1024 * 1024  # a maintainer's (infra/stages.py)
 PRODUCERS_MAX = 64
 _TOPIC, _GROUP = "measured", "measured"
 
@@ -55,7 +57,13 @@ class _Run:
         clock = SystemClock()
         self._clock = clock
         # Merges happen at the end, all at once: as often as the stage's, which waits for enough rows.
-        settings = Settings(merge_delay_ms=0, merge_age_ms=0, catalog_cache_ms=3_600_000, leader_cache_ms=3_600_000)
+        settings = Settings(
+            merge_delay_ms=0,
+            merge_age_ms=0,
+            catalog_cache_ms=3_600_000,
+            leader_cache_ms=3_600_000,
+            merge_bytes_max=round(MERGE_BYTES_MAX * min(1.0, SAMPLE_BYTES_MAX / load.request_bytes)),
+        )
         self._engine = Engine(
             tables=MemoryStore(self._meter),
             objects=MemoryObjectStore(clock, self._meter),
@@ -72,9 +80,10 @@ class _Run:
         before = self._meter.calls()
         appended, fetched, end_offsets = await self._append_and_fetch()
         puts = self._meter.calls().get("PutObject", 0) - before.get("PutObject", 0)
+        appended += (await self._count(self._to_rows(topic)))[0]
         merged = Usage()
-        for number in range(self._partitions):
-            merged += (await self._count(engine.maintenance.run_partition(topic, number, MaintenanceReport())))[0]
+        for numbers in self._by_head(topic):
+            merged += (await self._count(engine.maintenance.run_partitions(topic, numbers, MaintenanceReport())))[0]
         committed, _ = await self._count(
             engine.offsets.commit(
                 _GROUP,
@@ -99,6 +108,23 @@ class _Run:
             per_sweep=swept,
             is_item=puts < self._appends,
         )
+
+    async def _to_rows(self, topic: Topic) -> None:
+        """What the last appends have left to spill, as the appends after them would."""
+        index = self._engine.index
+        for first, *_ in self._by_head(topic):
+            partition = PartitionId(topic.topic_id, first)
+            head = await index.read_head(partition)
+            if head is not None and partition.shares_head:
+                await index.spill_to_rows(partition, head)
+
+    def _by_head(self, topic: Topic) -> list[list[int]]:
+        """The partitions, those that share a head together."""
+        per_head = partitions_per_head(topic.topic_id)
+        return [
+            list(range(first, min(first + per_head, self._partitions)))
+            for first in range(0, self._partitions, per_head)
+        ]
 
     @property
     def _is_spread(self) -> bool:

@@ -193,8 +193,11 @@ def merges_per_s(load: Workload) -> float:
     if not load.requests_per_s:
         return 0.0
     settings = Settings()
-    entries_per_s = load.requests_per_s * load.partitions_per_request / load.partitions
-    enough_s = min(settings.merge_rows_min * settings.spill_entries / entries_per_s, settings.merge_age_ms / 1000)
+    if load.partitions > 1:  # they share heads, where a row of each takes so many appends
+        row_s = settings.paged_appends / load.requests_per_s
+    else:
+        row_s = settings.spill_entries / load.requests_per_s
+    enough_s = min(settings.merge_rows_min * row_s, max(row_s, settings.merge_age_ms / 1000))
     return _MERGED_AGAIN / max(enough_s, 60 * FIXTURES[STAGE].plan_every_minutes)
 
 

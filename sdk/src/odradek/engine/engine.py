@@ -28,6 +28,7 @@ from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.leaders.brokers import Brokers
 from odradek.engine.leaders.leaders import Leaders
+from odradek.engine.marks import Marks
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.tools import Tools
@@ -50,6 +51,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.tables import Tables
+from odradek.ports.task_queue import TaskQueue
 from odradek.settings import Settings
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class Engine:
         clock, rng: time and random numbers.
         settings: the operator's settings.
         broker_id: the broker as which it leads partitions: the fleet of functions, or a gateway (`leaders.register`).
+        wakes: the queue that wakes triggers; None: the sweep of triggers finds what this engine appends.
     """
 
     def __init__(
@@ -105,14 +108,16 @@ class Engine:
         rng: Rng,
         settings: Settings | None = None,
         broker_id: int = FLEET_BROKER_ID,
+        wakes: TaskQueue | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
-        self.tools = tools = Tools(tables, objects, clock, rng, settings)
+        self.tools = tools = Tools(tables, objects, clock, rng, settings, wakes)
         self.clock = clock
         self.rng = rng
         self.catalog = tables.catalog
         self.objects = objects
         self.index = PartitionIndex(tables.log, self.settings)
+        self.marks = Marks(tables.log, wakes)
         self.wal = Wal(tables.log, objects, clock, rng, self.settings)
         self.topics = Topics(tables.catalog, self.index, clock, rng, self.settings)
         self.acls = Acls(tables.catalog, clock, rng, self.settings)

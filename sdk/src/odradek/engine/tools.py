@@ -9,6 +9,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.tables import Tables
+from odradek.ports.task_queue import TaskQueue
 from odradek.settings import Settings
 
 
@@ -24,6 +25,7 @@ class Tools:
         objects: WAL objects and segments.
         clock, rng: time and random numbers.
         settings: the operator's settings.
+        wakes: the queue that wakes triggers; None: appends leave marks as they are (engine/marks.py).
     """
 
     tables: Tables
@@ -31,6 +33,7 @@ class Tools:
     clock: Clock
     rng: Rng
     settings: Settings
+    wakes: TaskQueue | None = None
 
     def backoff(self, *, first_s: float, max_s: float) -> Backoff:
         """Return a back-off by this clock and this chance; see `odradek.backoff`."""

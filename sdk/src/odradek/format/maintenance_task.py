@@ -1,6 +1,6 @@
 """Maintenance tasks as messages of the queue, in JSON (docs/formats/maintenance_task.md).
 
-    {"version": 1, "task": "partition", "topic_id": "<uuid>", "partition": 3}
+    {"version": 1, "task": "partition", "topic_id": "<uuid>", "partitions": [3]}
     {"version": 1, "task": "topic_deletion", "topic_id": "<uuid>"}
     {"version": 1, "task": "transactions"}
     {"version": 1, "task": "sweep"}
@@ -14,6 +14,7 @@ maintenance lease, not the queue, keeps two maintainers from working on the same
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -40,17 +41,22 @@ class MaintenanceTask:
 
     Attributes:
         topic_id: of TOPIC_DELETION and PARTITION.
-        partition: of PARTITION.
+        partitions: of PARTITION: one, or several that share a head, in order.
     """
 
     kind: TaskKind
     topic_id: UUID | None = None
-    partition: int | None = None
+    partitions: tuple[int, ...] = ()
 
     @classmethod
     def of_partition(cls, partition: PartitionId) -> MaintenanceTask:
         """Return the task of maintaining a partition."""
-        return cls(TaskKind.PARTITION, partition.topic_id, partition.partition)
+        return cls(TaskKind.PARTITION, partition.topic_id, (partition.partition,))
+
+    @classmethod
+    def of_partitions(cls, topic_id: UUID, numbers: Iterable[int]) -> MaintenanceTask:
+        """Return the task of maintaining partitions that share a head."""
+        return cls(TaskKind.PARTITION, topic_id, tuple(sorted(numbers)))
 
     @classmethod
     def of_deletion(cls, topic_id: UUID) -> MaintenanceTask:
@@ -63,8 +69,8 @@ def encode_task(task: MaintenanceTask) -> str:
     document: dict[str, Any] = {"version": VERSION, "task": task.kind.value}
     if task.topic_id is not None:
         document["topic_id"] = str(task.topic_id)
-    if task.partition is not None:
-        document["partition"] = task.partition
+    if task.partitions:
+        document["partitions"] = list(task.partitions)
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -87,7 +93,7 @@ def decode_task(message: str) -> MaintenanceTask:
     return MaintenanceTask(
         kind,
         _topic_id(document) if kind in (TaskKind.PARTITION, TaskKind.TOPIC_DELETION) else None,
-        _partition(document) if kind is TaskKind.PARTITION else None,
+        _partitions(document) if kind is TaskKind.PARTITION else (),
     )
 
 
@@ -98,8 +104,8 @@ def _topic_id(document: dict[str, Any]) -> UUID:
         raise FormatError(f"topic_id of a maintenance task must be a UUID, not {document.get('topic_id')!r}") from None
 
 
-def _partition(document: dict[str, Any]) -> int:
-    partition = document.get("partition")
-    if not isinstance(partition, int) or isinstance(partition, bool) or partition < 0:
-        raise FormatError(f"partition of a maintenance task must be a number from 0, not {partition!r}")
-    return partition
+def _partitions(document: dict[str, Any]) -> tuple[int, ...]:
+    numbers = document.get("partitions")
+    if not isinstance(numbers, list) or not numbers or any(type(each) is not int or each < 0 for each in numbers):
+        raise FormatError(f"partitions of a maintenance task must be numbers from 0, not {numbers!r}")
+    return tuple(numbers)

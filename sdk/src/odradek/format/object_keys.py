@@ -2,6 +2,7 @@
 
     wal/<digit>/<yyyymmddhh>/<object id, 32 hex digits>                    the batches of one produce request
     topics/<topic id>/<partition>/<base offset, 20 digits>-<object id>.log    a merged segment of one partition
+    topics/<topic id>/<partition>/<base offset, 20 digits>-<object id>.parquet   the same as a columnar segment
     topics/<topic id>/<partition>/<base offset, 20 digits>-<object id>.index  its offset and time index
 
 The digit of a WAL object is the last hex digit of its id, which is random, and the hour that of its id, in UTC, so a
@@ -37,9 +38,10 @@ def wal_key_below(prefix: str, object_id: bytes) -> str:
     return f"{prefix}{hour:%Y%m%d%H}/{object_id.hex()}"
 
 
-def segment_key(partition: PartitionId, base_offset: int, object_id: bytes) -> str:
-    """Return the key of a segment's log object."""
-    return f"{partition_prefix(partition)}{base_offset:020d}-{object_id.hex()}.log"
+def segment_key(partition: PartitionId, base_offset: int, object_id: bytes, *, is_columnar: bool = False) -> str:
+    """Return the key of a segment's log object, or of the Parquet file of a columnar one."""
+    kind = "parquet" if is_columnar else "log"
+    return f"{partition_prefix(partition)}{base_offset:020d}-{object_id.hex()}.{kind}"
 
 
 def index_key(partition: PartitionId, base_offset: int, object_id: bytes) -> str:

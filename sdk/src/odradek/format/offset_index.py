@@ -2,7 +2,11 @@
 
     header    60 bytes + 12 per leader epoch    offsets, size, checksum and epochs of the segment
     entries   24 bytes each                     one per stretch of the segment: first offset, position, max timestamp
+    file      16 bytes + 44 per entry           of a columnar segment: its file and row groups
     crc       4 bytes                           CRC-32C of all bytes before it
+
+The index of a columnar segment (parquet/segment.py) has positions and sizes of the batches that the file is read as,
+and beside each stretch the row group that has it.
 
 A stretch begins at a batch and is at least `interval_bytes` long, except the last. The timestamp of an entry is the
 largest of all records up to the *end* of its stretch, so it never decreases from entry to entry. The first record at or
@@ -53,6 +57,32 @@ _ENTRY = struct.Struct(
     "q"  # largest timestamp up to the end of the stretch, ms
 )
 _CRC = struct.Struct(">I")
+_COLUMNAR_FLAG = 0x01
+_FILE = struct.Struct(
+    ">"
+    "Q"  # bytes of the file
+    "Q"  # 0
+)
+_GROUP = struct.Struct(
+    ">"
+    "Q"  # position of the row group in the file
+    "I"  # rows
+    "8I"  # bytes of its first columns' chunks
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A row group of a columnar segment: one stretch."""
+
+    position: int  # in the file
+    row_count: int
+    column_bytes: tuple[int, ...]  # of the chunks of `parquet.segment.LEAVES`, one after the other
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that a reader of batches needs; typed columns follow."""
+        return sum(self.column_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +95,17 @@ class OffsetIndex:
     record_count: int
     batch_count: int
     max_timestamp_ms: int
-    segment_crc: int  # CRC-32C of the whole segment
+    segment_crc: int  # CRC-32C of the whole object
     leader_epochs: tuple[tuple[int, int], ...]  # (epoch, its first offset in the segment), both rise
     offsets: tuple[int, ...]  # absolute first offset of each stretch
     positions: tuple[int, ...]
     max_timestamps_ms: tuple[int, ...]
+    file_bytes: int = 0  # of the file of a columnar segment, else 0
+    groups: tuple[RowGroup, ...] = ()  # one a stretch of a columnar segment
+
+    @property
+    def is_columnar(self) -> bool:
+        return self.file_bytes > 0
 
     def locate_offset(self, offset: int) -> tuple[int, int]:
         """Return the stretch [start, end) of bytes that contains the batch of `offset`, if a batch does.
@@ -97,7 +133,7 @@ def encode_offset_index(index: OffsetIndex) -> bytes:
         head = _HEADER.pack(
             MAGIC,
             VERSION,
-            0,
+            _COLUMNAR_FLAG if index.is_columnar else 0,
             len(index.leader_epochs),
             len(index.offsets),
             index.base_offset,
@@ -111,6 +147,9 @@ def encode_offset_index(index: OffsetIndex) -> bytes:
         epochs = b"".join(_EPOCH.pack(*epoch) for epoch in index.leader_epochs)
         rows = zip(index.offsets, index.positions, index.max_timestamps_ms, strict=True)
         entries = b"".join(_ENTRY.pack(offset - index.base_offset, at, time) for offset, at, time in rows)
+        if index.is_columnar:
+            groups = (_GROUP.pack(group.position, group.row_count, *group.column_bytes) for group in index.groups)
+            entries += _FILE.pack(index.file_bytes, 0) + b"".join(groups)
     except struct.error as error:
         raise FormatError(f"the offset index does not fit its format: {error}") from error
     return b"".join((head, epochs, entries, _CRC.pack(crc32c(head, epochs, entries))))
@@ -126,9 +165,10 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
     _, _, flags, epoch_count, entry_count, *fields = _HEADER.unpack_from(view)
     epochs_end = _HEADER.size + epoch_count * _EPOCH.size
     entries_end = epochs_end + entry_count * _ENTRY.size
-    if flags or len(view) != entries_end + _CRC.size:
+    end = entries_end + (_FILE.size + entry_count * _GROUP.size if flags == _COLUMNAR_FLAG else 0)
+    if flags not in (0, _COLUMNAR_FLAG) or len(view) != end + _CRC.size:
         raise FormatError("the offset index is truncated or too long")
-    if _CRC.unpack_from(view, entries_end)[0] != crc32c(view[:entries_end]):
+    if _CRC.unpack_from(view, end)[0] != crc32c(view[:end]):
         raise FormatError("the offset index does not match its CRC-32C")
     entries = list(_ENTRY.iter_unpack(view[epochs_end:entries_end]))
     base_offset = fields[0]
@@ -138,7 +178,15 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
         tuple(entry[1] for entry in entries),
         tuple(entry[2] for entry in entries),
     )
-    index = OffsetIndex(*(*fields, *columns))
+    file_bytes = 0
+    groups: tuple[RowGroup, ...] = ()
+    if flags == _COLUMNAR_FLAG:
+        file_bytes, _ = _FILE.unpack_from(view, entries_end)
+        groups = tuple(
+            RowGroup(position, row_count, tuple(lengths))
+            for position, row_count, *lengths in _GROUP.iter_unpack(view[entries_end + _FILE.size : end])
+        )
+    index = OffsetIndex(*(*fields, *columns, file_bytes, groups))
     _check(index)
     return index
 
@@ -156,6 +204,10 @@ def _check(index: OffsetIndex) -> None:
         and all(a[0] < b[0] and a[1] < b[1] for a, b in pairwise(index.leader_epochs))
         and bool(index.offsets) == bool(index.size_bytes) == bool(index.batch_count)
         and len(index.offsets) == len(index.positions) == len(index.max_timestamps_ms) <= max(index.batch_count, 0)
+        and len(index.groups) == (len(index.offsets) if index.is_columnar else 0)
+        and all(a.position + a.size_bytes <= b.position for a, b in pairwise(index.groups))
+        and sum(group.row_count for group in index.groups) == (index.record_count if index.is_columnar else 0)
+        and all(group.position + group.size_bytes <= index.file_bytes for group in index.groups[-1:])
     )
     if not ok:
         raise FormatError("the offset index is inconsistent")

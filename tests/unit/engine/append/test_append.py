@@ -20,7 +20,7 @@ BIG = b"x" * 20_000  # more than item_bytes_max: goes to an object
 
 @pytest.fixture
 async def store() -> Store:
-    store = memory_store()
+    store = memory_store(per_head=1)
     await store.engine().topics.create("t", 3)
     for port in (store.log, store.groups, store.catalog, store.objects):
         port.calls.clear()

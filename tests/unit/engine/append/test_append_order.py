@@ -462,3 +462,28 @@ async def test_a_predecessor_is_of_the_same_epoch() -> None:
     fresh = turns.enter(request(5, epoch=1, connection=2))
     assert turns.predecessor(fresh) is None
     assert turns.predecessor(turns.enter(request(5))) is older
+
+
+@pytest.mark.parametrize("connection", [1, None])
+async def test_a_batch_that_may_arrive_with_its_predecessor_is_not_called_refused(
+    store: Store, connection: int | None
+) -> None:
+    """Its update was lost on the way: it may still come, and is taken once the predecessor is there."""
+    engine, gate = store.engine(sequence_wait_ms=0), Gate(store)
+    assert await asyncio.gather(send(engine, request(0)), _let_through_after(gate))
+    lost = Gate(store)
+    task = send(engine, request(2, connection=connection))
+    await settle()
+    lost.held[0].set_result(OutcomeUnknown("the request is still on its way"))
+    lost.is_open = True
+    for _ in range(20):
+        await settle()
+        store.clock.advance(1.0)
+    assert (await task)[0].error is ErrorCode.REQUEST_TIMED_OUT
+    assert await sent(engine, request(2, connection=connection)) in (FOR_NOW, GAP)
+
+
+async def _let_through_after(gate: Gate) -> bool:
+    await settle()
+    gate.let_through()
+    return True

@@ -27,7 +27,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 @pytest.fixture
 def store() -> Store:
-    return memory_store()
+    return memory_store(per_head=1)
 
 
 def conflicting(store: Store, monkeypatch: pytest.MonkeyPatch, held: set[str], table: str = "groups") -> list[int]:

@@ -39,7 +39,7 @@ class Damaged:
     """A store with a topic `t`: segments, spilled rows and a tail, in objects and in items."""
 
     def __init__(self) -> None:
-        self.store: Store = memory_store()
+        self.store: Store = memory_store(per_head=1)
         self.engine: Engine = self.store.engine(1, **SPILLING)
         self.partition: PartitionId
 
@@ -341,7 +341,7 @@ async def test_rows_below_the_log_start_and_ghosts_are_pending() -> None:
 
 
 async def test_a_store_at_work_is_clean_all_the_time() -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(1, **SPILLING, merge_rows_min=2, catalog_cache_ms=0)
     await engine.topics.create("t", 1, {"retention.bytes": "2000"})
     stop = asyncio.Event()

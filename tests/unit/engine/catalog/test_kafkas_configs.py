@@ -21,7 +21,14 @@ from odradek.settings import Settings
 from tests.support.engine import memory_store
 
 KAFKA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden/kafka_configs.json").read_text())
-OWN = {"odradek.partitions.per.head", "record.validation", "transaction.offsets"}
+OWN = {
+    "odradek.partitions.per.head",
+    "odradek.table.enable",
+    "odradek.table.schema",
+    "odradek.table.segment.bytes",
+    "record.validation",
+    "transaction.offsets",
+}
 OWN_DEFAULTS = {
     "errors.deadletterqueue.copy.record.enable": "true",
     "streams.assignor.name": "",

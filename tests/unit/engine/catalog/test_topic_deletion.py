@@ -6,7 +6,7 @@ import pytest
 from odradek.engine.audit.store import audit_store
 from odradek.engine.maintenance.maintenance import MaintenancePlan
 from odradek.errors import ErrorCode, StoreError
-from odradek.format.item_keys import DELETED_TOPICS_PK, partition_pk
+from odradek.format.item_keys import DELETED_TOPICS_PK, HEAD_SK, partition_pk
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
 from odradek.model.log import ProducePartition
@@ -51,7 +51,7 @@ async def left(store: Store, partition: PartitionId) -> list[str]:
 
 
 async def test_one_pass_removes_everything_and_nothing_else() -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     partition = await deleted_topic(store)
     assert len(await left(store, partition)) > 8
     report = await store.engine(1, **SMALL).maintenance.run()
@@ -60,9 +60,34 @@ async def test_one_pass_removes_everything_and_nothing_else() -> None:
     assert [record.value for record in await read_all(store.engine(2), "kept", 0)] == [b"kept"]
 
 
+@pytest.mark.parametrize("per_head", [1, 4])
+async def test_who_still_believes_in_the_topic_finds_no_head_rather_than_one_without_its_rows(per_head: int) -> None:
+    """Also when who deleted the topic died before its heads were gone, and maintenance removes them."""
+    store = memory_store(per_head=per_head)
+    engine = store.engine(**SMALL)
+    await engine.topics.create("t", 2)
+    partition = await partition_of(engine, "t")
+    for sequence in range(30):
+        store.clock.advance(0.01)
+        assert not (await produce(engine, "t", 0, batch([b"x"], producer=(1, 0, sequence)))).error
+    before = len(await store.log.query(partition_pk(partition)))
+    assert before > 2, "there are pages or rows beside the head"
+    for deleted in range(before):
+        store.log.script = {
+            ("delete", store.log.count("delete") + n): Fault.UNAVAILABLE for n in range(deleted, before)
+        }
+        try:
+            await engine.index.delete_items(partition)
+        except StoreError:
+            pass
+        store.log.script = {}
+        rows = await store.log.query(partition_pk(partition))
+        assert len(rows) == before or HEAD_SK not in {row.key.sk for row in rows}
+
+
 async def test_what_comes_late_is_removed_before_the_topic_is_forgotten() -> None:
     """After the first pass, hours before the second: a maintainer that was at it stores its segment, a head is made."""
-    store = memory_store()
+    store = memory_store(per_head=1)
     partition = await deleted_topic(store)
     engine = store.engine(1, **SMALL)
     await engine.maintenance.run()
@@ -82,7 +107,7 @@ async def test_what_comes_late_is_removed_before_the_topic_is_forgotten() -> Non
 
 
 async def test_a_creation_that_comes_late_does_not_bring_a_deleted_topic_back() -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     store.catalog.script[("transact", 1)] = Fault.LATE
     engine = store.engine()
     await engine.topics.create("t", 1)  # by its second try
@@ -96,7 +121,7 @@ async def test_a_creation_that_comes_late_does_not_bring_a_deleted_topic_back() 
 @pytest.mark.parametrize(("place", "method"), [("log", "delete"), ("objects", "delete"), ("catalog", "delete")])
 async def test_cut_short_at_any_deletion_the_next_pass_removes_the_rest(place: str, method: str, fault: Fault) -> None:
     for n in range(1, 30):
-        store = memory_store()
+        store = memory_store(per_head=1)
         partition = await deleted_topic(store)
         port = getattr(store, place)
         done = port.count(method)
@@ -119,7 +144,7 @@ async def test_cut_short_at_any_deletion_the_next_pass_removes_the_rest(place: s
 @pytest.mark.parametrize("age_s", [20.0, 30.0])
 async def test_a_produce_that_waited_longer_than_it_is_valid_meets_no_later_topic(age_s: float) -> None:
     """As in a gateway that is frozen between receiving it and appending it."""
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(catalog_cache_ms=0)
     await engine.topics.create("t", 1)
     request = ProducePartition("t", 0, batch([b"of the former topic"]), valid_until_s=store.clock.monotonic() + 25)

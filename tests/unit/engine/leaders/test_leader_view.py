@@ -17,7 +17,7 @@ from tests.support.engine import Store, batch, memory_store, produce
 
 @pytest.fixture
 def store() -> Store:
-    return memory_store()
+    return memory_store(per_head=1)
 
 
 async def gateway(store: Store, broker_id: int) -> Engine:

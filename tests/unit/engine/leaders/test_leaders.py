@@ -29,7 +29,7 @@ SESSION_S = 10.0
 
 @pytest.fixture
 async def store() -> Store:
-    store = memory_store()
+    store = memory_store(per_head=1)
     await store.engine().topics.create("t", 2)
     return store
 
@@ -320,7 +320,7 @@ SCHEDULES = sorted(set(itertools.permutations("aaaabbbb")))
 async def test_two_takers_of_one_partition_end_in_one_holder_an_epoch(ids: tuple[int, int]) -> None:
     """Every interleaving of their calls."""
     for schedule in SCHEDULES:
-        store = memory_store()
+        store = memory_store(per_head=1)
         await store.engine().topics.create("t", 1)
         partition = await partition_of(store)
         turns = Turns(schedule)

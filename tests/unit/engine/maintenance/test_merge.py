@@ -31,7 +31,7 @@ T0 = 1_700_000_000_000
 
 @pytest.fixture
 async def store() -> Store:
-    store = memory_store()
+    store = memory_store(per_head=1)
     await store.engine(**SPILLING).topics.create("t", 2)
     return store
 

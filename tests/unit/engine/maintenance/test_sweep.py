@@ -33,7 +33,7 @@ OBJECTS: dict[str, int] = {**SPILLING, "item_bytes_max": 0}
 
 @pytest.fixture
 def store() -> Store:
-    return memory_store()
+    return memory_store(per_head=1)
 
 
 async def uploads(store: Store, hours_back: int = 5) -> list[bytes]:
@@ -132,7 +132,7 @@ class Stalled:
 async def test_a_writer_that_stalls_past_the_sweep_is_refused_and_uploads_again(
     store: Store, settings: dict[str, int], producer: tuple[int, int, int]
 ) -> None:
-    asleep = memory_store()  # its clock stands while the machine sleeps
+    asleep = memory_store(per_head=1)  # its clock stands while the machine sleeps
     asleep.tables, asleep.objects = store.tables, store.objects
     writer, sweeper = asleep.engine(1, **settings), store.engine(2)
     await writer.topics.create("t")
@@ -173,7 +173,7 @@ async def test_a_writer_that_is_too_late_to_upload_again_says_that_nothing_was_a
 
 
 async def test_a_writer_whose_clock_is_hours_behind_gets_in_all_the_same(store: Store) -> None:
-    behind = memory_store()
+    behind = memory_store(per_head=1)
     behind.tables, behind.objects = store.tables, store.objects
     engine = store.engine()
     await engine.topics.create("t")
@@ -328,7 +328,7 @@ async def test_cut_short_anywhere_nothing_is_lost_and_the_next_sweep_leaves_noth
     reached_any = False
     for method in methods[place]:
         for n in (1, 2, 3, 4, 70):
-            store = memory_store()
+            store = memory_store(per_head=1)
             # Two objects and an item are lost, two partitions have tails and spilled rows.
             engine = store.engine(1, **SPILLING, sweep_recheck_hours=0)
             await engine.topics.create("t", 2)

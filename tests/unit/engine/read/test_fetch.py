@@ -55,7 +55,9 @@ async def test_a_fetch_returns_the_whole_batch_that_holds_the_offset(store: Stor
     assert [r.offset for r in decode_batches(b"".join(result.records))] == [0, 1, 2]
 
 
-async def test_the_cost_does_not_grow_with_the_lag(store: Store) -> None:
+async def test_the_cost_does_not_grow_with_the_lag() -> None:
+    store = memory_store(per_head=1)
+    await store.engine().topics.create("t", 1)
     await fill(store, 200, head_bytes_max=600, spill_entries=4)
     costs = []
     for offset in (0, 100, 180):
@@ -79,10 +81,13 @@ async def test_rows_are_kept_by_a_warm_engine(store: Store) -> None:
     assert store.log.count("query") == 0
 
 
-async def test_many_heads_are_one_request(store: Store) -> None:
+@pytest.mark.parametrize(("per_head", "calls"), [(32, ["get"]), (2, ["get_many"]), (1, ["get_many"])])
+async def test_all_heads_are_one_request(per_head: int, calls: list[str]) -> None:
+    store = memory_store(per_head)
+    await store.engine().topics.create("t", 3)
     store.log.calls.clear()
     await fetch(store, (0, 0), (1, 0), (2, 0))
-    assert store.log.calls == ["get_many"]
+    assert store.log.calls == calls
 
 
 async def test_neighbouring_batches_of_one_object_are_one_read(store: Store) -> None:

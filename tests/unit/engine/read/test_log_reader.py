@@ -33,7 +33,7 @@ VALUE = b"x" * 10_000
 
 async def log_of(batches: int, *, segment_bytes: int = 64 << 20) -> Store:
     """A merged log of batches of two records, 20 KB each, some left in the tail."""
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(1, **SPILLING)
     await engine.topics.create("t", 2)
     for i in range(batches):
@@ -124,7 +124,7 @@ async def test_a_small_segment_is_read_without_its_index() -> None:
 
 
 async def test_a_fetch_across_index_rows_reads_them_once_and_ends_where_it_would_ask_again() -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(1, head_bytes_max=400, spill_entries=1)
     await engine.topics.create("t", 1)
     for i in range(300):
@@ -320,7 +320,7 @@ async def test_a_busy_store_is_a_retryable_error() -> None:
 
 
 async def test_a_tail_that_was_merged_since_is_read_once() -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(head_bytes_max=100_000)
     await engine.topics.create("t", 1)
     partition = await partition_of(engine, "t")
@@ -342,7 +342,7 @@ async def test_a_tail_that_was_merged_since_is_read_once() -> None:
 
 
 async def test_a_row_that_is_gone_since_is_not_passed_over() -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(**SPILLING)
     await engine.topics.create("t", 1)
     partition = await partition_of(engine, "t")
@@ -356,7 +356,7 @@ async def test_a_row_that_is_gone_since_is_not_passed_over() -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"item_bytes_max": 0}])
 async def test_batches_of_one_upload_are_read_each_from_its_place(settings: dict[str, int]) -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(**settings)
     await engine.topics.create("t", 2)
     chunks = [[batch([b"%d/%d" % (number, i)]) for i in range(3)] for number in range(2)]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.engine.groups.items import decode_lease, decode_member, lease_key, member_key
+from odradek.engine.groups.items import decode_member, member_key
+from odradek.engine.groups.leases import decode_lease, lease_slot
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.classic_group import ClassicJoin, ClassicLeave
 from odradek.model.group import GroupHeartbeat
@@ -56,8 +57,9 @@ ALL = [TaskId(each, number) for each in "01" for number in range(4)]
 
 async def lease(store: Store, engine: Engine, partition: TopicPartition) -> tuple[str | None, int]:
     topic = await engine.topics.resolve(partition.topic)
-    item = await store.tables.groups.get(lease_key("app", PartitionId(topic.topic_id, partition.partition)))
-    found = None if item is None else decode_lease(item)
+    slot = lease_slot("app", PartitionId(topic.topic_id, partition.partition))
+    item = await store.tables.groups.get(slot.key)
+    found = None if item is None else decode_lease(item, slot.suffix)
     return (None, -1) if found is None else (found.owner, found.epoch)
 
 

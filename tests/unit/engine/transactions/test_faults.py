@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from odradek.engine.engine import Engine
-from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
+from odradek.engine.partition.head import head_key
+from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, TransactionConflict
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Item, Key
 from odradek.testing.faults import Fault
 
 from tests.support.clients.transactional_producer import Transactor, committed, values
 from tests.support.engine import Store, batch, memory_store, produce
+from tests.support.stores.segments import partition_of
 
 FAULTS = [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE, Fault.REPEATED]
 PORTS = ("log", "groups", "catalog", "across", "objects")
@@ -204,6 +207,46 @@ async def test_a_commit_is_not_called_aborted_when_an_attempt_before_may_have_be
         await producer.commit()
     assert await values(engine, "a") == [b"before", b"new", b"of another"], "it has been committed"
     assert raised.value.code is ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("bumps", [False, True])
+async def test_no_batch_is_missing_while_the_commit_before_is_being_applied(
+    bumps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer to that commit was lost, its row is visible, and the heads are not yet."""
+    store, engine, producer = await prepared(bumps, PREDICTED)
+    keys = [head_key((await partition_of(engine, topic)).head_id) for topic in ("a", "b")]
+    log = store.tables.log._port
+    reads = {name: getattr(log, name) for name in ("get", "get_many", "transact_get")}
+    images = dict(zip(keys, await log.get_many(keys), strict=True))
+    await producer.send("a", 0, b"one")
+    await producer.send("b", 0, b"one")
+    await producer.commit()
+    refusals = 0
+
+    async def get_many(asked: Sequence[Key], **options: Any) -> list[Item | None]:
+        found = await reads["get_many"](asked, **options)
+        return [images.get(key, item) if refusals else item for key, item in zip(asked, found, strict=True)]
+
+    async def get(key: Key, **options: Any) -> Item | None:
+        return (await get_many([key], **options))[0]
+
+    async def transact_get(asked: Sequence[Key]) -> list[Item | None]:
+        nonlocal refusals
+        if refusals and any(key in images for key in asked):
+            refusals -= 1
+            raise TransactionConflict("being applied")
+        found: list[Item | None] = await reads["transact_get"](asked)
+        return found
+
+    for name, read in {"get": get, "get_many": get_many, "transact_get": transact_get}.items():
+        monkeypatch.setattr(log, name, read)
+    await producer.send("a", 0, b"two")
+    await producer.send("b", 0, b"two")
+    refusals = 2
+    await producer.commit()
+    assert refusals == 0, "the heads were asked for after that commit"
+    assert await values(engine, "a") == await values(engine, "b") == [b"before", b"one", b"two"]
 
 
 async def test_a_late_commit_of_a_fenced_producer_does_nothing() -> None:

@@ -425,7 +425,7 @@ async def test_many_batches_of_a_partition_are_one_commit_and_are_spilled(engine
     await producer.commit()
     topic = await engine.topics.resolve("a")
 
-    head = await engine.index.read_head(PartitionId(topic.topic_id, 0))
+    head = await engine.index.read_image(PartitionId(topic.topic_id, 0).head_id)
     assert head is not None
     assert len(head.tail) < 20
     assert await values(engine, "a") == [b"%d" % i for i in range(120)]

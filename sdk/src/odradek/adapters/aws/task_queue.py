@@ -10,7 +10,7 @@ from odradek.adapters.aws.store import CONNECT_TIMEOUT_S
 from odradek.errors import StoreRejected, StoreUnavailable
 from odradek.limits import QUEUE_BATCH_BYTES_MAX
 from odradek.ports.meter import Meter, NullMeter, Usage
-from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
+from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, check_delay
 
 TIMEOUT_S = 10.0
 CONNECTIONS = 8
@@ -31,7 +31,8 @@ class SqsTaskQueue:
         self._meter = meter or NullMeter()
         self._calls = calls or Calls.for_client(client)
 
-    async def send(self, messages: Sequence[str]) -> list[str]:
+    async def send(self, messages: Sequence[str], *, delay_s: int = 0) -> list[str]:
+        check_delay(delay_s)
         if not 1 <= len(messages) <= MESSAGES_PER_SEND_MAX:
             raise ValueError(f"a call sends 1 to {MESSAGES_PER_SEND_MAX} messages, not {len(messages)}")
         if (size := sum(len(message.encode()) for message in messages)) > QUEUE_BATCH_BYTES_MAX:
@@ -41,7 +42,10 @@ class SqsTaskQueue:
             answer = await self._calls.write(
                 self._client.send_message_batch,
                 QueueUrl=self._queue_url,
-                Entries=[{"Id": str(number), "MessageBody": message} for number, message in enumerate(messages)],
+                Entries=[
+                    {"Id": str(number), "MessageBody": message, **({"DelaySeconds": delay_s} if delay_s else {})}
+                    for number, message in enumerate(messages)
+                ],
             )
         except Refused as refused:
             raise StoreUnavailable(str(refused)) from refused

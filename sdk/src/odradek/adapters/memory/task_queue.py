@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.ports.meter import Meter, NullMeter, Usage
-from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
+from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, check_delay
 
 
 class MemoryTaskQueue:
-    """ports.task_queue.TaskQueue in this process's memory.
+    """ports.task_queue.TaskQueue in this process's memory. It delays nothing: whoever takes messages decides when.
 
     Attributes:
         messages: the waiting messages, in the order of sending.
@@ -19,7 +19,8 @@ class MemoryTaskQueue:
         self._meter = meter or NullMeter()
         self.messages: list[str] = []
 
-    async def send(self, messages: Sequence[str]) -> list[str]:
+    async def send(self, messages: Sequence[str], *, delay_s: int = 0) -> list[str]:
+        check_delay(delay_s)
         if not 1 <= len(messages) <= MESSAGES_PER_SEND_MAX:
             raise ValueError(f"a call sends 1 to {MESSAGES_PER_SEND_MAX} messages, not {len(messages)}")
         self._meter.add("SendMessageBatch", Usage(queue_requests=1))

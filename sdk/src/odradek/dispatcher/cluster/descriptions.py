@@ -12,6 +12,7 @@ from typing import Any
 
 from odradek.dispatcher.cluster.metadata import describe_partition
 from odradek.dispatcher.context import Answer, Call
+from odradek.engine.catalog.partitions import partition_of
 from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclOperation, ResourceType
@@ -116,7 +117,7 @@ async def _producers(call: Call, name: str, number: int) -> dict[str, Any]:
     try:
         call.access.require(AclOperation.READ, ResourceType.TOPIC, name)
         topic = await call.engine.topics.resolve(name)
-        found = await call.engine.partition_states.producers(PartitionId(topic.topic_id, number))
+        found = await call.engine.partition_states.producers(partition_of(topic, number))
     except KafkaError as error:
         return {"partition_index": number, "error_code": error.code, "error_message": error.message}
     return {

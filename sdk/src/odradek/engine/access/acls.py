@@ -17,6 +17,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import TypeVar
 
 from odradek.backoff import Backoff
@@ -45,7 +46,7 @@ VERSION = 1
 _TEXT_BYTES_MAX = 2_048  # of a principal, a host or a name
 _ATTEMPTS = 6
 _READ_ATTEMPTS = 3
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the ACLs cannot be read or written: try again")
+_unavailable = partial(KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the ACLs cannot be read or written: try again")
 
 # What each type of resource can be asked for (Kafka's AclEntry.supportedOperations).
 OPERATIONS: dict[ResourceType, frozenset[AclOperation]] = {
@@ -141,10 +142,10 @@ class Acls:
             try:
                 return [_decode(row.item) for row in await self._catalog.query(ACLS_PK)]
             except FormatError as error:
-                raise _UNAVAILABLE from error
+                raise _unavailable() from error
             except StoreUnavailable:
                 await self._backoff.pause(attempt)
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     async def _repeat(self, write: Callable[[], Awaitable[object]]) -> None:
         try:
@@ -157,7 +158,7 @@ class Acls:
                     return
         finally:
             self._forget()
-        raise _UNAVAILABLE
+        raise _unavailable()
 
 
 def check(acl: AclBinding) -> None:

@@ -21,6 +21,7 @@ import hashlib
 import ipaddress
 import json
 from collections.abc import Mapping
+from functools import partial
 
 from odradek.backoff import Backoff
 from odradek.engine.partition.fields import attribute, check_version
@@ -46,7 +47,9 @@ _FRACTION = 1_000  # the smallest step of a value that may have fractions, as it
 _NAME_BYTES_MAX = 2_048
 _ATTEMPTS = 6
 _NONCE_BYTES = 8
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the quotas cannot be read or written: try again")
+_unavailable = partial(
+    KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the quotas cannot be read or written: try again"
+)
 
 
 class ClientQuotas:
@@ -82,7 +85,7 @@ class ClientQuotas:
         try:
             return await self._read()
         except (StoreError, FormatError) as error:
-            raise _UNAVAILABLE from error
+            raise _unavailable() from error
 
     async def _read(self) -> ClientQuotaSet:
         return dict(_decode(row.item) for row in await self._catalog.query(QUOTAS_PK))
@@ -115,12 +118,12 @@ class ClientQuotas:
                 except (ConditionFailed, StoreUnavailable, OutcomeUnknown):
                     await self._backoff.pause(attempt)
                 except FormatError as error:
-                    raise _UNAVAILABLE from error
+                    raise _unavailable() from error
                 else:
                     return
         finally:
             self._copy_until = float("-inf")
-        raise _UNAVAILABLE
+        raise _unavailable()
 
 
 def quota_of(

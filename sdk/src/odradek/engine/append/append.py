@@ -22,6 +22,7 @@ from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.leaders.leaders import Leaders
+from odradek.engine.marks import Marks
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.tools import Tools
@@ -81,6 +82,7 @@ class Appender:
             rng=rng,
             settings=settings,
             commit_times=CommitTimes(clock),
+            marks=Marks(tools.tables.log, tools.wakes),
             room=Room(index, clock, rng),
             backoff=tools.backoff(first_s=0.02, max_s=1.0),
         )

@@ -39,6 +39,7 @@ from odradek.engine.append.room import Room
 from odradek.engine.append.row_search import Search, find_entry, find_in_pages
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
+from odradek.engine.marks import Marks
 from odradek.engine.partition.claims import FLEET_CLAIM
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionAppend, PartitionIndex
@@ -106,6 +107,7 @@ class AppendTools:
     rng: Rng
     settings: Settings
     commit_times: CommitTimes
+    marks: Marks
     room: Room
     backoff: Backoff
 
@@ -228,6 +230,7 @@ class ConditionalAppend:
     async def _run(self, verdicts: Verdicts) -> None:
         attempt = 0
         while True:
+            await self._wake(verdicts)
             verdicts = self._settle_decided(verdicts)
             if not verdicts:
                 return
@@ -263,8 +266,8 @@ class ConditionalAppend:
                     continue
                 case Ahead():
                     answer = await self._ahead(self._members[0], verdict)
-                    if answer is not None:
-                        self._settle_all(answer)
+                    if answer is not None:  # an attempt of unknown outcome may arrive with the predecessor
+                        self._settle_all(MAYBE_APPENDED if self._maybe_applied else answer)
                         return
                 case _:
                     raise AssertionError(verdict)
@@ -299,6 +302,11 @@ class ConditionalAppend:
             accept_unknown=member.accept_unknown,
             places=member.places,
         )
+
+    async def _wake(self, verdicts: Verdicts) -> None:
+        """Wake who waits for entries that an earlier attempt appended, before their producer learns of them."""
+        if self._image is not None and any(isinstance(verdict, Applied) for verdict in verdicts.values()):
+            await self._tools.marks.wake(self._head_id, self._image)
 
     def _settle_decided(self, verdicts: Verdicts) -> Verdicts:
         """Settle the partitions that have a result; return the verdicts of the others."""
@@ -385,6 +393,7 @@ class ConditionalAppend:
             await self._tools.room.make_where_it_lacks(self._head_id)
         else:
             self._image = image
+            await self._tools.marks.wake(self._head_id, image)
             await self._spill_if_due(image)
             for member in list(self._members):
                 end_offset = view_of(image, member.partition).next_offset
@@ -478,6 +487,8 @@ class ConditionalAppend:
         if self._members[0].is_plain:
             found = _together(found)
         self._maybe_applied &= any(where is Search.UNKNOWABLE for where in found.values())
+        if self._image is not None and any(isinstance(where, int) for where in found.values()):
+            await self._tools.marks.wake(self._head_id, self._image)
         for member in list(self._members):
             where = found[member.partition]
             if isinstance(where, int):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.wal import Wal
@@ -29,7 +30,8 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
-_TOO_OLD = KafkaError(
+_too_old = partial(
+    KafkaError,
     ErrorCode.REQUEST_TIMED_OUT,
     "the request waited in the server for longer than its timeout; nothing was appended: send it again",
 )
@@ -106,7 +108,7 @@ class Uploads:
         topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
         # From here on the topic is known by its id. A process that was frozen before may have met a later topic.
         if request.valid_until_s is not None and self._clock.monotonic() > request.valid_until_s:
-            raise _TOO_OLD
+            raise _too_old()
         config = TopicConfig.of(topic, self._settings)
         bounds = config.timestamp_bounds(self._clock.now_ms())
         data = memoryview(request.records)

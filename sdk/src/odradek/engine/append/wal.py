@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.backoff import Backoff
-from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
+from odradek.engine.append.hedge import Hedge
+from odradek.errors import ObjectMissing, OutcomeUnknown, StoreUnavailable
 from odradek.format.item_keys import wal_item_key
 from odradek.format.object_keys import wal_key
 from odradek.format.tail_entry import FLAG_ITEM
@@ -29,6 +30,7 @@ class Wal:
         self._log = log
         self._objects = objects
         self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
+        self._hedge = Hedge(clock, settings.upload_hedge_percent)
         self._settings = settings
 
     async def upload(self, object_id: bytes, parts: Sequence[Buffer]) -> int:
@@ -37,15 +39,14 @@ class Wal:
         An id is uploaded with one content only, so a repeated attempt that finds it there has succeeded before.
         Raises StoreUnavailable or OutcomeUnknown when attempts run out: nothing refers to the bytes yet.
         """
-        small = sum(map(len, parts)) <= self._settings.item_bytes_max
+        size_bytes = sum(map(len, parts))
+        small = size_bytes <= self._settings.item_bytes_max
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 if small:
                     await self._log.put(Put(Key(*wal_item_key(object_id)), {"d": b"".join(parts)}))
                 else:
-                    await self._objects.put(wal_key(object_id), parts)
-                break
-            except ObjectExists:
+                    await self._hedge.upload(lambda: self._objects.put(wal_key(object_id), parts), size_bytes)
                 break
             except (StoreUnavailable, OutcomeUnknown):
                 if attempt == _ATTEMPTS:

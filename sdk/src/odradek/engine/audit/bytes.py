@@ -14,6 +14,7 @@ from odradek.engine.read.log_reader import PieceReader, entry_piece
 from odradek.errors import FormatError, ObjectMissing
 from odradek.format.object_keys import index_key, segment_key, wal_key
 from odradek.format.offset_index import decode_offset_index
+from odradek.format.parquet.segment import verify_columnar
 from odradek.format.segment import verify_segment
 from odradek.format.tail_entry import TailEntry
 from odradek.model.topic_partition import PartitionId
@@ -86,10 +87,11 @@ class ByteAudit:
         assert row.segment_id is not None
         report.checked["segments"] += 1
         keys = (
-            segment_key(partition, row.base_offset, row.segment_id),
+            segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar),
             index_key(partition, row.base_offset, row.segment_id),
         )
-        for key, wanted in zip(keys, (row.size_bytes, row.index_bytes), strict=True):
+        object_bytes = row.file_bytes if row.is_columnar else row.size_bytes
+        for key, wanted in zip(keys, (object_bytes, row.index_bytes), strict=True):
             info = await self._objects.head(key)
             if info is None or info.size_bytes != wanted:
                 there = "missing" if info is None else f"{info.size_bytes} bytes exist of {wanted}"
@@ -108,7 +110,12 @@ class ByteAudit:
 
 def _verify(row: IndexRow, log: bytes, encoded_index: bytes) -> None:
     index = decode_offset_index(encoded_index)
-    verify_segment(log, index)
+    if index.is_columnar != row.is_columnar:
+        raise FormatError("the index is of another kind of segment than its row says")
+    if index.is_columnar:
+        verify_columnar(log, index)
+    else:
+        verify_segment(log, index)
     if (index.base_offset, index.end_offset) != (row.base_offset, row.end_offset):
         raise FormatError(
             f"the index spans [{index.base_offset}, {index.end_offset}), its row [{row.base_offset}, {row.end_offset})"

@@ -21,12 +21,16 @@ from odradek.settings import Settings
 
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _ARRAY_BYTES_MAX = _INT_MAX - 8  # the largest array of Java
+TABLE_SCHEMA_MAX = 4_000  # characters
 VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
 PARTITIONS_PER_HEAD = "odradek.partitions.per.head"
 TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
+TABLE_ENABLE = "odradek.table.enable"
+TABLE_SEGMENT_BYTES = "odradek.table.segment.bytes"
+TABLE_SCHEMA = "odradek.table.schema"
 _UNKNOWN_OFFSETS, _PREDICTED_OFFSETS = "unknown", "predicted"
 
 
@@ -119,6 +123,32 @@ _NO_TIERS = "No effect: all data is in the object store."
 boolean = Check(lambda text: text.strip().lower() in ("true", "false"), "true, false")
 _throttled = Check(_is_throttled, "*, or partition:broker with commas")
 _ratio = Check(_is_ratio, "0.0 to 1.0")
+_TABLE_COLUMN = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,99}) +(string|bigint|double|boolean)")
+
+
+def parse_table_columns(text: str) -> tuple[tuple[str, str], ...]:
+    """Return names and types of `odradek.table.schema`. Raises ValueError for other text, or a name that is taken."""
+    found: dict[str, str] = {}
+    for part in split_list(text):
+        match = _TABLE_COLUMN.fullmatch(part)
+        if match is None or match[1].lower() in _RECORD_COLUMNS or match[1].lower() in map(str.lower, found):
+            raise ValueError(part)
+        found[match[1]] = match[2]
+    return tuple(found.items())
+
+
+def _is_table_schema(text: str) -> bool:
+    try:
+        parse_table_columns(text)
+    except ValueError:
+        return False
+    return True
+
+
+_RECORD_COLUMNS = frozenset(
+    {"offset", "timestamp", "timestamptype", "key", "value", "headers", "batch", "partition", "topic"}
+)
+_table_columns = Check(_is_table_schema, "name and type with commas; no name of a column of the record, none twice")
 _cleanup_policy = Check(_is_cleanup_policy, "delete, compact, both with a comma, or empty: keep everything")
 
 DEFINITIONS: Mapping[str, _Definition] = {
@@ -241,6 +271,25 @@ DEFINITIONS: Mapping[str, _Definition] = {
     "flush.ms": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, whole_number(0, _LONG_MAX)),
     "file.delete.delay.ms": _Definition(ConfigType.LONG, "60000", _NO_FILES, whole_number(0, _LONG_MAX)),
     "index.interval.bytes": _Definition(ConfigType.INT, "4096", _NO_FILES, whole_number(0, _INT_MAX)),
+    TABLE_ENABLE: _Definition(
+        ConfigType.BOOLEAN,
+        "false",
+        "Merges write closed segments as Parquet files, which fetches read, too. Needs pyarrow where maintenance runs.",
+        boolean,
+    ),
+    TABLE_SEGMENT_BYTES: _Definition(
+        ConfigType.INT,
+        "67108864",
+        "Of a table topic, in place of a larger segment.bytes; a segment is closed from half of it on.",
+        whole_number(1024, _INT_MAX),
+    ),
+    TABLE_SCHEMA: _Definition(
+        ConfigType.STRING,
+        "",
+        "Typed columns beside the bytes of values in JSON: names with string, bigint, double or boolean, as "
+        "`origin string, delay bigint`.",
+        _table_columns,
+    ),
     "preallocate": _Definition(ConfigType.BOOLEAN, "false", _NO_FILES, boolean),
     "segment.index.bytes": _Definition(ConfigType.INT, "10485760", _NO_FILES, whole_number(4, _INT_MAX)),
     "segment.jitter.ms": _Definition(ConfigType.LONG, "0", _NO_FILES, whole_number(0, _LONG_MAX)),
@@ -277,6 +326,9 @@ class TopicConfig:
     segment_bytes: int
     segment_ms: int
     active_ms_max: int  # age at which the active segment is rolled
+    is_table: bool = False  # closed segments are columnar; never those of a compacted topic
+    table_segment_bytes: int = 67_108_864
+    table_columns: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
@@ -301,6 +353,9 @@ class TopicConfig:
             segment_bytes=int(value("segment.bytes")),
             segment_ms=segment_ms,
             active_ms_max=min(segment_ms, max_lag_ms) if "compact" in policies else segment_ms,
+            is_table=value(TABLE_ENABLE) == "true" and "compact" not in policies,
+            table_segment_bytes=int(value(TABLE_SEGMENT_BYTES)),
+            table_columns=parse_table_columns(value(TABLE_SCHEMA)),
         )
 
     def timestamp_bounds(self, now_ms: int) -> TimestampBounds:
@@ -344,7 +399,8 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if definition is None:
             known = ", ".join(sorted(DEFINITIONS))
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration {name!r}; known are: {known}")
-        if value is None or len(value) > VALUE_CHARACTERS_MAX or not definition.check(value):
+        most = TABLE_SCHEMA_MAX if name == TABLE_SCHEMA else VALUE_CHARACTERS_MAX
+        if value is None or len(value) > most or not definition.check(value):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {definition.documentation}")
     return {name: canonical(DEFINITIONS[name].type, value) for name, value in configs.items() if value is not None}
 

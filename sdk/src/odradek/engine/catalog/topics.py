@@ -20,6 +20,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -56,9 +57,13 @@ VERSION = 1
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ATTEMPTS = 5
 _PARALLEL_HEADS = 25
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
-_UNTOLD = KafkaError(
-    ErrorCode.REQUEST_TIMED_OUT, "the catalog table did not answer in time: check whether the change was made"
+_unavailable = partial(
+    KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again"
+)
+_untold = partial(
+    KafkaError,
+    ErrorCode.REQUEST_TIMED_OUT,
+    "the catalog table did not answer in time: check whether the change was made",
 )
 
 
@@ -179,7 +184,7 @@ class Topics:
                 await self._delete_heads(topic)
                 raise exists
             await self._backoff.pause(attempt)  # the sweep's floor has risen meanwhile
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     async def delete(self, name: str) -> Topic:
         """Delete a topic. Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION and as `create`."""
@@ -192,7 +197,7 @@ class Topics:
             await self._backoff.pause(attempt)
             changed = await self._patiently(lambda: self._fresh(name))
             topic = changed if changed is not None and changed.topic_id == topic.topic_id else topic
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     async def _delete(self, topic: Topic) -> bool:
         """Remove the topic's row; return True if it is removed. It stays if it was changed meanwhile.
@@ -240,7 +245,7 @@ class Topics:
                 return self._remember(grown)
             is_untold |= changed is None
             await self._backoff.pause(attempt)
-        raise _UNTOLD if is_untold else _UNAVAILABLE
+        raise _untold() if is_untold else _unavailable()
 
     async def alter_configs(
         self, name: str, *, set: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
@@ -260,7 +265,7 @@ class Topics:
                 return self._remember(altered)
             is_untold |= changed is None
             await self._backoff.pause(attempt)
-        raise _UNTOLD if is_untold else _UNAVAILABLE
+        raise _untold() if is_untold else _unavailable()
 
     async def _change(self, topic: Topic, actions: tuple[Set, ...], check: Check | None = None) -> bool | None:
         """Change the topic's row if it has this version and the check holds; None if the outcome is unknown."""
@@ -297,14 +302,14 @@ class Topics:
             except StoreUnavailable:
                 pass
             await self._backoff.pause(attempt)
-        raise _UNTOLD if is_untold else _UNAVAILABLE
+        raise _untold() if is_untold else _unavailable()
 
     async def _read_back(self, applied: _Applied) -> bool | None:
         """Return what `applied` reads. Raises KafkaError(REQUEST_TIMED_OUT) if the store does not answer."""
         try:
             return await self._patiently(applied)
         except KafkaError as error:
-            raise _UNTOLD from error
+            raise _untold() from error
 
     async def _fresh(self, name: str) -> Topic | None:
         """Return the topic's stored row. Raises StoreUnavailable."""
@@ -333,7 +338,7 @@ class Topics:
         try:
             return await read()
         except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+            raise _unavailable() from error
 
     async def _create_heads(self, topic: Topic, first: int, sweep_floor: bytes) -> None:
         await self._each_head(topic, first, lambda partition: self._index.create_head(partition, sweep_floor))
@@ -355,7 +360,7 @@ class Topics:
                     raise
                 except StoreError:
                     await self._backoff.pause(attempt)
-            raise _UNAVAILABLE
+            raise _unavailable()
 
         heads = sorted({PartitionId(topic.topic_id, n).head_id.partition for n in range(first, topic.partition_count)})
         for start in range(0, len(heads), _PARALLEL_HEADS):

@@ -157,6 +157,9 @@ class Compactor:
         if row is None or not policy.has_max_lag:
             return False
         assert row.segment_id is not None
+        if row.is_columnar:
+            async for stretch in read_stretches(self._objects, partition, row, self._settings.compaction_read_bytes):
+                return is_overdue(stretch[0][1].max_timestamp_ms, now_ms, policy)
         data = await self._objects.get_range(
             segment_key(partition, row.base_offset, row.segment_id), 0, BATCH_HEADER_BYTES
         )

@@ -12,7 +12,9 @@ from collections.abc import AsyncIterator
 from odradek.engine.partition.index_row import IndexRow
 from odradek.errors import FormatError
 from odradek.format.batch_header import LENGTH_PREFIX_BYTES, iter_headers
-from odradek.format.object_keys import segment_key
+from odradek.format.object_keys import index_key, segment_key
+from odradek.format.offset_index import decode_offset_index
+from odradek.format.parquet.segment import rebuild
 from odradek.format.segment import Segment, SegmentBuilder
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader
@@ -30,6 +32,10 @@ async def read_stretches(
     Raises FormatError if the object does not match the row, ObjectMissing, StoreUnavailable.
     """
     assert row.segment_id is not None
+    if row.is_columnar:
+        async for batches in _row_groups(objects, partition, row):
+            yield [(batches[at : at + header.size_bytes], header) for at, header in iter_headers(batches)]
+        return
     key = segment_key(partition, row.base_offset, row.segment_id)
     position, length = 0, read_bytes
     while position < row.size_bytes:
@@ -48,6 +54,15 @@ async def read_stretches(
         yield stretch
         position += sum(header.size_bytes for _, header in stretch)
         length = read_bytes
+
+
+async def _row_groups(objects: ObjectStore, partition: PartitionId, row: IndexRow) -> AsyncIterator[memoryview]:
+    """Yield the batches of each row group of a columnar segment."""
+    assert row.segment_id is not None
+    index = decode_offset_index(await objects.get(index_key(partition, row.base_offset, row.segment_id)))
+    key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=True)
+    for group in index.groups:
+        yield memoryview(rebuild(await objects.get_range(key, group.position, group.size_bytes), group))
 
 
 class NewSegment:

@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from odradek.engine.groups.classic_items import classic_session_key
 from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, by_topic, decide_expiry, decide_share_expiry
-from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, LISTING_PK, group_key, listing_key
+from odradek.engine.groups.items import LISTING_PK, group_key, listing_key
+from odradek.engine.groups.leases import LEASE_PREFIX, LEASES_END, lease_partitions, lease_slot
 from odradek.engine.groups.requests import check_group_id, may_be
 from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView, MemberState, StreamsGroup
@@ -111,7 +112,7 @@ async def delete_group(tools: Tools, group_id: str, delete_share_items: DeleteIt
             for member_id in sorted(view.sessions):
                 await store.table.delete(Delete(classic_session_key(group_id, member_id)))
             while len(leases) > LEASES_PER_STEP:
-                await store.table.transact([_delete_lease(row) for row in leases[:LEASES_PER_STEP]])
+                await store.table.transact([_delete_leases(group_id, row) for row in leases[:LEASES_PER_STEP]])
                 leases = leases[LEASES_PER_STEP:]
             is_as_read = Compare(("n",), "=", view.group.version)
             await store.table.transact(
@@ -119,7 +120,7 @@ async def delete_group(tools: Tools, group_id: str, delete_share_items: DeleteIt
                     Delete(group_key(group_id), is_as_read),
                     Delete(listing_key(group_id)),
                     *([] if view.topology is None else [Delete(topology_key(group_id))]),
-                    *(_delete_lease(row) for row in leases),
+                    *(_delete_leases(group_id, row) for row in leases),
                 ]
             )
         except (ConditionFailed, TransactionCanceled, OutcomeUnknown, StoreUnavailable):
@@ -248,11 +249,16 @@ def _described(view: GroupView, now_ms: int) -> GroupDescription:
     )
 
 
-def _delete_lease(row: Row) -> Operation:
-    """Return the deletion of a lease, on condition that it is unchanged and has no owner."""
-    commit_ms = row.item.get("c")
-    unchanged: Condition = Compare(("c",), "=", commit_ms) if isinstance(commit_ms, int) else Absent(("c",))
-    return Delete(row.key, all_of(Absent(("o",)), unchanged))
+def _delete_leases(group_id: str, row: Row) -> Operation:
+    """Return the deletion of the leases of an item, on condition that they are unchanged and have no owner."""
+    conditions: list[Condition] = []
+    for partition in lease_partitions(row.key.sk):
+        slot = lease_slot(group_id, partition)
+        [stamp] = slot.path("c")
+        commit_ms = row.item.get(str(stamp))
+        conditions.append(Absent(slot.path("o")))
+        conditions.append(Compare((stamp,), "=", commit_ms) if isinstance(commit_ms, int) else Absent((stamp,)))
+    return Delete(row.key, all_of(*conditions))
 
 
 async def _read_all(store: GroupStore, group_ids: Sequence[str]) -> list[GroupView]:

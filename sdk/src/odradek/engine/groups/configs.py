@@ -14,6 +14,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import TypeVar
 
 from odradek.backoff import Backoff
@@ -59,7 +60,9 @@ _REMEMBERED_MAX = 10_000
 _COPIES_OF_HEARTBEATS = 12
 _DURATION = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?", re.ASCII)
 _UNIT_MS = (86_400_000, 3_600_000, 60_000, 1_000)
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again")
+_unavailable = partial(
+    KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again"
+)
 
 
 def duration_ms(text: str) -> int | None:
@@ -381,7 +384,7 @@ class GroupConfigs:
             else:
                 self._remembered.pop(group_id, None)
                 return
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     def _check_sessions(self, overrides: Mapping[str, str]) -> None:
         """Raise KafkaError(INVALID_CONFIG) for a session that would end between two heartbeats, as Kafka does."""
@@ -417,7 +420,7 @@ class GroupConfigs:
         try:
             return await read()
         except StoreUnavailable as error:
-            raise _UNAVAILABLE from error
+            raise _unavailable() from error
 
     async def _stored(self, group_id: str) -> tuple[int, dict[str, str]]:
         """Return version and overrides; 0 and nothing without a row. Raises StoreUnavailable, FormatError."""

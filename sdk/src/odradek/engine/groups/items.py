@@ -4,7 +4,7 @@
     groups       <group id>                  {"v": 1}: a listing row  as the group item
     g#<group>    group                       the group                first join or commit .. DeleteGroups
     g#<group>    m#<member id>               a member                 join .. leave or expiry
-    g#<group>    o#<topic id>#<partition>    a lease: owner, offset   first grant or commit .. DeleteGroups
+    g#<group>    o#<topic id>#<partition>    leases (leases.py)       first grant or commit .. DeleteGroups
 
 A group of the classic protocol has another item under the same key, and sessions beside it (groups/classic_items.py).
 
@@ -24,21 +24,16 @@ so one Query reads a group with its members and no lease.
               rn: renewed at, ms    re: revoking for, ms    as, rv: assigned, revoking (groups/partition_sets.py)
               ws: watches, {member id: [version, elapsed ms]}; absent where there is none
 
-    lease     v: format version 1   t: topic name
-              o: owner's member id  e: its epoch when it was granted        both absent where nobody owns the partition
-              f: committed offset   le: leader epoch   m: metadata   c: commit stamp, ms    absent before a commit
-
 Optional strings are absent rather than null. Version 1 is the only one; a reader refuses others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from uuid import UUID
 
 from odradek.engine.groups.classic_items import decode_classic, is_classic
 from odradek.engine.groups.partition_sets import decode_partitions, decode_target, encode_partitions, encode_target
-from odradek.engine.groups.state import GroupState, LeaseState, MemberState, StreamsGroup, StreamsMember, Watch
+from odradek.engine.groups.state import GroupState, MemberState, StreamsGroup, StreamsMember, Watch
 from odradek.engine.groups.streams_items import (
     STREAMS_KIND,
     decode_endpoint,
@@ -52,7 +47,6 @@ from odradek.engine.groups.streams_items import (
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
 from odradek.format.item_keys import group_pk
-from odradek.model.topic_partition import OffsetAndMetadata, PartitionId
 from odradek.ports.table import Item, Key, Value
 
 VERSION = 1
@@ -61,8 +55,6 @@ SHARE_KIND = "share"  # a share group's `k`; a consumer group has none
 GROUP_SK = "group"
 MEMBER_PREFIX = "m#"
 MEMBERS_END = "m$"  # the first key after every member
-LEASE_PREFIX = "o#"
-LEASES_END = "o$"
 
 
 def listing_key(group_id: str) -> Key:
@@ -78,20 +70,6 @@ def group_key(group_id: str) -> Key:
 def member_key(group_id: str, member_id: str) -> Key:
     """The item of a member."""
     return Key(group_pk(group_id), f"{MEMBER_PREFIX}{member_id}")
-
-
-def lease_key(group_id: str, partition: PartitionId) -> Key:
-    """The item that holds owner and offset of a partition."""
-    return Key(group_pk(group_id), f"{LEASE_PREFIX}{partition.topic_id}#{partition.partition}")
-
-
-def lease_partition(sk: str) -> PartitionId:
-    """Return the partition in a lease's `sk`. Raises FormatError for another key."""
-    try:
-        topic_id, number = sk.removeprefix(LEASE_PREFIX).split("#")
-        return PartitionId(UUID(topic_id), int(number))
-    except ValueError as error:
-        raise FormatError(f"{sk!r} is not the key of a lease") from error
 
 
 def encode_group(group: GroupState) -> Item:
@@ -230,21 +208,6 @@ def decode_member(member_id: str, item: Item) -> MemberState:
         revoking=decode_partitions(attribute(item, "rv", bytes)),
         watches=_watches(attribute(item, "ws", dict)) if "ws" in item else {},
         streams=_decode_streams(item),
-    )
-
-
-def decode_lease(item: Item) -> LeaseState:
-    """Decode a lease. Raises FormatError if the item is damaged or of another version."""
-    check_version(item, VERSION, "a lease")
-    committed = None
-    if "f" in item:
-        committed = OffsetAndMetadata(attribute(item, "f", int), attribute(item, "le", int), attribute(item, "m", str))
-    return LeaseState(
-        topic=attribute(item, "t", str),
-        owner=_text(item, "o"),
-        epoch=attribute(item, "e", int) if "e" in item else -1,
-        committed=committed,
-        commit_ms=attribute(item, "c", int) if "c" in item else 0,
     )
 
 

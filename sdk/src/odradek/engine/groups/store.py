@@ -21,10 +21,10 @@ from odradek.engine.groups.items import (
     encode_group,
     encode_member,
     group_key,
-    lease_key,
     listing_key,
     member_key,
 )
+from odradek.engine.groups.leases import LeaseSlot, lease_slot, one_update_an_item
 from odradek.engine.groups.state import GroupState, GroupView, MemberState
 from odradek.engine.groups.streams_items import TOPOLOGY_SK, decode_topology, encode_topology, topology_key
 from odradek.engine.partition.fields import is_version, is_version_or_absent
@@ -150,31 +150,31 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
     if view.group is not None and view.group.is_share and not transition.keeps_session:
         pk = group_pk(group_id)
         operations += [Delete(Key(pk, share_session_sk(member.member_id))) for member in transition.removed]
-    operations += [grant_operation(lease_key(group_id, grant.partition), grant) for grant in transition.granted]
-    operations += [
-        release_operation(lease_key(group_id, release.partition), release) for release in transition.released
-    ]
-    return operations
+    leases = [grant_operation(lease_slot(group_id, grant.partition), grant) for grant in transition.granted]
+    leases += [release_operation(lease_slot(group_id, release.partition), release) for release in transition.released]
+    return operations + one_update_an_item(leases)
 
 
-def grant_operation(key: Key, grant: Grant) -> Update:
+def grant_operation(slot: LeaseSlot, grant: Grant) -> Update:
     """Make the member the owner if nobody else is."""
+    owner = slot.path("o")
     return Update(
-        key,
+        slot.key,
         (
             Set(("v",), VERSION),
             Set(("t",), grant.topic),
-            Set(("o",), grant.member_id),
-            Set(("e",), grant.epoch),
+            Set(owner, grant.member_id),
+            Set(slot.path("e"), grant.epoch),
         ),
-        all_of(is_version_or_absent(VERSION), AnyOf((Absent(("o",)), Compare(("o",), "=", grant.member_id)))),
+        all_of(is_version_or_absent(VERSION), AnyOf((Absent(owner), Compare(owner, "=", grant.member_id)))),
     )
 
 
-def release_operation(key: Key, release: Release) -> Update:
+def release_operation(slot: LeaseSlot, release: Release) -> Update:
     """Return the removal of a partition's owner; the committed offset stays."""
-    condition = all_of(is_version(VERSION), Compare(("o",), "=", release.member_id))
-    return Update(key, (Remove(("o",)), Remove(("e",))), condition)
+    owner = slot.path("o")
+    condition = all_of(is_version(VERSION), Compare(owner, "=", release.member_id))
+    return Update(slot.key, (Remove(owner), Remove(slot.path("e"))), condition)
 
 
 def _is_version(version: int) -> Condition:

@@ -3,7 +3,8 @@
     plan              what has work now, by reads alone: a partition at rest costs a few of them and is no task
     topic_deletion    heads, rows, segments and share groups' windows of a `deleted-topics` row; hours later once more,
                       for what was written late, and then the row
-    partition         under its lease, by the upkeeps in order (`Upkeep`), each on the result of the one before
+    partition         under its lease, by the upkeeps in order (`Upkeep`), each on the result of the one before; those
+                      that share a head are one task, since they share the uploads that a merge reads
     transactions      those that timed out are fenced; leftovers of ended ones are deleted (transactions.py)
     sweep             WAL objects and items that nothing refers to (sweep.py)
 
@@ -18,7 +19,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 from uuid import UUID
 
 from odradek.engine.catalog.topic_configs import TopicConfig
@@ -129,6 +130,15 @@ class Upkeep(Protocol):
         ...
 
 
+@runtime_checkable
+class JointUpkeep(Upkeep, Protocol):
+    """An upkeep that works on partitions that share a head together."""
+
+    async def run_all(self, held: Sequence[HeldPartition]) -> Sequence[Exception | None]:
+        """Do the work; what `run` would have raised of each partition. Raises nothing of the store's."""
+        ...
+
+
 class Maintenance:
     """Finishes what requests began, and keeps logs cheap to read and bounded in size."""
 
@@ -184,6 +194,7 @@ class Maintenance:
                     await self._plan_some(plan, some, slots)
 
             await asyncio.gather(*(plan_some(some) for some in _chunks(topics)))
+            plan.tasks = _together(plan.tasks)
 
     async def _plan_store(self, plan: MaintenancePlan) -> None:
         """Plan the work that does not belong to one partition."""
@@ -258,10 +269,11 @@ class Maintenance:
             match task:
                 case MaintenanceTask(TaskKind.TOPIC_DELETION, UUID() as topic_id):
                     await self._finish_deletion(topic_id, report)
-                case MaintenanceTask(TaskKind.PARTITION, UUID() as topic_id, int() as number):
+                case MaintenanceTask(TaskKind.PARTITION, UUID() as topic_id, numbers):
                     topic = (topics or {}).get(topic_id) or await self._topics.get_by_id(topic_id)
-                    if topic is not None and number < topic.partition_count:
-                        await self.run_partition(topic, number, report)
+                    if topic is not None:
+                        numbers = tuple(number for number in numbers if number < topic.partition_count)
+                        await self.run_partitions(topic, numbers, report)
                 case MaintenanceTask(TaskKind.TRANSACTIONS) if self._transactions is not None:
                     report.done.update(await self._transactions.expire_transactions())
                 case MaintenanceTask(TaskKind.SWEEP) if self._sweep is not None:
@@ -272,23 +284,50 @@ class Maintenance:
 
     async def run_partition(self, topic: Topic, number: int, report: MaintenanceReport) -> None:
         """All upkeeps of one partition, where its lease is free."""
+        await self.run_partitions(topic, [number], report)
+
+    async def run_partitions(self, topic: Topic, numbers: Sequence[int], report: MaintenanceReport) -> None:
+        """All upkeeps of partitions that share a head, of those whose leases are free."""
+        taken = await asyncio.gather(*(self._take(topic, number, report) for number in numbers))
+        held = [each for each in taken if each is not None]
+        at_work = held
+        for upkeep in self._upkeeps:
+            failures = await self._run(upkeep, at_work)
+            for each, error in zip(at_work, failures, strict=True):
+                if error is not None:
+                    name = f"{topic.name}-{each.partition.partition}"
+                    report.failures.append(f"{name}: {type(error).__name__}: {error}")
+                    each.left_clean = False
+            at_work = [each for each, error in zip(at_work, failures, strict=True) if error is None]
+        await asyncio.gather(*(self._leases.release(each.lease, clean=each.left_clean) for each in held))
+
+    async def _take(self, topic: Topic, number: int, report: MaintenanceReport) -> HeldPartition | None:
         partition = PartitionId(topic.topic_id, number)
         try:
             lease = await self._leases.take(partition)
         except (StoreError, FormatError) as error:
             report.failures.append(f"{topic.name}-{number}: {error}")
-            return
+            return None
         if lease is None:
             report.done["partitions_busy"] += 1
-            return
-        held = HeldPartition(topic, TopicConfig.of(topic, self._settings), partition, lease, report)
-        try:
-            for upkeep in self._upkeeps:
-                await upkeep.run(held)
-        except (LeaseLost, *_FAILURES) as error:
-            report.failures.append(f"{topic.name}-{number}: {type(error).__name__}: {error}")
-            held.left_clean = False
-        await self._leases.release(held.lease, clean=held.left_clean)
+            return None
+        return HeldPartition(topic, TopicConfig.of(topic, self._settings), partition, lease, report)
+
+    async def _run(self, upkeep: Upkeep, held: Sequence[HeldPartition]) -> Sequence[Exception | None]:
+        """One upkeep on partitions under their leases; why it failed, of each."""
+        if isinstance(upkeep, JointUpkeep):
+            return await upkeep.run_all(held)
+        failures: list[Exception | None] = []
+        for each in held:  # one after the other: some need memory
+            try:
+                if each.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
+                    each.lease = await self._leases.renew(each.lease)
+                await upkeep.run(each)
+            except (LeaseLost, *_FAILURES) as error:
+                failures.append(error)
+            else:
+                failures.append(None)
+        return failures
 
     async def finish_deletions(self, report: MaintenanceReport) -> None:
         """Remove the rest of deleted topics. Raises StoreError, FormatError: call it again."""
@@ -333,6 +372,18 @@ class Maintenance:
             await self._objects.delete([info.key for info in infos])
             count += len(infos)
         return count
+
+
+def _together(tasks: Sequence[MaintenanceTask]) -> list[MaintenanceTask]:
+    """The tasks, those of partitions that share a head as one."""
+    heads: dict[PartitionId, list[int]] = {}
+    others = []
+    for task in tasks:
+        if task.kind is TaskKind.PARTITION and task.topic_id is not None:
+            heads.setdefault(PartitionId(task.topic_id, task.partitions[0]).head_id, []).extend(task.partitions)
+        else:
+            others.append(task)
+    return others + [MaintenanceTask.of_partitions(head.topic_id, numbers) for head, numbers in heads.items()]
 
 
 def _chunks(topics: Sequence[Topic]) -> Iterator[list[tuple[Topic, int]]]:

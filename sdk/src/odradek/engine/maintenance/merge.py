@@ -2,6 +2,7 @@
 
     1. look      the newest rows, one query: all that a quiet partition costs
     2. read      the batches of a window, with every CRC checked; all merges of a process hold `merge_bytes_max` at most
+                 (partitions that share a head are merged together: their slices of an upload are one read)
     3. upload    the segment
     4. swap      the index rows; the head's merged offset rises with it
     5. delete    the segments that the swap replaced (3 to 5: segment_swap.py, and why each may fail or come late)
@@ -22,21 +23,23 @@ Delayed operations:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
-from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window
+from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window, choose_windows
 from odradek.engine.maintenance.segment_swap import SegmentSwap
+from odradek.engine.maintenance.table_segments import as_table
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.leader_epochs import LeaderEpochs
-from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces
 from odradek.engine.tools import Tools
-from odradek.errors import FormatError
+from odradek.errors import FormatError, KafkaError, StoreError
 from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
 from odradek.format.segment import SegmentBuilder
 from odradek.model.log import Buffer
@@ -44,6 +47,7 @@ from odradek.model.log import Buffer
 _ROWS_PER_PAGE = 128
 _SEGMENTS_BACK = 48
 _SEGMENTS_PER_ROW_MAX = 64
+_JOIN_GAP_BYTES = 1024 * 1024  # what a maintainer reads in the time that costs as much as one request more
 
 
 class Merger:
@@ -78,11 +82,52 @@ class Merger:
 
     async def run(self, held: HeldPartition) -> None:
         """Implement maintenance.Upkeep. Also raises OutcomeUnknown: the next pass continues."""
-        policy = MergePolicy.of(held.config, self._settings, ROWS_REPLACED_MAX)
+        [failure] = await self.run_all([held])
+        if failure is not None:
+            raise failure
+
+    async def run_all(self, held: Sequence[HeldPartition]) -> list[Exception | None]:
+        """Implement maintenance.JointUpkeep: partitions that share a head have the same uploads, which are read once.
+
+        They are merged in rounds: a window of each, as many at a time as memory allows.
+        """
+        merges = [_Merge(each, MergePolicy.of(each.config, self._settings, ROWS_REPLACED_MAX)) for each in held]
+        await asyncio.gather(*(self._guarded(each, self._begin) for each in merges))
+        while True:
+            at_work = [each for each in merges if each.wants(self._clock.now_ms())]
+            windows = choose_windows(
+                [(each.rows, each.policy) for each in at_work], self._settings.merge_bytes_max, self._clock.now_ms()
+            )
+            for each, window in zip(at_work, windows, strict=True):
+                each.window = window
+            at_work = [each for each in at_work if each.window is not None]
+            if not at_work:
+                break
+            for some in self._in_memory(at_work):
+                await self._merge_some(some)
+            await asyncio.gather(*(self._guarded(each, self._go_on) for each in at_work))
+        begun = [each for each in merges if each.head is not None and each.failure is None]
+        if begun:  # once for the head, whose pages they are
+            await self._guarded(begun[0], self._delete_old_pages)
+        return [each.failure for each in merges]
+
+    @staticmethod
+    async def _guarded(merge: _Merge, step: Callable[[_Merge], Awaitable[None]]) -> None:
+        """One step of a partition's merge; a failure is its own."""
+        if merge.failure is None:
+            try:
+                await step(merge)
+            except (LeaseLost, StoreError, FormatError, KafkaError) as error:
+                merge.failure = error
+
+    # --- 1. look --------------------------------------------------------------------------------------------------
+
+    async def _begin(self, merge: _Merge) -> None:
+        held = merge.held
         page = list(reversed(await self._index.newest_rows(held.partition, _ROWS_PER_PAGE)))
         is_all = _is_all(page)
         are_neighbours = all(after.base_offset == before.end_offset for before, after in pairwise(page))
-        if is_all and are_neighbours and choose_window(page, policy, self._clock.now_ms()) is None:
+        if is_all and are_neighbours and choose_window(page, merge.policy, self._clock.now_ms()) is None:
             return
         head = await self._index.read_head(held.partition)
         if head is None:
@@ -93,17 +138,18 @@ class Merger:
         rows = [row for row in page if row not in ghosts]
         if not is_all:  # a backlog: the oldest spilled rows are elsewhere, and these may be too young
             rows = await self._from_the_oldest(held, head)
-        rows = _mergeable(rows, head)
-        while (window := choose_window(rows, policy, self._clock.now_ms())) is not None:
-            first, stop = window
-            rows[first:stop] = await self._merge(held, head, rows[first:stop], policy)
-            if not is_all and sum(not row.is_segment for row in rows) < policy.rows_max:
-                more = await self._index.rows_from(held.partition, rows[-1].end_offset, _ROWS_PER_PAGE)
-                rows = [*rows[-2 * _ROWS_PER_PAGE :], *_mergeable(more, head)]
-                is_all = not more
-        await self._index.delete_old_pages(held.partition)
+        merge.head, merge.rows, merge.is_all = head, _mergeable(rows, head), is_all
 
-    # --- 1. look --------------------------------------------------------------------------------------------------
+    async def _go_on(self, merge: _Merge) -> None:
+        """Read more rows of a backlog, once what is known of it has been merged."""
+        assert merge.head is not None
+        if not merge.is_all and sum(not row.is_segment for row in merge.rows) < merge.policy.rows_max:
+            more = await self._index.rows_from(merge.held.partition, merge.rows[-1].end_offset, _ROWS_PER_PAGE)
+            merge.rows = [*merge.rows[-2 * _ROWS_PER_PAGE :], *_mergeable(more, merge.head)]
+            merge.is_all = not more
+
+    async def _delete_old_pages(self, merge: _Merge) -> None:
+        await self._index.delete_old_pages(merge.held.partition)
 
     async def _from_the_oldest(self, held: HeldPartition, head: PartitionHead) -> list[IndexRow]:
         """The newest segments and the oldest spilled rows."""
@@ -119,31 +165,81 @@ class Merger:
 
     # --- 2. to 5. -------------------------------------------------------------------------------------------------
 
-    async def _merge(
-        self, held: HeldPartition, head: PartitionHead, window: Sequence[IndexRow], policy: MergePolicy
-    ) -> list[IndexRow]:
-        """Make one segment of the window (several of a row that is too large for one) and return their rows."""
-        size = sum(row.size_bytes for row in window)
+    def _in_memory(self, merges: Sequence[_Merge]) -> list[list[_Merge]]:
+        """The merges of a round in parts that fit into memory together; one that alone does not is alone."""
+        parts: list[list[_Merge]] = [[]]
+        held = 0
+        for merge in merges:
+            size = merge.window_bytes
+            if parts[-1] and held + size > self._settings.merge_bytes_max:
+                parts.append([])
+                held = 0
+            parts[-1].append(merge)
+            held += size
+        return parts
+
+    async def _merge_some(self, merges: Sequence[_Merge]) -> None:
+        """Merge a window of each: what they have of an upload in common is one read."""
+        plans = [(merge, list(_groups(merge))) for merge in merges]
+        single = [(merge, groups[0]) for merge, groups in plans if len(groups) == 1]
+        pieces = [piece for _, group in single for piece in group.pieces]
+        gap_bytes = _JOIN_GAP_BYTES
+        if self._pieces.bytes_held(pieces, join_gap_bytes=gap_bytes) > 2 * sum(piece.length for piece in pieces):
+            gap_bytes = self._settings.fetch_join_gap_bytes
+        found: dict[int, list[memoryview]] = {}
+        async with self._memory.hold(self._pieces.bytes_held(pieces, join_gap_bytes=gap_bytes)):
+            if len(single) > 1:
+                try:
+                    data = iter(await self._pieces.read(pieces, join_gap_bytes=gap_bytes))
+                    found = {id(merge): [next(data) for _ in group.pieces] for merge, group in single}
+                except StoreError:
+                    pass  # one of them, it may be: each by itself
+            at_once = [merge for merge, _ in single if id(merge) in found]
+
+            async def merge_read(merge: _Merge) -> None:
+                await self._merge(merge, found[id(merge)])
+
+            await asyncio.gather(*(self._guarded(merge, merge_read) for merge in at_once))
+        for merge in merges:
+            if id(merge) not in found:
+                await self._guarded(merge, self._merge)
+
+    async def _merge(self, merge: _Merge, found: Sequence[memoryview] | None = None) -> None:
+        """Make one segment of the window (several of a row that is too large for one), and put it in its place.
+
+        Args:
+            found: the bytes of the window's pieces, of one that makes one segment; held already.
+        """
+        assert merge.window is not None
+        held, (first, stop) = merge.held, merge.window
+        window, merge.window = merge.rows[first:stop], None
+        head = merge.head
+        assert head is not None
         merged = []
-        for pieces, base_offset, end_offset in _groups(held, window, size, policy):
-            if end_offset <= head.log_start_offset and end_offset < window[-1].end_offset:
+        for group in _groups_of(held, window, merge.policy):
+            if group.end_offset <= head.log_start_offset and group.end_offset < window[-1].end_offset:
                 continue  # the part of a row that retention could not drop as long as it was one row
-            async with self._memory.hold(sum(piece.length for piece in pieces)):
-                builder = SegmentBuilder(base_offset)
-                async for batch, offset, epoch in self._batches(held, head, pieces):
+            size = sum(piece.length for piece in group.pieces)
+            async with self._memory.hold(0 if found is not None else size):
+                data = await self._pieces.read(group.pieces) if found is None else found
+                builder = SegmentBuilder(group.base_offset)
+                async for batch, offset, epoch in self._batches(held, head, group.pieces, data):
                     builder.append(batch, offset, epoch)
-                merged.append(await self._swap.upload(held, window, builder.build(end_offset)))
+                segment = builder.build(group.end_offset)
+                if held.config.is_table and merge.policy.rung(segment.index.size_bytes) == 0:
+                    segment = as_table(held, segment, self._settings.table_group_bytes)
+                merged.append(await self._swap.upload(held, window, segment))
         await self._swap.replace(held, window, merged)
         held.report.done["rows_merged"] += len(window)
-        held.report.done["bytes_merged"] += size
+        held.report.done["bytes_merged"] += sum(row.size_bytes for row in window)
         held.report.done["segments_merged"] += len(merged)
-        return merged
+        merge.rows[first:stop] = merged
 
     async def _batches(
-        self, held: HeldPartition, head: PartitionHead, pieces: Sequence[Piece]
+        self, held: HeldPartition, head: PartitionHead, pieces: Sequence[Piece], found: Sequence[memoryview]
     ) -> AsyncIterator[tuple[Buffer, int, int]]:
         """Whole batches with their offsets and leader epochs, checked."""
-        for piece, data in zip(pieces, await self._pieces.read(pieces), strict=True):
+        for piece, data in zip(pieces, found, strict=True):
             if not piece.is_segment:
                 epoch = await self._epochs.at(held.partition, head, piece.base_offset)
                 yield _wal_batch(piece, data), piece.base_offset, epoch
@@ -155,6 +251,46 @@ class Merger:
                 batch = data[position : position + header.size_bytes]
                 yield batch, header.base_offset, header.partition_leader_epoch
                 position += header.size_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """What one new segment is made of."""
+
+    pieces: Sequence[Piece]
+    base_offset: int
+    end_offset: int
+
+
+@dataclass
+class _Merge:
+    """The merges of one partition in a run.
+
+    Attributes:
+        head: None: there is nothing to merge.
+        rows: those that may be merged: the newest segments, the oldest spilled rows.
+        is_all: there are no more.
+        window: of `rows`, that are merged next.
+    """
+
+    held: HeldPartition
+    policy: MergePolicy
+    head: PartitionHead | None = None
+    rows: list[IndexRow] = field(default_factory=list)
+    is_all: bool = True
+    window: tuple[int, int] | None = None
+    failure: Exception | None = None
+
+    @property
+    def window_bytes(self) -> int:
+        assert self.window is not None
+        return sum(row.size_bytes for row in self.rows[slice(*self.window)])
+
+    def wants(self, now_ms: int) -> bool:
+        """Whether there is a window to merge."""
+        if self.head is None or self.failure is not None:
+            return False
+        return choose_window(self.rows, self.policy, now_ms) is not None
 
 
 class _Memory:
@@ -190,14 +326,18 @@ def _mergeable(rows: Sequence[IndexRow], head: PartitionHead) -> list[IndexRow]:
     return [row for row in rows if row.end_offset <= head.tail_base_offset and not is_ghost(row, head.merged_offset)]
 
 
-def _groups(
-    held: HeldPartition, window: Sequence[IndexRow], size: int, policy: MergePolicy
-) -> Iterator[tuple[list[Piece], int, int]]:
-    """Yield the contents of one new segment each: pieces, base and end offset."""
+def _groups(merge: _Merge) -> Iterator[_Group]:
+    assert merge.window is not None
+    first, stop = merge.window
+    return _groups_of(merge.held, merge.rows[first:stop], merge.policy)
+
+
+def _groups_of(held: HeldPartition, window: Sequence[IndexRow], policy: MergePolicy) -> Iterator[_Group]:
+    """Yield the contents of one new segment each."""
     pieces = [piece for row in window for piece in row_pieces(held.partition, row)]
     starts = [0]
     if len(window) == 1:  # spilled: a segment alone is never merged
-        bytes_max = max(policy.segment_bytes, size // _SEGMENTS_PER_ROW_MAX)
+        bytes_max = max(policy.segment_bytes, window[0].size_bytes // _SEGMENTS_PER_ROW_MAX)
         length = 0
         for i, piece in enumerate(pieces):
             if length and length + piece.length > bytes_max:
@@ -206,7 +346,7 @@ def _groups(
             length += piece.length
     bases = [window[0].base_offset, *(pieces[i].base_offset for i in starts[1:]), window[-1].end_offset]
     for (first, stop), (base_offset, end_offset) in zip(pairwise((*starts, len(pieces))), pairwise(bases), strict=True):
-        yield pieces[first:stop], base_offset, end_offset
+        yield _Group(pieces[first:stop], base_offset, end_offset)
 
 
 def _wal_batch(piece: Piece, data: memoryview) -> Buffer:

@@ -12,6 +12,9 @@ higher rung than each of them. So every rewriting lifts a byte by a rung at leas
 rung: log(segment size / batch size) times, however small the batches come. A window always reaches as far back
 as it pays, so at most `FANOUT - 1` segments stay on one rung, next to each other.
 
+A columnar segment is closed whatever its size. A closed segment of a table topic is written as one
+(docs/decisions/0041); it is not rewritten when the configuration changes.
+
 **Young rows.** A writer that does not know whether its append was applied, or whose clock is behind, looks for its
 entry in the newest rows (decisions/0002). A segment no longer knows entries, so rows stay as they are for as long as a
 request and a skew of clocks may take.
@@ -23,7 +26,7 @@ its first and last batch would be committed more than `segment.ms` apart. A sing
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.partition.index_row import IndexRow
@@ -42,6 +45,7 @@ class MergePolicy:
         segment_ms: between the first and the last commit of a segment, at most.
         rows_min, age_ms, delay_ms: when spilled rows are merged.
         rows_max: in one window.
+        spilled_bytes: of spilled rows in one window, at most, where that is less; a single row may have more.
     """
 
     segment_bytes: int
@@ -50,11 +54,17 @@ class MergePolicy:
     age_ms: int
     delay_ms: int
     rows_max: int
+    spilled_bytes: int | None = None
 
     @classmethod
     def of(cls, config: TopicConfig, settings: Settings, rows_max: int) -> MergePolicy:
         return cls(
-            segment_bytes=min(config.segment_bytes, settings.segment_bytes_max, settings.merge_bytes_max),
+            segment_bytes=min(
+                config.segment_bytes,
+                config.table_segment_bytes if config.is_table else config.segment_bytes,
+                settings.segment_bytes_max,
+                settings.merge_bytes_max,
+            ),
             segment_ms=config.segment_ms,
             rows_min=min(settings.merge_rows_min, rows_max),
             age_ms=settings.merge_age_ms,
@@ -89,6 +99,29 @@ def choose_window(rows: Sequence[IndexRow], policy: MergePolicy, now_ms: int) ->
     return None
 
 
+def choose_windows(
+    partitions: Sequence[tuple[Sequence[IndexRow], MergePolicy]], bytes_max: int, now_ms: int
+) -> list[tuple[int, int] | None]:
+    """Return the next window of each of several partitions that share a head, to be merged together.
+
+    Where all of them are more than memory takes, each gets a part in proportion to what it has of spilled rows: so the
+    windows are of about the same time, and of the same uploads.
+    """
+    windows = [choose_window(rows, policy, now_ms) for rows, policy in partitions]
+    if sum(_size(rows, window) for (rows, _), window in zip(partitions, windows, strict=True)) <= bytes_max:
+        return windows
+    spilled = [sum(row.size_bytes for row in rows if not row.is_segment) for rows, _ in partitions]
+    total = max(1, sum(spilled))
+    return [
+        choose_window(rows, replace(policy, spilled_bytes=bytes_max // 2 * size // total), now_ms)
+        for (rows, policy), size in zip(partitions, spilled, strict=True)
+    ]
+
+
+def _size(rows: Sequence[IndexRow], window: tuple[int, int] | None) -> int:
+    return 0 if window is None else sum(row.size_bytes for row in rows[slice(*window)])
+
+
 def wants_merge(spilled: Sequence[IndexRow], policy: MergePolicy, now_ms: int) -> bool:
     """Return True if spilled rows, the oldest first and none too young, are many or old enough to be merged."""
     if not spilled:
@@ -107,9 +140,12 @@ def _has_aged(row: IndexRow, age_ms: int, now_ms: int) -> bool:
 def _spilled_end(rows: Sequence[IndexRow], first: int, policy: MergePolicy) -> int:
     """The end of the run of spilled rows from `first` that makes one segment; at least one row."""
     size = 0
+    bytes_max = min(
+        policy.segment_bytes, policy.segment_bytes if policy.spilled_bytes is None else policy.spilled_bytes
+    )
     for stop in range(first, min(len(rows), first + policy.rows_max)):
         size += rows[stop].size_bytes
-        if stop > first and (size > policy.segment_bytes or not _is_near(rows[first], rows[stop], policy)):
+        if stop > first and (size > bytes_max or not _is_near(rows[first], rows[stop], policy)):
             return stop
     return min(len(rows), first + policy.rows_max)
 
@@ -126,7 +162,7 @@ def _reach_back(rows: Sequence[IndexRow], spilled: int, stop: int, policy: Merge
         row = rows[first]
         rung = policy.rung(row.size_bytes)
         size += row.size_bytes
-        if rung == 0 or size > policy.segment_bytes or not _is_near(row, rows[stop - 1], policy):
+        if rung == 0 or row.is_columnar or size > policy.segment_bytes or not _is_near(row, rows[stop - 1], policy):
             break
         highest = rung if highest is None else min(highest, rung)
         if stop - first > 1 and policy.rung(size) < highest:

@@ -32,12 +32,12 @@ _OBJECTS_PER_PAGE = 1000
 _ROWS_PER_QUERY = 256
 _SCAN_EVERY_EPOCHS = 256
 _SCAN_AFTER_IDLE_MS = 86_400_000
-_SEGMENT_NAME = re.compile(r"(\d{20})-([0-9a-f]{32})\.(log|index)")
+_SEGMENT_NAME = re.compile(r"(\d{20})-([0-9a-f]{32})\.(log|parquet|index)")
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentObject:
-    """A log or index object of a segment, by its name."""
+    """An object of a segment: log, Parquet file or index, by its name."""
 
     info: ObjectInfo
     base_offset: int

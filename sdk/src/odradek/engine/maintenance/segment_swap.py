@@ -16,6 +16,7 @@ Why every step may fail, be cut short or come late:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from odradek.engine.maintenance.maintenance import HeldPartition
 from odradek.engine.maintenance.swap_decisions import merged_offset_after, object_keys, row_in_place_of
@@ -54,9 +55,10 @@ class SegmentSwap:
         index = segment.index
         packed = encode_offset_index(index)
         segment_id = new_object_id(self._clock.now_ms(), self._rng.random_bytes)
-        await self._put(held, segment_key(held.partition, index.base_offset, segment_id), segment.parts)
+        key = segment_key(held.partition, index.base_offset, segment_id, is_columnar=index.is_columnar)
+        await self._put(held, key, segment.parts)
         await self._put(held, index_key(held.partition, index.base_offset, segment_id), [packed])
-        return row_in_place_of(
+        row = row_in_place_of(
             old,
             segment_id,
             base_offset=index.base_offset,
@@ -65,6 +67,7 @@ class SegmentSwap:
             size_bytes=index.size_bytes,
             index_bytes=len(packed),
         )
+        return replace(row, file_bytes=index.file_bytes)
 
     async def replace(self, held: HeldPartition, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> None:
         """Replace rows by those of uploaded segments, then delete the segments replaced.

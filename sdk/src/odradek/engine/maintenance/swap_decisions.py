@@ -26,7 +26,8 @@ def row_in_place_of(
         segment_id: of the new objects.
         base_offset, end_offset: the offsets that the segment answers for, within those of the old rows.
         max_timestamp_ms: of its records.
-        size_bytes, index_bytes: of its objects.
+        size_bytes: of its batches.
+        index_bytes: of its index object.
     """
     return IndexRow(
         base_offset=base_offset,
@@ -54,6 +55,6 @@ def object_keys(partition: PartitionId, row: IndexRow) -> list[str]:
     if row.segment_id is None:
         return []
     return [
-        segment_key(partition, row.base_offset, row.segment_id),
+        segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar),
         index_key(partition, row.base_offset, row.segment_id),
     ]

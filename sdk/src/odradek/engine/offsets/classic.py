@@ -19,7 +19,8 @@ from odradek.engine.catalog.partitions import find_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.decisions import decide_commit
 from odradek.engine.groups.classic_items import KIND, decode_classic, is_classic
-from odradek.engine.groups.items import group_key, lease_key
+from odradek.engine.groups.items import group_key
+from odradek.engine.groups.leases import LeaseSlot, joined, lease_slot
 from odradek.engine.offsets.decisions import Committer, check_offset, commit_operation, decide_refusal
 from odradek.errors import (
     ErrorCode,
@@ -36,7 +37,7 @@ from odradek.model.group import OffsetCommitResult
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Check, Compare, Contains, Item, Key, Operation, Table, all_of
+from odradek.ports.table import Check, Compare, Contains, Item, Key, Operation, Table, Update, all_of
 from odradek.settings import Settings
 
 PARTITIONS_A_COMMIT = TABLE_TRANSACTION_ITEMS_MAX - 1
@@ -69,7 +70,7 @@ class _Commit:
     """One partition of a commit that is under way."""
 
     partition: TopicPartition
-    key: Key
+    slot: LeaseSlot
     offset: OffsetAndMetadata
     stamp_ms: int
 
@@ -134,8 +135,7 @@ class ClassicOffsets:
         if there is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         _, place = there
-        key = lease_key(group_id, place)
-        return _Commit(partition, key, offset, self._clock.now_ms())
+        return _Commit(partition, lease_slot(group_id, place), offset, self._clock.now_ms())
 
     async def _commit(
         self, identity: ClassicIdentity, commits: list[_Commit]
@@ -144,10 +144,7 @@ class ClassicOffsets:
         codes: dict[TopicPartition, ErrorCode] = {}
         for attempt in range(self._settings.group_attempts_max):
             operations: list[Operation] = [fence(identity.group_id, identity.member_id, identity.generation)]
-            operations += [
-                commit_operation(each.key, each.partition.topic, each.offset, _SIMPLE, each.stamp_ms)
-                for each in commits
-            ]
+            operations += [joined(map(_operation, some)) for some in _by_item(commits)]
             try:
                 await self._table.transact(operations)
             except TransactionCanceled as error:
@@ -173,13 +170,27 @@ class ClassicOffsets:
         return codes | {each.partition: ErrorCode.COORDINATOR_NOT_AVAILABLE for each in commits}
 
 
+def _operation(commit: _Commit) -> Update:
+    return commit_operation(commit.slot, commit.partition.topic, commit.offset, _SIMPLE, commit.stamp_ms)
+
+
+def _by_item(commits: list[_Commit]) -> list[list[_Commit]]:
+    """The commits by the item that their leases are in."""
+    items: dict[Key, list[_Commit]] = {}
+    for commit in commits:
+        items.setdefault(commit.slot.key, []).append(commit)
+    return list(items.values())
+
+
 def _after_refusal(
     commits: list[_Commit], error: TransactionCanceled, codes: dict[TopicPartition, ErrorCode]
 ) -> list[_Commit]:
     """Return the commits left to try, with a later stamp if that was the reason; errors go to `codes`."""
     left = []
-    for commit, failure in zip(commits, error.failures[1:], strict=True):
-        refusal = None if failure is None else decide_refusal(failure.current, _SIMPLE)
+    failures = dict(zip((some[0].slot.key for some in _by_item(commits)), error.failures[1:], strict=True))
+    for commit in commits:
+        failure = failures[commit.slot.key]
+        refusal = None if failure is None else decide_refusal(failure.current, commit.slot, _SIMPLE)
         if isinstance(refusal, ErrorCode):
             codes[commit.partition] = refusal
             continue

@@ -24,12 +24,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from odradek.engine.groups.items import VERSION, decode_lease
-from odradek.engine.groups.state import MemberState
+from odradek.engine.groups.leases import VERSION, LeaseSlot, decode_lease
+from odradek.engine.groups.state import LeaseState, MemberState
 from odradek.engine.partition.fields import is_version_or_absent
 from odradek.errors import ErrorCode
 from odradek.model.topic_partition import OffsetAndMetadata
-from odradek.ports.table import Absent, AnyOf, Compare, Condition, Item, Key, Set, Update, all_of
+from odradek.ports.table import Absent, Action, Compare, Condition, Item, Not, Remove, Set, Update, all_of
 
 NO_EPOCH = -1  # of a simple consumer, which is no member
 
@@ -58,34 +58,40 @@ def check_offset(offset: OffsetAndMetadata, metadata_bytes_max: int) -> ErrorCod
     return ErrorCode.NONE
 
 
-def commit_operation(key: Key, topic: str, offset: OffsetAndMetadata, committer: Committer, stamp_ms: int) -> Update:
-    """Return the conditional update of one lease; a transaction may contain it."""
-    actions = (
+def commit_operation(
+    slot: LeaseSlot, topic: str, offset: OffsetAndMetadata, committer: Committer, stamp_ms: int
+) -> Update:
+    """Return the conditional update of one lease; a transaction may contain it, joined with others of its item."""
+    le, m = slot.path("le"), slot.path("m")
+    actions: tuple[Action, ...] = (
         Set(("v",), VERSION),
         Set(("t",), topic),
-        Set(("f",), offset.offset),
-        Set(("le",), offset.leader_epoch),
-        Set(("m",), offset.metadata),
-        Set(("c",), stamp_ms),
+        Set(slot.path("f"), offset.offset),
+        Set(le, offset.leader_epoch) if offset.leader_epoch >= 0 else Remove(le),
+        Set(m, offset.metadata) if offset.metadata else Remove(m),
+        Set(slot.path("c"), stamp_ms),
     )
-    return Update(key, actions, all_of(is_version_or_absent(VERSION), *_may_commit(committer), _is_newer(stamp_ms)))
+    condition = all_of(is_version_or_absent(VERSION), *_may_commit(slot, committer), _is_newer(slot, stamp_ms))
+    return Update(slot.key, actions, condition)
 
 
-def decide_refusal(current: Item | None, committer: Committer) -> ErrorCode | int:
+def decide_refusal(current: Item | None, slot: LeaseSlot, committer: Committer) -> ErrorCode | int:
     """Return the reason of a lease's refusal: a stamp to exceed, or an error about the committer.
+
+    Where the update has several leases, another one of them may be the reason: then the stamp is one that it exceeds.
 
     Returns:
         The last commit's stamp if only that was in the way; FENCED_MEMBER_EPOCH if the partition is not the
         committer's; STALE_MEMBER_EPOCH if it is, but of a later epoch; UNKNOWN_MEMBER_ID for a simple consumer if a
         member owns it.
     """
-    lease = None if current is None else decode_lease(current)
+    lease = None if current is None else decode_lease(current, slot.suffix)
     owner = None if lease is None else lease.owner
     if committer.is_simple:
-        return ErrorCode.UNKNOWN_MEMBER_ID if lease is not None and owner is not None else _stamp(current)
+        return ErrorCode.UNKNOWN_MEMBER_ID if lease is not None and owner is not None else _stamp(lease)
     if lease is None or owner != committer.member_id:
         return ErrorCode.FENCED_MEMBER_EPOCH
-    return ErrorCode.STALE_MEMBER_EPOCH if lease.epoch > committer.member_epoch else _stamp(current)
+    return ErrorCode.STALE_MEMBER_EPOCH if lease.epoch > committer.member_epoch else _stamp(lease)
 
 
 def explain_refusal(code: ErrorCode, committer: Committer, members: Mapping[str, MemberState]) -> ErrorCode:
@@ -104,16 +110,17 @@ def explain_refusal(code: ErrorCode, committer: Committer, members: Mapping[str,
     return code
 
 
-def _may_commit(committer: Committer) -> tuple[Condition, ...]:
+def _may_commit(slot: LeaseSlot, committer: Committer) -> tuple[Condition, ...]:
+    owner, epoch = slot.path("o"), slot.path("e")
     if committer.is_simple:
-        return (Absent(("o",)),)
-    return Compare(("o",), "=", committer.member_id), Compare(("e",), "<=", committer.member_epoch)
+        return (Absent(owner),)
+    return Compare(owner, "=", committer.member_id), Compare(epoch, "<=", committer.member_epoch)
 
 
-def _is_newer(stamp_ms: int) -> Condition:
-    return AnyOf((Absent(("c",)), Compare(("c",), "<", stamp_ms)))
+def _is_newer(slot: LeaseSlot, stamp_ms: int) -> Condition:
+    # Shorter than "absent or less": an expression has many of these.
+    return Not(Compare(slot.path("c"), ">=", stamp_ms))
 
 
-def _stamp(current: Item | None) -> int:
-    stamp_ms = (current or {}).get("c", 0)
-    return stamp_ms if isinstance(stamp_ms, int) else 0
+def _stamp(lease: LeaseState | None) -> int:
+    return 0 if lease is None else lease.commit_ms

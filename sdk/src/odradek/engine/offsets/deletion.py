@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from odradek.backoff import Backoff
 from odradek.engine.catalog.partitions import find_partition
 from odradek.engine.catalog.topics import Topics
-from odradek.engine.groups.items import lease_key
+from odradek.engine.groups.leases import LeaseSlot, lease_slot
 from odradek.engine.groups.sessions import alive, classic_alive
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
@@ -22,7 +22,7 @@ from odradek.model.group import OffsetCommitResult
 from odradek.model.topic_partition import TopicPartition
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Delete
+from odradek.ports.table import Absent, Delete, Exists, Remove, Update, all_of
 
 _ATTEMPTS = 6
 
@@ -59,18 +59,29 @@ async def _delete_one(
     if there is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     _, place = there
-    key = lease_key(group_id, place)
+    slot = lease_slot(group_id, place)
     backoff = Backoff(clock, rng, first_s=0.02, max_s=1.0)
     for attempt in range(_ATTEMPTS):
         try:
-            await store.table.delete(Delete(key, Absent(("o",))))
-        except ConditionFailed:
+            if slot.suffix:
+                await store.table.update(_forget(slot))
+            else:
+                await store.table.delete(Delete(slot.key, Absent(slot.path("o"))))
+        except ConditionFailed as refused:
+            if refused.current is None:
+                return ErrorCode.NONE
             return ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC  # granted to a member meanwhile, or by its pattern
         except (StoreUnavailable, OutcomeUnknown):  # deleting twice is deleting
             await backoff.pause(attempt)
         else:
             return ErrorCode.NONE
     return ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+def _forget(slot: LeaseSlot) -> Update:
+    """The removal of the offset of one partition from the item that it shares with others."""
+    actions = tuple(Remove(slot.path(name)) for name in ("e", "f", "le", "m", "c", "q", "x"))
+    return Update(slot.key, actions, all_of(Exists(("v",)), Absent(slot.path("o"))))
 
 
 def _topics_read(view: GroupView, now_ms: int) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """Commit and fetch of consumer offsets: each partition's is in its lease (offsets/decisions.py).
 
-A commit is one conditional update a partition, a few at once; nothing is read before. Only a refused commit reads
+A commit is one conditional update an item of leases, that is, for up to 16 partitions that share a head; nothing is
+read before. A partition that is refused is left out, and the others are sent again. Only a refused commit reads
 the group, to tell the member why. A simple consumer (no member id, epoch -1) reads the group item first: its commits
 are taken only while the group has no members, and make the group where there is none.
 
@@ -15,13 +16,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from odradek.backoff import Backoff
 from odradek.engine.catalog.partitions import find_partition, has_partition
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.classic.groups import MEMBER_ID
 from odradek.engine.groups.admin import evict, has_living_members
-from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, decode_lease, lease_key, lease_partition
+from odradek.engine.groups.leases import (
+    LEASE_PREFIX,
+    LEASES_END,
+    LeaseSlot,
+    decode_lease,
+    joined,
+    lease_slot,
+    leases_in,
+)
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.groups.state import GroupState, MemberState
 from odradek.engine.groups.store import GroupStore, create_group_operations
@@ -53,11 +63,21 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Item, Key, Table
+from odradek.ports.table import Item, Key, Table, Update
 from odradek.settings import Settings
 
 _PARALLEL_COMMITS = 25
 _STABLE_ATTEMPTS = 4
+
+
+@dataclass
+class _Commit:
+    """One partition of a commit that is under way."""
+
+    slot: LeaseSlot
+    topic: str
+    offset: OffsetAndMetadata
+    code: ErrorCode = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 class GroupOffsets:
@@ -102,12 +122,18 @@ class GroupOffsets:
                 return results
         limit = asyncio.Semaphore(_PARALLEL_COMMITS)
         started_s = self._clock.monotonic()
+        prepared = [await self._prepare(group_id, partition, offset) for partition, offset in offsets.items()]
+        commits = [each for each in prepared if isinstance(each, _Commit)]
+        items: dict[Key, list[_Commit]] = {}
+        for each in commits:
+            items.setdefault(each.slot.key, []).append(each)
 
-        async def commit_one(partition: TopicPartition, offset: OffsetAndMetadata) -> ErrorCode:
+        async def commit_item(some: list[_Commit]) -> None:
             async with limit:
-                return await self._commit_one(group_id, partition, offset, committer, started_s)
+                await self._commit_item(some, committer, started_s)
 
-        codes = await asyncio.gather(*(commit_one(partition, offset) for partition, offset in offsets.items()))
+        await asyncio.gather(*(commit_item(some) for some in items.values()))
+        codes = [each.code if isinstance(each, _Commit) else each for each in prepared]
         refused = {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.STALE_MEMBER_EPOCH}
         if not committer.is_simple and refused.intersection(codes):
             members = await self._members(group_id)
@@ -167,10 +193,12 @@ class GroupOffsets:
             if code is not None:
                 return dict.fromkeys(partitions, code)
         try:
-            items = await self._store.table.get_many([lease_key(group_id, partition) for partition in partitions])
+            slots = [lease_slot(group_id, partition) for partition in partitions]
+            keys = list(dict.fromkeys(slot.key for slot in slots))
+            items = dict(zip(keys, await self._store.table.get_many(keys), strict=True))
         except StoreUnavailable as error:
             raise _unavailable() from error
-        verdicts = [decide_refusal(item, committer) for item in items]
+        verdicts = [decide_refusal(items[slot.key], slot, committer) for slot in slots]
         codes = [verdict if isinstance(verdict, ErrorCode) else ErrorCode.NONE for verdict in verdicts]
         if any(codes):
             members = await self._members(group_id)
@@ -192,14 +220,9 @@ class GroupOffsets:
 
     # --- commit ---------------------------------------------------------------------------------------------------
 
-    async def _commit_one(
-        self,
-        group_id: str,
-        partition: TopicPartition,
-        offset: OffsetAndMetadata,
-        committer: Committer,
-        started_s: float,
-    ) -> ErrorCode:
+    async def _prepare(
+        self, group_id: str, partition: TopicPartition, offset: OffsetAndMetadata
+    ) -> _Commit | ErrorCode:
         code = check_offset(offset, self._settings.offset_metadata_bytes_max)
         if code is not ErrorCode.NONE:
             return code
@@ -210,26 +233,47 @@ class GroupOffsets:
         if there is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic, place = there
-        key = lease_key(group_id, place)
+        return _Commit(lease_slot(group_id, place), topic.name, offset)
+
+    async def _commit_item(self, commits: Sequence[_Commit], committer: Committer, started_s: float) -> None:
+        """Commit to leases of one item, those of them that are not refused; each is told its code."""
+        left = list(commits)
         stamp_ms = self._clock.now_ms()
+
+        def update(commit: _Commit) -> Update:
+            return commit_operation(commit.slot, commit.topic, commit.offset, committer, stamp_ms)
+
         for attempt in range(self._settings.group_attempts_max):
             try:
-                await self._store.table.update(commit_operation(key, topic.name, offset, committer, stamp_ms))
+                await self._store.table.update(joined(map(update, left)))
             except ConditionFailed as error:
-                refusal = decide_refusal(error.current, committer)
-                if isinstance(refusal, ErrorCode):
-                    return refusal
+                allowed = []
+                for each in left:
+                    refusal = decide_refusal(error.current, each.slot, committer)
+                    if isinstance(refusal, ErrorCode):
+                        each.code = refusal
+                    else:
+                        allowed.append(each)
+                        stamp_ms = max(refusal, stamp_ms)
+                left = allowed
+                if not left:
+                    return
                 if self._clock.monotonic() - started_s > self._settings.request_timeout_ms / 1000:
                     break  # nobody waits for this call any more: a later commit must not be undone by it
-                stamp_ms = max(refusal, stamp_ms) + 1
+                stamp_ms += 1
             except (OutcomeUnknown, StoreUnavailable):
                 stamp_ms += 1
                 await self._backoff.pause(attempt)
             except (ItemTooLarge, StoreRejected):
-                return ErrorCode.OFFSET_METADATA_TOO_LARGE
+                for each in left:
+                    each.code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                return
             else:
-                return ErrorCode.NONE
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE
+                for each in left:
+                    each.code = ErrorCode.NONE
+                return
+        for each in left:
+            each.code = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
     async def _make_room_for_simple(self, group_id: str, *, beside_classic: bool = False) -> None:
         """Make the group if it is not there, and remove members that died long ago. Raises KafkaError.
@@ -287,21 +331,22 @@ class GroupOffsets:
         topics: dict[str, Topic | None] = {}
         for name in dict.fromkeys(partition.topic for partition in partitions):
             topics[name] = await self._topics.get(name)
-        keys = {}
+        slots = {}
         for partition in partitions:
             topic = topics[partition.topic]
             if has_partition(topic, partition.partition):
-                keys[partition] = lease_key(group_id, PartitionId(topic.topic_id, partition.partition))
-        items = await self._stable(list(dict.fromkeys(keys.values())))
+                slots[partition] = lease_slot(group_id, PartitionId(topic.topic_id, partition.partition))
+        items = await self._stable(list(dict.fromkeys(slot.key for slot in slots.values())))
         if not require_stable and any(isinstance(item, TransactionConflict) for item in items.values()):
             raise _unavailable()
         results = []
         for partition in partitions:
-            item = items[keys[partition]] if partition in keys else None
+            slot = slots.get(partition)
+            item = None if slot is None else items[slot.key]
             if isinstance(item, TransactionConflict):
                 results.append(OffsetFetchResult(partition, None, ErrorCode.UNSTABLE_OFFSET_COMMIT))
             else:
-                committed = None if item is None else decode_lease(item).committed
+                committed = None if item is None or slot is None else decode_lease(item, slot.suffix).committed
                 results.append(OffsetFetchResult(partition, committed))
         return results
 
@@ -333,11 +378,10 @@ class GroupOffsets:
         rows = await self._store.table.query(group_pk(group_id), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
         results = []
         for key, item in rows:
-            topic_id, number = lease_partition(key.sk)
-            lease = decode_lease(item)
-            topic = None if lease.committed is None else await self._topics.get_by_id(topic_id)
-            if topic is not None:
-                results.append(OffsetFetchResult(TopicPartition(topic.name, number), lease.committed))
+            for (topic_id, number), lease in leases_in(key.sk, item):
+                topic = None if lease.committed is None else await self._topics.get_by_id(topic_id)
+                if topic is not None:
+                    results.append(OffsetFetchResult(TopicPartition(topic.name, number), lease.committed))
         return sorted(results, key=lambda result: result.partition)
 
     async def _members(self, group_id: str) -> Mapping[str, MemberState]:

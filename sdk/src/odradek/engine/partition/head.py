@@ -17,6 +17,7 @@ the item is kept under 1 KB, where a write costs one unit:
     p   producers: id -> {e: epoch, s: next sequence, r: recent batches that left the tail, t: commit time of the last,
         b: where its epoch began here, if not at sequence 0}
     pv  evictions: how many times a producer left `p` for a row of its own
+    w   mark: somebody waits for the next append since `by` was this (engine/marks.py); absent: nobody does
 
 `p.<id>.r` and an evicted producer's row hold its last batches, newest last, each packed as
 epoch (i16), base sequence (i32), record count (u32), base offset (i64): a duplicate of one of the last five is
@@ -40,6 +41,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key, Value
 
 VERSION = 1
+MARK = "w"
 NO_FLOOR = bytes(16)
 NO_TIMESTAMP = -(2**63)  # before every timestamp
 
@@ -90,6 +92,7 @@ class PartitionHead:
     appended_bytes: int = 0
     producers: Mapping[int, ProducerState] = field(default_factory=dict)
     evictions: int = 0
+    mark: int | None = None
     is_whole: bool = True  # False: between the index rows and this tail there are pages of a shared head
 
     def entries(self) -> Iterator[tuple[int, TailEntry]]:
@@ -161,7 +164,7 @@ def decode_producer(item: Mapping[str, object]) -> ProducerState:
 
 def encode_head(head: PartitionHead) -> Item:
     """The head's item, without its key."""
-    return {
+    item: Item = {
         "v": VERSION,
         "no": head.next_offset,
         "ls": head.log_start_offset,
@@ -178,6 +181,9 @@ def encode_head(head: PartitionHead) -> Item:
         "p": {str(producer_id): encode_producer(state) for producer_id, state in head.producers.items()},
         "pv": head.evictions,
     }
+    if head.mark is not None:
+        item["w"] = head.mark
+    return item
 
 
 def decode_head(item: Item) -> PartitionHead:
@@ -198,6 +204,7 @@ def decode_head(item: Item) -> PartitionHead:
         appended_bytes=attribute(item, "by", int),
         producers=_producers(item),
         evictions=attribute(item, "pv", int),
+        mark=attribute(item, "w", int) if "w" in item else None,
     )
 
 

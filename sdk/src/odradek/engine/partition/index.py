@@ -15,6 +15,7 @@ from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.fields import check_version, is_version
 from odradek.engine.partition.head import (
+    MARK,
     NO_FLOOR,
     VERSION,
     PartitionHead,
@@ -41,6 +42,7 @@ from odradek.engine.partition.shared_spill import SharedSpills
 from odradek.engine.partition.spill import Spills
 from odradek.errors import ConditionFailed, FormatError, OutcomeUnknown, TransactionCanceled
 from odradek.format.item_keys import (
+    HEAD_SK,
     INDEX_END,
     INDEX_PREFIX,
     index_base_offset,
@@ -146,13 +148,21 @@ class PartitionIndex:
         return None if item is None else decode_image(head_id, item)
 
     async def read_images(
-        self, head_ids: Sequence[PartitionId], *, consistent: bool = True
+        self, head_ids: Sequence[PartitionId], *, consistent: bool = True, applied: bool = False
     ) -> dict[PartitionId, HeadImage | None]:
-        """What heads say, each read once, in batches of a hundred. Raises StoreUnavailable, FormatError."""
+        """What heads say, each read once, in batches of a hundred. Raises StoreUnavailable, FormatError.
+
+        Args:
+            applied: after every transaction that was applied before; TransactionConflict while one is not through.
+        """
         distinct = list(dict.fromkeys(head_ids))
-        if len(distinct) == 1 and consistent:
+        keys = [head_key(head_id) for head_id in distinct]
+        if applied:
+            items = await transact_get_all(self._log, keys)
+        elif len(distinct) == 1 and consistent:
             return {distinct[0]: await self.read_image(distinct[0])}
-        items = await self._log.get_many([head_key(head_id) for head_id in distinct], consistent=consistent)
+        else:
+            items = await self._log.get_many(keys, consistent=consistent)
         return {
             head_id: None if item is None else decode_image(head_id, item)
             for head_id, item in zip(distinct, items, strict=True)
@@ -239,11 +249,19 @@ class PartitionIndex:
         return decode_image(head_id, await self._log.update(self.append_update(head_id, parts, claim)))
 
     def append_update(
-        self, head_id: PartitionId, parts: Sequence[PartitionAppend], claim: Claim = FLEET_CLAIM
+        self,
+        head_id: PartitionId,
+        parts: Sequence[PartitionAppend],
+        claim: Claim = FLEET_CLAIM,
+        *,
+        is_unmarked: bool = False,
     ) -> Update:
         """Return the update that appends entries of one commit time to partitions of one head.
 
         A transaction may contain it.
+
+        Args:
+            is_unmarked: refuse it where somebody waits at the head (engine/marks.py): a transaction returns no image.
         """
         entries = [entry for part in parts for entry in part.entries]
         if head_id.shares_head:
@@ -259,6 +277,7 @@ class PartitionIndex:
             Compare(("sf",), "<", entries[0].commit_ms),
             Not(Contains(("t",), packed[0])),
             *(clause.condition for clause in clauses),
+            *((Absent((MARK,)),) if is_unmarked else ()),
         ]
         actions: list[Action] = []
         for part in parts:
@@ -464,11 +483,16 @@ class PartitionIndex:
         return view_of(image, partition)
 
     async def delete_items(self, partition: PartitionId) -> int:
-        """Remove everything stored for a partition of a deleted topic; returns how many items."""
-        rows = await self._log.query(partition_pk(partition))
-        for start in range(0, len(rows), 25):
-            await asyncio.gather(*(self._log.delete(Delete(row.key)) for row in rows[start : start + 25]))
-        return len(rows)
+        """Remove everything stored for a partition of a deleted topic; returns how many items.
+
+        The head goes first: whoever still believes in the topic finds none, not one whose pages and rows are gone.
+        """
+        keys = [row.key for row in await self._log.query(partition_pk(partition))]
+        heads = [key for key in keys if key.sk == HEAD_SK]
+        others = [key for key in keys if key.sk != HEAD_SK]
+        for some in (heads, *(others[start : start + 25] for start in range(0, len(others), 25))):
+            await asyncio.gather(*(self._log.delete(Delete(key)) for key in some))
+        return len(keys)
 
 
 def _batches_of(row: IndexRow, producer_id: int) -> list[RecentBatch]:
@@ -559,7 +583,7 @@ def _row_swap(
 
 def _is_row(row: IndexRow) -> Condition:
     """True of the item of this row: a row never changes under the same kind, end and segment."""
-    same = [Compare(("k",), "=", "s" if row.is_segment else "w"), Compare(("n",), "=", row.end_offset)]
+    same = [Compare(("k",), "=", row.kind), Compare(("n",), "=", row.end_offset)]
     if row.segment_id is not None:
         same.append(Compare(("o",), "=", row.segment_id))
     return all_of(*same)

@@ -1,12 +1,13 @@
 """Index row: the location of offsets below the tail (docs/formats/index_row.md).
 
 Key: `i#<base offset>`. Lifetime: written by a spill before the head forgets the entries, replaced by a merge,
-removed by retention or with the topic. Two kinds, told apart by `k`:
+removed by retention or with the topic. Three kinds, told apart by `k`:
 
     k = "w"   spilled WAL entries        e: tail entries one after the other, or packed entries if the head is shared
     k = "s"   one segment                o: object id (16 bytes), x: bytes of its index object
 
                                          c: commit time of its first batch, ms
+    k = "p"   one columnar segment       the same, and y: bytes of its Parquet file
 
     both      v: format version 1        n: end offset (exclusive)     mt: largest timestamp, ms
               z: bytes of the batches    sf: the head's spill floor after this spill (ms)
@@ -49,6 +50,7 @@ class IndexRow:
     index_bytes: int = 0
     running_max_timestamp_ms: int = NO_TIMESTAMP
     segment_started_ms: int = 0
+    file_bytes: int = 0  # of a columnar segment's file, else 0
     is_packed: bool = field(default=False, compare=False)  # how the entries are stored
 
     @property
@@ -60,12 +62,21 @@ class IndexRow:
     def is_segment(self) -> bool:
         return self.segment_id is not None
 
+    @property
+    def is_columnar(self) -> bool:
+        return self.file_bytes > 0
+
+    @property
+    def kind(self) -> str:
+        """The attribute `k`."""
+        return "p" if self.is_columnar else "s" if self.is_segment else "w"
+
 
 def encode_index_row(row: IndexRow) -> Item:
     """The row's item, without its key."""
     item: Item = {
         "v": VERSION,
-        "k": "s" if row.is_segment else "w",
+        "k": row.kind,
         "n": row.end_offset,
         "mt": row.max_timestamp_ms,
         "z": row.size_bytes,
@@ -74,6 +85,8 @@ def encode_index_row(row: IndexRow) -> Item:
     }
     if row.segment_id is not None:
         item |= {"o": row.segment_id, "x": row.index_bytes, "c": row.segment_started_ms}
+        if row.is_columnar:
+            item["y"] = row.file_bytes
     else:
         packed = row.is_packed
         item["e"] = encode_packed_entries(place_entries(0, row.entries)) if packed else encode_tail_entries(row.entries)
@@ -84,7 +97,7 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
     """The row from its item. Raises FormatError for an unknown version or kind, or a damaged item."""
     check_version(item, VERSION, "an index row")
     kind = attribute(item, "k", str)
-    if kind not in ("s", "w"):
+    if kind not in ("s", "p", "w"):
         raise FormatError(f"an index row of kind {kind!r} is not known to this release")
     entries, is_packed = _entries(attribute(item, "e", bytes)) if kind == "w" else ((), False)
     return IndexRow(
@@ -94,10 +107,11 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
         size_bytes=attribute(item, "z", int),
         spill_floor_ms=attribute(item, "sf", int),
         entries=entries,
-        segment_id=attribute(item, "o", bytes) if kind == "s" else None,
-        index_bytes=attribute(item, "x", int) if kind == "s" else 0,
+        segment_id=attribute(item, "o", bytes) if kind != "w" else None,
+        index_bytes=attribute(item, "x", int) if kind != "w" else 0,
         running_max_timestamp_ms=attribute(item, "rm", int),
-        segment_started_ms=attribute(item, "c", int) if kind == "s" else 0,
+        segment_started_ms=attribute(item, "c", int) if kind != "w" else 0,
+        file_bytes=attribute(item, "y", int) if kind == "p" else 0,
         is_packed=is_packed,
     )
 

@@ -16,6 +16,7 @@ Key: that of the head of the first of them. Names are short since each append pa
     f   first sequences that are not 0: place and id -> stamp of the first batch of the epoch here
     u   producer id -> commit time of its newest batch that left the tail, ms
     pv  how many producers were evicted
+    w   mark, as in a head of one partition: somebody waits for the next append to any of them
 
 `PartitionHead` is the view of one partition. Its tail base follows from its next offset and the counts of its entries
 in the tail, so an append writes nothing else of a partition.
@@ -146,6 +147,7 @@ class SharedHead:
     first_stamps: Mapping[str, int] = field(default_factory=dict)
     left_ms: Mapping[str, int] = field(default_factory=dict)
     evictions: int = 0
+    mark: int | None = None
 
     @cached_property
     def size_bytes(self) -> int:
@@ -207,6 +209,7 @@ class SharedHead:
             appended_bytes=self.appended_bytes,
             producers=self._producers.get(name, {}),
             evictions=self.evictions,
+            mark=self.mark,
             is_whole=bool(pages) or not self.has_pages,
         )
 
@@ -264,6 +267,8 @@ def encode_shared_head(head: SharedHead) -> Item:
     }
     if head.indexing is not None:
         item["ce"] = head.indexing
+    if head.mark is not None:
+        item["w"] = head.mark
     return item
 
 
@@ -289,6 +294,7 @@ def decode_shared_head(item: Item) -> SharedHead:
         first_stamps=_numbers(item, "f"),
         left_ms=_numbers(item, "u"),
         evictions=attribute(item, "pv", int),
+        mark=attribute(item, "w", int) if "w" in item else None,
     )
 
 

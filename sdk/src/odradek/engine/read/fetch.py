@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from odradek.engine.catalog.partitions import deleted, resolve_partition
 from odradek.engine.catalog.topics import Topics
@@ -31,7 +32,7 @@ from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
-_STORE_BUSY = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
+_store_busy = partial(KafkaError, ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
 _DAMAGED = "the stored log could not be read: run an audit"
 _REPLANS = 3
 
@@ -220,7 +221,7 @@ class Fetcher:
     async def _read_one(self, plan: _Planned, data: Sequence[memoryview] | None = None) -> tuple[_Wanted, FetchResult]:
         """Read one partition; plan again if a merge replaced the planned objects, or after a gap."""
         want = plan.wanted
-        error = _STORE_BUSY
+        error = _store_busy()
         for attempt in range(_REPLANS):
             try:
                 data = await self._pieces.read(plan.pieces) if data is None else data
@@ -232,7 +233,7 @@ class Fetcher:
                 self._reader.forget(want.partition)
                 error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
             except StoreUnavailable:
-                error = _STORE_BUSY
+                error = _store_busy()
                 await self._backoff.pause(attempt)
                 continue
             except FormatError as damage:
@@ -261,7 +262,7 @@ def _is_gap(plan: _Planned, data: Sequence[memoryview]) -> bool:
 def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
     if isinstance(error, UnknownVersion):
         return KafkaError(error.code, str(error))
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED) if isinstance(error, FormatError) else _STORE_BUSY
+    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED) if isinstance(error, FormatError) else _store_busy()
 
 
 def _result(plan: _Planned, data: Sequence[memoryview]) -> FetchResult:

@@ -31,6 +31,7 @@ from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.read.segment_reader import UNBOUNDED, Piece, SegmentIndexes, Wanted, segment_pieces
 from odradek.errors import ObjectMissing
 from odradek.format.object_keys import wal_key
+from odradek.format.parquet.segment import rebuild
 from odradek.format.record_batch import patch_log_append_time, patch_offsets
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.model.log import OFFSET_END, Buffer
@@ -39,6 +40,7 @@ from odradek.settings import Settings
 
 _ROWS_PER_QUERY = 64
 _ROWS_CACHED = 4096
+_MADE_BYTES_MAX = 16 * 1024 * 1024  # of batches made from row groups that a process keeps
 
 
 __all__ = ["LogReader", "Piece", "PieceReader", "entry_piece", "patched", "row_entries", "row_pieces"]
@@ -171,18 +173,24 @@ class PieceReader:
         self._wal = wal
         self._settings = settings
         self._slots = asyncio.Semaphore(settings.fetch_object_parallelism)
+        self._made: OrderedDict[tuple[str, int], bytes] = OrderedDict()  # batches by row group
+        self._made_bytes = 0
 
-    async def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
+    async def read(self, pieces: Sequence[Piece], *, join_gap_bytes: int | None = None) -> list[memoryview]:
         """Return the stored bytes of each piece, in order; offsets are not patched.
+
+        Args:
+            join_gap_bytes: ranges of one object closer than this are read as one; None: `fetch_join_gap_bytes`.
 
         Raises ObjectMissing if a merge or a deletion was faster (plan again), StoreUnavailable.
         """
         found: list[memoryview | None] = [None] * len(pieces)
 
-        async def fill_item(i: int, item_id: bytes) -> None:
+        async def fill_item(item_id: bytes, members: Sequence[int]) -> None:
             async with self._slots:
                 data = memoryview(await self._wal.read_item(item_id))
-            found[i] = data[pieces[i].position : pieces[i].position + pieces[i].length]
+            for i in members:
+                found[i] = data[pieces[i].position : pieces[i].position + pieces[i].length]
 
         async def fill_range(key: str, members: Sequence[int]) -> None:
             start = min(pieces[i].position for i in members)
@@ -193,26 +201,61 @@ class PieceReader:
                 at = pieces[i].position - start
                 found[i] = data[at : at + pieces[i].length]
 
-        reads = [fill_item(i, piece.item_id) for i, piece in enumerate(pieces) if piece.item_id is not None]
-        reads += [fill_range(key, members) for key, members in self._ranges(pieces)]
+        async def fill_columnar(i: int) -> None:
+            async with self._slots:
+                found[i] = await self._batches(pieces[i])
+
+        items: dict[bytes, list[int]] = {}
+        for i, piece in enumerate(pieces):
+            if piece.item_id is not None:
+                items.setdefault(piece.item_id, []).append(i)
+        reads = [fill_item(item_id, members) for item_id, members in items.items()]
+        reads += [fill_columnar(i) for i, piece in enumerate(pieces) if piece.groups]
+        reads += [fill_range(key, members) for key, members in self._ranges(pieces, join_gap_bytes)]
         if len(reads) == 1:
             await reads[0]
         else:
             await _all_or_none(reads)
         return [data for data in found if data is not None]
 
-    def _ranges(self, pieces: Sequence[Piece]) -> list[tuple[str, list[int]]]:
-        """Pieces that are read together: same object, gaps no wider than `fetch_join_gap_bytes`."""
+    async def _batches(self, piece: Piece) -> memoryview:
+        """Return the batches of a columnar piece. Those that were made last are kept: a consumer reads on in them."""
+        made: list[bytes] = []
+        for group in piece.groups:
+            place = piece.object_key, group.position
+            batches = self._made.get(place)
+            if batches is None:
+                data = await self._wal.read_range(piece.object_key, group.position, group.size_bytes)
+                batches = self._made[place] = rebuild(data, group)
+                self._made_bytes += len(batches)
+            self._made.move_to_end(place)
+            made.append(batches)
+        while self._made_bytes > _MADE_BYTES_MAX and len(self._made) > 1:
+            _, dropped = self._made.popitem(last=False)
+            self._made_bytes -= len(dropped)
+        return memoryview(made[0] if len(made) == 1 else b"".join(made))
+
+    def bytes_held(self, pieces: Sequence[Piece], *, join_gap_bytes: int) -> int:
+        """How many bytes a read of these pieces gets and holds, the gaps between them included."""
+        size = sum(piece.length for piece in pieces if piece.item_id is not None or piece.groups)
+        for _, members in self._ranges(pieces, join_gap_bytes):
+            stop = max(pieces[i].position + pieces[i].length for i in members)
+            size += stop - min(pieces[i].position for i in members)
+        return size
+
+    def _ranges(self, pieces: Sequence[Piece], join_gap_bytes: int | None) -> list[tuple[str, list[int]]]:
+        """Pieces that are read together: same object, gaps no wider than that."""
+        gap = self._settings.fetch_join_gap_bytes if join_gap_bytes is None else join_gap_bytes
         by_key: dict[str, list[int]] = {}
         for i, piece in enumerate(pieces):
-            if piece.item_id is None:
+            if piece.item_id is None and not piece.groups:
                 by_key.setdefault(piece.object_key, []).append(i)
         ranges: list[tuple[str, list[int]]] = []
         for key, members in by_key.items():
             members.sort(key=lambda i: pieces[i].position)
             stop = -1
             for i in members:
-                if stop >= 0 and pieces[i].position - stop <= self._settings.fetch_join_gap_bytes:
+                if stop >= 0 and pieces[i].position - stop <= gap:
                     ranges[-1][1].append(i)
                 else:
                     ranges.append((key, [i]))

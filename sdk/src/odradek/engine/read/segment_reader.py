@@ -6,6 +6,9 @@ it costs what a stretch costs) and none where all of a segment is wanted in one 
 
 The stretch that holds an offset may, after compaction, hold no record from that offset on; then the next stretch begins
 with one. An empty segment has no bytes and gives no pieces: a reader passes over it.
+
+A columnar segment is cut in the same way. Positions and lengths of its pieces are those of the batches that its row
+groups are read as; a piece names the row groups, which are where the index says (format/parquet/segment.py).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from dataclasses import dataclass
 from odradek.engine.partition.index_row import IndexRow
 from odradek.errors import FormatError
 from odradek.format.object_keys import index_key, segment_key
-from odradek.format.offset_index import OffsetIndex, decode_offset_index
+from odradek.format.offset_index import OffsetIndex, RowGroup, decode_offset_index
 from odradek.model.log import OFFSET_END
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.object_store import ObjectStore
@@ -41,6 +44,8 @@ class Piece:
     max_timestamp_ms: int  # of a segment's piece: at least the largest
     log_append_time_ms: int = -1  # patched into the batch on read; -1 under CreateTime
     is_segment: bool = False  # whole batches of a segment: their offsets are absolute already
+    groups: tuple[RowGroup, ...] = ()  # of a columnar segment: they are read as `length` bytes or about as many
+    file_bytes: int = 0  # of a columnar segment's file
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,12 @@ class SegmentIndexes:
 
 
 def needs_index(row: IndexRow, wanted: Wanted) -> bool:
-    """Return True if the index is needed to find the requested part of the segment, or where to cut it."""
+    """Return True if the index is needed to find the requested part of the segment, or where to cut it.
+
+    It says where the row groups of a columnar segment are.
+    """
+    if row.is_columnar:
+        return row.size_bytes > 0
     if row.size_bytes <= WHOLE_BYTES:
         return False
     is_whole = wanted.start_offset <= row.base_offset and wanted.end_offset >= row.end_offset
@@ -109,12 +119,16 @@ def needs_index(row: IndexRow, wanted: Wanted) -> bool:
 def segment_pieces(
     partition: PartitionId, row: IndexRow, wanted: Wanted, index: OffsetIndex | None = None
 ) -> list[Piece]:
-    """The pieces of a segment from the stretch that holds the wanted start; without an index the whole as one."""
+    """The pieces of a segment from the stretch that holds the wanted start; without an index the whole as one.
+
+    A columnar segment needs its index.
+    """
     assert row.segment_id is not None
     if not row.size_bytes:
         return []
-    key = segment_key(partition, row.base_offset, row.segment_id)
+    key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar)
     if index is None:
+        assert not row.is_columnar, "a columnar segment is read by its index"
         whole = Piece(
             row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms, is_segment=True
         )
@@ -143,6 +157,8 @@ def segment_pieces(
                 bounds[last] - bounds[first],
                 index.max_timestamps_ms[last - 1],
                 is_segment=True,
+                groups=index.groups[first:last],
+                file_bytes=index.file_bytes,
             )
         )
         first = last

@@ -129,7 +129,7 @@ class TimestampLookup:
     ) -> Found | None:
         if not row.is_segment:
             return await self._first_in_entries(row_entries(row), timestamp_ms, start_offset)
-        if row.size_bytes <= WHOLE_BYTES:
+        if row.size_bytes <= WHOLE_BYTES and not row.is_columnar:
             return await self._first_in(row_pieces(partition, row), timestamp_ms, start_offset)
         index = await self._segments.get(partition, row)
         first = max(
@@ -158,7 +158,8 @@ class TimestampLookup:
                 continue
             found = await self._first_in_row(partition, row, row.max_timestamp_ms, start)
             if found is None:  # the record that had it is gone: all of the row
-                index = await self._segments.get(partition, row) if row.size_bytes > WHOLE_BYTES else None
+                has_index = row.is_columnar or row.size_bytes > WHOLE_BYTES
+                index = await self._segments.get(partition, row) if has_index else None
                 wanted = Wanted(max(start, row.base_offset), piece_bytes=_CHUNK_BYTES)
                 pieces = segment_pieces(partition, row, wanted, index) if row.is_segment else row_pieces(partition, row)
                 found = await self._largest_in(pieces, start, best)

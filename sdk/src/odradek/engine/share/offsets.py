@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -44,8 +45,10 @@ from odradek.ports.table import Absent, Add, Compare, Put, Update
 R = TypeVar("R")
 
 _ATTEMPTS = 8
-_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store rejects this change of the share-partition permanently")
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
+_rejected = partial(
+    KafkaError, ErrorCode.INVALID_REQUEST, "the store rejects this change of the share-partition permanently"
+)
+_unavailable = partial(KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
 class ShareOffsets:
@@ -125,7 +128,7 @@ class ShareOffsets:
                 await self._backoff.pause(attempt)
             else:
                 return
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     async def _describe_all(self, group_id: str) -> list[ShareOffset]:
         rows = await self._patiently(
@@ -171,10 +174,10 @@ class ShareOffsets:
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
                 await self._backoff.pause(attempt)
             except (ItemTooLarge, StoreRejected) as error:
-                raise _REJECTED from error
+                raise _rejected() from error
             else:
                 return
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     async def _patiently(self, read: Callable[[], Awaitable[R]]) -> R:
         """Read, and again after a pause while the store is unavailable. Raises KafkaError."""
@@ -183,7 +186,7 @@ class ShareOffsets:
                 return await read()
             except StoreUnavailable:
                 await self._backoff.pause(attempt)
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     async def _move(self, group_id: str, partition: PartitionId, offset: int) -> None:
         """A write of unknown outcome is made again: moved twice to one place is moved once."""
@@ -203,7 +206,7 @@ class ShareOffsets:
             except (StoreUnavailable, OutcomeUnknown, TransactionCanceled):
                 await self._backoff.pause(attempt)
             except (ItemTooLarge, StoreRejected) as error:
-                raise _REJECTED from error
+                raise _rejected() from error
             else:
                 return
-        raise _UNAVAILABLE
+        raise _unavailable()

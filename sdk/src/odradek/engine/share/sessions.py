@@ -15,6 +15,8 @@ not release its records: they become available when their locks expire, since th
 
 from __future__ import annotations
 
+from functools import partial
+
 from odradek.backoff import Backoff
 from odradek.engine.groups.items import SHARE_KIND, group_key, member_key
 from odradek.engine.groups.partition_sets import encode_partitions
@@ -58,7 +60,7 @@ from odradek.ports.table import (
 
 _ATTEMPTS = 6
 _EPOCH_MAX = 2**31 - 1
-_UNAVAILABLE = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
+_unavailable = partial(KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups table cannot be reached: try again")
 
 
 def following(epoch: int) -> int:
@@ -99,7 +101,7 @@ class ShareSessions:
                 return await self._next(group_id, member_id, epoch, nonce, added, gone)
             except (OutcomeUnknown, StoreUnavailable):
                 await self._backoff.pause(attempt)
-        raise _UNAVAILABLE
+        raise _unavailable()
 
     async def end(self, group_id: str, member_id: str) -> None:
         """Delete a session; after a failure the member's end does it. Raises no store error."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 from uuid import UUID
 
@@ -61,11 +62,17 @@ A = TypeVar("A")
 Decide = Callable[[SharePartition], tuple[SharePartition, A]]
 """The state after, and what to answer; the same state where there is nothing to write."""
 
-_BUSY = KafkaError(
-    ErrorCode.COORDINATOR_NOT_AVAILABLE, "the share-partition is contended, or the groups table does not answer"
+_busy = partial(
+    KafkaError,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    "the share-partition is contended, or the groups table does not answer",
 )
-_REJECTED = KafkaError(ErrorCode.INVALID_REQUEST, "the store rejects this change of the share-partition permanently")
-_UNKNOWN = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again")
+_rejected = partial(
+    KafkaError, ErrorCode.INVALID_REQUEST, "the store rejects this change of the share-partition permanently"
+)
+_unknown = partial(
+    KafkaError, ErrorCode.REQUEST_TIMED_OUT, "it is unknown whether the share-partition was changed: fetch again"
+)
 
 
 class SharePartitions:
@@ -121,11 +128,11 @@ class SharePartitions:
                 if made is not None:
                     return made
             except (ItemTooLarge, StoreRejected) as error:
-                raise _REJECTED from error
+                raise _rejected() from error
             else:
                 return item
             await self._backoff.pause(attempt)
-        raise _BUSY
+        raise _busy()
 
     async def change(
         self, group_id: str, partition: PartitionId, item: ShareItem, decide: Decide[A]
@@ -159,7 +166,7 @@ class SharePartitions:
                 current = await self._read_patiently(key)
             except (ItemTooLarge, StoreRejected) as error:
                 del tried[nonce]
-                raise (_UNKNOWN if tried else _REJECTED) from error
+                raise (_unknown() if tried else _rejected()) from error
             else:
                 return after, answer
             found = _own_write(current, tried)
@@ -171,7 +178,7 @@ class SharePartitions:
             item = current
             if attempt:
                 await self._backoff.pause(attempt)
-        raise _UNKNOWN if tried else _BUSY
+        raise _unknown() if tried else _busy()
 
     async def _read_again(self, key: Key) -> ShareItem | None:
         try:
@@ -188,7 +195,7 @@ class SharePartitions:
                 await self._backoff.pause(attempt)
             else:
                 return None if item is None else decode_share(item)
-        raise _UNKNOWN
+        raise _unknown()
 
     async def _start(self, topic: Topic, number: int, config: ShareConfig) -> int:
         """Return the offset at which a group begins. Raises KafkaError."""

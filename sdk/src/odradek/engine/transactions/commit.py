@@ -11,7 +11,9 @@ late: a second application finds the row changed. A process that does not know t
 Each attempt decides on what it has just read. If it is refused because an item changed in between, there is another
 attempt. A permanent cause (the topic was deleted, the sweep has passed an object, a producer wrote under a newer epoch,
 another writer took offsets that the producer was told, the group's members changed) gives `Failed`, and nothing of the
-transaction ever becomes visible.
+transaction ever becomes visible. What a transaction wrote becomes visible item by item: the row may say that the
+producer's last one is committed while a head does not have it yet. So no cause is believed before a second look, by
+TransactGetItems, which is refused until that transaction is through.
 
 A commit does not need the leader: its condition has leader and epoch as they were read. A gateway that leads the
 partition accepts an entry of another process, since the offset of its own append comes from the head's new image.
@@ -26,18 +28,23 @@ from typing import Literal
 
 from odradek.engine.append.commit_times import stamped
 from odradek.engine.classic.groups import MEMBER_ID
-from odradek.engine.groups.items import group_key, lease_key
+from odradek.engine.groups.items import group_key
+from odradek.engine.groups.leases import LeaseSlot, joined, lease_slot
+from odradek.engine.marks import Marks
 from odradek.engine.offsets.classic import explain_fence, fence
 from odradek.engine.offsets.decisions import Committer, commit_operation, decide_refusal
+from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import Claim
 from odradek.engine.partition.head import ProducerState
 from odradek.engine.partition.index import PartitionAppend, PartitionIndex
 from odradek.engine.partition.producer_places import places_of
 from odradek.engine.partition.shared_head import HeadImage, view_of
+from odradek.engine.tools import Tools
 from odradek.engine.transactions.decisions import Follows, ReadProducerRow, Unfit, follow, keeps_told_offsets
 from odradek.engine.transactions.items import PendingOffset
 from odradek.errors import (
     ErrorCode,
+    FormatError,
     ItemTooLarge,
     KafkaError,
     OutcomeUnknown,
@@ -50,8 +57,8 @@ from odradek.format.tail_entry import TailEntry
 from odradek.limits import TABLE_TRANSACTION_ITEMS_MAX, TRANSACTION_BATCHES_MAX, TRANSACTION_BATCHES_PER_HEAD_MAX
 from odradek.model.classic_group import ClassicIdentity
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.clock import Clock
-from odradek.ports.tables import TableOperation, Tables
+from odradek.ports.table import Item, Key, Table, Update
+from odradek.ports.tables import TableOperation
 
 _SPILLS_MAX = 8  # rounds after one commit; a later append continues
 
@@ -91,12 +98,12 @@ class AtomicCommit:
         stamp_ms: of the offsets; pass it to the next attempt: it rises above the one in a refusal.
     """
 
-    def __init__(
-        self, tables: Tables, index: PartitionIndex, clock: Clock, work: CommitWork, stamp_ms: int = 0
-    ) -> None:
-        self._tables = tables
+    def __init__(self, tools: Tools, index: PartitionIndex, work: CommitWork, stamp_ms: int = 0) -> None:
+        self._tables = tools.tables
         self._index = index
-        self._clock = clock
+        self._marks = Marks(tools.tables.log, tools.wakes)
+        self._marked: dict[PartitionId, int] = {}  # heads at which somebody waits, as they were read
+        self._clock = tools.clock
         self._work = work
         self.stamp_ms = stamp_ms
         self._long: list[PartitionId] = []
@@ -115,6 +122,8 @@ class AtomicCommit:
         self.stamp_ms = max(self.stamp_ms, self._clock.now_ms())
         try:
             operations = await self._operations()
+            if isinstance(operations, Failed):
+                operations = await self._operations(applied=True)
         except StoreUnavailable:
             return "again"
         if isinstance(operations, Failed):
@@ -139,15 +148,21 @@ class AtomicCommit:
             return Failed("a partition's head or a lease has no room for the transaction: make it smaller")
         except StoreRejected:
             return Failed("the store rejects this transaction permanently: the service's log has the reason")
+        await asyncio.gather(*(self._marks.wake_marked(head_id, mark) for head_id, mark in self._marked.items()))
         return "applied"
 
-    async def _operations(self) -> list[TableOperation] | Failed:
-        """Heads, fences of classic groups, then leases in the order of the offsets, then checks."""
+    async def _operations(self, *, applied: bool = False) -> list[TableOperation] | Failed:
+        """Heads, fences of classic groups, then leases in the order of the offsets, then checks.
+
+        Args:
+            applied: decide on what is there after every transaction that was applied before.
+        """
         batches = self._work.batches
         if sum(map(len, batches.values())) > TRANSACTION_BATCHES_MAX:
             return Failed(f"a transaction holds at most {TRANSACTION_BATCHES_MAX} batches: commit more often")
         partitions = list(batches)
-        images = await self._index.read_images([each.head_id for each in partitions]) if partitions else {}
+        head_ids = [each.head_id for each in partitions]
+        images = await self._index.read_images(head_ids, applied=applied) if head_ids else {}
         decided = await asyncio.gather(*(self._partition(each, images[each.head_id]) for each in partitions))
         parts: dict[PartitionId, list[PartitionAppend]] = {}
         for each in decided:
@@ -155,6 +170,8 @@ class AtomicCommit:
                 return each
             if each is not None:
                 parts.setdefault(each.partition.head_id, []).append(each)
+        marks = {head_id: image.mark for head_id, image in images.items() if image is not None}
+        self._marked = {head_id: mark for head_id in parts if (mark := marks[head_id]) is not None}
         operations: list[TableOperation] = []
         for head_id, of_head in parts.items():
             appended = self._append(head_id, of_head, images[head_id])
@@ -167,12 +184,20 @@ class AtomicCommit:
             for head_id, image in images.items()
             if image is not None and self._index.is_long(image, more=more.get(head_id, 0))
         ]
-        fences = await self._fences()
+        fences = await self._fences(applied=applied)
         if isinstance(fences, Failed):
             return fences
-        return [*operations, *fences, *(self._lease(offset) for offset in self._work.offsets), *self._work.checks]
+        leases = [TableOperation("groups", joined(map(self._lease, some))) for some in self._by_lease_item()]
+        return [*operations, *fences, *leases, *self._work.checks]
 
-    async def _fences(self) -> list[TableOperation] | Failed:
+    def _by_lease_item(self) -> list[list[PendingOffset]]:
+        """The offsets by the item that their leases are in."""
+        items: dict[Key, list[PendingOffset]] = {}
+        for pending in self._work.offsets:
+            items.setdefault(_slot(pending).key, []).append(pending)
+        return list(items.values())
+
+    async def _fences(self, *, applied: bool) -> list[TableOperation] | Failed:
         """Return the checks of member and generation for classic groups, which have no leases (offsets/classic.py)."""
         members = {
             (each.group_id, each.member_id, each.member_epoch)
@@ -182,7 +207,9 @@ class AtomicCommit:
         fences = []
         for group_id, member_id, generation in sorted(members):
             identity = ClassicIdentity(group_id, member_id, generation)
-            code = explain_fence(await self._tables.groups.get(group_key(group_id)), identity)
+            keys = [group_key(group_id)]
+            [item] = await (transact_get_all if applied else _get_all)(self._tables.groups, keys)
+            code = explain_fence(item, identity)
             if code is None:
                 continue
             if code is not ErrorCode.NONE:
@@ -212,6 +239,7 @@ class AtomicCommit:
             head_id,
             [replace(part, entries=stamped(part.entries, commit_ms, now_ms)) for part in parts],
             Claim(image.leader_id, image.leader_epoch),
+            is_unmarked=image.mark is None,
         )
         return TableOperation("log", update)
 
@@ -244,33 +272,42 @@ class AtomicCommit:
         expected_offset = head.next_offset if told else None
         return PartitionAppend(partition, verdict.entries, verdict.clauses, expected_offset)
 
-    def _lease(self, pending: PendingOffset) -> TableOperation:
-        update = commit_operation(
-            lease_key(pending.group_id, pending.partition),
-            pending.topic,
-            pending.offset,
-            self._committer(pending),
-            self.stamp_ms,
-        )
-        return TableOperation("groups", update)
+    def _lease(self, pending: PendingOffset) -> Update:
+        return commit_operation(_slot(pending), pending.topic, pending.offset, self._committer(pending), self.stamp_ms)
 
     def _refused(self, canceled: TransactionCanceled) -> Attempted:
         """Interpret a refusal: the next attempt reads a changed head or row again; a lease's refusal has its reason."""
         first_check = len(canceled.failures) - len(self._work.checks)
         if any(failure is not None for failure in canceled.failures[first_check:]):
             return Failed("the topic or group of this dead letter no longer exists")
-        first_offset = first_check - len(self._work.offsets)
-        for pending, failure in zip(self._work.offsets, canceled.failures[first_offset:first_check], strict=True):
+        items = self._by_lease_item()
+        first_offset = first_check - len(items)
+        for some, failure in zip(items, canceled.failures[first_offset:first_check], strict=True):
             if failure is None:
                 continue
-            refusal = decide_refusal(failure.current, self._committer(pending))
-            if isinstance(refusal, ErrorCode):
-                return Failed(
-                    f"the offsets of group {pending.group_id!r} cannot be committed, {refusal.name}: partition "
-                    f"{pending.topic}-{pending.partition.partition} belongs to another member, or the group rebalanced"
-                )
-            self.stamp_ms = max(self.stamp_ms, refusal + 1)
+            for pending in some:
+                refusal = decide_refusal(failure.current, _slot(pending), self._committer(pending))
+                if isinstance(refusal, ErrorCode):
+                    return Failed(
+                        f"the offsets of group {pending.group_id!r} cannot be committed, {refusal.name}: partition "
+                        f"{pending.topic}-{pending.partition.partition} belongs to another member, or the group "
+                        "rebalanced"
+                    )
+                self.stamp_ms = max(self.stamp_ms, refusal + 1)
         return "again"
+
+    async def wake(self) -> None:
+        """After an "unknown" that turned out to be applied: wake who waits for it. Raises nothing of the store's."""
+        head_ids = {each.head_id for each in self._work.batches}
+        await asyncio.gather(*(self._wake(head_id) for head_id in sorted(head_ids)))
+
+    async def _wake(self, head_id: PartitionId) -> None:
+        try:
+            image = await self._index.read_image(head_id)
+        except (StoreError, FormatError):
+            return  # the mark stays for the next append
+        if image is not None:
+            await self._marks.wake(head_id, image)
 
     async def spill(self) -> bool:
         """After "applied": move what made tails long to index rows; whether any was moved.
@@ -291,3 +328,11 @@ class AtomicCommit:
         except (StoreError, KafkaError):
             return spilled
         return spilled
+
+
+async def _get_all(table: Table, keys: Sequence[Key]) -> list[Item | None]:
+    return [await table.get(key) for key in keys]
+
+
+def _slot(pending: PendingOffset) -> LeaseSlot:
+    return lease_slot(pending.group_id, pending.partition)

@@ -29,7 +29,7 @@ from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.tools import Tools
 from odradek.engine.transactions.commit import AtomicCommit, CommitWork, Failed
 from odradek.engine.transactions.items import VERSION, PendingBatches, batch_key
-from odradek.engine.transactions.store import UNAVAILABLE
+from odradek.engine.transactions.store import unavailable
 from odradek.errors import ErrorCode, KafkaError, StoreError, StoreUnavailable
 from odradek.format.tail_entry import TailEntry
 from odradek.limits import (
@@ -122,10 +122,10 @@ class NumberedBatches:
     """Uploads and their atomic commit; holds no state between calls."""
 
     def __init__(self, tools: Tools, index: PartitionIndex, uploads: Uploads) -> None:
+        self._tools = tools
         self._tables = tools.tables
         self._index = index
         self._uploads = uploads
-        self._clock = tools.clock
         self._backoff = tools.backoff(first_s=0.02, max_s=1.0)
         self._settings = tools.settings
 
@@ -158,7 +158,7 @@ class NumberedBatches:
                     for entry in each.entries:
                         await self._uploads.check_stored(entry)
         except StoreUnavailable:
-            raise UNAVAILABLE from None
+            raise unavailable() from None
         return await self.commit(key, batch_id, uploaded)
 
     async def last_committed(self, key: str) -> int:
@@ -201,6 +201,7 @@ class NumberedBatches:
         batches = _by_partition(uploaded)
         failed: Failed | None = None
         added = False
+        unknown: AtomicCommit | None = None  # an attempt whose outcome nobody told
         attempt = 0
         while attempt < self._settings.group_attempts_max:
             attempt += 1
@@ -212,11 +213,13 @@ class NumberedBatches:
             row = decode_writer(item)
             step = decide_step(row, batch_id, batches)
             if step is None:
+                if unknown is not None:
+                    await unknown.wake()
                 return added
             if failed is not None:  # and what stands in its way now stands in the way of its late attempts, too
                 raise KafkaError(ErrorCode.TRANSACTION_ABORTABLE, f"batch {batch_id} of {key!r}: {failed.message}")
             deciding = Put(batch_key(key), encode_writer(step.row), _is_as_read(item, row))
-            commit = AtomicCommit(self._tables, self._index, self._clock, CommitWork(step.batches, checks=checks))
+            commit = AtomicCommit(self._tools, self._index, CommitWork(step.batches, checks=checks))
             outcome = await commit.attempt(TableOperation("catalog", deciding))
             if outcome == "applied":
                 await commit.spill()
@@ -226,9 +229,10 @@ class NumberedBatches:
             elif isinstance(outcome, Failed):
                 failed = outcome
             else:
-                added |= outcome == "unknown"
+                if outcome == "unknown":
+                    added, unknown = True, commit
                 await self._backoff.pause(attempt - 1)
-        raise UNAVAILABLE
+        raise unavailable()
 
 
 def _by_partition(uploaded: Sequence[PendingBatches]) -> Batches:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from odradek.backoff import Backoff
 from odradek.engine.transactions.decisions import FreshProducerId
@@ -51,8 +52,10 @@ _PARALLEL_WRITES = 25
 Decide = Callable[[TransactionRow | None, int | None], TransactionRow | FreshProducerId]
 """(the row as it stands, a fresh producer id if one was asked for) -> the row to be; the same row: nothing to write."""
 
-UNAVAILABLE = KafkaError(
-    ErrorCode.COORDINATOR_NOT_AVAILABLE, "the tables of the transaction cannot be reached or are contended: try again"
+unavailable = partial(
+    KafkaError,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    "the tables of the transaction cannot be reached or are contended: try again",
 )
 
 
@@ -95,7 +98,7 @@ class TransactionStore:
                 await self.backoff.pause(attempt)
             else:
                 return written
-        raise UNAVAILABLE
+        raise unavailable()
 
     async def decided(self, row: TransactionRow | None, decide: Decide) -> TransactionRow:
         """Return the row after `decide`, with a new producer id if it wants one."""
@@ -161,7 +164,7 @@ class TransactionStore:
                 raise KafkaError(ErrorCode.INVALID_RECORD, "the store rejects so many batches at once") from error
             else:
                 return pending.told_offset
-        raise UNAVAILABLE
+        raise unavailable()
 
     async def add_offset(self, transactional_id: str, number: int, pending: PendingOffset) -> None:
         """Add an offset to a transaction, in place of an older one. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
@@ -185,7 +188,7 @@ class TransactionStore:
                 raise KafkaError(ErrorCode.OFFSET_METADATA_TOO_LARGE, "commit with shorter metadata") from error
             else:
                 return
-        raise UNAVAILABLE
+        raise unavailable()
 
     async def delete(self, keys: Sequence[Key]) -> int:
         """Delete pending items of an ended transaction; return how many are certainly deleted. Raises no StoreError."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.decisions import KnownRows, Reject, decide_sequences
@@ -57,7 +58,7 @@ from odradek.engine.transactions.items import (
     PendingOffset,
     TransactionRow,
 )
-from odradek.engine.transactions.store import UNAVAILABLE, TransactionStore
+from odradek.engine.transactions.store import TransactionStore, unavailable
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -90,6 +91,7 @@ class Transactions:
         uploads: Uploads,
     ) -> None:
         self.store = TransactionStore(tools.tables, producer_ids.next_id, tools.clock, tools.rng, tools.settings)
+        self._tools = tools
         self._tables = tools.tables
         self._index = index
         self._topics = topics
@@ -303,7 +305,7 @@ class Transactions:
         try:
             row = check_producer(await self.store.read(transactional_id), producer_id, producer_epoch)
         except StoreUnavailable:
-            raise UNAVAILABLE from None
+            raise unavailable() from None
         if row.has_timed_out(self._clock.now_ms()):
             raise fenced(row)
         return row
@@ -359,15 +361,18 @@ class Transactions:
         failed: Failed | None = None
         number: int | None = None  # of the transaction that this call ends, once it has been seen open
         stamp_ms = 0
+        unknown: AtomicCommit | None = None  # an attempt whose outcome nobody told
         may_be_committed = False  # by an attempt whose request may have come twice, or late
         for attempt in range(self._settings.group_attempts_max):
             try:
                 row = await self.store.read(transactional_id)
                 if row is not None and number is not None and row.committed_number == number:
+                    if unknown is not None:
+                        await unknown.wake()
                     return _after_commit(row, producer_id, producer_epoch, bump=bump)  # an attempt of ours was applied
                 if failed is not None and row is not None and not (row.is_ongoing and row.number == number):
                     if may_be_committed and number is not None and row.committed_number > number:
-                        raise _UNTOLD  # what stood in the way may be its own entries, and a later one hides its end
+                        raise _untold()  # what stood in the way may be its own entries, and a later one hides its end
                     raise _cannot_commit(failed)
                 wanted = commit and failed is None
                 verdict = decide_end(row, producer_id, producer_epoch, self._clock.now_ms(), commit=wanted, bump=bump)
@@ -387,8 +392,9 @@ class Transactions:
                 ended = self.store.next_version(row, await self.store.decided(row, decide))
                 if wanted and (pending or offsets):
                     work = CommitWork(chains(pending), offsets, row.aborted_sequences, told_offsets(pending))
-                    one = AtomicCommit(self._tables, self._index, self._clock, work, stamp_ms)
+                    one = AtomicCommit(self._tools, self._index, work, stamp_ms)
                     outcome = await one.attempt(self.store.deciding_operation(row, ended))
+                    unknown = one if outcome == "unknown" else unknown
                     stamp_ms = one.stamp_ms
                     if isinstance(outcome, Failed):
                         failed = outcome
@@ -407,7 +413,7 @@ class Transactions:
             if failed is not None:
                 raise _cannot_commit(failed)
             return ProducerIdAndEpoch(ended.producer_id, ended.producer_epoch)
-        raise UNAVAILABLE
+        raise unavailable()
 
     async def _pending(
         self, row: TransactionRow, *, needed: bool
@@ -426,7 +432,7 @@ class Transactions:
         try:
             return await self.store.read_all()
         except StoreUnavailable:
-            raise UNAVAILABLE from None
+            raise unavailable() from None
 
     async def describe(self, transactional_id: str) -> TransactionRow | None:
         """Return one transactional id, None if it is unknown. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
@@ -435,7 +441,7 @@ class Transactions:
         try:
             return await self.store.read(transactional_id)
         except StoreUnavailable:
-            raise UNAVAILABLE from None
+            raise unavailable() from None
 
     async def wants_expiry(self) -> bool:
         """Return True if `expire_transactions` has anything to do.
@@ -488,7 +494,8 @@ def _after_commit(row: TransactionRow, producer_id: int, producer_epoch: int, *,
     return ProducerIdAndEpoch(producer_id, producer_epoch + 1)
 
 
-_UNTOLD = KafkaError(
+_untold = partial(
+    KafkaError,
     ErrorCode.PRODUCER_FENCED,
     "another instance has the transactional id, and the transaction may have been committed: continue from the "
     "committed offsets",
