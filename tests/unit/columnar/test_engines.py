@@ -20,6 +20,25 @@ def test_auto_takes_numba_where_it_is_there(monkeypatch: pytest.MonkeyPatch) -> 
         engine_module.uses_numba("numba")
 
 
+def test_auto_begins_with_plain_python_and_changes_when_numba_pays() -> None:
+    """Ten thousand bytes at a time, in a process of its own: the modules of this one are imported."""
+    code = (
+        "import sys\n"
+        "import pyarrow as pa\n"
+        "from odradek.columnar.decode import decode_to_arrow\n"
+        "from odradek.columnar.encode import encode_from_arrow\n"
+        "table = pa.table({'value': [bytes(10_000)]})\n"
+        "[batch] = encode_from_arrow(table, default_timestamp_ms=0, engine='python')\n"
+        "calls = 0\n"
+        "while 'numba' not in sys.modules:\n"
+        "    assert decode_to_arrow(batch, topic='t', partition=0).num_rows == 1\n"
+        "    calls += 1\n"
+        "print(calls * len(batch))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert 0 <= int(ran.stdout) - engine_module.START_BYTES <= 20_000, ran.stderr
+
+
 def test_neither_import_nor_the_python_engine_needs_numba() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"

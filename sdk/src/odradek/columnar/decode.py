@@ -97,7 +97,7 @@ def decode_to_arrow(
         _bounded(min_timestamp_ms, _INT64_MIN),
         _bounded(max_timestamp_ms, _INT64_MAX),
     )
-    run = _engine(engine)
+    run = _engine(engine, len(batches))
     parts = _select(batches, wanted, verify_crc)
     return run(parts, wanted, wanted_schema, topic, partition)
 
@@ -106,8 +106,8 @@ def _bounded(bound: int | None, default: int) -> int:
     return default if bound is None else max(_INT64_MIN, min(bound, _INT64_MAX))
 
 
-def _engine(engine: EngineName) -> Any:
-    if uses_numba(engine):
+def _engine(engine: EngineName, size_bytes: int) -> Any:
+    if uses_numba(engine, size_bytes):
         from odradek.columnar.decode_numba import build_columns
 
         return build_columns

@@ -44,6 +44,13 @@ class LatestTable:
         self._end: str | None = None
         self._rows: DataFrame | None = None
 
+    def fresh(self) -> DataFrame:
+        """Return the records that arrived since the last call, at first all, tombstones included. Raises KafkaError."""
+        end = latest_offsets(self._options)
+        found = self._read(self._end, end)
+        self._end = end
+        return found
+
     def now(self) -> DataFrame:
         """Return the present table: key, value, partition, offset, timestamp. Raises KafkaError."""
         end = latest_offsets(self._options)

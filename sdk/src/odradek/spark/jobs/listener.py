@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
@@ -134,3 +134,38 @@ class ProgressListener(StreamingQueryListener):
 def behind(position: Offsets, ends: Offsets) -> int:
     """Return the number of offsets between; a partition that was not read yet counts completely."""
     return sum(max(0, end - position.get(place, 0)) for place, end in ends.items())
+
+
+class ProgressLines(StreamingQueryListener):
+    """A listener that writes a line for each micro-batch of every named query: "@progress {...}".
+
+    `odradek.operations.sql.jobs` reads them. Add it to spark.streams.
+    """
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Do nothing: there is no progress yet."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Do nothing: the process says why it ends."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        found: dict[str, Any] = json.loads(event.progress.json)
+        if not found.get("name"):
+            return
+        metrics = job_metrics(str(found["name"]), found, now_ms=time.time_ns() // 1_000_000, lag_offsets=None)
+        line = {
+            "query": metrics.job,
+            "batch": metrics.batch_id,
+            "rows": metrics.input_rows,
+            "rows_per_s": metrics.input_rows_per_s,
+            "batch_ms": metrics.batch_ms,
+            "state_rows": metrics.state_rows,
+            "state_bytes": metrics.state_bytes,
+        }
+        print(f"@progress {json.dumps(line)}", file=self._out, flush=True)

@@ -76,6 +76,10 @@ class LogView(OpenedStore):
         """Return the bytes of pieces, neighbours in one request. Raises ObjectMissing: `forget`, then plan again."""
         return self._run(lambda: self._pieces.read(pieces))
 
+    def read_range(self, key: str, position: int, length: int) -> bytes:
+        """Return bytes of an object. Raises ObjectMissing: `forget`, then plan again."""
+        return bytes(self._run(lambda: self._store.objects.get_range(key, position, length)))
+
     def forget(self, partition: PartitionId) -> None:
         """Drop the cached locations of a partition."""
         self._reader.forget(partition)

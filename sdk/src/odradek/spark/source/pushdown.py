@@ -13,12 +13,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.model.topic_partition import TopicPartition
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MS = timedelta(milliseconds=1)
+
+
+class Condition(NamedTuple):
+    """A comparison of a column with a value that every wanted record fulfils."""
+
+    column: str
+    sign: str  # == | >= | <= | > | <
+    value: Any
+
+    def may_hold(self, least: Any, greatest: Any) -> bool:
+        """Return True unless no value from `least` to `greatest`, both inclusive, fulfils it."""
+        try:
+            return bool(
+                {
+                    "==": least <= self.value <= greatest,
+                    ">=": greatest >= self.value,
+                    "<=": least <= self.value,
+                    ">": greatest > self.value,
+                    "<": least < self.value,
+                }[self.sign]
+            )
+        except TypeError:  # of another type than the column's
+            return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,14 @@ from odradek.model.record import BatchHeader
 from odradek.model.topic_partition import PartitionId
 from odradek.spark.options import CORRUPT_TIMESTAMP_TYPE, FAIL, MARK
 from odradek.spark.source.plan import ReadRange, group_pieces
+from odradek.spark.source.pushdown import Condition
+from odradek.spark.source.row_groups import read_row_groups
 
 T = TypeVar("T")
 
 CHUNK_BYTES = 4 * 1024 * 1024  # stored bytes decoded at once; two such chunks are in memory
 _REPLANS = 3
+_NO_COLUMNS = pa.schema([])
 _log = logging.getLogger("odradek.spark")  # of the worker that reads: Spark's own standard error
 
 
@@ -44,6 +47,8 @@ class PieceSource(Protocol):
     def pieces(self, partition: PartitionId, start_offset: int, end_offset: int) -> list[Piece]: ...
 
     def read(self, pieces: Sequence[Piece]) -> list[memoryview]: ...
+
+    def read_range(self, key: str, position: int, length: int) -> bytes: ...
 
     def forget(self, partition: PartitionId) -> None: ...
 
@@ -55,10 +60,14 @@ def read(
     *,
     chunk_bytes: int = CHUNK_BYTES,
     corrupt_batches: str = FAIL,
+    typed: pa.Schema = _NO_COLUMNS,
+    conditions: Sequence[Condition] = (),
 ) -> Iterator[pa.RecordBatch]:
     """Yield the records of a range in offset order, as batches of the requested columns, without empty batches.
 
     Args:
+        typed: typed columns that the caller wants. A batch has those that its file has, and `value` if any is missing.
+        conditions: records that do not fulfil one of them may be left out.
         chunk_bytes: stored bytes that are decoded at once.
         corrupt_batches: FAIL, SKIP or MARK, as the option corruptBatches.
 
@@ -66,12 +75,18 @@ def read(
         KafkaError: OFFSET_OUT_OF_RANGE or KAFKA_STORAGE_ERROR if the range cannot be read (any more).
         FormatError: a corrupt batch, named with its offsets, under FAIL; damaged framing.
     """
+    decoded = [*columns, "value"] if typed.names and "value" not in columns else columns
     offset = wanted.start_offset
     pieces: Sequence[Piece] = wanted.pieces
     for replanned in range(_REPLANS + 1):
         try:
-            for data, next_offset in _ahead(_chunks(pieces, offset, wanted.end_offset, source, chunk_bytes)):
-                yield from _decode(data, wanted, offset, min(next_offset, wanted.end_offset), columns, corrupt_batches)
+            rest = replace(wanted, start_offset=offset, pieces=tuple(pieces))
+            for data, next_offset in _ahead(_chunks(rest, columns, source, chunk_bytes, typed, conditions)):
+                if isinstance(data, pa.RecordBatch):
+                    yield data
+                else:
+                    end = min(next_offset, wanted.end_offset)
+                    yield from _decode(data, wanted, offset, end, decoded, corrupt_batches)
                 offset = next_offset
         except ObjectMissing as missing:
             if replanned == _REPLANS:
@@ -95,13 +110,21 @@ def _ahead(items: Iterator[T]) -> Iterator[T]:
 
 
 def _chunks(
-    pieces: Sequence[Piece], start_offset: int, end_offset: int, source: PieceSource, chunk_bytes: int
-) -> Iterator[tuple[list[Buffer], int]]:
-    """Yield whole batches with absolute offsets, and the offset after them."""
-    for is_segment, alike in groupby(pieces, key=lambda piece: piece.is_segment):
+    wanted: ReadRange,
+    columns: Sequence[str],
+    source: PieceSource,
+    chunk_bytes: int,
+    typed: pa.Schema,
+    conditions: Sequence[Condition],
+) -> Iterator[tuple[list[Buffer] | pa.RecordBatch, int]]:
+    """Yield whole batches with absolute offsets, or records of a columnar segment, and the offset after them."""
+    for is_segment, alike in groupby(wanted.pieces, key=lambda piece: piece.is_segment):
         if is_segment:
             for piece in alike:
-                yield from _segment_chunks(piece, start_offset, end_offset, source, chunk_bytes)
+                if piece.groups:
+                    yield from read_row_groups(piece, wanted, columns, source, typed=typed, conditions=conditions)
+                else:
+                    yield from _segment_chunks(piece, wanted.start_offset, wanted.end_offset, source, chunk_bytes)
             continue
         for group in group_pieces(alike, chunk_bytes):
             batches: list[Buffer] = []

@@ -1,0 +1,198 @@
+"""Segments to Parquet files, by pyarrow: what maintenance writes for table topics (format/parquet/segment.py).
+
+Each row group has the records of whole batches, and `batch` their headers. Encodings are those that the light reader
+knows: DELTA_BINARY_PACKED for offsets and timestamps, dictionaries for keys, plain values, Zstandard, a CRC a page.
+Typed columns stand behind these; a reader of batches does not read them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from odradek.columnar.json_values import TABLE_KINDS, read_values
+from odradek.errors import FormatError
+from odradek.extras import extra
+from odradek.format.batch_header import HEADER, iter_headers
+from odradek.format.crc import crc32c
+from odradek.format.offset_index import RowGroup
+from odradek.format.parquet.segment import LEAVES, is_same_batch, rebuild
+from odradek.format.segment import Segment
+from odradek.limits import BATCH_HEADER_BYTES
+from odradek.model.record import BatchHeader
+
+with extra("table"):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from odradek.columnar.decode import decode_to_arrow
+
+_HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
+_HEADERS_TYPE = pa.list_(pa.field("element", _HEADER_TYPE, nullable=False))
+_FIELDS = (
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+    pa.field("timestampType", pa.int32(), nullable=False),
+    pa.field("key", pa.binary()),
+    pa.field("value", pa.binary()),
+    pa.field("headers", _HEADERS_TYPE, nullable=False),
+    pa.field("batch", pa.binary()),
+)
+_DECODED = ("offset", "timestamp", "timestampType", "key", "value", "headers")
+_PLAIN = {
+    "offset": "DELTA_BINARY_PACKED",
+    "timestamp": "DELTA_BINARY_PACKED",
+    "timestampType": "PLAIN",
+    "value": "PLAIN",
+    "headers.list.element.key": "PLAIN",
+    "headers.list.element.value": "PLAIN",
+    "batch": "PLAIN",
+}
+_PAGE_BYTES = 1024 * 1024
+_LEVEL = 3  # of Zstandard
+
+Batches = list[tuple[int, BatchHeader]]
+
+
+def encode_table_segment(segment: Segment, columns: Sequence[tuple[str, str]], group_bytes: int) -> tuple[Segment, int]:
+    """Return a segment as a columnar one, and how many values did not fit the typed columns.
+
+    Args:
+        columns: names and types of the typed columns.
+        group_bytes: stored bytes of batches in a row group, about; each has a record at least.
+
+    Raises FormatError if the file would not say all that the segment says.
+    """
+    log = memoryview(b"".join(segment.parts))
+    typed = pa.schema([pa.field(name, TABLE_KINDS[kind]) for name, kind in columns])
+    groups = list(_groups(log, group_bytes))
+    sink = pa.BufferOutputStream()
+    misfits = 0
+    try:
+        with _writer(sink, typed) as writer:
+            for batches in groups:
+                table, unfit = _table(log, batches, typed)
+                writer.write_table(table, row_group_size=max(table.num_rows, 1))
+                misfits += unfit
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
+        raise FormatError(f"the records do not fit a Parquet file: {error}") from error
+    file = memoryview(sink.getvalue()).cast("B")
+    return _indexed(segment, log, groups, file), misfits
+
+
+def _writer(sink: pa.BufferOutputStream, typed: pa.Schema) -> pq.ParquetWriter:
+    names = [name for name, _ in LEAVES if name not in _PLAIN] + typed.names
+    return pq.ParquetWriter(
+        sink,
+        pa.schema([*_FIELDS, *typed]),
+        version="2.6",
+        compression="zstd",
+        compression_level=_LEVEL,
+        use_dictionary=names,
+        column_encoding=_PLAIN,
+        data_page_size=_PAGE_BYTES,
+        write_page_checksum=True,
+        write_statistics=["offset", "timestamp", *typed.names],
+        store_schema=False,
+    )
+
+
+def _groups(log: memoryview, group_bytes: int) -> Iterator[Batches]:
+    """Yield the batches of each row group. Raises FormatError if there are no records, or batches without data."""
+    group: Batches = []
+    waiting: Batches | None = None
+    size = records = 0
+    for position, header in iter_headers(log):
+        if header.is_control:
+            raise FormatError(f"the batch at offset {header.base_offset} is a control batch")
+        group.append((position, header))
+        size += header.size_bytes
+        records += header.record_count
+        if size >= group_bytes and records:
+            if waiting is not None:
+                yield waiting
+            waiting, group, size, records = group, [], 0, 0
+    if records:
+        if waiting is not None:
+            yield waiting
+        yield group
+    elif waiting is not None:
+        yield [*waiting, *group]
+    else:
+        raise FormatError("the segment has no records")
+
+
+def _table(log: memoryview, batches: Batches, typed: pa.Schema) -> tuple[pa.Table, int]:
+    first, (last, header) = batches[0][0], batches[-1]
+    records = decode_to_arrow(log[first : last + header.size_bytes], topic="", partition=0, columns=_DECODED)
+    rows = records.num_rows
+    cells: list[bytes | None] = [None] * rows
+    row = 0
+    for position, each in batches:
+        at = row if each.record_count else 0
+        cells[at] = (cells[at] or b"") + bytes(log[position : position + BATCH_HEADER_BYTES])
+        row += each.record_count
+    if row != rows:
+        raise FormatError(f"the batches have {row} records, {rows} could be read")
+    arrays = [
+        column.cast(field.type)
+        for column, field in zip((*records.columns, pa.array(cells, pa.binary())), _FIELDS, strict=True)
+    ]
+    misfits = 0
+    if typed.names:
+        found, misfits = read_values(records.column("value"), typed)
+        arrays += found
+    return pa.Table.from_arrays(arrays, schema=pa.schema([*_FIELDS, *typed])), misfits
+
+
+def _indexed(segment: Segment, log: memoryview, groups: Sequence[Batches], file: memoryview) -> Segment:
+    """Return the columnar segment, once every batch has been made again from the file and compared."""
+    metadata = pq.read_metadata(pa.BufferReader(file))
+    row_groups: list[RowGroup] = []
+    offsets: list[int] = []
+    positions: list[int] = []
+    timestamps: list[int] = []
+    size = 0
+    for number, batches in enumerate(groups):
+        there = metadata.row_group(number)
+        chunks = [there.column(leaf) for leaf in range(len(LEAVES))]
+        if [chunk.path_in_schema for chunk in chunks] != [name for name, _ in LEAVES]:
+            raise FormatError("the Parquet writer has put the columns in another order")
+        starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
+        lengths = tuple(chunk.total_compressed_size for chunk in chunks)
+        if any(start + length != after for start, length, after in zip(starts, lengths, starts[1:], strict=False)):
+            raise FormatError("the Parquet writer has left gaps between columns")
+        group = RowGroup(starts[0], there.num_rows, lengths)
+        again = memoryview(rebuild(file[starts[0] : starts[0] + group.size_bytes], group))
+        _compare(log, batches, again)
+        row_groups.append(group)
+        offsets.append(batches[0][1].base_offset)
+        positions.append(size)
+        latest = max(header.max_timestamp_ms for _, header in batches)
+        timestamps.append(max(latest, timestamps[-1]) if timestamps else latest)
+        size += len(again)
+    index = replace(
+        segment.index,
+        size_bytes=size,
+        segment_crc=crc32c(file),
+        offsets=tuple(offsets),
+        positions=tuple(positions),
+        max_timestamps_ms=tuple(timestamps),
+        file_bytes=len(file),
+        groups=tuple(row_groups),
+    )
+    return Segment((file,), index)
+
+
+def _compare(log: memoryview, batches: Batches, again: memoryview) -> None:
+    """Raise FormatError unless the batches made again say what the originals say."""
+    made = list(iter_headers(again))
+    if len(made) != len(batches):
+        raise FormatError(f"{len(batches)} batches became {len(made)}")
+    for (position, header), (at, other) in zip(batches, made, strict=True):
+        original = log[position : position + header.size_bytes]
+        if not is_same_batch(original, again[at : at + other.size_bytes]):
+            raise FormatError(f"the batch at offset {header.base_offset} cannot be made again from columns")
+
+
+assert HEADER.size == BATCH_HEADER_BYTES, "a cell of the column `batch` is a sequence of headers"

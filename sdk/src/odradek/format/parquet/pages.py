@@ -1,0 +1,239 @@
+"""The pages of Parquet column chunks, as far as columnar segments use them: a reader without Arrow.
+
+    chunk   a dictionary page, if there is one, and data pages (version 1) until all values are there
+    page    header (Thrift's compact protocol), then levels and values, compressed with Zstandard
+    levels  repetition, then definition: 4 bytes of length, then runs of RLE and bit-packed values
+    values  PLAIN, RLE_DICTIONARY or DELTA_BINARY_PACKED, of those rows that have one
+
+A fetch reads old offsets with this, so that functions do not need pyarrow (docs/decisions/0041). Every page has a
+CRC-32, which is checked. Files are written by pyarrow (odradek/columnar/table_file.py). Source: parquet-format, 2.10.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+from odradek.errors import FormatError
+from odradek.format.compression import decompress
+from odradek.limits import DECOMPRESSED_BATCH_BYTES_MAX
+from odradek.model.log import Buffer
+from odradek.model.record import CompressionType
+
+_DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_PLAIN, _PLAIN_DICTIONARY, _DELTA_BINARY_PACKED, _RLE_DICTIONARY = 0, 2, 5, 8
+_LENGTH = struct.Struct("<I")
+
+
+@dataclass(frozen=True, slots=True)
+class LeafColumn:
+    """The type of a column: `physical` is int32, int64 or bytes."""
+
+    physical: str
+    max_definition: int = 0
+    max_repetition: int = 0
+
+
+@dataclass(slots=True)
+class LeafValues:
+    """A column of a row group: values where the definition level is the greatest, and the levels of all slots."""
+
+    values: list[Any]
+    definitions: list[int] | None  # None: every slot has a value
+    repetitions: list[int] | None  # None: every slot begins a row
+
+
+def read_chunk(chunk: Buffer, column: LeafColumn) -> LeafValues:
+    """Read all pages of a column chunk. Raises FormatError if they are damaged or of another kind."""
+    view = memoryview(chunk)
+    position = 0
+    dictionary: list[Any] = []
+    values: list[Any] = []
+    definitions: list[int] | None = [] if column.max_definition else None
+    repetitions: list[int] | None = [] if column.max_repetition else None
+    try:
+        while position < len(view):
+            header, position = _read_struct(view, position)
+            size, compressed_size = header[2], header[3]
+            if not (0 <= size <= DECOMPRESSED_BATCH_BYTES_MAX and compressed_size >= 0):
+                raise FormatError(f"a page of the Parquet file says that it has {size} bytes")
+            page = view[position : position + compressed_size]
+            position += compressed_size
+            if len(page) != compressed_size or zlib.crc32(page) != header[4] & 0xFFFFFFFF:
+                raise FormatError("a page of the Parquet file does not match its CRC-32")
+            data = memoryview(decompress(CompressionType.ZSTD, page, limit=size)) if size else memoryview(b"")
+            if len(data) != size:
+                raise FormatError("a page of the Parquet file has another size than its header says")
+            if header[1] == _DICTIONARY_PAGE:
+                dictionary = _plain(data, column.physical, header[7][1])
+                continue
+            if header[1] != _DATA_PAGE:
+                raise FormatError(f"a Parquet page of type {header[1]} is not known to this release")
+            slots, encoding = header[5][1], header[5][2]
+            at = 0
+            if repetitions is not None:
+                levels, at = _levels(data, at, column.max_repetition, slots)
+                repetitions += levels
+            present = slots
+            if definitions is not None:
+                levels, at = _levels(data, at, column.max_definition, slots)
+                definitions += levels
+                present = levels.count(column.max_definition)
+            values += _values(data[at:], column.physical, encoding, present, dictionary)
+    except (IndexError, KeyError, struct.error, TypeError, ValueError) as error:
+        raise FormatError(f"a page of the Parquet file is damaged: {error!r}") from None
+    return LeafValues(values, definitions, repetitions)
+
+
+def _values(data: memoryview, physical: str, encoding: int, count: int, dictionary: list[Any]) -> list[Any]:
+    if not count:
+        return []
+    if encoding == _PLAIN:
+        return _plain(data, physical, count)
+    if encoding in (_RLE_DICTIONARY, _PLAIN_DICTIONARY):
+        indexes = _hybrid(data[1:], data[0], count)
+        return [dictionary[index] for index in indexes]
+    if encoding == _DELTA_BINARY_PACKED:
+        return _deltas(data, count, 64 if physical == "int64" else 32)
+    raise FormatError(f"the Parquet encoding {encoding} is not known to this release")
+
+
+def _plain(data: memoryview, physical: str, count: int) -> list[Any]:
+    if physical == "int64":
+        return list(struct.unpack_from(f"<{count}q", data))
+    if physical == "int32":
+        return list(struct.unpack_from(f"<{count}i", data))
+    raw = bytes(data)
+    found = []
+    position = 0
+    unpack = _LENGTH.unpack_from
+    for _ in range(count):
+        (length,) = unpack(raw, position)
+        position += 4 + length
+        found.append(raw[position - length : position])
+    if position > len(raw):
+        raise FormatError("a page of the Parquet file ends within a value")
+    return found
+
+
+def _levels(data: memoryview, position: int, greatest: int, count: int) -> tuple[list[int], int]:
+    (length,) = _LENGTH.unpack_from(data, position)
+    position += 4
+    return _hybrid(data[position : position + length], greatest.bit_length(), count), position + length
+
+
+def _hybrid(data: memoryview, width: int, count: int) -> list[int]:
+    """Read runs of RLE and bit-packed integers of `width` bits."""
+    if width == 0:
+        return [0] * count
+    found: list[int] = []
+    position = 0
+    bytes_each = (width + 7) // 8
+    while len(found) < count:
+        header, position = _varint(data, position)
+        if header & 1:
+            size = (header >> 1) * width
+            found += _unpacked(data[position : position + size], width, (header >> 1) * 8)
+            position += size
+        else:
+            value = int.from_bytes(data[position : position + bytes_each], "little")
+            position += bytes_each
+            found += [value] * min(header >> 1, count - len(found))
+    return found[:count]
+
+
+def _unpacked(data: memoryview, width: int, count: int) -> list[int]:
+    """Read `count` integers of `width` bits, the lowest bits first; eight integers are `width` bytes."""
+    mask = (1 << width) - 1
+    found: list[int] = []
+    for start in range(0, len(data), width):
+        packed = int.from_bytes(data[start : start + width], "little")
+        found += [packed >> shift & mask for shift in range(0, 8 * width, width)]
+    if len(found) < count:
+        raise FormatError("a page of the Parquet file ends within a run")
+    return found[:count]
+
+
+def _deltas(data: memoryview, count: int, bits: int) -> list[int]:
+    """Read DELTA_BINARY_PACKED: the first value, then blocks of differences to the value before."""
+    block, position = _varint(data, 0)
+    miniblocks, position = _varint(data, position)
+    total, position = _varint(data, position)
+    value, position = _zigzag(data, position)
+    if total != count or not miniblocks or block % miniblocks or (block // miniblocks) % 8:
+        raise FormatError("a page of the Parquet file has wrong differences")
+    per_miniblock = block // miniblocks
+    modulus, half = 1 << bits, 1 << (bits - 1)
+    found = [value]
+    while len(found) < count:
+        least, position = _zigzag(data, position)
+        widths = bytes(data[position : position + miniblocks])
+        position += miniblocks
+        for width in widths:
+            left = count - len(found)
+            if left <= 0:
+                break
+            size = per_miniblock * width // 8
+            steps = _unpacked(data[position : position + size], width, per_miniblock) if width else [0] * per_miniblock
+            position += size
+            for step in steps[:left]:
+                value = (value + least + step + half) % modulus - half  # differences wrap around, as Parquet says
+                found.append(value)
+    return found
+
+
+# --- Thrift's compact protocol ----------------------------------------------------------------------------------------
+
+
+def _read_struct(data: memoryview, position: int) -> tuple[dict[int, Any], int]:
+    """Read a struct to its fields by id."""
+    found: dict[int, Any] = {}
+    field = 0
+    while True:
+        head = data[position]
+        position += 1
+        if head == 0:
+            return found, position
+        kind = head & 0x0F
+        if head >> 4:
+            field += head >> 4
+        else:
+            field, position = _zigzag(data, position)
+        found[field], position = _read_value(data, position, kind)
+
+
+def _read_value(data: memoryview, position: int, kind: int) -> tuple[Any, int]:
+    if kind in (1, 2):
+        return kind == 1, position
+    if kind == 3:
+        return data[position], position + 1
+    if kind in (4, 5, 6):
+        return _zigzag(data, position)
+    if kind == 7:
+        return None, position + 8
+    if kind == 8:
+        length, position = _varint(data, position)
+        return bytes(data[position : position + length]), position + length
+    if kind == 12:
+        return _read_struct(data, position)
+    raise FormatError(f"a page header of the Parquet file has a field of type {kind}")
+
+
+def _varint(data: memoryview, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+        if shift > 70:
+            raise FormatError("a number of the Parquet file is too long")
+
+
+def _zigzag(data: memoryview, position: int) -> tuple[int, int]:
+    value, position = _varint(data, position)
+    return (value >> 1) ^ -(value & 1), position

@@ -1,0 +1,132 @@
+"""A topic as an Arrow dataset, which DuckDB scans: history and unmerged tail, up to offsets that are fixed beforehand.
+
+DuckDB asks a dataset for the columns that a query uses, and gives the filter that it would apply. What is read follows
+from both: partitions and offsets that the filter rejects are not, nor anything before the first record that can have a
+timestamp; a column that is not asked for is not decoded, and a value is parsed for the fields that are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as pads
+
+from odradek.columnar.json_values import TABLE_KINDS
+from odradek.columnar.schema import schema as records_schema
+from odradek.engine.catalog.topic_configs import TABLE_SCHEMA, parse_table_columns
+from odradek.engine.catalog.topics import Topics
+from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.operations.query.bounds import conditions_of, names_in, narrowing_of
+from odradek.operations.query.registered import StoredRegistry
+from odradek.operations.query.values import Values
+from odradek.registry.subjects import Subjects
+from odradek.spark.options import StoreOptions
+from odradek.spark.source.log_view import LogView
+from odradek.spark.source.plan import ReadRange
+from odradek.spark.source.pushdown import Condition, Narrowing
+from odradek.spark.source.read import read
+from odradek.system import SystemRng
+
+# The cheapest first: DuckDB reads the first column to count rows, and offsets follow from the headers of batches.
+COLUMNS = ("offset", "partition", "timestamp", "key", "value", "headers", "timestampType", "topic")
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+
+
+class QueryLog(LogView):
+    """A store as queries see it: the log, the names of the topics, the registry."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        super().__init__(options)
+        subjects = Subjects(self._store.catalog, self._store.clock, SystemRng())
+        self.registry = StoredRegistry(subjects, self._run)
+
+    def table_columns(self, topic: str) -> dict[str, pa.DataType]:
+        """Return the typed columns that the topic's configuration names."""
+        configs = self._run(lambda: self._topics.resolve(topic)).configs
+        columns = parse_table_columns(configs.get(TABLE_SCHEMA, ""))
+        return {name: TABLE_KINDS[kind] for name, kind in columns}
+
+    def topic_names(self) -> list[str]:
+        """Return the names of all topics."""
+        topics: Topics = self._topics
+        return [topic.name for topic in self._run(topics.list)]
+
+
+class TopicDataset(pads.Dataset):  # type: ignore[misc]
+    """The records of a topic in some ranges of offsets.
+
+    It is a dataset by its face alone: what a scan needs, `schema` and `scanner`, is all that it has.
+
+    Args:
+        ranges: offsets to read by partition, half-open.
+        values: the typed columns.
+    """
+
+    def __init__(
+        self, log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, values: Values
+    ) -> None:
+        self._log = log
+        self._ids = ids
+        self._ranges = ranges
+        self._values = values
+        self._schema = pa.schema([*records_schema(columns=COLUMNS), *values.schema])
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self._schema
+
+    def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> pads.Scanner:
+        """Return a scanner of these columns, of the rows that the filter (a pyarrow expression) keeps."""
+        columns = list(self._schema.names if columns is None else columns)
+        text = "" if filter is None else str(filter)
+        needed = [name for name in self._schema.names if name in {*columns, *names_in(text, self._schema.names)}]
+        kinds = pa.schema([self._schema.field(name) for name in needed])
+        batches = self._batches(needed, narrowing_of(text), conditions_of(text))
+        return pads.Scanner.from_batches(batches, schema=kinds, columns=columns, filter=filter, use_threads=False)
+
+    def _batches(
+        self, needed: Sequence[str], wanted: Narrowing, conditions: Sequence[Condition]
+    ) -> Iterator[pa.RecordBatch]:
+        typed = pa.schema([each for each in self._values.schema if each.name in needed])
+        plain = [name for name in needed if name not in typed.names]
+        for part in narrowed(self._log, self._ids, self._ranges, wanted):
+            for batch in read(part, plain, self._log, typed=typed, conditions=conditions):
+                arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
+                missing = [name for name in typed.names if name not in arrays]
+                if missing:
+                    arrays |= zip(missing, self._values.read(arrays["value"], missing), strict=True)
+                yield pa.RecordBatch.from_arrays([arrays[name] for name in needed], names=list(needed))
+
+
+def narrowed(
+    log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, wanted: Narrowing
+) -> Iterator[ReadRange]:
+    """Yield what a narrowing keeps of ranges, with the pieces; a partition is planned when it is read."""
+    bounds = {place: wanted.bounds(*ends) for place, ends in ranges.items() if wanted.has(place)}
+    if wanted.timestamp_ms is not None and bounds:
+        found = log.offsets_at(list(bounds), wanted.timestamp_ms)
+        bounds = {place: (max(first, found.get(place, stop)), stop) for place, (first, stop) in bounds.items()}
+    for place, (first, stop) in bounds.items():
+        if first < stop:
+            pieces = log.pieces(ids[place], first, stop)
+            if wanted.timestamp_ms is not None:
+                pieces = [piece for piece in pieces if piece.max_timestamp_ms >= wanted.timestamp_ms]
+            yield ReadRange(place.topic, ids[place].topic_id, place.partition, first, stop, tuple(pieces))
+
+
+def sample(log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, records: int) -> list[bytes]:
+    """Return values of the first and of the last records of the fullest partitions."""
+    fullest = sorted(ranges, key=lambda place: ranges[place][0] - ranges[place][1])[:2]
+    found: list[bytes] = []
+    for place in fullest:
+        first, stop = ranges[place]
+        ends = {(first, min(first + records, stop)), (max(stop - records, first), stop)}
+        for low, high in sorted(ends):
+            if low < high:
+                pieces = tuple(log.pieces(ids[place], low, high))
+                part = ReadRange(place.topic, ids[place].topic_id, place.partition, low, high, pieces)
+                for batch in read(part, ["value"], log):
+                    found += [value for value in batch.column("value").to_pylist() if value is not None]
+    return found

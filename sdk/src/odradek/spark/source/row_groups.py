@@ -1,0 +1,153 @@
+"""Row groups of columnar segments to Arrow record batches, by Arrow's own Parquet reader.
+
+Only the columns that are asked for are read. A row group is left out if it lies outside the offsets, or if its
+statistics say that none of its records fulfils the conditions. Independent of Spark.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+import pyarrow.parquet as pq
+
+from odradek.columnar.schema import schema as records_schema
+from odradek.engine.read.log_reader import Piece
+from odradek.errors import FormatError
+from odradek.spark.source.plan import ReadRange
+from odradek.spark.source.pushdown import Condition
+
+_CONSTANT = ("topic", "partition")
+
+
+class FileSource(Protocol):
+    """The part of log_view.LogView that reading files needs."""
+
+    def read_range(self, key: str, position: int, length: int) -> bytes: ...
+
+
+def read_row_groups(
+    piece: Piece,
+    wanted: ReadRange,
+    columns: Sequence[str],
+    source: FileSource,
+    *,
+    typed: pa.Schema,
+    conditions: Sequence[Condition] = (),
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Yield the records of a piece in offset order, and the offset after each batch.
+
+    Args:
+        columns: of the record.
+        typed: typed columns; those that the file has, in this type, are in the result. If it lacks one, `value` is.
+        conditions: of the record's and the typed columns; records that do not fulfil one may be left out.
+
+    Raises ObjectMissing: plan again; FormatError.
+    """
+    file = pa.PythonFile(_RangedFile(source, piece.object_key, piece.file_bytes), mode="r")
+    try:
+        fragment = pads.ParquetFileFormat().make_fragment(file)
+        there = fragment.physical_schema
+        stored = [each.name for each in typed if each.name in there.names and there.field(each.name).type == each.type]
+        plain = list(columns)
+        if len(stored) < len(typed) and "value" not in plain:
+            plain.append("value")
+        kinds = pa.schema([*records_schema(columns=plain), *(typed.field(name) for name in stored)])
+        read = dict.fromkeys(["offset", *(name for name in kinds.names if name not in _CONSTANT)])
+        reader = pq.ParquetFile(file, metadata=fragment.metadata)
+        kept = _kept(fragment, conditions)
+        for number in _numbers(reader.metadata, piece):
+            if number in kept:
+                table = reader.read_row_group(number, columns=list(read), use_threads=False)
+                for batch in _within(table, wanted.start_offset, wanted.end_offset).to_batches():
+                    if batch.num_rows:
+                        yield _cast(batch, kinds, wanted), batch.column("offset")[-1].as_py() + 1
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise FormatError(f"{piece.object_key} cannot be read: {error}") from error
+
+
+def _numbers(metadata: pq.FileMetaData, piece: Piece) -> list[int]:
+    """Return the numbers of the piece's row groups in the file."""
+    wanted = {group.position for group in piece.groups}
+    found = []
+    for number in range(metadata.num_row_groups):
+        first = metadata.row_group(number).column(0)
+        if (first.dictionary_page_offset or first.data_page_offset) in wanted:
+            found.append(number)
+    return found
+
+
+def _kept(fragment: pads.ParquetFileFragment, conditions: Sequence[Condition]) -> set[int]:
+    """Return the row groups in which, by their statistics, a record may fulfil all conditions."""
+    kept = set()
+    for group in fragment.row_groups:
+        ranges = group.statistics or {}
+        known = [(each, ranges[each.column]) for each in conditions if each.column in ranges]
+        if all(each.may_hold(span["min"], span["max"]) for each, span in known):
+            kept.add(group.id)
+    return kept
+
+
+def _within(table: pa.Table, first: int, end: int) -> pa.Table:
+    """Return the rows of these offsets."""
+    offsets = table.column("offset")
+    if not table.num_rows or (offsets[0].as_py() >= first and offsets[-1].as_py() < end):
+        return table
+    return table.filter(pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, end)))
+
+
+def _cast(batch: pa.RecordBatch, kinds: pa.Schema, wanted: ReadRange) -> pa.RecordBatch:
+    """Return the columns in the types of the source; topic and partition are the same in all rows."""
+    constants = {"topic": wanted.topic, "partition": wanted.partition}
+    arrays = [
+        pa.repeat(pa.scalar(constants[each.name], each.type), batch.num_rows)
+        if each.name in constants
+        else batch.column(each.name).cast(each.type)
+        for each in kinds
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=kinds)
+
+
+class _RangedFile(io.RawIOBase):
+    """An object as a file that is read by ranges; its end, with the footer, is read once."""
+
+    _TAIL_BYTES = 64 * 1024
+
+    def __init__(self, source: FileSource, key: str, size: int) -> None:
+        self._source = source
+        self._key = key
+        self._size = size
+        self._at = 0
+        self._tail_at = max(0, size - self._TAIL_BYTES)
+        self._tail: bytes | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def size(self) -> int:
+        return self._size
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        end = self._size if size is None or size < 0 else min(self._size, self._at + size)
+        start, self._at = self._at, max(self._at, end)
+        if start >= end:
+            return b""
+        if start >= self._tail_at:
+            if self._tail is None:
+                self._tail = self._source.read_range(self._key, self._tail_at, self._size - self._tail_at)
+            return self._tail[start - self._tail_at : end - self._tail_at]
+        return self._source.read_range(self._key, start, end - start)

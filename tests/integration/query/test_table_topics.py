@@ -1,0 +1,125 @@
+"""SQL and Spark's source over topics whose history is Parquet: the same answers, from fewer bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import odradek
+import pytest
+from odradek.model.record import CompressionType
+from odradek.operations.query.topic import QueryLog
+from odradek.spark.options import StoreOptions, Subscription
+from odradek.spark.source import read as reading
+from odradek.spark.source.log_view import LogView
+from odradek.spark.source.plan import ReadRange
+
+from tests.support.spark.session import LiveLog
+
+START_MS = 1_700_000_000_000
+TABLE = {"odradek.table.enable": "true", "odradek.table.segment.bytes": "20000", "retention.ms": "-1"}
+SMALL = {
+    "merge_rows_min": 1,
+    "merge_delay_ms": 0,
+    "table_group_bytes": 4_000,
+    "head_bytes_max": 400,
+    "paged_appends": 4,
+}
+QUESTIONS = (
+    'SELECT count(*), sum(delay), min(timestamp), max("offset") FROM flights',
+    "SELECT origin, count(*), sum(delay) FROM flights GROUP BY origin ORDER BY origin",
+    "SELECT offset, key, value, timestamp, headers, note FROM flights WHERE delay BETWEEN 690 AND 720 ORDER BY ALL",
+    "SELECT count(*) FROM flights WHERE partition = 1 AND offset >= 300",
+    "SELECT count(*), count(note) FROM flights WHERE timestamp >= make_timestamptz(1700000000900000)",
+    "SELECT sum(delay) FROM flights AS OF '{\"0\": 333}'",
+)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[LiveLog]:
+    with LiveLog(tmp_path / "store", **SMALL) as live:
+        live.create("flights", 2, **TABLE, **{"odradek.table.schema": "origin string, delay bigint"})
+        for first in range(0, 1000, 10):
+            rows: list[tuple[bytes | None, bytes | None]] = [
+                (b"k%d" % i, json.dumps({"origin": ("JFK", "EWR")[i % 2], "delay": i, "note": "n" * (i % 80)}).encode())
+                for i in range(first, first + 10)
+            ]
+            rows[3] = (None, None)
+            live.produce(
+                "flights",
+                first // 500,
+                rows,
+                timestamp_ms=START_MS + first,
+                headers=[("h", b"1")] if first % 3 else [],
+                compression=list(CompressionType)[first // 10 % 5],
+            )
+        yield live
+
+
+def answers(log: LiveLog) -> list[Any]:
+    return [odradek.query(sql, log.data_dir).to_pylist() for sql in QUESTIONS]
+
+
+def test_answers_are_the_same_before_and_after_a_merge_and_filters_skip_row_groups(
+    log: LiveLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = answers(log)
+    report = log._run(log.engine.maintenance.run())
+    assert report.done["table_segments_written"] >= 2
+    assert answers(log) == before
+
+    monkeypatch.setattr("odradek.spark.source.row_groups._RangedFile._TAIL_BYTES", 1)  # these files are small
+    monkeypatch.setattr("odradek.operations.query.run.SAMPLE_RECORDS", 1)
+    read: list[int] = []
+    original = QueryLog.read_range
+
+    def counted(self: QueryLog, key: str, position: int, length: int) -> bytes:
+        if position:  # a footer of Arrow's 64 KiB is all of such a file
+            read.append(length)
+        return original(self, key, position, length)
+
+    monkeypatch.setattr(QueryLog, "read_range", counted)
+    columns: set[str] = set()
+    read_row_groups = reading.read_row_groups
+
+    def noted(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for batch, end in read_row_groups(*arguments, **options):
+            columns.update(batch.schema.names)
+            yield batch, end
+
+    monkeypatch.setattr(reading, "read_row_groups", noted)
+    sizes = []
+    for sql in ("SELECT sum(delay) FROM flights", "SELECT sum(delay) FROM flights WHERE delay = 5"):
+        read.clear()
+        columns.clear()
+        odradek.query(sql, log.data_dir)
+        sizes.append(sum(read))
+        assert columns == {"delay", "value"}, "the sample alone reads values"
+    monkeypatch.setattr("odradek.operations.query.topic.sample", lambda *_: [])
+    columns.clear()
+    assert odradek.query(sql, log.data_dir).to_pylist()[0] == {"sum(delay)": 5}
+    assert columns == {"delay"}
+    assert sizes[1] < sizes[0], "row groups are skipped by their statistics"
+
+
+def test_sparks_source_reads_the_same_records(log: LiveLog) -> None:
+    columns = ("offset", "timestamp", "timestampType", "key", "value", "headers", "topic", "partition")
+
+    def records(start: int, end: int) -> list[dict[str, Any]]:
+        with LogView(StoreOptions(f"embedded:{log.data_dir}")) as view:
+            ids = view.partitions(Subscription(topics=("flights",)))
+            found: list[dict[str, Any]] = []
+            for place, partition in ids.items():
+                pieces = tuple(view.pieces(partition, start, end, 5_000))
+                part = ReadRange(place.topic, partition.topic_id, place.partition, start, end, pieces)
+                for batch in reading.read(part, columns, view, chunk_bytes=3_000):
+                    assert tuple(batch.schema.names) == columns
+                    found += batch.to_pylist()
+            return found
+
+    before = records(0, 500), records(123, 377)
+    log._run(log.engine.maintenance.run())
+    assert (records(0, 500), records(123, 377)) == before
+    assert len(before[0]) == 1000
