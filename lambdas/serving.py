@@ -55,6 +55,7 @@ def serve(name: FunctionName) -> FunctionHandler:
             environment.region,
             environment.function_urls,
             registry=environment.registry_url,
+            triggers=environment.triggers_url,
         )
     return FunctionHandler(
         name,

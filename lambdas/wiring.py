@@ -7,12 +7,14 @@ that lacks variables fails there, with a message that names all of them, and nev
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from odradek.adapters.aws import open_queue
 from odradek.engine.engine import Engine
-from odradek.functions.environment import Environment
+from odradek.errors import ErrorCode, KafkaError
+from odradek.functions.environment import WAKE_QUEUE_URL, Environment
 from odradek.functions.invoked import Instruments
 from odradek.functions.logs import log_as_json
 from odradek.functions.metering import InvocationMeter
@@ -24,7 +26,29 @@ from odradek.settings import Settings
 from odradek.system import SystemRng
 from odradek.tracing import TracedTables, Tracing, traced_objects
 
+if TYPE_CHECKING:
+    from odradek.triggers.wiring import TriggerParts
+
 HTTPS_PORT = 443
+
+
+class LazyQueue:
+    """A queue whose client is created at its first use: few functions of a deployment ever wake a trigger."""
+
+    def __init__(self, create: Callable[[], TaskQueue]) -> None:
+        self._create = create
+        self._queue: TaskQueue | None = None
+
+    def _opened(self) -> TaskQueue:
+        if self._queue is None:
+            self._queue = self._create()
+        return self._queue
+
+    async def send(self, messages: Sequence[str], *, delay_s: int = 0) -> list[str]:
+        return await self._opened().send(messages, delay_s=delay_s)
+
+    async def waiting(self) -> int:
+        return await self._opened().waiting()
 
 
 class Wiring:
@@ -55,19 +79,44 @@ class Wiring:
             clock=clock,
             rng=SystemRng(),
             settings=self.settings,
+            wakes=self._wakes(),
+        )
+
+    def _wakes(self) -> TaskQueue | None:
+        url = self.environment.wake_queue_url
+        return None if url is None else LazyQueue(lambda: self._open(url))
+
+    def triggers(self) -> TriggerParts:
+        """Return the parts of triggers. Raises KafkaError(INVALID_CONFIG) without their queue."""
+        from odradek.adapters.aws.outside import AwsServices
+        from odradek.triggers.event import EventSource
+        from odradek.triggers.wiring import wire_triggers
+
+        environment = self.environment
+        if environment.wake_queue_url is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"the function lacks {WAKE_QUEUE_URL}: set it as `cdk deploy` does"
+            )
+        account = urlsplit(environment.wake_queue_url).path.strip("/").partition("/")[0]
+        arn = f"arn:aws:kafka:{environment.region}:{account}:cluster/{self.settings.cluster_id}/functions"
+        queue = self._wakes()
+        assert queue is not None
+        return wire_triggers(
+            self.engine,
+            queue,
+            EventSource(arn, environment.bootstrap_url or f"{self.settings.cluster_id}:{HTTPS_PORT}"),
+            lambda: AwsServices(region=environment.region, endpoint_url=environment.endpoint_url, meter=self.meter),
+        )
+
+    def _open(self, url: str) -> TaskQueue:
+        return open_queue(
+            url, region=self.environment.region, endpoint_url=self.environment.endpoint_url, meter=self.meter
         )
 
     def open_queue(self) -> TaskQueue | None:
         """Return the queue of maintenance tasks; None if the environment names none."""
-        environment = self.environment
-        if environment.queue_url is None:
-            return None
-        return open_queue(
-            environment.queue_url,
-            region=environment.region,
-            endpoint_url=environment.endpoint_url,
-            meter=self.meter,
-        )
+        url = self.environment.queue_url
+        return None if url is None else self._open(url)
 
     @property
     def cluster(self) -> Cluster:

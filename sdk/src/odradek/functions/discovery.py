@@ -1,7 +1,7 @@
 """The discovery document: the addresses of the functions. GET /.well-known/odradek on the coordinator.
 
     {"cluster_id": "...", "region": "eu-west-1", "functions": {"produce": "https://...", "fetch": ..., ...},
-     "registry": "https://..."}                                       (if there is a schema registry)
+     "registry": "https://...", "triggers": "https://..."}            (where there is one)
 
 A client needs the coordinator's address; this document has the others.
 """
@@ -28,13 +28,15 @@ class Discovery:
     functions: Mapping[FunctionName, str] = field(default_factory=dict)  # URLs or paths
     scheme: str = "https"  # of the host that the client called
     registry: str | None = None  # the schema registry's URL or path
+    triggers: str | None = None  # of the triggers function
 
     def document(self, domain_name: str) -> dict[str, object]:
         """Return the document for a client that called this host."""
         addresses = {FunctionName.COORDINATOR: "/", **self.functions}
         functions = {name.value: self._url(address, domain_name) for name, address in addresses.items()}
         document: dict[str, object] = {"cluster_id": self.cluster_id, "region": self.region, "functions": functions}
-        return document if self.registry is None else {**document, "registry": self._url(self.registry, domain_name)}
+        others = {"registry": self.registry, "triggers": self.triggers}
+        return document | {name: self._url(url, domain_name) for name, url in others.items() if url is not None}
 
     def _url(self, address: str, domain_name: str) -> str:
         return address if "://" in address else f"{self.scheme}://{domain_name}{address}"

@@ -8,6 +8,9 @@
     ODRADEK_FUNCTION_URLS    coordinator        "produce=https://...,fetch=https://...,admin=https://..."
     ODRADEK_REGISTRY_URL     coordinator        URL of the schema registry
     ODRADEK_QUEUE_URL        maintenance        the queue whose messages invoke the maintainer
+    ODRADEK_TRIGGERS_URL     coordinator        URL of the triggers function
+    ODRADEK_BOOTSTRAP_URL    trigger-dispatcher URL of the coordinator, for events
+    ODRADEK_WAKE_QUEUE_URL   all but fetch, registry   the queue whose messages invoke the dispatcher of triggers
     ODRADEK_ENDPOINT_URL     tests              endpoint of S3, DynamoDB and SQS, if not AWS
     AWS_REGION               all                set by Lambda
     ODRADEK_<SETTING>        all                settings.Settings.from_env
@@ -36,6 +39,9 @@ BUCKET = "ODRADEK_BUCKET"
 FUNCTION_URLS = "ODRADEK_FUNCTION_URLS"
 REGISTRY_URL = "ODRADEK_REGISTRY_URL"
 QUEUE_URL = "ODRADEK_QUEUE_URL"
+TRIGGERS_URL = "ODRADEK_TRIGGERS_URL"
+WAKE_QUEUE_URL = "ODRADEK_WAKE_QUEUE_URL"
+BOOTSTRAP_URL = "ODRADEK_BOOTSTRAP_URL"
 ENDPOINT_URL = "ODRADEK_ENDPOINT_URL"
 REGION = "AWS_REGION"
 
@@ -44,6 +50,8 @@ REQUIRED = (LOG_TABLE, GROUPS_TABLE, CATALOG_TABLE, BUCKET, REGION)
 MAINTENANCE = "maintenance"  # plans, called by a schedule
 MAINTAINER = "maintainer"  # runs the planned tasks, called by the queue
 REGISTRY = "registry"  # the schema registry; it owns none of Kafka's APIs
+TRIGGERS = "triggers"  # creates and describes triggers; it owns none of them, either
+TRIGGER_DISPATCHER = "trigger-dispatcher"  # calls the triggers' functions, called by their queue
 
 # Handler strings as Lambda takes them, by function.
 HANDLERS: dict[str, str] = {
@@ -51,6 +59,8 @@ HANDLERS: dict[str, str] = {
     MAINTENANCE: f"lambdas.{MAINTENANCE}.handler.handler",
     MAINTAINER: f"lambdas.{MAINTAINER}.handler.handler",
     REGISTRY: f"lambdas.{REGISTRY}.handler.handler",
+    TRIGGERS: f"lambdas.{TRIGGERS}.handler.handler",
+    TRIGGER_DISPATCHER: "lambdas.trigger_dispatcher.handler.handler",
 }
 
 
@@ -67,6 +77,9 @@ class Environment:
     function_urls: Mapping[FunctionName, str]  # empty except in the coordinator
     registry_url: str | None = None  # known to the coordinator
     queue_url: str | None = None  # known to maintenance; None: it runs its tasks itself
+    triggers_url: str | None = None  # known to the coordinator
+    bootstrap_url: str | None = None  # known to the dispatcher of triggers
+    wake_queue_url: str | None = None  # known to what appends; None: nothing wakes triggers but the sweep
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Environment:
@@ -87,6 +100,9 @@ class Environment:
             function_urls=parse_function_urls(environ.get(FUNCTION_URLS, "")),
             registry_url=environ.get(REGISTRY_URL) or None,
             queue_url=environ.get(QUEUE_URL) or None,
+            triggers_url=environ.get(TRIGGERS_URL) or None,
+            bootstrap_url=environ.get(BOOTSTRAP_URL) or None,
+            wake_queue_url=environ.get(WAKE_QUEUE_URL) or None,
         )
 
     def open_store(self, meter: Meter) -> AwsStore:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any
+from typing import Any, Protocol
 
 from odradek.engine.maintenance.backlog import Backlogs
 from odradek.engine.maintenance.maintenance import Maintenance, MaintenancePlan
@@ -26,6 +26,14 @@ from odradek.settings import Settings
 _PLANNING = 0.9  # of the time; the rest is for sending the tasks of a plan that was cut short
 
 
+class Sweeping(Protocol):
+    """What else is looked at: triggers/sweep.py."""
+
+    async def run(self) -> tuple[int, list[str]]:
+        """Look once; return how much was found, and what could not be looked at."""
+        ...
+
+
 class MaintenanceHandler(InvokedFunction):
     """The handler of scheduled events.
 
@@ -36,6 +44,7 @@ class MaintenanceHandler(InvokedFunction):
         queue: receives the tasks; None: they run here.
         backlogs: measured after each pass or plan; None: never.
         limits: above which a backlog needs attention.
+        triggers: looked at in each pass or plan; None: there are none.
     """
 
     def __init__(
@@ -47,6 +56,7 @@ class MaintenanceHandler(InvokedFunction):
         queue: TaskQueue | None = None,
         backlogs: Backlogs | None = None,
         limits: Settings | None = None,
+        triggers: Sweeping | None = None,
     ) -> None:
         super().__init__(MAINTENANCE, instruments)
         self._maintenance = maintenance
@@ -54,6 +64,7 @@ class MaintenanceHandler(InvokedFunction):
         self._queue = queue
         self._backlogs = backlogs
         self._limits = limits or Settings()
+        self._triggers = triggers
 
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
         """Run one pass: `{"finished": bool, ...results}`; or one plan: `{"finished", "planned", "sent", ...}`.
@@ -67,6 +78,9 @@ class MaintenanceHandler(InvokedFunction):
                     done: dict[str, Any] = {"finished": True, **report.done, "failures": report.failures}
                 else:
                     done = await self._plan(self._queue, context)
+                if self._triggers is not None:
+                    done["triggers_woken"], not_looked_at = await self._triggers.run()
+                    done["failures"] = [*done["failures"], *not_looked_at]
                 if failures := done["failures"]:
                     self.call_attention(Reason.MAINTENANCE_FAILURES, failures=failures)
                 await self._look()

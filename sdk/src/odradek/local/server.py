@@ -2,7 +2,7 @@
 
     GET  /.well-known/odradek           -> coordinator
     POST /produce  /fetch  /coordinator  /admin
-    ANY  /registry/<path>               -> the schema registry
+    ANY  /registry/<path>  /triggers/<path>   -> the schema registry, triggers
     ANY  /<function>/<path>             -> that function, which sees /<path>
 
 Lambda's refusals (403 unsigned, 413 too large, 502 an unusable response, 504 timeout) are returned here, in AWS's form,
@@ -15,16 +15,15 @@ from __future__ import annotations
 import asyncio
 import socket
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from aiohttp import web
 
-from odradek.functions.environment import REGISTRY
 from odradek.functions.event import DISCOVERY_PATH
 from odradek.functions.handler import FunctionHandler
+from odradek.functions.invoked import InvokedFunction
 from odradek.functions.metrics import CONTENT_TYPE
-from odradek.functions.registry import RegistryHandler
 from odradek.gateway.http_port import HttpPort, from_browser, host_of
 from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.local.context import LocalContext
@@ -55,7 +54,7 @@ class FunctionUrlServer:
         clock: for signatures, deadlines and events.
         limits: memory and time of every function.
         metrics: returns Prometheus text for GET /metrics from this machine, which need not be signed; None: not served.
-        registry: the schema registry, at /registry; None: not served.
+        more: functions that own none of Kafka's APIs, at /<name>: the schema registry, triggers.
         settings: limits of connections and of time.
     """
 
@@ -67,13 +66,13 @@ class FunctionUrlServer:
         clock: Clock,
         limits: FunctionLimits,
         metrics: Callable[[], Awaitable[str]] | None = None,
-        registry: RegistryHandler | None = None,
+        more: Mapping[str, InvokedFunction] | None = None,
         settings: Settings | None = None,
     ) -> None:
         self._port = HttpPort(
             "function URLs", self._serve, settings=settings or Settings(), clock=clock, refuse=_refusal
         )
-        self._registry = registry
+        self._more = dict(more or {})
         self._metrics = metrics
         self._functions = functions
         self._key = key
@@ -108,9 +107,8 @@ class FunctionUrlServer:
             verify(signed, self._key, self._clock.now_ms())
         except SignatureRefused as refused:
             raise ServiceRefused(403, refused.error_type, str(refused)) from None
-        function, raw_path = route(path, has_registry=self._registry is not None)
-        handler = self._registry if function == REGISTRY else self._functions[FunctionName(function)]
-        assert handler is not None
+        function, raw_path = route(path, self._more)
+        handler = self._more.get(function) or self._functions[FunctionName(function)]
         event = build_event(
             signed,
             raw_path=raw_path,
@@ -143,12 +141,16 @@ def _is_for_metrics(request: web.BaseRequest) -> bool:
     return request.remote in _LOOPBACK and host_of(request.headers.get("Host", "")) in _LOOPBACK
 
 
-def route(path: str, *, has_registry: bool = False) -> tuple[str, str]:
-    """Return the function of a path, and the path within its URL. Raises ServiceRefused(404)."""
+def route(path: str, more: Iterable[str] = ()) -> tuple[str, str]:
+    """Return the function of a path, and the path within its URL. Raises ServiceRefused(404).
+
+    Args:
+        more: names of functions that own none of Kafka's APIs.
+    """
     if path == DISCOVERY_PATH:
         return FunctionName.COORDINATOR.value, path
     name, _, rest = path.removeprefix("/").partition("/")
-    names = [*(each.value for each in FunctionName), *([REGISTRY] if has_registry else [])]
+    names = [*(each.value for each in FunctionName), *more]
     if name not in names:
         known = ", ".join(f"/{each}" for each in names)
         raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}: use {known}.")

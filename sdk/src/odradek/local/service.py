@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +21,7 @@ from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.functions.discovery import Discovery
-from odradek.functions.environment import REGISTRY
+from odradek.functions.environment import REGISTRY, TRIGGERS
 from odradek.functions.handler import FunctionHandler
 from odradek.functions.invoked import Instruments
 from odradek.functions.maintenance import MaintenanceHandler
@@ -28,6 +29,7 @@ from odradek.functions.metering import InvocationMeter
 from odradek.functions.metrics import Metrics
 from odradek.functions.registry import RegistryHandler
 from odradek.functions.telemetry import WriteLine, write_nowhere
+from odradek.functions.triggers import TriggersHandler
 from odradek.gateway import Gateway, Listener
 from odradek.gateway.registry_port import RegistryPort
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
@@ -35,6 +37,7 @@ from odradek.local.credentials import Credentials, load_or_create_credentials
 from odradek.local.function_url import USER_ARN
 from odradek.local.maintenance_loop import MaintenanceLoop
 from odradek.local.server import FunctionLimits, FunctionUrlServer
+from odradek.local.triggers import LocalTriggers, local_arn
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.ports.clock import Clock
 from odradek.protocol.api import OWNED, FunctionName
@@ -43,6 +46,10 @@ from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 from odradek.tracing import TracedTables, Tracing, traced_objects
+from odradek.triggers.api import TriggersApi
+from odradek.triggers.event import EventSource
+from odradek.triggers.targets import Handler
+from odradek.triggers.triggers import Triggers
 
 T = TypeVar("T")
 
@@ -64,6 +71,8 @@ class LocalService:
         write_line: receives the functions' log lines; None by default.
         kafka: the address for Kafka clients; None by default.
         registry: the address of the schema registry for clients that cannot sign, over HTTP or TLS; None by default.
+        trigger_handlers: functions that triggers may call, by the name in the trigger's `function`.
+        trigger_modules: modules of which triggers may call `module:handler`; none by default.
 
     Attributes:
         meter: the billable usage of all invocations so far, `meter.total.usage`.
@@ -83,6 +92,8 @@ class LocalService:
         write_line: WriteLine = write_nowhere,
         kafka: Listener | None = None,
         registry: Listener | None = None,
+        trigger_handlers: Mapping[str, Handler] | None = None,
+        trigger_modules: tuple[str, ...] = (),
     ) -> None:
         self.data_dir = Path(data_dir)
         self.settings = settings or Settings()
@@ -111,6 +122,7 @@ class LocalService:
         self._gateway: Gateway | None = None
         self._registry_listener = registry
         self._registry_port: RegistryPort | None = None
+        self._triggers = LocalTriggers(self._clock, write_line, trigger_handlers, trigger_modules)
 
     # --- what callers need ----------------------------------------------------------------------------------------
 
@@ -128,6 +140,12 @@ class LocalService:
     def engine(self) -> Engine:
         """The engine, for code in this process and on this loop."""
         return _started(self._engine)
+
+    @property
+    def triggers(self) -> Triggers:
+        """The triggers, for code in this process and on this loop."""
+        _started(self._engine)
+        return self._triggers.triggers
 
     @property
     def client_config(self) -> dict[str, str]:
@@ -206,11 +224,14 @@ class LocalService:
                 clock=self._clock,
                 rng=SystemRng(),
                 settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
+                wakes=self._triggers.queue,
             )
             registry = RegistryApi(
                 Subjects(engine.catalog, self._clock, engine.rng), engine.acls, self.settings.cluster_id
             )
-            await self._serve(engine, registry)
+            listener = self._listen()
+            await self._triggers.start(engine, EventSource(local_arn(self.settings.cluster_id), self.bootstrap_servers))
+            await self._serve(engine, registry, listener)
             if self._registry_listener is not None:
                 port = RegistryPort(
                     registry, engine.users, self._registry_listener, self.settings, clock=self._clock, rng=engine.rng
@@ -227,15 +248,20 @@ class LocalService:
             raise
         return self
 
-    async def _serve(self, engine: Engine, registry: RegistryApi) -> None:
-        """Create the functions and listen."""
+    def _listen(self) -> socket.socket:
         listener = _listen(self._host, self._port)
         self._port = listener.getsockname()[1]
+        return listener
+
+    async def _serve(self, engine: Engine, registry: RegistryApi, listener: socket.socket) -> None:
+        """Create the functions and serve them."""
         cluster_id = self.settings.cluster_id
         cluster = Cluster(cluster_id, Broker(FLEET_BROKER_ID, self._host, self._port))
         self._dispatcher = dispatcher = Dispatcher(engine, cluster, takes_uploads=True)
         paths = {name: f"/{name.value}" for name in FunctionName}
-        discovery = Discovery(cluster_id, self.credentials.region, paths, scheme="http", registry=f"/{REGISTRY}")
+        discovery = Discovery(
+            cluster_id, self.credentials.region, paths, scheme="http", registry=f"/{REGISTRY}", triggers=f"/{TRIGGERS}"
+        )
         functions = {
             name: FunctionHandler(
                 name,
@@ -252,7 +278,10 @@ class LocalService:
             clock=self._clock,
             limits=self._limits,
             metrics=self._metrics_text,
-            registry=RegistryHandler(registry, self._instruments),
+            more={
+                REGISTRY: RegistryHandler(registry, self._instruments),
+                TRIGGERS: TriggersHandler(TriggersApi(self._triggers.triggers, engine.acls), self._instruments),
+            },
             settings=self.settings,
         )
         await self._server.start(listener)
@@ -260,7 +289,7 @@ class LocalService:
     def _maintain(self, engine: Engine) -> None:
         """Call the maintenance function every `maintenance_interval_ms`."""
         self._maintenance = MaintenanceLoop(
-            MaintenanceHandler(engine.maintenance, self._instruments, rng=engine.rng),
+            MaintenanceHandler(engine.maintenance, self._instruments, rng=engine.rng, triggers=self._triggers.sweep),
             interval_ms=self.settings.maintenance_interval_ms,
             clock=self._clock,
             memory_limit_in_mb=self._limits.memory_mb,
@@ -272,6 +301,7 @@ class LocalService:
         maintenance, self._maintenance = self._maintenance, None
         if maintenance is not None:
             await maintenance.stop()
+        await self._triggers.stop()
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             await gateway.stop()

@@ -1,0 +1,1 @@
+"""connect: called by a schedule, by triggers and by itself, runs connectors."""

@@ -1,0 +1,194 @@
+"""Where records go that a trigger gives up: a topic of this cluster, SQS, SNS or S3.
+
+    topic:NAME      each record as it was, with headers that say why: odradek.trigger.name, .error, .topic, .partition,
+                    .offset, .timestamp
+    sqs:, sns:, s3: one document a batch, as Lambda's for MSK: requestContext, responseContext, version, timestamp,
+                    KafkaBatchInfo; in S3 with the event as `payload`, under aws/lambda/<trigger>/<date>/
+
+A destination that does not take them fails the call again: nothing is passed over that has not been kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from odradek.engine.engine import Engine
+from odradek.errors import KafkaError, OdradekError
+from odradek.format.record_batch import RecordBatchBuilder
+from odradek.model.log import ProducePartition
+from odradek.model.record import Record
+from odradek.model.topic_partition import TopicPartition
+from odradek.model.trigger import Trigger
+from odradek.triggers.targets import CallFailed
+
+HEADER_PREFIX = "odradek.trigger."
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """A batch that is given up.
+
+    Attributes:
+        condition: RetryAttemptsExhausted, RecordAgeExceeded, or BatchTooLarge.
+        attempts: the calls that were made with it.
+        error: the last failure.
+        event: as JSON, for S3.
+    """
+
+    trigger: Trigger
+    partition: TopicPartition
+    records: Sequence[Record]
+    condition: str
+    attempts: int
+    error: str
+    event: bytes
+    now_ms: int
+    call_id: str
+
+
+class FailureDestination(Protocol):
+    """A destination of one kind."""
+
+    async def put(self, place: str, batch: GivenUp) -> None:
+        """Keep the batch. Raises CallFailed: it may not be kept."""
+        ...
+
+
+class TopicDestination:
+    """A topic of this cluster."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def put(self, place: str, batch: GivenUp) -> None:
+        topic = await self._engine.topics.get(place)
+        if topic is None:
+            raise CallFailed(f"the topic {place!r} of on_failure does not exist: create it")
+        builder = RecordBatchBuilder()
+        for record in batch.records:
+            builder.append(batch.now_ms, record.key, record.value, [*record.headers, *_headers(batch, record)])
+        number = batch.partition.partition % topic.partition_count
+        try:
+            [result] = await self._engine.produce([ProducePartition(place, number, builder.build())])
+        except KafkaError as error:
+            raise CallFailed(f"on_failure topic:{place}: {error.message}") from None
+        if result.error:
+            raise CallFailed(f"on_failure topic:{place}: {result.error.name}: {result.message}")
+
+
+def _headers(batch: GivenUp, record: Record) -> list[tuple[str, bytes | None]]:
+    said = {
+        "name": batch.trigger.name,
+        "condition": batch.condition,
+        "error": batch.error,
+        "topic": batch.partition.topic,
+        "partition": str(batch.partition.partition),
+        "offset": str(record.offset),
+        "timestamp": str(record.timestamp_ms),
+    }
+    return [(f"{HEADER_PREFIX}{name}", text.encode()) for name, text in said.items()]
+
+
+def invocation_record(batch: GivenUp, *, with_payload: bool) -> dict[str, Any]:
+    """The document of a batch, as Lambda writes it for MSK."""
+    first, last = batch.records[0], batch.records[-1]
+    document: dict[str, Any] = {
+        "requestContext": {
+            "requestId": batch.call_id,
+            "functionArn": batch.trigger.function,
+            "condition": batch.condition,
+            "approximateInvokeCount": batch.attempts,
+        },
+        "responseContext": {
+            "statusCode": 200,
+            "executedVersion": "$LATEST",
+            "functionError": "Unhandled",
+            "errorMessage": batch.error,
+        },
+        "version": "1.0",
+        "timestamp": _iso(batch.now_ms),
+        "KafkaBatchInfo": {
+            "batchSize": len(batch.records),
+            "topicPartition": str(batch.partition),
+            "firstOffset": first.offset,
+            "lastOffset": last.offset,
+            "firstRecordTimestamp": _iso(first.timestamp_ms),
+            "lastRecordTimestamp": _iso(last.timestamp_ms),
+        },
+        "trigger": batch.trigger.name,
+    }
+    if with_payload:
+        document["payload"] = json.loads(batch.event)
+    return document
+
+
+def object_key(prefix: str, batch: GivenUp) -> str:
+    """The key in S3: a repetition of the batch has the same one."""
+    day = datetime.fromtimestamp(batch.now_ms / 1000, UTC).strftime("%Y/%m/%d")
+    offset = batch.records[0].offset
+    folder = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+    return f"{folder}aws/lambda/{batch.trigger.name}/{batch.partition}/{day}/{offset:020d}-{batch.call_id}.json"
+
+
+def _iso(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Failures:
+    """The destinations of one dispatcher, by kind: topic, sqs, sns, s3."""
+
+    def __init__(self, by_kind: Mapping[str, FailureDestination]) -> None:
+        self._by_kind = by_kind
+
+    async def put(self, batch: GivenUp) -> None:
+        """Keep a batch where the trigger says; without a destination it is dropped. Raises CallFailed."""
+        if not batch.trigger.on_failure:
+            return
+        kind, _, place = batch.trigger.on_failure.partition(":")
+        destination = self._by_kind.get(kind)
+        if destination is None:
+            raise CallFailed(f"this service has no destination {kind}: use one of {', '.join(sorted(self._by_kind))}")
+        await destination.put(place, batch)
+
+
+class Sender(Protocol):
+    """Sends documents to SQS, SNS and S3 (adapters/aws/outside.py)."""
+
+    async def send_message(self, queue_url: str, body: str) -> None: ...
+
+    async def publish(self, topic_arn: str, body: str) -> None: ...
+
+    async def put_object(self, bucket: str, key: str, body: bytes) -> None: ...
+
+
+class AwsDestination:
+    """SQS, SNS or S3.
+
+    Args:
+        kind: sqs, sns or s3.
+        sender: created at the first failure: only who has one needs AWS.
+    """
+
+    def __init__(self, kind: str, sender: Callable[[], Sender]) -> None:
+        self._kind = kind
+        self._create = sender
+        self._sender: Sender | None = None
+
+    async def put(self, place: str, batch: GivenUp) -> None:
+        if self._sender is None:
+            self._sender = self._create()
+        document = json.dumps(invocation_record(batch, with_payload=self._kind == "s3"))
+        try:
+            if self._kind == "sqs":
+                await self._sender.send_message(place, document)
+            elif self._kind == "sns":
+                await self._sender.publish(place, document)
+            else:
+                bucket, _, prefix = place.partition("/")
+                await self._sender.put_object(bucket, object_key(prefix, batch), document.encode())
+        except OdradekError as error:
+            raise CallFailed(f"on_failure {self._kind}:{place}: {error}") from None

@@ -1,0 +1,78 @@
+"""The parts of triggers in one process, put together: by the embedded service and by the dispatcher's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from odradek.engine.engine import Engine
+from odradek.model.trigger import FunctionKind
+from odradek.ports.task_queue import TaskQueue
+from odradek.triggers.dispatcher import TriggerDispatcher
+from odradek.triggers.drain import DrainTools
+from odradek.triggers.event import EventSource
+from odradek.triggers.failures import AwsDestination, Failures, Sender, TopicDestination
+from odradek.triggers.leases import Leases
+from odradek.triggers.sweep import TriggerSweep
+from odradek.triggers.targets import Invoker, LambdaTarget, Target, Targets, WebhookTarget
+from odradek.triggers.triggers import Definitions, Triggers
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+
+
+class Outside(Invoker, Sender, Protocol):
+    """AWS, as triggers need it (adapters/aws/outside.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerParts:
+    """What one process has of triggers."""
+
+    triggers: Triggers
+    dispatcher: TriggerDispatcher
+    sweep: TriggerSweep
+
+
+def wire_triggers(
+    engine: Engine,
+    queue: TaskQueue,
+    source: EventSource,
+    outside: Callable[[], Outside],
+    *,
+    more: Mapping[FunctionKind, Target] | None = None,
+    is_embedded: bool = False,
+) -> TriggerParts:
+    """Put the parts together.
+
+    Args:
+        queue: takes wake messages.
+        source: what events say of the cluster.
+        outside: creates the calls to AWS, at the first use.
+        more: targets beside Lambda functions and URLs.
+        is_embedded: the only process of its store: it waits for pauses itself, and may call URLs without TLS.
+    """
+    leases = Leases(engine, engine.rng.random_bytes(8).hex(), is_sole=is_embedded)
+    definitions = Definitions(engine)
+    targets = Targets(
+        {
+            FunctionKind.LAMBDA: LambdaTarget(outside),
+            FunctionKind.WEBHOOK: WebhookTarget(engine.clock, allow_http=is_embedded),
+            **(more or {}),
+        }
+    )
+    aws = {kind: AwsDestination(kind, outside) for kind in ("sqs", "sns", "s3")}
+    tools = DrainTools(
+        engine,
+        leases,
+        targets,
+        Failures({"topic": TopicDestination(engine), **aws}),
+        source,
+        engine.tools.backoff(first_s=_FIRST_PAUSE_S, max_s=_LONGEST_PAUSE_S),
+        wait_ms_max=5_000 if is_embedded else 1_000,
+    )
+    return TriggerParts(
+        Triggers(engine, definitions, leases, queue),
+        TriggerDispatcher(tools, definitions, queue),
+        TriggerSweep(engine, definitions, leases, queue),
+    )
