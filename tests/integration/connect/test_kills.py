@@ -8,11 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,47 +16,14 @@ import pytest
 import sqlalchemy as sa
 
 from tests.support.connect.plugins import COUNTER
-from tests.support.connect.running import FAST, RunningCluster
+from tests.support.connect.running import RunningCluster
+from tests.support.connect.worker_process import WorkerProcess
 from tests.support.kafka.port import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 KILLS = int(os.environ.get("ODRADEK_CONNECT_KILLS", "6"))
-ROOT = Path(__file__).parents[3]
 TASKS = 2
-
-
-class Process:
-    """A worker of its own process, without a REST API."""
-
-    def __init__(self, running: RunningCluster, number: int, folder: Path) -> None:
-        self.name = f"process-{number}"
-        configs = {**FAST, "listeners": "", "worker.id": self.name, "offset.flush.interval.ms": "300"}
-        options = [part for name, value in configs.items() for part in ("--config", f"{name}={value}")]
-        client = running.client
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join((str(ROOT), os.environ.get("PYTHONPATH", ""))),
-            "ODRADEK_BOOTSTRAP_SERVERS": client["bootstrap_servers"],
-            "AWS_ACCESS_KEY_ID": client["aws_access_key_id"],
-            "AWS_SECRET_ACCESS_KEY": client["aws_secret_access_key"],
-            "AWS_REGION": client["aws_region"],
-        }
-        command = [sys.executable, "-m", "odradek.cli", "connect", "run", "-g", running.settings.group_id, *options]
-        with (folder / f"worker-{number}.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
-
-    def stand_still(self, until_then: Callable[[], object]) -> None:
-        """Stop the process until others have its tasks, and let it go on: it does not know."""
-        self.process.send_signal(signal.SIGSTOP)
-        try:
-            until_then()
-        finally:
-            self.process.send_signal(signal.SIGCONT)
-
-    def kill(self) -> None:
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
 
 
 def test_each_record_is_there_once_over_kills_and_pauses_of_workers(service: Any, tmp_path: Path) -> None:
@@ -81,7 +44,7 @@ def test_each_record_is_there_once_over_kills_and_pauses_of_workers(service: Any
                 "exactly.once": "true", "table.name.format": "rows", "tasks.max": str(TASKS),
             },
         )  # fmt: skip
-        workers = [Process(running, number, tmp_path) for number in range(2)]
+        workers = [WorkerProcess(running, number, tmp_path) for number in range(2)]
         try:
             for kill in range(KILLS):
                 until(lambda: is_settled(running, {each.name for each in workers}), 90, "all tasks run")
@@ -94,7 +57,7 @@ def test_each_record_is_there_once_over_kills_and_pauses_of_workers(service: Any
                     )
                 else:
                     workers[victim].kill()
-                    workers[victim] = Process(running, kill + 2, tmp_path)
+                    workers[victim] = WorkerProcess(running, kill + 2, tmp_path)
             until(lambda: is_settled(running, {each.name for each in workers}), 90, "all tasks run")
             time.sleep(2)  # for what a worker does that was replaced and does not know it
             running.cluster.set_target("source", "PAUSED")

@@ -6,12 +6,15 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.cli import run
 from odradek.connect.rest.server import RestServer
+from odradek.connect.runtime.worker import Worker
+from odradek.connect.state.cluster_state import ClusterState, ConnectorState
 
 from tests.support.connect.plugins import COUNTER
 from tests.support.connect.running import RunningCluster
@@ -158,3 +161,23 @@ def test_the_command_line_needs_no_worker_to_talk_to(
     assert code == 2
     assert "kafka.topic is required" in text
     assert "DatagenConnector" in cli("plugins")[1]
+
+
+def test_a_state_that_goes_on_while_the_worker_reads_it_ends_no_worker(
+    running: RunningCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread of the worker reads the topic, too: the tasks that were to begin may be no more."""
+    gone: list[ConnectorState] = []
+
+    def settled(worker: Worker, state: ClusterState) -> None:
+        known = state.get("moving")
+        if gone:
+            state.connectors["moving"] = gone[0]
+        elif known.tasks:
+            gone.append(known)
+            state.connectors["moving"] = replace(known, tasks=(), slots=(), generation=-1, made_from=-1)
+
+    monkeypatch.setattr(Worker, "_settle_stopped", settled)
+    running.cluster.create("moving", {**CONFIG, "topic": "moving"})
+    running.wait_running("moving")
+    assert gone

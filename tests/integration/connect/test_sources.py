@@ -12,7 +12,7 @@ from odradek.connect.errors import BadRequest, Conflict, NotFound
 from odradek.connect.state.statuses import Unit
 from odradek.connect.tasks.source import transactional_id
 
-from tests.support.connect.plugins import COUNTER
+from tests.support.connect.plugins import BOUNDED, COUNTER
 from tests.support.connect.running import RunningCluster
 from tests.support.kafka.port import until
 
@@ -168,3 +168,18 @@ def test_of_two_requests_at_the_same_time_one_counts(running: RunningCluster) ->
         each.close()
     assert sorted(outcomes)[1:] == ["refused"] * 3
     assert running.cluster.config("once")["topic"] == sorted(outcomes)[0]
+
+
+def test_a_task_says_where_transactions_end(running: RunningCluster) -> None:
+    """KIP-618: an aborted transaction leaves no records and does not come again; an open one is read again."""
+    bounded = {"connector.class": BOUNDED, "topic": "bounded", "transaction.boundary": "connector", "count": "1000000"}
+    running.create("c8", {**bounded, "pause": "0.05"})
+    numbers = [n for _, n in counted(running, "bounded", 60)]
+    running.cluster.restart("c8", include_tasks=True)
+    more = [n for _, n in counted(running, "bounded", len(numbers) + 60)]
+    assert more == [n for n in range(more[-1] + 1) if not 30 <= n < 45]
+    assert more[-1] % 15 == 14, "the end of a transaction"
+    running.cluster.delete("c8")
+    wrong = {"connector.class": COUNTER, "topic": "x", "transaction.boundary": "connector"}
+    with pytest.raises(BadRequest, match="does not say where transactions end"):
+        running.cluster.create("c9", wrong)

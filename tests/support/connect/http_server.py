@@ -31,9 +31,10 @@ def serving(answer: Callable[[Request], Answer]) -> Iterator[str]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
 
-        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _handle
+        do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = _handle
 
         def log_message(self, format: str, *arguments: object) -> None:
             return

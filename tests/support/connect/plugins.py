@@ -13,6 +13,7 @@ from odradek.connect.record import SinkRecord, SourceRecord
 from odradek.model.topic_partition import TopicPartition
 
 COUNTER = f"{__name__}:CounterSource"
+BOUNDED = f"{__name__}:BoundedSource"
 KEEPER = f"{__name__}:KeeperSink"
 KEPT: dict[str, list[SinkRecord]] = defaultdict(list)
 EVENTS: dict[str, list[str]] = defaultdict(list)
@@ -60,6 +61,32 @@ class CounterSource(SourceConnector):
 
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
         return [{"count": "100", **self.configs, "task": str(number)} for number in range(tasks_max)]
+
+
+class BoundedTask(CounterTask):
+    """Transactions of 15 records, of which the third is aborted; polls return 10."""
+
+    def poll(self) -> list[SourceRecord]:
+        records = super().poll()
+        assert self.context.transaction is not None
+        for record in records:
+            number = record.value["n"]
+            if number % 15 == 14:
+                ask = self.context.transaction.abort_transaction if number == 44 else None
+                (ask or self.context.transaction.commit_transaction)(record)
+        if records and self._next == int(self._configs["count"]):
+            self.context.transaction.commit_transaction()
+        return records
+
+
+class BoundedSource(CounterSource):
+    """Counts, and says where transactions end."""
+
+    task_class = BoundedTask
+
+    @classmethod
+    def can_define_transaction_boundaries(cls, configs: Mapping[str, str]) -> bool:
+        return True
 
 
 class KeeperTask(SinkTask):

@@ -63,6 +63,8 @@ class RunningCluster:
         self.wait_running(name, tasks)
 
     def states(self, name: str) -> list[str]:
+        for worker in self.workers:
+            worker.check()
         status = self.cluster.status(name)
         return [status["connector"]["state"], *(each["state"] for each in status["tasks"])]
 
@@ -87,7 +89,7 @@ class RunningCluster:
             admin.create_topics([odradek.NewTopic(name, num_partitions=partitions)])
         return name
 
-    def read(self, topic: str, count: int, *, timeout_s: float = 20, more: bool = False) -> list[Any]:
+    def read(self, topic: str, count: int, *, timeout_s: float = 60, more: bool = False) -> list[Any]:
         """Return `count` records of a topic; `more` looks whether there are too many."""
         found: list[Any] = []
         with odradek.Consumer(**self.client, auto_offset_reset="earliest", max_poll_records=10_000) as consumer:

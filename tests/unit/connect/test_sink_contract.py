@@ -22,7 +22,10 @@ from odradek.connect.connectors.files.s3 import S3SinkConnector
 from odradek.connect.connectors.files.sink import FileSinkConnector
 from odradek.connect.connectors.files.stream_sink import FileStreamSinkConnector
 from odradek.connect.connectors.http.sink import HttpSinkConnector
+from odradek.connect.connectors.iceberg.sink import IcebergSinkConnector
 from odradek.connect.connectors.jdbc.sink import JdbcSinkConnector
+from odradek.connect.connectors.opensearch import OpenSearchSinkConnector
+from odradek.connect.connectors.redis import RedisSinkConnector
 from odradek.connect.data import INT64, STRING, Struct, struct
 from odradek.connect.data.schema import OPTIONAL_STRING
 from odradek.connect.errors import ConnectError
@@ -33,6 +36,9 @@ from odradek.testing.manual_clock import START_MS
 
 from tests.support.connect import aws
 from tests.support.connect.http_server import Request, serving
+from tests.support.connect.lake import iceberg_configs, read_table
+from tests.support.connect.search_server import SearchServer
+from tests.support.connect.valkey import flushed
 
 Make = Callable[[Path, ExitStack], SinkUnderTest]
 _SCHEMA = struct({"id": INT64, "name": STRING, "note": OPTIONAL_STRING}, name="Row")
@@ -226,6 +232,50 @@ def kinesis(folder: Path, stack: ExitStack) -> SinkUnderTest:
     return SinkUnderTest(KinesisSinkConnector, configs, row, read, is_exactly_once=False)
 
 
+def _redis(command: str, **more: str) -> Make:
+    def make(folder: Path, stack: ExitStack) -> SinkUnderTest:
+        server = flushed()
+
+        def read() -> Sequence[int]:
+            if command == "XADD":
+                return [int(fields[b"id"]) for _, fields in server.client.xrange("rows")]
+            if command == "HSET":
+                return [int(server.client.hget(key, "id")) for key in server.client.scan_iter("rows:*")]
+            return [int(key.rpartition(b":")[2]) for key in server.client.scan_iter("rows:*")]
+
+        configs = {"redis.uri": server.url, "redis.command": command, **more}
+        once = command != "XADD" or "exactly.once" in more
+        bad = None if command == "SET" else text
+        return SinkUnderTest(RedisSinkConnector, configs, row, read, bad, is_exactly_once=once)
+
+    return make
+
+
+def _search(**more: str) -> Make:
+    def make(folder: Path, stack: ExitStack) -> SinkUnderTest:
+        server = SearchServer()
+        url = stack.enter_context(server.running())
+
+        def read() -> Sequence[int]:
+            return [document["id"] for document in server.documents.get("rows", {}).values()]
+
+        return SinkUnderTest(OpenSearchSinkConnector, {"connection.url": url, **more}, row, read, text)
+
+    return make
+
+
+def _iceberg(**more: str) -> Make:
+    def make(folder: Path, stack: ExitStack) -> SinkUnderTest:
+        configs = {**iceberg_configs(folder), "commit.records.max": "5", **more}
+
+        def read() -> Sequence[int]:
+            return [found["id"] for found in read_table(folder, "db.rows")]
+
+        return SinkUnderTest(IcebergSinkConnector, configs, row, read, text)
+
+    return make
+
+
 SINKS: dict[str, Make] = {
     "file json": _of_files("json"),
     "file avro by field": _of_files(
@@ -244,6 +294,17 @@ SINKS: dict[str, Make] = {
     "sns": sns,
     "event bridge": event_bridge,
     "kinesis": kinesis,
+    "redis set": _redis("SET"),
+    "redis hset": _redis("HSET"),
+    "redis xadd": _redis("XADD"),
+    "redis xadd exactly once": _redis("XADD", **{"exactly.once": "true"}),
+    "iceberg": _iceberg(),
+    "iceberg by key": _iceberg(
+        **{"iceberg.tables.upsert-mode-enabled": "true", "iceberg.tables.default-id-columns": "id"}
+    ),
+    "opensearch": _search(),
+    "opensearch upsert": _search(**{"write.method": "UPSERT"}),
+    "opensearch without keys": _search(**{"key.ignore": "true", "schema.ignore": "true"}),
 }
 
 

@@ -32,6 +32,11 @@ class Kind(Enum):
     PASSWORD = "PASSWORD"  # noqa: S105  (a type's name)
 
 
+def with_prefix(configs: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the configurations under a prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in configs.items() if name.startswith(prefix)}
+
+
 class _Required:
     def __repr__(self) -> str:
         return "required"

@@ -52,9 +52,14 @@ class ErrantRecordReporter(Protocol):
 
 
 class ConnectorContext(Protocol):
-    """What a connector may ask of its worker."""
+    """What a connector may ask of its worker.
+
+    Attributes:
+        client: the configuration of clients of the worker's own service.
+    """
 
     clock: Clock
+    client: Mapping[str, Any]
 
     def request_task_reconfiguration(self) -> None:
         """Ask for `task_configs` to be called again, as after a new table was found. May be called by any thread."""
@@ -65,10 +70,29 @@ class ConnectorContext(Protocol):
         ...
 
 
+class TransactionContext(Protocol):
+    """How a source task says where transactions end (`transaction.boundary=connector`, KIP-618)."""
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        """Commit behind this record of the next batch, or behind the whole of it."""
+        ...
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        """Likewise discard the records of the transaction. Their offsets are stored: they do not come again."""
+        ...
+
+
 class SourceContext(Protocol):
-    """What a source task may ask of its worker."""
+    """What a source task may ask of its worker.
+
+    Attributes:
+        client: the configuration of clients of the worker's own service.
+        transaction: None unless the task is to say where transactions end.
+    """
 
     clock: Clock
+    client: Mapping[str, Any]
+    transaction: TransactionContext | None
 
     def offset(self, partition: Partition) -> Offset | None:
         """Return the stored offset of a partition, or None if none of its records was written yet."""
@@ -153,6 +177,11 @@ class SourceConnector(Connector):
         return ExactlyOnceSupport.SUPPORTED
 
     @classmethod
+    def can_define_transaction_boundaries(cls, configs: Configs) -> bool:
+        """Return whether the tasks say where transactions end, which `transaction.boundary=connector` needs."""
+        return False
+
+    @classmethod
     def check_offsets(cls, configs: Configs, offsets: Mapping[Any, Offset | None]) -> None:
         """Check source offsets that a user wants to store. Keys are partitions as sorted pairs.
 
@@ -230,6 +259,14 @@ class SinkTask(Plugin):
         """Return the offsets that may be committed: those behind everything that is durable. Flushes by default."""
         self.flush(offsets)
         return offsets
+
+    def rest(self) -> None:
+        """The task ends because there is nothing to do, and it is not known when it will run again: write what would
+        wait for more records or for its time, if the guarantee allows it. Called before the last `pre_commit`.
+
+        Raises:
+            RetriableError: what is not written comes again in the next run.
+        """
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """The partitions go away, after a commit of what is durable: forget what was kept of them."""

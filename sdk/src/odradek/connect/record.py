@@ -53,10 +53,17 @@ class SourceRecord(ConnectRecord):
     Attributes:
         source_partition, source_offset: where to continue after this record; they are stored with it, in the same
             transaction. None for a source without positions.
+        is_position: nothing is written but the offset, as behind input that gives no record.
     """
 
     source_partition: Partition | None = None
     source_offset: Offset | None = None
+    is_position: bool = False
+
+    @classmethod
+    def position(cls, partition: Partition, offset: Offset) -> SourceRecord:
+        """Return what stores a source offset and writes no record."""
+        return cls(topic="", source_partition=partition, source_offset=offset, is_position=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of, with_prefix
 from odradek.connect.errors import ConfigError
-from odradek.connect.transforms.chain import with_prefix
+from odradek.connect.providers import Providers
 
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 
@@ -60,7 +60,32 @@ WORKER = (
         "topic.creation.enable", Kind.BOOLEAN, True,
         "Whether source connectors create the topics that are missing.", importance="LOW",
     )
-    .define("listeners", Kind.LIST, ["http://127.0.0.1:8083"], "Address of the REST API; empty opens none.")
+    .define(
+        "listeners", Kind.LIST, ["http://127.0.0.1:8083"],
+        "Addresses of the REST API, http:// or https://; empty opens none.", also=("rest.listeners",),
+    )
+    .define(
+        "rest.basic.auth.users.file", Kind.STRING, None,
+        "File of those who may use the REST API, a line user=password each. Needed for an address beyond 127.0.0.1.",
+        importance="HIGH",
+    )
+    .define(
+        "rest.extension.classes", Kind.LIST, [],
+        "Kafka's BasicAuthSecurityRestExtension is understood: it asks for rest.basic.auth.users.file.",
+        importance="LOW",
+    )
+    .define("ssl.keystore.location", Kind.STRING, None, "PEM file of key and certificates for https://.")
+    .define("ssl.key.password", Kind.PASSWORD, None, "Password of the key in it.")
+    .define("ssl.truststore.location", Kind.STRING, None, "PEM file of the authorities of clients' certificates.")
+    .define(
+        "ssl.client.auth", Kind.STRING, "none", "required: clients need a certificate of such an authority.",
+        allowed=one_of("none", "requested", "required"),
+    )
+    .define(
+        "config.providers", Kind.LIST, [],
+        "Names of providers of values such as ${file:/run/secrets/db:password}. config.providers.<name>.class and "
+        ".param.* configure each.",
+    )
 )  # fmt: skip
 
 
@@ -72,15 +97,28 @@ class WorkerSettings:
         values: parsed by WORKER, with names of topics filled in.
         client: keyword arguments of Producer, Consumer and Admin: the address and the credentials.
         originals: everything that was given, with `key.converter.schemas.enable` and the like.
+        providers: of values that are kept elsewhere.
     """
 
     values: Mapping[str, Any]
     client: Mapping[str, Any]
     originals: Mapping[str, Any] = field(default_factory=dict)
+    providers: Providers = field(default_factory=lambda: Providers({}, {}))
 
     @classmethod
-    def of(cls, configs: Mapping[str, Any], client: Mapping[str, Any]) -> WorkerSettings:
-        """Check a worker's configuration. Raises ConfigError with every problem."""
+    def of(
+        cls, configs: Mapping[str, Any], client: Mapping[str, Any], environ: Mapping[str, str] | None = None
+    ) -> WorkerSettings:
+        """Check a worker's configuration, whose values may name those of config providers.
+
+        Args:
+            environ: what EnvVarConfigProvider reads; by default nothing.
+
+        Raises:
+            ConfigError: with every problem.
+        """
+        providers = Providers(configs, environ or {})
+        configs = providers.resolve(configs)
         values = WORKER.parse(configs)
         for name, suffix in (
             ("config.storage", "configs"),
@@ -89,7 +127,7 @@ class WorkerSettings:
         ):
             values[f"{name}.topic"] = values[f"{name}.topic"] or f"{values['group.id']}-{suffix}"
         values["slots.topic"] = values["slots.topic"] or f"{values['group.id']}-slots"
-        return cls(values, dict(client), dict(configs))
+        return cls(values, dict(client), dict(configs), providers)
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -158,8 +196,9 @@ SOURCE = (
     )
     .define(
         "transaction.boundary", Kind.STRING, "poll",
-        "poll: a transaction for each batch that the task returns. interval: for all within an interval.",
-        group=_OFFSETS, allowed=one_of("poll", "interval"),
+        "poll: a transaction for each batch that the task returns. interval: for all within an interval. connector: "
+        "the task says where transactions end, if it can.",
+        group=_OFFSETS, allowed=one_of("poll", "interval", "connector"),
     )
     .define(
         "transaction.boundary.interval.ms", Kind.LONG, None, "That interval; by default offset.flush.interval.ms.",

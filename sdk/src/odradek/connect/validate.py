@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from odradek.connect import plugins
-from odradek.connect.config import ConfigDef, ConfigKey, ConfigValue, Kind
+from odradek.connect.config import ConfigDef, ConfigKey, ConfigValue, Kind, with_prefix
 from odradek.connect.errors import BadRequest, ConfigError
 from odradek.connect.plugin import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from odradek.connect.settings import CONNECTOR, SINK, SOURCE, overrides
-from odradek.connect.transforms.chain import make_chain, with_prefix
+from odradek.connect.transforms.chain import make_chain
 from odradek.extras import MissingExtra
 from odradek.patterns import PatternInvalid, compile_pattern
 
@@ -39,10 +39,12 @@ def validate(kind: type[Connector], configs: Mapping[str, Any]) -> dict[str, Con
     _check_parts(given, found)
     if issubclass(kind, SinkConnector):
         _check_topics(given, found)
-    elif given.get("exactly.once.support") == "required":
-        support = getattr(kind, "exactly_once_support")(given)  # noqa: B009  (of sources; mypy knows Connector only)
-        if support is not ExactlyOnceSupport.SUPPORTED:
+    elif issubclass(kind, SourceConnector):
+        is_required = given.get("exactly.once.support") == "required"
+        if is_required and kind.exactly_once_support(given) is not ExactlyOnceSupport.SUPPORTED:
             _problem(found, "exactly.once.support", "the connector does not support exactly once")
+        if given.get("transaction.boundary") == "connector" and not kind.can_define_transaction_boundaries(given):
+            _problem(found, "transaction.boundary", "the connector does not say where transactions end: use poll")
     return found
 
 

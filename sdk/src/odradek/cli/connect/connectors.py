@@ -6,6 +6,7 @@ Every command but `run` works on the cluster's topics: no worker has to be reach
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -43,7 +44,7 @@ def _settings(server: str, data_dir: Path, group: str, configs: dict[str, str]) 
     from odradek.connect.settings import WorkerSettings
 
     with _as_kafka_errors():
-        return WorkerSettings.of({"group.id": group, **configs}, client_configs(server, data_dir))
+        return WorkerSettings.of({"group.id": group, **configs}, client_configs(server, data_dir), os.environ)
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from aiohttp import web
 from odradek.connect import plugins
 from odradek.connect.errors import BadRequest, ConnectError, RequestError
 from odradek.connect.plugin import Plugin
+from odradek.connect.rest.access import Users
 from odradek.connect.runtime.cluster import Cluster
 from odradek.connect.runtime.worker import set_level
 from odradek.connect.state.cluster_state import PAUSED, STARTED, STOPPED
@@ -31,9 +32,14 @@ _BODY_BYTES_MAX = 4 * 1024 * 1024
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(cluster: Cluster) -> web.Application:
-    """Return the application."""
-    app = web.Application(middlewares=[_errors], client_max_size=_BODY_BYTES_MAX)
+def make_app(cluster: Cluster, users: Users | None = None) -> web.Application:
+    """Return the application.
+
+    Args:
+        users: who may use it; None for everybody who reaches it.
+    """
+    guards = [] if users is None else [_logged_in(users)]
+    app = web.Application(middlewares=[_errors, *guards], client_max_size=_BODY_BYTES_MAX)
     api = _Api(cluster)
     one = "/connectors/{name}"
     app.add_routes(
@@ -86,6 +92,20 @@ async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
     except Exception as error:  # a bug: without its stack trace for the client
         _log.exception("%s %s", request.method, request.path)
         return _refused(500, f"unexpected {type(error).__name__}: see the log of the worker")
+
+
+def _logged_in(users: Users) -> Any:
+    """Return what answers 401 to whoever is not one of the users. Health can be asked by everybody."""
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path != "/health" and not users.knows(request.headers.get("Authorization", "")):
+            refused = _refused(401, "User cannot access the resource.")
+            refused.headers["WWW-Authenticate"] = 'Basic realm="odradek connect"'
+            return refused
+        return await handler(request)
+
+    return guard
 
 
 def _refused(status: int, message: str) -> web.Response:

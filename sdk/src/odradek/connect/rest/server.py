@@ -6,11 +6,11 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from typing import Self
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
 from odradek.connect.errors import ConfigError
+from odradek.connect.rest.access import address_of, check_access, tls_of, users_of
 from odradek.connect.rest.app import make_app
 from odradek.connect.runtime.cluster import Cluster
 
@@ -22,14 +22,15 @@ class RestServer:
     manager.
 
     Raises:
-        ConfigError: for an address that is none, or that is in use.
+        ConfigError: for an address that is none, that is in use, or that others reach without a login.
     """
 
     def __init__(self, cluster: Cluster, listener: str) -> None:
-        parts = urlsplit(listener)
-        if parts.scheme != "http" or parts.port is None:
-            raise ConfigError({"listeners": [f"listeners: {listener!r} must be such as http://127.0.0.1:8083"]})
-        self._cluster, self._host, self._port = cluster, parts.hostname or "127.0.0.1", parts.port
+        parts = address_of(listener)
+        self._users = users_of(cluster.settings)
+        check_access(cluster.settings, parts, self._users)
+        self._tls = tls_of(cluster.settings) if parts.scheme == "https" else None
+        self._scheme, self._cluster, self._host, self._port = parts.scheme, cluster, parts.hostname or "", parts.port
         self._ready: Future[int] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -37,7 +38,8 @@ class RestServer:
 
     @property
     def url(self) -> str:
-        return f"http://[{self._host}]:{self._port}" if ":" in self._host else f"http://{self._host}:{self._port}"
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{self._scheme}://{host}:{self._port}"
 
     def start(self) -> Self:
         """Listen."""
@@ -53,10 +55,10 @@ class RestServer:
 
     async def _run(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        runner = web.AppRunner(make_app(self._cluster), access_log=None, shutdown_timeout=_GRACE_S)
+        runner = web.AppRunner(make_app(self._cluster, self._users), access_log=None, shutdown_timeout=_GRACE_S)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, self._host, self._port)
+            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._tls)
             await site.start()
             [listening, *_] = runner.addresses
             self._ready.set_result(int(listening[1]))

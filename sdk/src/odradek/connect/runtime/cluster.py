@@ -20,6 +20,7 @@ from odradek.client.producer.sync import Producer
 from odradek.connect import plugins
 from odradek.connect.errors import BadRequest, ConfigError, Conflict, ConnectError, NotFound
 from odradek.connect.plugin import Connector, SinkConnector, SourceConnector
+from odradek.connect.providers import has_variable
 from odradek.connect.settings import WorkerSettings
 from odradek.connect.state.cluster_state import PAUSED, STARTED, STOPPED, ClusterState, ConnectorState, Prefix
 from odradek.connect.state.offsets import SourceOffsets, frozen
@@ -341,7 +342,10 @@ class Cluster:
         kind: type[SinkConnector],
         offsets: dict[TopicPartition, int | None],
     ) -> None:
-        kind.alter_offsets(known.config or {}, offsets)
+        try:
+            kind.alter_offsets(self.settings.providers.resolve(known.config or {}), offsets)
+        except ConfigError as error:
+            raise BadRequest(str(error)) from error
         group = group_of(name)
         with Admin(**self.settings.client) as admin:
             kept = {place: each.offset for place, each in admin.list_consumer_group_offsets(group).items()}
@@ -369,7 +373,12 @@ class Cluster:
             kind = plugins.connector(class_name)
             if plugins.find("connectors", str(given)) != plugins.find("connectors", class_name):
                 raise BadRequest(f"Included connector type {given} does not match request type {class_name}")
-            return as_json(class_name, validate(kind, configs))
+            given_text = {key: value for key, value in configs.items() if value is not None}
+            found = validate(kind, _resolved(given_text, self.settings))
+            for key, value in found.items():
+                if has_variable(configs.get(key)):  # what it stands for is not shown
+                    value.value = configs[key]
+            return as_json(class_name, found)
         except (ConfigError, MissingExtra) as error:
             raise BadRequest(str(error)) from error
 
@@ -418,10 +427,18 @@ def _checked(name: str, configs: Mapping[str, Any], settings: WorkerSettings) ->
         raise BadRequest("the values of a connector's configuration must be text")
     given = {key: _text(value) for key, value in configs.items() if value is not None}
     given["name"] = name
-    check(given)
+    check(_resolved(given, settings))
     if given.get("exactly.once.support") == "required" and not settings.is_exactly_once:
         raise BadRequest("exactly.once.support=required needs exactly.once.source.support=enabled of the worker")
     return given
+
+
+def _resolved(given: Mapping[str, Any], settings: WorkerSettings) -> dict[str, Any]:
+    """Return a configuration with its values. Raises BadRequest for one that cannot be had."""
+    try:
+        return settings.providers.resolve(given)
+    except ConfigError as error:
+        raise BadRequest(f"Connector configuration is invalid: {error}") from error
 
 
 def _text(value: Any) -> str:

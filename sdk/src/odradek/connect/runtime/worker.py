@@ -83,6 +83,10 @@ class Worker(RebalanceListener):
         self._superseded_s: dict[Unit, float] = {}
         self._levels: dict[str, str] = {}
         self._failure: Exception | None = None
+        self._changed_s = self._clock.monotonic()  # the last start or end of a unit
+        self._idle_since_s: float | None = None
+        self._resting = False
+        self._within_s = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._main, name="connect-worker", daemon=True)
 
@@ -94,8 +98,14 @@ class Worker(RebalanceListener):
         self._thread.start()
         return self
 
-    def stop(self) -> None:
-        """Stop all units, leave the group, release the clients. May be called twice."""
+    def stop(self, *, resting: bool = False, within_s: float = 0.0) -> None:
+        """Stop all units, leave the group, release the clients. May be called twice.
+
+        Args:
+            resting: nobody takes the units over now (SinkTask.rest).
+            within_s: how long units may take; at least `task.shutdown.graceful.timeout.ms`.
+        """
+        self._resting, self._within_s = resting, within_s
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -111,6 +121,11 @@ class Worker(RebalanceListener):
     def __exit__(self, *_: object) -> None:
         self.stop()
 
+    def idle_s(self) -> float:
+        """Return for how many seconds no unit of this worker has found anything to do; 0 while one has work."""
+        since_s = self._idle_since_s
+        return 0.0 if since_s is None else self._clock.monotonic() - since_s
+
     @property
     def running(self) -> set[Unit]:
         """Return the units that run here now."""
@@ -123,6 +138,7 @@ class Worker(RebalanceListener):
                     self._group.poll(0)
                     self._configs.log.follow(_FOLLOW_MS)
                     self._reconcile(self._configs.state)
+                    self._idle_since_s = self._quiet_since_s(self._configs.state)
                 except (KafkaError, ConnectError) as error:
                     _log.warning("the worker tries again: %s", error)
                     self._stopping.wait(_PAUSE_S)
@@ -165,10 +181,14 @@ class Worker(RebalanceListener):
 
     def _end(self, units: list[Unit], *, abandoned: bool) -> None:
         """Stop units together, and wait for them as long as the settings say."""
+        if units:
+            self._changed_s = self._clock.monotonic()
         for unit in units:
             self._runs[unit].abandoned |= abandoned
+            self._runs[unit].is_resting = self._resting
             self._runs[unit].stop()
-        deadline_s = self._clock.monotonic() + self.settings["task.shutdown.graceful.timeout.ms"] / 1000
+        graceful_s = self.settings["task.shutdown.graceful.timeout.ms"] / 1000
+        deadline_s = self._clock.monotonic() + max(graceful_s, self._within_s)
         for unit in units:
             run = self._runs.pop(unit)
             if not run.join(deadline_s - self._clock.monotonic()):
@@ -190,6 +210,8 @@ class Worker(RebalanceListener):
         self._settle_stopped(state)
         for unit, generation in wanted.items():
             known = state.get(unit.connector)
+            if (unit, generation) not in self._units(unit.connector, known):
+                continue  # the state went on meanwhile: another thread has read it, or this one while it settled
             if unit in self._runs:
                 self._runs[unit].pause(known.target == PAUSED)
             else:
@@ -199,12 +221,28 @@ class Worker(RebalanceListener):
             for name, level in self._levels.items():
                 set_level(name, level)
 
+    def _quiet_since_s(self, state: ClusterState) -> float | None:
+        """Return since when there is nothing to do here; None while there is."""
+        for name in state.names():
+            known = state.get(name)
+            run = self._runs.get(Unit(name))
+            is_divided = known.has_current_tasks and (
+                not self._is_fenced_source(known) or known.fenced == known.generation
+            )
+            if run is not None and not (is_divided or run.failed or run.is_paused):
+                return None  # its tasks are on their way
+        quiet = [run.quiet_since_s() for run in self._runs.values()]
+        found = [each for each in quiet if each is not None]
+        return max([self._changed_s, *found]) if len(found) == len(quiet) else None
+
     def _wanted(self, state: ClusterState) -> Iterable[tuple[Unit, int]]:
         """Yield what is to run in the cluster, with its generation."""
         for name in state.names():
-            known = state.get(name)
-            if known.target == STOPPED:
-                continue
+            yield from self._units(name, state.get(name))
+
+    def _units(self, name: str, known: ConnectorState) -> Iterable[tuple[Unit, int]]:
+        """Yield what is to run of a connector."""
+        if known.exists and known.target != STOPPED:
             yield Unit(name), known.config_offset
             if known.has_current_tasks and (not self._is_fenced_source(known) or known.fenced == known.generation):
                 yield from ((Unit(name, number), known.generation) for number in range(len(known.tasks)))
@@ -247,10 +285,11 @@ class Worker(RebalanceListener):
             self._environment.statuses.put(unit, Status(FAILED, self._environment.worker_id, message, generation))
             run = _Unusable(unit, self._environment, generation, paused=paused)
         self._runs[unit] = run
+        self._changed_s = self._clock.monotonic()
         run.start()
 
     def _made(self, unit: Unit, generation: int, known: ConnectorState, *, paused: bool) -> Run:
-        given = known.config or {}
+        given = self.settings.providers.resolve(known.config or {})
         kind = connector_class(given)
         is_source = issubclass(kind, SourceConnector)
         configs = (CONNECTOR + (SOURCE if is_source else SINK)).parse(given)
@@ -260,7 +299,7 @@ class Worker(RebalanceListener):
                 unit, environment, generation, paused=paused, make=kind, configs=given,
                 tasks_max=configs["tasks.max"], publish=lambda tasks: self._publish(unit.connector, generation, tasks),
             )  # fmt: skip
-        task, task_class = known.tasks[unit.task], kind.task_class
+        task, task_class = self.settings.providers.resolve(known.tasks[unit.task]), kind.task_class
         parsed: tuple[Mapping[str, Any], Mapping[str, Any]] = configs, given
         if issubclass(task_class, SourceTask):
             return SourceTaskRun(
@@ -283,7 +322,10 @@ class Worker(RebalanceListener):
         Raises:
             Superseded: the connector was changed, stopped or deleted meanwhile.
         """
-        given = [{key: str(value) for key, value in task.items()} for task in tasks]
+        raw = self._configs.state.get(name).config or {}
+        given = [
+            self.settings.providers.hidden({key: str(value) for key, value in task.items()}, raw) for task in tasks
+        ]
 
         def decide(state: ClusterState) -> list[Pair]:
             known = state.get(name)

@@ -19,7 +19,7 @@ class _Context:
     """plugin.ConnectorContext."""
 
     def __init__(self, environment: Environment, connector: str) -> None:
-        self.clock = environment.clock
+        self.clock, self.client = environment.clock, environment.settings.client
         self._environment, self._connector = environment, connector
         self.wants_tasks = threading.Event()
 
@@ -70,6 +70,7 @@ class ConnectorRun(Run):
                 if context.wants_tasks.is_set():
                     context.wants_tasks.clear()
                     self._divide(connector)
+                self.note_work(found=False)
                 self.wait(_LOOK_S)
         finally:
             connector.stop()

@@ -8,12 +8,13 @@ from typing import Any
 from odradek.client.consumer.record import ConsumerRecord
 from odradek.client.serializers.registry import HttpRegistry, Registry
 from odradek.connect import plugins
+from odradek.connect.config import with_prefix
 from odradek.connect.converters.base import Converter
 from odradek.connect.data.values import SchemaAndValue
 from odradek.connect.record import ConnectRecord, Header, SinkRecord, SourceRecord
 from odradek.connect.settings import WorkerSettings
 from odradek.connect.tasks.tolerance import Stage, Tolerance
-from odradek.connect.transforms.chain import make_chain, with_prefix
+from odradek.connect.transforms.chain import make_chain
 from odradek.model.record import TimestampType
 
 Sendable = tuple[str, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]], int | None]

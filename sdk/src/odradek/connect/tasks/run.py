@@ -60,6 +60,8 @@ class Run(ABC):
         self.forgotten = False  # the connector was deleted: its state is deleted as well
         self.abandoned = False  # another worker may have the unit already: write no state
         self.superseded = False  # it ended because another worker seemed to have it
+        self.is_resting = False  # it ends because there is nothing to do, and nobody takes it over now
+        self._quiet_since_s: float | None = None
         self._stopping = threading.Event()
         self._resumed = threading.Event()
         self._paused = paused
@@ -99,6 +101,12 @@ class Run(ABC):
             else:
                 self._resumed.set()
 
+    def quiet_since_s(self) -> float | None:
+        """Return since when the unit has found nothing to do, by the clock's `monotonic`; None while it has work."""
+        if self.failed or self._paused or not self.is_alive:
+            return float("-inf")
+        return self._quiet_since_s
+
     # --- called by the unit's thread ------------------------------------------------------------------------------
 
     @property
@@ -108,6 +116,13 @@ class Run(ABC):
     def wait(self, seconds: float) -> bool:
         """Wait, at most so long, and return True if the unit is to stop."""
         return self._stopping.wait(seconds)
+
+    def note_work(self, *, found: bool) -> None:
+        """Note whether the last look for work has found some."""
+        if found:
+            self._quiet_since_s = None
+        elif self._quiet_since_s is None:
+            self._quiet_since_s = self.environment.clock.monotonic()
 
     @abstractmethod
     def run(self) -> None:

@@ -189,13 +189,22 @@ class _SinkWork(RebalanceListener):
             self._seek()
             wait_ms = _POLL_MS if shown or not self._batch else 0
             found = self._consumer.poll(wait_ms)
+            self._run.note_work(found=bool(found or self._batch))
             if found:
                 self._take([record for records in found.values() for record in records])
             if not shown:
                 self._put()
             self._commit_if_due()
+        if self._run.is_resting:
+            self._rest()
         self._commit(self._consumer.assignment())
         self._task.close(self._consumer.assignment())
+
+    def _rest(self) -> None:
+        try:
+            self._task.rest()
+        except RetriableError as error:
+            _log.info("%s leaves records to its next run: %s", self._run.unit, error)
 
     def _seek(self) -> None:
         sought, self.context.sought = self.context.sought, {}

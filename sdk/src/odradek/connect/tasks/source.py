@@ -4,6 +4,7 @@
              tasks is still the present one, so that a late start of an old generation ends here
     loop     poll -> records -> [begin, send, offsets, commit] -> task.commit
 
+`transaction.boundary` says what is one transaction: the records of a poll, those of an interval, or what the task says.
 A transaction that cannot be committed is aborted and written again from the records at hand. Without exactly once the
 records are flushed first and the offsets written afterwards: at least once.
 """
@@ -11,13 +12,14 @@ records are flushed first and the offsets written afterwards: at least once.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from odradek.backoff import Backoff
 from odradek.client.producer.sync import Producer
 from odradek.connect.errors import ConnectError, RetriableError
-from odradek.connect.plugin import SourceTask
+from odradek.connect.plugin import SourceTask, TransactionContext
 from odradek.connect.record import Offset, Partition, SourceRecord
 from odradek.connect.settings import overrides
 from odradek.connect.state.offsets import SourceOffsets, frozen, offset_record
@@ -27,7 +29,6 @@ from odradek.connect.tasks.run import Environment, Run, Stopped, Superseded
 from odradek.connect.tasks.tolerance import Skipped, Stage, Tolerance
 from odradek.connect.tasks.topics import TopicCreation, UsedTopics
 from odradek.errors import ErrorCode, KafkaError
-from odradek.ports.clock import Clock
 
 _log = logging.getLogger("odradek.connect.source")
 _FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -54,11 +55,51 @@ class TaskOffsets:
         self._found.update({key: offset for key, (_, offset) in written.items()})
 
 
+class _Boundaries:
+    """plugin.TransactionContext: what the task has asked for since it was asked the last time."""
+
+    def __init__(self) -> None:
+        self._batch: bool | None = None  # True: commit behind the batch, False: abort
+        self._records: dict[int, bool] = {}  # by identity; the records are kept alive by the batch
+        self._lock = threading.Lock()
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        self._ask(record, True)
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        self._ask(record, False)
+
+    def _ask(self, record: SourceRecord | None, is_commit: bool) -> None:
+        with self._lock:
+            if record is None:
+                self._batch = is_commit
+            else:
+                self._records[id(record)] = is_commit
+
+    def behind(self, record: SourceRecord) -> bool | None:
+        """Return whether to commit or to abort behind a record; None: neither."""
+        with self._lock:
+            return self._records.pop(id(record), None)
+
+    def behind_batch(self) -> bool | None:
+        with self._lock:
+            asked, self._batch = self._batch, None
+            self._records.clear()
+            return asked
+
+
 class _Context:
     """plugin.SourceContext."""
 
-    def __init__(self, clock: Clock, offsets: TaskOffsets, wait: Callable[[float], bool]) -> None:
-        self.clock, self._offsets, self.wait = clock, offsets, wait
+    def __init__(
+        self,
+        environment: Environment,
+        offsets: TaskOffsets,
+        wait: Callable[[float], bool],
+        transaction: TransactionContext | None,
+    ) -> None:
+        self.clock, self.client = environment.clock, environment.settings.client
+        self._offsets, self.wait, self.transaction = offsets, wait, transaction
 
     def offset(self, partition: Partition) -> Offset | None:
         return self._offsets.offset(partition)
@@ -91,6 +132,8 @@ class SourceTaskRun(Run):
         self._configs, self._given = connector
         self._written: dict[str, tuple[Partition, Offset]] = {}
         self._queued: list[Sendable] = []
+        self._has_polled = False  # records that the task was not told to be done with yet
+        self._boundaries = _Boundaries() if self._configs["transaction.boundary"] == "connector" else None
 
     def run(self) -> None:
         environment = self.environment
@@ -107,7 +150,7 @@ class SourceTaskRun(Run):
             if not self._is_current():
                 raise Superseded("there is a newer generation of its tasks")
             offsets = TaskOffsets(environment.offsets, self.unit.connector)
-            task.initialize(_Context(environment.clock, offsets, self.wait))
+            task.initialize(_Context(environment, offsets, self.wait, self._boundaries))
             try:
                 task.start(self._task_configs)
                 self._loop(task, _Writer(producer, self, tolerance, self._given), conversion, tolerance, offsets)
@@ -119,59 +162,97 @@ class SourceTaskRun(Run):
         self, task: SourceTask, writer: _Writer, conversion: Conversion, tolerance: Tolerance, offsets: TaskOffsets
     ) -> None:
         self.put_activity()
-        clock = self.environment.clock
-        interval_s = self._interval_s()
-        due_s = clock.monotonic() + interval_s
+        backoff = Backoff(self.environment.clock, self.environment.rng, first_s=0.1, max_s=10.0)
+        failures = 0
+
+        def write() -> None:
+            self._write(task, writer, offsets)
+
+        due = self._due(write)
         shown = self.is_paused
         while not self.is_stopping:
             is_paused = self.is_paused
             if is_paused != shown:
-                self._write(task, writer, offsets)
+                if self._boundaries is None:  # else the open transaction goes on after the pause
+                    write()
                 shown = is_paused
                 self.put_activity()
             if is_paused:
                 self._resumed.wait()
                 continue
             try:
-                records = tolerance.retried(task.poll)
-            except RetriableError as error:
-                if self._stopping.is_set():
-                    break
-                raise ConnectError(f"polling failed, and errors.retry.timeout is over: {error}") from error
-            self._take(records or (), conversion, tolerance)
-            if self._written or self._queued:
-                if clock.monotonic() >= due_s:
-                    self._write(task, writer, offsets)
-                    due_s = clock.monotonic() + interval_s
-            elif not records:
+                records = task.poll() or ()
+                failures = 0
+            except RetriableError as error:  # without a limit, as in Kafka Connect: no record is at stake
+                _log.warning("%s polls again: %s", self.unit, error)
+                self.wait(backoff.delay_s(failures))
+                failures += 1
+                continue
+            self._take(records, conversion, tolerance, write)
+            due()
+            self.note_work(found=bool(records))
+            if not (records or self._has_polled):
                 self.wait(_IDLE_S)
-        self._write(task, writer, offsets)
+        if self._boundaries is None:  # else what is behind the last boundary is polled again
+            write()
+
+    def _due(self, write: Callable[[], None]) -> Callable[[], None]:
+        """Return what is called after each batch, and writes if a transaction ends there."""
+        if self._configs["transaction.boundary"] == "poll":
+            return write
+        boundaries = self._boundaries
+        if boundaries is not None:
+            return lambda: self._end(boundaries.behind_batch(), write)
+        clock, interval_s = self.environment.clock, self._interval_s()
+        due_s = clock.monotonic() + interval_s
+
+        def write_if_due() -> None:
+            nonlocal due_s
+            if self._has_polled and clock.monotonic() >= due_s:
+                write()
+                due_s = clock.monotonic() + interval_s
+
+        return write_if_due
 
     def _interval_s(self) -> float:
-        if self._configs["transaction.boundary"] == "poll":
-            return 0.0
         chosen = self._configs["transaction.boundary.interval.ms"]
         return float(self.environment.settings["offset.flush.interval.ms"] if chosen is None else chosen) / 1000
 
-    def _take(self, records: Sequence[SourceRecord], conversion: Conversion, tolerance: Tolerance) -> None:
+    def _end(self, is_commit: bool | None, write: Callable[[], None]) -> None:
+        """End the transaction as the task asks. One that is aborted keeps its offsets: it does not come again."""
+        if is_commit is None:
+            return
+        if not is_commit:
+            _log.info("%s aborts a transaction of %d records", self.unit, len(self._queued))
+            self._queued = []
+        write()
+
+    def _take(
+        self, records: Sequence[SourceRecord], conversion: Conversion, tolerance: Tolerance, write: Callable[[], None]
+    ) -> None:
         for record in records:
+            self._has_polled = True
             try:
-                changed = conversion.transformed(record, record)
+                changed = None if record.is_position else conversion.transformed(record, record)
                 if changed is not None:
                     self._queued.append(conversion.to_bytes(changed, record))
             except Skipped:
                 pass
             if record.source_partition is not None and record.source_offset is not None:
                 self._written[frozen(record.source_partition)] = record.source_partition, record.source_offset
+            if self._boundaries is not None:
+                self._end(self._boundaries.behind(record), write)
 
     def _write(self, task: SourceTask, writer: _Writer, offsets: TaskOffsets) -> None:
-        """Write what is queued with its offsets."""
-        queued, written = self._queued, self._written
-        if not (queued or written):
+        """Write what is queued with its offsets, and tell the task."""
+        if not self._has_polled:
             return
-        writer.write(queued, list(written.values()))
-        self._queued, self._written = [], {}
-        offsets.note(written)
+        queued, written = self._queued, self._written
+        if queued or written:
+            writer.write(queued, list(written.values()))
+            self._queued, self._written = [], {}
+            offsets.note(written)
+        self._has_polled = False
         task.commit()
 
 

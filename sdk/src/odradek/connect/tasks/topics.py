@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from odradek.client.types import NewTopic
-from odradek.connect.config import java_regex
+from odradek.connect.config import java_regex, with_prefix
 from odradek.connect.errors import ConfigError
 from odradek.connect.state.state_topic import ensure_topic
-from odradek.connect.transforms.chain import with_prefix
 
 _PREFIX = "topic.creation."
 _OURS = ("partitions", "replication.factor", "include", "exclude")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.connect import plugins
+from odradek.connect.config import with_prefix
 from odradek.connect.errors import ConfigError
 from odradek.connect.plugin import Predicate, Transformation
 from odradek.connect.record import ConnectRecord
@@ -39,11 +40,6 @@ def aliases(configs: Mapping[str, Any], name: str) -> list[str]:
     if len(set(found)) != len(found):
         raise ConfigError({name: [f"{name} names the same alias twice: {', '.join(found)}"]})
     return found
-
-
-def with_prefix(configs: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the configurations under a prefix, without it."""
-    return {name.removeprefix(prefix): value for name, value in configs.items() if name.startswith(prefix)}
 
 
 def make_chain(configs: Mapping[str, Any]) -> Sequence[Stage]:

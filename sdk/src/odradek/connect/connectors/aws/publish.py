@@ -8,18 +8,13 @@ from typing import Any, ClassVar
 
 from odradek.connect.config import ConfigDef, Kind, non_empty
 from odradek.connect.connectors.aws.client import AWS, client, translated
+from odradek.connect.connectors.text import text_of
 from odradek.connect.converters.json import dump
 from odradek.connect.converters.json_format import to_json
 from odradek.connect.data.values import to_text
 from odradek.connect.errors import ConnectError, RetriableError
 from odradek.connect.plugin import Configs, SinkConnector, SinkTask
 from odradek.connect.record import SinkRecord
-
-
-def text_of(record: SinkRecord) -> str:
-    """Return a value as text: itself, or its JSON."""
-    value = record.value
-    return value if isinstance(value, str) else dump(to_json(record.value_schema, value)).decode()
 
 
 def key_text(record: SinkRecord) -> str | None:
@@ -84,7 +79,7 @@ class SnsSinkTask(BatchTask):
         return failed(self._client.publish_batch(TopicArn=arn, PublishBatchRequestEntries=entries))
 
     def _entry(self, index: int, record: SinkRecord, arn: str) -> dict[str, Any]:
-        entry: dict[str, Any] = {"Id": str(index), "Message": text_of(record)}
+        entry: dict[str, Any] = {"Id": str(index), "Message": text_of(record.value_schema, record.value)}
         if self._given["sns.subject"]:
             entry["Subject"] = self._given["sns.subject"]
         return {**entry, **fifo(record, arn)}

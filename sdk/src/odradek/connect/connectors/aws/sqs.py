@@ -10,7 +10,8 @@ from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind, between, non_empty
 from odradek.connect.connectors.aws.client import AWS, client, translated
-from odradek.connect.connectors.aws.publish import BatchTask, failed, fifo, text_of
+from odradek.connect.connectors.aws.publish import BatchTask, failed, fifo
+from odradek.connect.connectors.text import text_of
 from odradek.connect.data import schema as schemas
 from odradek.connect.plugin import Configs, ExactlyOnceSupport, SinkConnector, SourceConnector, SourceTask
 from odradek.connect.record import Header, SinkRecord, SourceRecord
@@ -96,7 +97,8 @@ class SqsSinkTask(BatchTask):
     def send(self, batch: list[SinkRecord]) -> dict[int, tuple[bool, str]]:
         url = self._given["sqs.url"]
         entries = [
-            {"Id": str(index), "MessageBody": text_of(each), **fifo(each, url)} for index, each in enumerate(batch)
+            {"Id": str(index), "MessageBody": text_of(each.value_schema, each.value), **fifo(each, url)}
+            for index, each in enumerate(batch)
         ]
         return failed(self._client.send_message_batch(QueueUrl=url, Entries=entries))
 

@@ -68,10 +68,10 @@ def write_parquet(schema: Schema, values: list[Any]) -> bytes:
 def _row(value: Any) -> dict[str, Any]:
     if not isinstance(value, Struct):
         raise DataError(f"Parquet needs structs, not {type(value).__name__}")
-    return {name: _cell(value.schema.field(name), found) for name, found in value.items()}
+    return {name: cell(value.schema.field(name), found) for name, found in value.items()}
 
 
-def _cell(field: Any, value: Any) -> Any:
+def cell(field: Any, value: Any) -> Any:
     if isinstance(value, dict) and field.schema.type is Type.MAP:
         return [(key, plain(each)) for key, each in value.items()]
     return plain(value)

@@ -138,36 +138,3 @@ def _is_flat(schema: Schema) -> bool:
 def as_struct(schema: Schema, row: Mapping[str, Any]) -> Struct:
     """Return a row as a struct."""
     return Struct(schema, {each.name: fitted(each.schema, row[each.name]) for each in schema.fields})
-
-
-# --- Connect to columns -----------------------------------------------------------------------------------------------
-
-_TYPES: dict[Type, Any] = {
-    Type.INT8: types.SmallInteger(),
-    Type.INT16: types.SmallInteger(),
-    Type.INT32: types.Integer(),
-    Type.INT64: types.BigInteger(),
-    Type.FLOAT32: types.Float(),
-    Type.FLOAT64: types.Double(),
-    Type.BOOLEAN: types.Boolean(),
-    Type.STRING: types.Text(),
-    Type.BYTES: types.LargeBinary(),
-}
-_PRECISION = 38
-_KEY_CHARS_MAX = 255  # text in a primary key: MySQL indexes no TEXT
-
-
-def column_type(schema: Schema, *, is_key: bool = False) -> Any:
-    """Return the type of a column for values of a schema; lists, maps and structs are JSON."""
-    if schema.name == logical.DECIMAL_NAME:
-        return types.Numeric(_PRECISION, logical.scale_of(schema))
-    named = {
-        logical.DATE_NAME: types.Date(),
-        logical.TIME_NAME: types.Time(),
-        logical.TIMESTAMP_NAME: types.DateTime(timezone=True),
-    }
-    if schema.name in named:
-        return named[schema.name or ""]
-    if is_key and schema.type is Type.STRING:
-        return types.String(_KEY_CHARS_MAX)
-    return _TYPES.get(schema.type, types.JSON())

@@ -4,6 +4,9 @@ With `exactly.once=true` the offsets of the records are kept in a table of the s
 transaction, on condition that they are still those that this task has read: a task that was replaced changes nothing
 any more. Otherwise writes are at least once, which upsert makes harmless.
 
+Rows of change capture are understood: dates, times, numbers, JSON and UUIDs in Debezium's semantic types become the
+columns that they were, and a large value that was not sent, since it did not change, leaves its column as it is.
+
 Configurations are those of Confluent's connector; `exactly.once` and `offsets.table` are ours.
 """
 
@@ -17,12 +20,13 @@ from sqlalchemy import types
 from sqlalchemy.schema import CreateColumn
 
 from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
-from odradek.connect.connectors.jdbc.database import DATABASE, column_type, open_engine, translated
+from odradek.connect.connectors.jdbc.binding import bound, column_type, take_json_as_text
+from odradek.connect.connectors.jdbc.database import DATABASE, open_engine, translated
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema
-from odradek.connect.data.structs import Struct, plain
+from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import infer_schema
-from odradek.connect.errors import ConnectError, DataError
+from odradek.connect.errors import ConnectError, DataError, RetriableError
 from odradek.connect.plugin import Configs, SinkConnector, SinkTask
 from odradek.connect.record import SinkRecord
 from odradek.model.topic_partition import TopicPartition
@@ -52,17 +56,20 @@ _DEFINITIONS = DATABASE + (
     .define("batch.size", Kind.INT, 3_000, "The largest number of rows of one statement.", allowed=between(1))
     .define("exactly.once", Kind.BOOLEAN, False, "Whether offsets are kept in the database, in the same transaction.")
     .define("offsets.table", Kind.STRING, "odradek_connect_offsets", "The table of those offsets.")
+    .define("unavailable.value.placeholder", Kind.STRING, "__debezium_unavailable_value", "What change capture writes "
+            "for a value that was not sent, since it did not change: its column is left as it is.")
 )  # fmt: skip
 
 
 class _Change(NamedTuple):
-    """A row to write, or to delete (`row` None)."""
+    """A row to write, or to delete (`row` None). A row is `partial` if columns of it are to stay as they are."""
 
     table: str
     key: dict[str, Any]
     row: dict[str, Any] | None
     fields: tuple[tuple[str, Schema], ...]  # of key and row: the columns that the table needs
     keys: tuple[str, ...]
+    partial: bool = False
 
 
 class JdbcSinkTask(SinkTask):
@@ -77,6 +84,7 @@ class JdbcSinkTask(SinkTask):
         self._tables: dict[str, sa.Table] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._offsets: sa.Table | None = None
+        self._is_unsure = False  # whether the offsets in the database may be others than `_positions`
         if given["exactly.once"]:
             self._offsets = _offsets_table(given["offsets.table"])
             with translated("the table of offsets cannot be created"):
@@ -87,14 +95,18 @@ class JdbcSinkTask(SinkTask):
     def open(self, partitions: Iterable[TopicPartition]) -> None:
         if self._offsets is None:
             return
+        self._read_positions(partitions)
+        self.context.seek({place: self._positions[place] for place in partitions if place in self._positions})
+
+    def _read_positions(self, partitions: Iterable[TopicPartition]) -> None:
         table = self._offsets
+        assert table is not None
         assert self._engine is not None
         with translated("the offsets cannot be read"), self._engine.connect() as connection:
             for place in partitions:
                 found = connection.execute(sa.select(table.c.next_offset).where(*self._of(place))).scalar()
                 if found is not None:
                     self._positions[place] = int(found)
-        self.context.seek({place: self._positions[place] for place in partitions if place in self._positions})
 
     def _of(self, place: TopicPartition) -> tuple[Any, ...]:
         assert self._offsets is not None
@@ -118,6 +130,9 @@ class JdbcSinkTask(SinkTask):
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         if self._offsets is not None:
+            if self._is_unsure:
+                self._read_positions({each.source for each in records})
+                self._is_unsure = False
             records = [each for each in records if each.source_position >= self._positions.get(each.source, 0)]
         if not records:
             return
@@ -133,12 +148,16 @@ class JdbcSinkTask(SinkTask):
         behind: dict[TopicPartition, int] = {}
         for record in records:
             behind[record.source] = record.source_position + 1
-        with translated("the rows cannot be written"), self._engine.begin() as connection:
-            for group in _grouped(changes, self._given["batch.size"]):
-                self._write(connection, group)
-            if self._offsets is not None:
-                for place, offset in behind.items():
-                    self._move(connection, place, offset)
+        try:
+            with translated("the rows cannot be written"), self._engine.begin() as connection:
+                for group in _grouped(changes, self._given["batch.size"]):
+                    self._write(connection, group)
+                if self._offsets is not None:
+                    for place, offset in behind.items():
+                        self._move(connection, place, offset)
+        except RetriableError:
+            self._is_unsure = True  # the connection may have broken behind the commit
+            raise
         if self._offsets is not None:
             self._positions.update(behind)
 
@@ -153,10 +172,15 @@ class JdbcSinkTask(SinkTask):
             return [_Change(table, key, None, key_fields, tuple(key))]
         row, fields = _columns(record.value_schema, record.value, "value")
         wanted = self._given["fields.whitelist"]
-        row = {name: value for name, value in row.items() if not wanted or name in wanted}
+        chosen = {name: value for name, value in row.items() if not wanted or name in wanted}
+        row = {name: value for name, value in chosen.items() if not self._is_unchanged(value)}
         known = dict(key_fields)
         every = (*key_fields, *((name, each) for name, each in fields if name in row and name not in known))
-        return [_Change(table, key, {**row, **key}, every, tuple(key))]
+        return [_Change(table, key, {**row, **key}, every, tuple(key), len(row) < len(chosen))]
+
+    def _is_unchanged(self, value: Any) -> bool:
+        mark = self._given["unavailable.value.placeholder"]
+        return bool(mark) and (value in (mark, [mark]) or (isinstance(value, bytes) and value == mark.encode()))
 
     def _key(self, record: SinkRecord) -> tuple[dict[str, Any], tuple[tuple[str, Schema], ...]]:
         mode, names = self._given["pk.mode"], self._given["pk.fields"]
@@ -198,7 +222,7 @@ class JdbcSinkTask(SinkTask):
                 sa.Table(name, sa.MetaData(), *columns, schema=schema_name or None).create(
                     self._engine, checkfirst=True
                 )
-            table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
+            table = self._reflected(name, schema_name)
             missing = [(field, each) for field, each in change.fields if field not in table.c]
             if missing:
                 if not self._given["auto.evolve"]:
@@ -206,8 +230,12 @@ class JdbcSinkTask(SinkTask):
                         f"the table {change.table} has no column {missing[0][0]}: add it, or set auto.evolve=true"
                     )
                 self._evolve(table, missing)
-                table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
+                table = self._reflected(name, schema_name)
         self._tables[change.table] = table
+
+    def _reflected(self, name: str, schema_name: str) -> sa.Table:
+        table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
+        return take_json_as_text(table)
 
     def _evolve(self, table: sa.Table, missing: list[tuple[str, Schema]]) -> None:
         assert self._engine is not None
@@ -221,16 +249,19 @@ class JdbcSinkTask(SinkTask):
         """Write changes of one table and one kind."""
         table, first = self._tables[group[0].table], group[0]
         if first.row is None:
-            condition = [table.c[name] == sa.bindparam(f"k_{name}") for name in first.keys]
-            keys = [{f"k_{name}": value for name, value in each.key.items()} for each in group]
+            condition = [table.c[name] == sa.bindparam(f"k_{name}", type_=table.c[name].type) for name in first.keys]
+            keys = [{f"k_{name}": value for name, value in _row(table, each, each.key).items()} for each in group]
             connection.execute(sa.delete(table).where(*condition), keys)
             return
-        rows = [{name: _bound(table.c[name], value) for name, value in (each.row or {}).items()} for each in group]
+        rows = [_row(table, each, each.row or {}) for each in group]
         mode = self._given["insert.mode"]
         if mode == "update":
             _update(connection, table, first.keys, rows)
         elif mode == "upsert" and first.keys:
-            _upsert(connection, table, first.keys, rows)
+            if first.partial:  # an insert might lack a column that must not be null
+                rows = [row for row in rows if not _update(connection, table, first.keys, [row])]
+            if rows:
+                _upsert(connection, table, first.keys, rows)
         else:
             connection.execute(sa.insert(table), rows)
 
@@ -270,19 +301,16 @@ def _column(name: str, schema: Schema, is_key: bool) -> Any:
     return sa.Column(name, kind, primary_key=is_key, nullable=schema.optional and not is_key, autoincrement=False)
 
 
-def _bound(column: Any, value: Any) -> Any:
-    """Return a value as a column takes it: lists, maps and structs as JSON, or as its text."""
-    if isinstance(value, Struct | Mapping | list | tuple):
-        found = plain(value)
-        return found if isinstance(column.type, types.JSON) else _json_text(found)
-    return value
-
-
-def _json_text(value: Any) -> str:
-    from odradek.connect.converters.json import dump
-    from odradek.connect.converters.json_format import to_json
-
-    return dump(to_json(None, value)).decode()
+def _row(table: sa.Table, change: _Change, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values as the columns of a table take them. Raises ConnectError that names the column."""
+    known = dict(change.fields)
+    made = {}
+    for name, value in values.items():
+        try:
+            made[name] = bound(table.c[name], known.get(name), value)
+        except DataError as error:
+            raise ConnectError(f"{change.table}.{name} cannot be written: {error}") from error
+    return made
 
 
 def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
@@ -290,9 +318,9 @@ def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
     group: list[_Change] = []
     seen: set[Any] = set()
     for change in changes:
-        kind = (change.table, change.row is None, frozenset(change.row or ()))
+        kind = _kind(change)
         key = tuple(change.key.values())
-        last = None if not group else (group[-1].table, group[-1].row is None, frozenset(group[-1].row or ()))
+        last = _kind(group[-1]) if group else None
         if group and (kind != last or len(group) >= size or (key and key in seen)):
             yield group
             group, seen = [], set()
@@ -302,12 +330,17 @@ def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
         yield group
 
 
+def _kind(change: _Change) -> tuple[Any, ...]:
+    return change.table, change.row is None, change.partial, frozenset(change.row or ())
+
+
 def _update(connection: sa.Connection, table: sa.Table, keys: tuple[str, ...], rows: list[dict[str, Any]]) -> int:
-    condition = [table.c[name] == sa.bindparam(f"k_{name}") for name in keys]
+    condition = [table.c[name] == sa.bindparam(f"k_{name}", type_=table.c[name].type) for name in keys]
     others = [name for name in rows[0] if name not in keys]
     if not others:
         return 0
-    statement = sa.update(table).where(*condition).values({name: sa.bindparam(f"v_{name}") for name in others})
+    new = {name: sa.bindparam(f"v_{name}", type_=table.c[name].type) for name in others}
+    statement = sa.update(table).where(*condition).values(new)
     bound = [
         {**{f"k_{name}": row[name] for name in keys}, **{f"v_{name}": row[name] for name in others}} for row in rows
     ]

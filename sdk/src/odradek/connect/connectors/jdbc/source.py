@@ -6,7 +6,8 @@
     timestamp+incrementing    both: later ones, and of the same time those with a larger number
 
 A source partition is a table, or the query; its offset has the last value of each column. Rows of one time are returned
-together by `timestamp`, since the time alone cannot tell them apart. Deleted rows are not seen: use change capture.
+together by `timestamp`, since the time alone cannot tell them apart. Deleted rows are seen by change capture, or by
+comparison (deletes.py).
 
 Configurations are those of Confluent's connector.
 """
@@ -14,6 +15,7 @@ Configurations are those of Confluent's connector.
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -28,6 +30,7 @@ from odradek.connect.connectors.jdbc.database import (
     open_engine,
     translated,
 )
+from odradek.connect.connectors.jdbc.deletes import KnownKeys, key_of
 from odradek.connect.data.logical import moment_of, ms_of
 from odradek.connect.data.schema import Schema, struct
 from odradek.connect.errors import ConfigError, ConnectError
@@ -62,6 +65,15 @@ _DEFINITIONS = DATABASE + (
     .define(
         "timestamp.initial", Kind.LONG, None, "First time to read, in ms since 1970; -1: now. By default all.",
     )
+    .define(
+        "delete.detection", Kind.STRING, "none",
+        "snapshot: the primary keys of a table are compared with those of the last time, and each one that is gone "
+        "becomes a tombstone; the records get the primary key as their key.", allowed=one_of("none", "snapshot"),
+    )
+    .define(
+        "delete.detection.interval.ms", Kind.LONG, 60_000, "Time between two comparisons of a table.",
+        allowed=between(1),
+    )
     .define("validate.non.null", Kind.BOOLEAN, True, "Whether nullable columns of the mode are refused.")
 )  # fmt: skip
 
@@ -87,6 +99,9 @@ class _Input:
         self.offset: dict[str, int] = {}  # timestamp in microseconds, incrementing
         self.rows: Iterator[list[SourceRecord]] | None = None
         self.due_s = 0.0
+        self.key_schema: Schema | None = None  # with delete.detection
+        self.known: KnownKeys | None = None
+        self.compared_s: float | None = None
 
     @property
     def is_bulk(self) -> bool:
@@ -167,7 +182,15 @@ class JdbcSourceTask(SourceTask):
                 raise ConfigError(f"the column {column} of {name} may be null; validate.non.null=false permits it")
         schema = struct([(each.name, column_schema(each)) for each in table.c], name=name)
         topic = f"{self._given['topic.prefix']}{name}"
-        return _Input(name, topic, table, schema, columns)
+        made = _Input(name, topic, table, schema, columns)
+        if self._given["delete.detection"] == "snapshot":
+            keys = [each.name for each in table.primary_key.columns]
+            if not keys:
+                raise ConfigError(f"delete.detection=snapshot needs a primary key, which {name} does not have")
+            fields = {each.name: each.schema for each in schema.fields}
+            made.key_schema = struct([(each, fields[each]) for each in keys], name=f"{name}.Key")
+            made.known = KnownKeys(name, self.context.offset)
+        return made
 
     def poll(self) -> list[SourceRecord]:
         now_s = self.context.clock.monotonic()
@@ -182,6 +205,9 @@ class JdbcSourceTask(SourceTask):
                 self._inputs.append(self._inputs.pop(self._inputs.index(each)))  # the others are next
                 return found
             each.rows, each.due_s = None, now_s + self._interval_s
+            deleted = self._deleted(each, now_s)
+            if deleted:
+                return deleted
         wait_s = min((each.due_s for each in self._inputs), default=now_s + 1) - now_s
         self.context.wait(max(0.0, min(wait_s, 1.0)))
         return []
@@ -204,6 +230,34 @@ class JdbcSourceTask(SourceTask):
             if batch:
                 yield self._records(source, batch)
 
+    def _deleted(self, source: _Input, now_s: float) -> list[SourceRecord]:
+        """Compare the keys if it is time to; return a tombstone for each row that is gone."""
+        if source.known is None or source.key_schema is None:
+            return []
+        if (
+            source.compared_s is not None
+            and now_s < source.compared_s + self._given["delete.detection.interval.ms"] / 1000
+        ):
+            return []
+        assert self._engine is not None
+        schema, names = source.key_schema, [each.name for each in source.key_schema.fields]
+        with translated(f"the keys of {source.partition} cannot be read"), self._engine.connect() as connection:
+            found = connection.execute(sa.select(*(source.source.c[name] for name in names))).mappings()
+            present = {key_of(row[name] for name in names) for row in found}
+        source.compared_s = now_s
+        records = []
+        for bucket, gone, offset in source.known.compare(present):
+            place = source.known.partition(bucket)
+            records.append(SourceRecord.position(place, offset))
+            for key in gone:
+                kept = as_struct(schema, dict(zip(names, _typed(source, names, json.loads(key)), strict=True)))
+                records.append(
+                    SourceRecord(
+                        topic=source.topic, key=kept, key_schema=schema, source_partition=place, source_offset=offset
+                    )
+                )
+        return records
+
     def _records(self, source: _Input, rows: list[Mapping[str, Any]]) -> list[SourceRecord]:
         schema = source.schema or inferred_schema(rows)
         records = []
@@ -214,9 +268,14 @@ class JdbcSourceTask(SourceTask):
             if source.incrementing is not None:
                 offset["incrementing"] = int(row[source.incrementing])
             source.offset = offset
+            key = None if source.key_schema is None else as_struct(source.key_schema, row)
+            if source.known is not None and key is not None:
+                source.known.add(key_of(row[name] for name in key))
             records.append(
                 SourceRecord(
                     topic=source.topic,
+                    key=key,
+                    key_schema=source.key_schema,
                     value=as_struct(schema, row),
                     value_schema=schema,
                     source_partition=None if source.is_bulk else source.partition,
@@ -228,6 +287,20 @@ class JdbcSourceTask(SourceTask):
     def stop(self) -> None:
         if self._engine is not None:
             self._engine.dispose()
+
+
+def _typed(source: _Input, names: list[str], values: list[Any]) -> list[Any]:
+    """Return the values of a key as the columns have them, from its JSON."""
+    kinds = [source.source.c[name].type.python_type for name in names]
+    return [
+        value if isinstance(value, kind) else _of_text(kind, value) for kind, value in zip(kinds, values, strict=True)
+    ]
+
+
+def _of_text(kind: type, value: Any) -> Any:
+    if kind in (dt.date, dt.datetime, dt.time):
+        return kind.fromisoformat(value)
+    return kind(value)
 
 
 def _is_same_time(source: _Input, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -257,6 +330,8 @@ class JdbcSourceConnector(SourceConnector):
             found["timestamp.column.name"].errors.append(f"mode={mode} needs one timestamp.column.name")
         if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
             found["query"].errors.append("give either query or tables")
+        if found["query"].value and found["delete.detection"].value == "snapshot":
+            found["delete.detection"].errors.append("delete.detection=snapshot needs tables, not a query")
         return found
 
     @classmethod

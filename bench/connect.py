@@ -1,0 +1,210 @@
+"""How fast does Connect move a file into a topic, and a topic into a file, beside Apache Kafka Connect? All in one run.
+
+Ours is `odradek connect run` over the embedded service (SQLite and files with fsync); theirs is a distributed worker of
+Apache Kafka Connect over one Apache Kafka broker, both from Maven Central, with its defaults. Both are driven by the
+same JSON over the same REST API: FileStreamSource reads lines of 100 bytes, FileStreamSink writes them. A source is
+done when its stored offset is the end of the file, a sink when its file has all bytes. Source and sink are measured
+with exactly once and without; the sinks differ in nothing. CPU seconds are those of the worker's process and of the
+service or broker, from the start of the connector; the JVM's compilation counts, as in a worker that has just started.
+
+Confluent's JDBC connector is not on Maven Central, so that databases are not compared.
+
+    python -m bench.connect [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.kafka_broker import NoBroker, kafka_broker
+from bench.kafka_port import cpu_seconds, service
+from bench.maven import APACHE_CONNECT, NoJars, maven_jars
+
+RESULTS = Path(__file__).parent / "results" / "connect.json"
+LINE = b"x" * 99 + b"\n"
+LINES = 1_000_000
+_START_S, _MOVE_S = 180, 900
+_CONVERTERS = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+
+
+class Worker(NamedTuple):
+    """A running worker: its REST API, its process, and that of the service or broker."""
+
+    url: str
+    pid: int
+    server_pid: int
+
+
+def call(url: str, method: str = "GET", body: Any = None) -> Any:
+    """Return the JSON of an answer, None while the worker is not ready for the request."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or b"null")
+    except (urllib.error.HTTPError, OSError):
+        return None
+
+
+def until(condition: Callable[[], Any], limit_s: float, what: str) -> Any:
+    give_up = time.monotonic() + limit_s
+    while not (found := condition()):
+        if time.monotonic() > give_up:
+            raise SystemExit(f"bench: {what} did not happen within {limit_s:.0f} s")
+        time.sleep(0.05)
+    return found
+
+
+@contextmanager
+def _started(command: list[str], folder: Path, url: str, server_pid: int) -> Iterator[Worker]:
+    with (folder / "worker.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **_NO_PROXY})
+        try:
+            until(lambda: call(f"{url}/connectors") is not None, _START_S, "the start of a worker")
+            yield Worker(url, process.pid, server_pid)
+        finally:
+            process.kill()
+            process.wait()
+
+
+_NO_PROXY = {"NO_PROXY": "127.0.0.1"}
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def ours(folder: Path, *, exactly_once: bool) -> Iterator[Worker]:
+    with service() as (server_pid, _, client):
+        url = f"http://127.0.0.1:{_free_port()}"
+        config = {"listeners": url, "exactly.once.source.support": "enabled" if exactly_once else "disabled"}
+        config |= {"offset.flush.interval.ms": "1000"}
+        code = (
+            "import json, sys; from odradek.connect import Cluster, Worker, WorkerSettings;"
+            "from odradek.connect.rest.server import RestServer; config, client = map(json.loads, sys.argv[1:]);"
+            "settings = WorkerSettings.of(config, client); import threading\n"
+            "with Cluster(settings) as cluster, RestServer(cluster, config['listeners']), Worker(settings):\n"
+            "    threading.Event().wait()"
+        )
+        command = [sys.executable, "-c", code, json.dumps(config), json.dumps(client)]
+        with _started(command, folder, url, server_pid) as worker:
+            yield worker
+
+
+@contextmanager
+def theirs(folder: Path, *, exactly_once: bool) -> Iterator[Worker]:
+    jars = os.pathsep.join(map(str, maven_jars(APACHE_CONNECT)))
+    with kafka_broker() as broker:
+        url = f"http://127.0.0.1:{_free_port()}"
+        values = {
+            "bootstrap.servers": broker.servers,
+            "group.id": "connect",
+            "listeners": url,
+            "exactly.once.source.support": "enabled" if exactly_once else "disabled",
+            "offset.flush.interval.ms": "1000",
+            "plugin.discovery": "service_load",
+            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        }
+        for kind in ("config", "offset", "status"):
+            values |= {f"{kind}.storage.topic": f"connect-{kind}", f"{kind}.storage.replication.factor": "1"}
+        properties = folder / "worker.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        main = "org.apache.kafka.connect.cli.ConnectDistributed"
+        with _started(["java", "-Xmx1g", "-cp", jars, main, str(properties)], folder, url, broker.pid) as worker:
+            yield worker
+
+
+def measure(worker: Worker, folder: Path, lines: int) -> list[dict[str, Any]]:
+    """Move a file into a topic, and the topic into another file."""
+    source, target = folder / "in.txt", folder / "out.txt"
+    source.write_bytes(LINE * lines)
+    size = source.stat().st_size
+    read = {"connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector", "file": str(source),
+            "topic": "lines", **_CONVERTERS}  # fmt: skip
+    write = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "file": str(target),
+             "topics": "lines", **_CONVERTERS, "consumer.override.auto.offset.reset": "earliest"}  # fmt: skip
+
+    def position() -> int:
+        found = (call(f"{worker.url}/connectors/source/offsets") or {}).get("offsets") or [{}]
+        return int((found[0].get("offset") or {}).get("position", 0))
+
+    rows = []
+    for name, config, is_done in (
+        ("source", read, lambda: position() >= size),
+        ("sink", write, lambda: target.exists() and target.stat().st_size >= size),
+    ):
+        before = cpu_seconds(worker.pid), cpu_seconds(worker.server_pid)
+        begun = time.monotonic()
+        made = f"{worker.url}/connectors/{name}/config"
+        until(lambda made=made, config=config: call(made, "PUT", config), 60, "a new connector")  # type: ignore[misc]
+        until(is_done, _MOVE_S, f"the end of the {name}")
+        took_s = time.monotonic() - begun
+        if name == "source":
+            call(f"{worker.url}/connectors/source", "DELETE")
+        rows.append(
+            {
+                "direction": "file to topic" if name == "source" else "topic to file",
+                "lines_per_s": round(lines / took_s),
+                "seconds": round(took_s, 1),
+                "worker_cpu_s": round(cpu_seconds(worker.pid) - before[0], 1),
+                "server_cpu_s": round(cpu_seconds(worker.server_pid) - before[1], 1),
+            }
+        )
+    assert target.read_bytes() == source.read_bytes(), "the files differ"
+    return rows
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Measure, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="a tenth of the lines")
+    lines = LINES // 10 if parser.parse_args(argv).quick else LINES
+    rows: list[dict[str, Any]] = []
+    for who, start in (("odradek", ours), ("Apache Kafka Connect", theirs)):
+        for exactly_once in (True, False):
+            with tempfile.TemporaryDirectory() as name:
+                folder = Path(name)
+                try:
+                    with start(folder, exactly_once=exactly_once) as worker:
+                        found = measure(worker, folder, lines)
+                except (NoBroker, NoJars) as reason:
+                    print(f"{who}: {reason}")
+                    break
+            rows += [{"who": who, "exactly_once": exactly_once, **each} for each in found]
+    table = Table(title=f"{lines:,} lines of {len(LINE)} bytes")
+    for column in ("worker", "exactly once", "direction", "lines/s", "seconds", "CPU s worker", "CPU s server"):
+        table.add_column(column, justify="left" if column in ("worker", "direction") else "right")
+    for row in rows:
+        table.add_row(row["who"], "yes" if row["exactly_once"] else "no", row["direction"], f"{row['lines_per_s']:,}",
+                      str(row["seconds"]), str(row["worker_cpu_s"]), str(row["server_cpu_s"]))  # fmt: skip
+    Console().print(table)
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({"lines": lines, "rows": rows}, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,47 @@
+"""The build context of the image of the function `connect`: the wheel with the libraries of all connectors.
+
+An image, because those libraries are larger than what a function with layers may have (250 MB); of an image Lambda
+loads what is read. As the gateway's, it is built with Docker when the stack is deployed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from odradek.functions.environment import HANDLERS
+
+from infra.artifacts import ROOT, Artifacts
+from infra.gateway_image import BASE_IMAGE, build_context
+
+CONNECT = "connect"
+HANDLER = HANDLERS["produce"].replace("produce", CONNECT)
+_DOCKERFILE = """\
+FROM {base_image}
+COPY constraints.txt *.whl /install/
+RUN pip install --no-cache-dir --constraint /install/constraints.txt \\
+    "$(ls /install/*.whl)[connect]" awslambdaric{more} && rm -r /install
+COPY lambdas /var/task/lambdas
+WORKDIR /var/task
+ENTRYPOINT ["python", "-m", "awslambdaric"]
+CMD ["{handler}"]
+"""
+
+
+def connect_image_directory(artifacts: Artifacts, packages: Iterable[str] = (), base_image: str = "") -> Path:
+    """Return the build context.
+
+    Args:
+        packages: requirements of pip beside the wheel's.
+        base_image: by default Python's.
+    """
+    more = "".join(f" {each!r}" for each in packages)
+    dockerfile = _DOCKERFILE.replace("{base_image}", base_image or BASE_IMAGE)
+    directory = build_context(CONNECT, dockerfile.replace("{more}", more).replace("{handler}", HANDLER), artifacts)
+    (directory / "lambdas").mkdir()
+    (directory / "lambdas" / "__init__.py").write_text("")
+    shutil.copytree(
+        ROOT / "lambdas" / CONNECT, directory / "lambdas" / CONNECT, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return directory

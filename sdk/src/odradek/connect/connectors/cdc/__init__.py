@@ -1,0 +1,1 @@
+"""Change capture: row changes of databases as records, in Debezium's form."""

@@ -1,0 +1,1 @@
+"""Change capture of MySQL and MariaDB by their binary log."""

@@ -1,0 +1,58 @@
+"""Configurations that the connectors of change capture share; names, values and defaults are Debezium's."""
+
+from __future__ import annotations
+
+from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+
+SNAPSHOT_MODES = ("initial", "initial_only", "always", "no_data", "never", "when_needed")
+
+COMMON = (
+    ConfigDef()
+    .define("topic.prefix", Kind.STRING, documentation="Before the names of all topics; also the name of the server "
+            "in source offsets, which must not change.", importance="HIGH", allowed=non_empty())
+    .define("topic.delimiter", Kind.STRING, ".", "Between the parts of a topic's name.", allowed=non_empty())
+    .define("table.include.list", Kind.LIST, [], "Regular expressions of the tables, as schema.table; by default all.",
+            importance="HIGH")
+    .define("table.exclude.list", Kind.LIST, [], "Regular expressions of tables to leave out.")
+    .define("column.include.list", Kind.LIST, [], "Regular expressions of the columns, as schema.table.column; by "
+            "default all.")
+    .define("column.exclude.list", Kind.LIST, [], "Regular expressions of columns to leave out.")
+    .define("message.key.columns", Kind.STRING, "", "Columns of the key of tables, as "
+            "`schema.table:column,column;...`; by default the primary key.")
+    .define("snapshot.mode", Kind.STRING, "initial", "initial: the tables are read once, then changes. initial_only: "
+            "no changes. always: at each start. no_data (never): changes only. when_needed: also if changes are lost.",
+            importance="HIGH", allowed=one_of(*SNAPSHOT_MODES))
+    .define("snapshot.include.collection.list", Kind.LIST, [], "Regular expressions of the tables that a snapshot "
+            "reads; by default all that are captured.")
+    .define("snapshot.fetch.size", Kind.INT, 2_000, "Rows of one batch of a snapshot.", allowed=between(1))
+    .define("incremental.snapshot.chunk.size", Kind.INT, 1_024, "Rows of one chunk of an incremental snapshot.",
+            allowed=between(1))
+    .define("signal.data.collection", Kind.STRING, "", "The table of signals, as schema.table: columns id, type and "
+            "data, all text.")
+    .define("incremental.snapshot.watermarking.strategy", Kind.STRING, "insert_insert", "Whether the second "
+            "watermark of a chunk is a row too, or the deletion of the first one.",
+            allowed=one_of("insert_insert", "insert_delete"))
+    .define("max.batch.size", Kind.INT, 2_048, "The largest number of changes of one poll.", allowed=between(1))
+    .define("poll.interval.ms", Kind.LONG, 500, "The longest wait for changes, in ms.", allowed=between(1))
+    .define("tombstones.on.delete", Kind.BOOLEAN, True, "Whether a tombstone follows the record of a delete.")
+    .define("skipped.operations", Kind.LIST, ["t"], "Operations without records: c, u, d, t (truncate), or none.")
+    .define("decimal.handling.mode", Kind.STRING, "precise", "Exact numbers: precise is Connect's Decimal, or "
+            "VariableScaleDecimal where the column has no scale; double; string.",
+            allowed=one_of("precise", "double", "string"))
+    .define("time.precision.mode", Kind.STRING, "adaptive", "adaptive: as precise as the column, in Debezium's types; "
+            "adaptive_time_microseconds: times always in microseconds; connect: Connect's types, in milliseconds.",
+            allowed=one_of("adaptive", "adaptive_time_microseconds", "connect"))
+    .define("binary.handling.mode", Kind.STRING, "bytes", "Form of binary columns.",
+            allowed=one_of("bytes", "base64", "base64-url-safe", "hex"))
+    .define("provide.transaction.metadata", Kind.BOOLEAN, False, "Whether records say their transaction, and "
+            "beginnings and ends of transactions are written to <topic.prefix>.transaction.")
+    .define("heartbeat.interval.ms", Kind.LONG, 0, "Time between heartbeat records, in ms; 0: none.",
+            allowed=between(0))
+    .define("heartbeat.action.query", Kind.STRING, "", "A statement that is executed with each heartbeat.")
+    .define("topic.heartbeat.prefix", Kind.STRING, "__debezium-heartbeat", "Before <topic.prefix> in the name of "
+            "the topic of heartbeats.", allowed=non_empty())
+    .define("errors.max.retries", Kind.INT, -1, "Attempts to reach the database again before the task fails; -1: "
+            "no limit.", allowed=between(-1))
+    .define("retriable.restart.connector.wait.ms", Kind.LONG, 10_000, "Pause before such an attempt, in ms.",
+            allowed=between(1))
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Change capture of PostgreSQL by logical replication (pgoutput)."""

@@ -1,0 +1,230 @@
+"""Records of the stream of changes, and the position in it.
+
+Transactions come in the order of their commits, whole. A position is the commit of a transaction and how many messages
+of it were handled: the server sends a transaction again from its beginning, and always with the same messages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from odradek.connect.connectors.cdc.incremental import CLOSE, OPEN, Chunk, Incremental
+from odradek.connect.connectors.cdc.postgres import pgoutput
+from odradek.connect.connectors.cdc.postgres.catalog import Catalog
+from odradek.connect.connectors.cdc.postgres.pgoutput import (
+    Begin,
+    Commit,
+    Delete,
+    Insert,
+    Message,
+    Relation,
+    Row,
+    Truncate,
+    Update,
+)
+from odradek.connect.connectors.cdc.records import Emitter, Transaction
+from odradek.connect.connectors.cdc.tables import MISSING, Filters, Table, TableId
+from odradek.connect.data.structs import Struct
+from odradek.connect.errors import ConnectError
+from odradek.connect.record import SourceRecord
+
+
+class Position(NamedTuple):
+    """How far the stream was handled: everything before a commit, and so many messages of its transaction."""
+
+    lsn: int
+    event: int
+
+
+class Stream:
+    """Turns messages into records.
+
+    Args:
+        position: what is at it or before it gives no records.
+        incremental: the incremental snapshots.
+
+    Attributes:
+        complete: everything before this position of the WAL was handled, and is in records that were returned.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        emitter: Emitter,
+        filters: Filters,
+        given: Mapping[str, Any],
+        position: Position,
+        incremental: Incremental,
+    ) -> None:
+        self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
+        self.position, self.incremental = position, incremental
+        self.complete = 0
+        self._begin: Begin | None = None
+        self._event = 0
+        self._last_commit = 0
+        self._transaction: Transaction | None = None
+        self._tables: dict[int, Table | None] = {}
+        self._relations: dict[int, Relation] = {}
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._begin is not None
+
+    def offset(self) -> dict[str, Any]:
+        """Return the source offset of the present position."""
+        found: dict[str, Any] = {"lsn": self.position.lsn, "event": self.position.event}
+        if self._begin is not None:
+            found |= {"txId": self._begin.xid, "ts_usec": self._begin.ts_us}
+        state = self.incremental.state()
+        return found if state is None else {**found, "incremental": state}
+
+    def handle(self, payload: memoryview, lsn: int) -> list[SourceRecord]:
+        """Return the records of a message at a position of the WAL. Raises ConnectError, psycopg.Error."""
+        message = pgoutput.decode(payload)
+        if message is None:
+            return []
+        if isinstance(message, Begin):
+            return self._began(message)
+        if isinstance(message, Relation):
+            self._relation(message)
+            return []
+        if isinstance(message, Commit):
+            return self._committed(message)
+        return self._changed(message, lsn)
+
+    # --- transactions -----------------------------------------------------------------------------------------------
+
+    def _advance(self) -> bool:
+        """Count a message. Return True if it was not handled before."""
+        assert self._begin is not None
+        self._event += 1
+        place = Position(self._begin.lsn, self._event)
+        if place <= self.position:
+            return False
+        self.position = place
+        return True
+
+    def _began(self, message: Begin) -> list[SourceRecord]:
+        self._begin, self._event = message, 0
+        is_new = self._advance()
+        if not self._given["provide.transaction.metadata"]:
+            return []
+        self._transaction = Transaction(f"{message.xid}:{message.lsn}", message.ts_us // 1000)
+        return [self._emitter.transaction(self._transaction, "BEGIN", self.offset())] if is_new else []
+
+    def _committed(self, message: Commit) -> list[SourceRecord]:
+        is_new = self._advance()
+        offset = self.offset()
+        transaction, self._begin, self._transaction = self._transaction, None, None
+        self.complete, self._last_commit = message.end_lsn, message.lsn
+        return [self._emitter.transaction(transaction, "END", offset)] if is_new and transaction is not None else []
+
+    # --- tables -----------------------------------------------------------------------------------------------------
+
+    def _relation(self, message: Relation) -> None:
+        """Take the form of a table from now on."""
+        id = TableId(message.namespace, message.name)
+        self._relations[message.oid] = message
+        self._catalog.forget_types()
+        self._tables[message.oid] = self._catalog.table(message) if self._filters.has_table(id) else None
+
+    def _row(self, oid: int, values: Row, other: Struct | None = None, *, only_key: bool = False) -> Struct:
+        table = self._tables[oid]
+        assert table is not None
+        if only_key:
+            keys = [each.is_key for each in self._relations[oid].columns]
+            values = [value if is_key else MISSING for value, is_key in zip(values, keys, strict=True)]
+        nulls = table.nulls(values)
+        if nulls:  # the column has become NOT NULL since
+            table = self._tables[oid] = table.with_nullable(nulls)
+        return table.row(values, other)
+
+    # --- changes ----------------------------------------------------------------------------------------------------
+
+    def _changed(self, message: Message, lsn: int) -> list[SourceRecord]:
+        is_new = self._advance()
+        if isinstance(message, Truncate):
+            return [each for oid in message.oids for each in self._truncated(oid, lsn, is_new)]
+        assert isinstance(message, Insert | Update | Delete)
+        oid = message.oid
+        if oid not in self._tables:
+            raise ConnectError(f"the server sent a change of a table that it did not describe (oid {oid})")
+        table = self._tables[oid]
+        if table is None:
+            return self._signalled(message) if is_new and self._is_signals(oid) else []
+        block = None if self._transaction is None else self._transaction.next(table.id)
+        if not is_new:
+            return []
+        if isinstance(message, Insert):
+            op, before, after = "c", None, self._row(oid, message.new)
+        elif isinstance(message, Delete):
+            op, before, after = "d", self._row(oid, message.old, only_key=message.is_old_key), None
+        else:
+            op = "u"
+            before = None if message.old is None else self._row(oid, message.old, only_key=message.is_old_key)
+            after = self._row(oid, message.new, before)
+            if message.old is not None:  # the schema may have been made nullable by the new row
+                before = self._row(oid, message.old, only_key=message.is_old_key)
+        table = self._tables[oid]
+        assert table is not None
+        self.incremental.changed(table, before)
+        self.incremental.changed(table, after)
+        return self._emitter.change(table, op, (before, after), self._source(table, lsn), self.offset(), block)
+
+    def _truncated(self, oid: int, lsn: int, is_new: bool) -> list[SourceRecord]:
+        table = self._tables.get(oid)
+        if table is None:
+            return []
+        block = None if self._transaction is None else self._transaction.next(table.id)
+        if not is_new:
+            return []
+        self.incremental.truncated(table.id)
+        return self._emitter.change(table, "t", (None, None), self._source(table, lsn), self.offset(), block)
+
+    def _source(self, table: Table, lsn: int, snapshot: str = "false") -> Struct:
+        assert self._begin is not None
+        fields = {
+            "db": self._given["database.dbname"],
+            "sequence": json.dumps([str(self._last_commit), str(lsn)]),
+            "schema": table.id.namespace,
+            "table": table.id.name,
+            "txId": self._begin.xid,
+            "lsn": lsn,
+        }
+        return self._emitter.source(table.id, self._begin.ts_us, snapshot, fields)
+
+    # --- signals ----------------------------------------------------------------------------------------------------
+
+    def _is_signals(self, oid: int) -> bool:
+        relation = self._relations[oid]
+        return TableId(relation.namespace, relation.name) == self._filters.signals
+
+    def _signalled(self, message: Insert | Update | Delete) -> list[SourceRecord]:
+        if isinstance(message, Update):
+            return []
+        row = message.new if isinstance(message, Insert) else message.old
+        id, kind, data = ([*row, None, None, None])[:3]
+        if isinstance(message, Delete):  # of the first watermark: insert_delete
+            return self._emitted(self.incremental.watermark(str(id).removesuffix("open") + "close"))
+        if kind in (OPEN, CLOSE):
+            return self._emitted(self.incremental.watermark(str(id)))
+        tables = self._captured()
+        if self.incremental.signal(str(kind), None if data is None else str(data), tables):
+            return [self._emitter.position(self.offset())]
+        return []
+
+    def _captured(self) -> list[TableId]:
+        found = self._catalog.published(self._given["publication.name"])
+        return [each for each in found if self._filters.has_table(each)]
+
+    def _emitted(self, chunk: Chunk | None) -> list[SourceRecord]:
+        """Return the records of a chunk, which are stored together with the state behind it."""
+        if chunk is None:
+            return []
+        offset, made = self.offset(), []
+        for row in chunk.rows:
+            source = self._source(chunk.table, self.position.lsn, "incremental")
+            made += self._emitter.change(chunk.table, "r", (None, row), source, offset)
+        return made or [self._emitter.position(offset)]

@@ -1,0 +1,251 @@
+"""Captured tables: which ones and which of their columns, their schemas, and rows as structs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from odradek.connect.config import java_regex
+from odradek.connect.data import schema as schemas
+from odradek.connect.data.schema import Schema, struct
+from odradek.connect.data.structs import Struct
+from odradek.connect.errors import ConfigError, ConnectError, DataError
+
+
+class TableId(NamedTuple):
+    """A table: its schema (of MySQL, its database) and its name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @classmethod
+    def parse(cls, text: str) -> TableId:
+        """Read `schema.table`, which may be quoted. Raises ConfigError."""
+        namespace, _, name = (each.strip('"`') for each in text.strip().partition("."))
+        if not (namespace and name):
+            raise ConfigError(f"a table must be named as schema.table, not {text!r}")
+        return cls(namespace, name)
+
+
+class Filters:
+    """Which tables and columns are captured. Raises ConfigError.
+
+    Args:
+        given: the parsed configuration.
+        namespaces: name of the configurations of schemas or databases, such as `schema`.
+    """
+
+    def __init__(self, given: Mapping[str, Any], namespaces: str) -> None:
+        for kind in (namespaces, "table", "column"):
+            if given[f"{kind}.include.list"] and given[f"{kind}.exclude.list"]:
+                raise ConfigError(f"give either {kind}.include.list or {kind}.exclude.list")
+        self._namespaces = _Patterns(given, namespaces)
+        self._tables = _Patterns(given, "table")
+        self._columns = _Patterns(given, "column")
+        chosen = given["snapshot.include.collection.list"]
+        self._snapshot = [_compiled("snapshot.include.collection.list", each) for each in chosen]
+        self._key_columns = _key_columns(given["message.key.columns"])
+        signals = given["signal.data.collection"]
+        self.signals = TableId.parse(signals) if signals else None
+
+    def has_table(self, table: TableId) -> bool:
+        """Return whether changes of a table become records."""
+        return self._namespaces.allow(table.namespace) and self._tables.allow(str(table)) and table != self.signals
+
+    def has_column(self, table: TableId, column: str) -> bool:
+        return self._columns.allow(f"{table}.{column}")
+
+    def is_snapshot(self, table: TableId) -> bool:
+        """Return whether a snapshot reads a table that is captured."""
+        return not self._snapshot or any(each.fullmatch(str(table)) for each in self._snapshot)
+
+    def key_of(self, table: TableId) -> tuple[str, ...]:
+        """Return the columns that the configuration chose for the key; () for the primary key."""
+        return next((columns for pattern, columns in self._key_columns if pattern.fullmatch(str(table))), ())
+
+
+class _Patterns:
+    def __init__(self, given: Mapping[str, Any], kind: str) -> None:
+        include, exclude = f"{kind}.include.list", f"{kind}.exclude.list"
+        self._include = [_compiled(include, each) for each in given[include]]
+        self._exclude = [_compiled(exclude, each) for each in given[exclude]]
+
+    def allow(self, name: str) -> bool:
+        if self._include:
+            return any(each.fullmatch(name) for each in self._include)
+        return not any(each.fullmatch(name) for each in self._exclude)
+
+
+def _compiled(name: str, pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(java_regex(pattern.strip()), re.IGNORECASE)
+    except re.error as error:
+        raise ConfigError({name: [f"{name} must have regular expressions, not {pattern!r}: {error}"]}) from None
+
+
+def _key_columns(text: str) -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
+    found = []
+    for part in filter(None, (each.strip() for each in text.split(";"))):
+        table, _, columns = part.partition(":")
+        names = tuple(each.strip() for each in columns.split(",") if each.strip())
+        if not names:
+            raise ConfigError(f"message.key.columns must be schema.table:column,column;..., not {part!r}")
+        found.append((_compiled("message.key.columns", table), names))
+    return found
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a captured table.
+
+    Attributes:
+        schema: of its values.
+        decode: from what the database sends, to a value of the schema; never called with null.
+        placeholder: in place of a value that the database did not send, since it did not change.
+    """
+
+    name: str
+    schema: Schema
+    decode: Callable[[Any], Any]
+    placeholder: Any = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A captured table as of some moment.
+
+    Attributes:
+        prefix: of the topics; also of the schemas' names.
+        columns: those that are captured, in their order; None stands for one that is not.
+        key: names of the columns of the key; () for records without a key.
+    """
+
+    id: TableId
+    prefix: str
+    delimiter: str
+    columns: tuple[Column | None, ...]
+    key: tuple[str, ...]
+
+    @property
+    def topic(self) -> str:
+        parts = (self.prefix, self.id.namespace, self.id.name)
+        return re.sub(r"[^a-zA-Z0-9._-]", "_", self.delimiter.join(parts))
+
+    @cached_property
+    def row_schema(self) -> Schema:
+        fields = [(each.name, each.schema) for each in self.columns if each is not None]
+        return struct(fields, name=f"{self._name}.Value", optional=True)
+
+    @cached_property
+    def key_schema(self) -> Schema | None:
+        if not self.key:
+            return None
+        found = {each.name: each.schema for each in self.columns if each is not None}
+        return struct([(name, found[name]) for name in self.key], name=f"{self._name}.Key")
+
+    @property
+    def _name(self) -> str:
+        return re.sub(r"[^a-zA-Z0-9_.]", "_", f"{self.prefix}.{self.id.namespace}.{self.id.name}")
+
+    @cached_property
+    def envelope_name(self) -> str:
+        return f"{self._name}.Envelope"
+
+    def row(self, values: Sequence[Any], other: Struct | None = None) -> Struct:
+        """Return a row of what the database sent for all columns: None is null.
+
+        Args:
+            values: `UNCHANGED` for a value that was not sent, `MISSING` for one that is not known.
+            other: the row before the change, for values that were not sent.
+
+        Raises:
+            ConnectError: with the name of the column whose value cannot be read.
+        """
+        made = Struct(self.row_schema)
+        for column, value in zip(self.columns, values, strict=True):
+            if column is None or value is MISSING or value is None:
+                continue
+            try:
+                if value is UNCHANGED:
+                    known = None if other is None else other.get(column.name)
+                    made[column.name] = column.placeholder if known is None else known
+                else:
+                    made[column.name] = column.decode(value)
+            except (DataError, ValueError, ArithmeticError) as error:
+                raise ConnectError(f"the column {self.id}.{column.name} cannot be read: {error}") from error
+        return made
+
+    def key_of(self, row: Struct) -> Struct | None:
+        """Return the key of a row. Raises ConnectError if a column of it is not known."""
+        if self.key_schema is None:
+            return None
+        try:
+            return Struct(self.key_schema, {name: row[name] for name in self.key})
+        except DataError as error:
+            raise ConnectError(
+                f"the key of a row of {self.id} is not known: {error}. Choose columns in message.key.columns that are "
+                "never null, or set REPLICA IDENTITY FULL"
+            ) from error
+
+    def with_nullable(self, names: Iterable[str]) -> Table:
+        """Return the table with columns in which null is allowed."""
+        chosen = set(names)
+        columns = tuple(
+            replace(each, schema=each.schema.as_optional()) if each is not None and each.name in chosen else each
+            for each in self.columns
+        )
+        return replace(self, columns=columns)
+
+    def nulls(self, values: Sequence[Any]) -> list[str]:
+        """Return the columns of a row that are null although their schema does not allow it."""
+        return [
+            column.name
+            for column, value in zip(self.columns, values, strict=True)
+            if value is None and column is not None and not column.schema.optional
+        ]
+
+
+class _Absent:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __repr__(self) -> str:
+        return self._name
+
+
+UNCHANGED = _Absent("UNCHANGED")
+MISSING = _Absent("MISSING")
+BLOCK = struct(
+    {
+        "id": schemas.STRING,
+        "total_order": schemas.INT64,
+        "data_collection_order": schemas.INT64,
+    },
+    name="event.block",
+    version=1,
+    optional=True,
+)
+
+
+def envelope_schema(table: Table, source: Schema) -> Schema:
+    """Return the schema of the values of a table's topic."""
+    return struct(
+        [
+            ("before", table.row_schema),
+            ("after", table.row_schema),
+            ("source", source),
+            ("transaction", BLOCK),
+            ("op", schemas.STRING),
+            ("ts_ms", schemas.OPTIONAL_INT64),
+            ("ts_us", schemas.OPTIONAL_INT64),
+            ("ts_ns", schemas.OPTIONAL_INT64),
+        ],
+        name=table.envelope_name,
+        version=2,
+    )

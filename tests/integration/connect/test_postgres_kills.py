@@ -1,0 +1,215 @@
+"""A PostgreSQL database under load is copied while its server and the workers are killed: equal, and nothing twice.
+
+Slow: kills, and what each of them takes to recover. ODRADEK_CDC_KILLS sets their number, ODRADEK_CDC_SEED the seed of
+the load and of the kills.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.support.connect.copying import copying, rows_of
+from tests.support.connect.postgres import Postgres, postgres
+from tests.support.connect.running import RunningCluster, embedded
+from tests.support.connect.worker_process import WorkerProcess
+from tests.support.kafka.port import until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+KILLS = int(os.environ.get("ODRADEK_CDC_KILLS", "5"))
+SEED = int(os.environ.get("ODRADEK_CDC_SEED", "1"))
+TABLES = ("orders", "lines")
+_IDS = itertools.count(1_000_000)
+_COLUMNS = "SELECT attname FROM pg_attribute WHERE attrelid = '{}'::regclass AND attnum > 0 AND NOT attisdropped"
+_COLUMNS_OF_TABLE = "id bigint PRIMARY KEY, n int NOT NULL, price float8, at timestamptz, doc jsonb, big text"
+
+
+class Load:
+    """Writes to the tables from two connections until it is stopped."""
+
+    def __init__(self, server: Postgres, database: str) -> None:
+        self._server, self._database = server, database
+        self._stop = threading.Event()
+        self._threads = [threading.Thread(target=self._main, args=(number,)) for number in range(2)]
+        self.transactions = 0
+        self.schema_changes = 0
+
+    def __enter__(self) -> Load:
+        for each in self._threads:
+            each.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for each in self._threads:
+            each.join()
+
+    def _main(self, number: int) -> None:
+        rng = random.Random(f"{SEED}-{number}")
+        while not self._stop.is_set():
+            with suppress(psycopg.OperationalError, psycopg.InterfaceError), self._connected() as connection:
+                while not self._stop.is_set():
+                    if number == 0 and rng.random() < 0.06:
+                        self._change_schema(connection, rng)
+                    with connection.transaction():
+                        for _ in range(rng.choice((1, 1, 3, 20))):
+                            self._write(connection, rng)
+                    self.transactions += 1
+                    self._stop.wait(rng.uniform(0, 0.1))  # the copy must keep up
+            self._stop.wait(0.05)
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        return self._server.connect(self._database)
+
+    def _write(self, connection: psycopg.Connection[Any], rng: random.Random) -> None:
+        table, kind = rng.choice(TABLES), rng.random()
+        chosen = f"id = (SELECT id FROM {table} OFFSET {rng.randrange(300)} LIMIT 1)"
+        if kind < 0.4:
+            big = f"repeat(md5('{rng.random()}'), {rng.choice((1, 400))})"
+            statement = f"INSERT INTO {table} (id, n, at, doc, big) VALUES ({next(_IDS)}, {rng.randrange(100)}, now(), "
+            connection.execute(f"{statement} '{json.dumps({'x': rng.random()})}', {big})")
+        elif kind < 0.75:
+            connection.execute(
+                f"UPDATE {table} SET n = {rng.randrange(100)}, price = {rng.random() * 100} WHERE {chosen}"
+            )
+        elif kind < 0.8:
+            connection.execute(f"UPDATE {table} SET id = {next(_IDS)} WHERE {chosen}")
+        else:
+            connection.execute(f"DELETE FROM {table} WHERE {chosen}")
+
+    def _change_schema(self, connection: psycopg.Connection[Any], rng: random.Random) -> None:
+        """Add a column and fill it, or drop one that was added."""
+        table, self.schema_changes = rng.choice(TABLES), self.schema_changes + 1
+        added = connection.execute(f"{_COLUMNS.format(table)} AND attname LIKE 'c\\_%'").fetchall()
+        if len(added) > 3:
+            connection.execute(f"ALTER TABLE {table} DROP {added[0][0]}")
+            return
+        name = f"c_{next(_IDS)}"
+        connection.execute(f"ALTER TABLE {table} ADD {name} {rng.choice(('int', 'text', 'numeric(8,2)'))}")
+        connection.execute(f"UPDATE {table} SET {name} = '{rng.randrange(1000)}' WHERE id % 70 = 0")
+
+
+def prepared(server: Postgres, name: str) -> str:
+    database = server.database(name)
+    for table in TABLES:
+        server.execute(
+            database,
+            f"CREATE TABLE {table} ({_COLUMNS_OF_TABLE})",
+            f"INSERT INTO {table} (id, n) SELECT n, n % 10 FROM generate_series(1, 3000) n",
+        )
+    return database
+
+
+@contextmanager
+def workers(running: RunningCluster, folder: Path) -> Iterator[list[WorkerProcess]]:
+    found = [WorkerProcess(running, number, folder) for number in range(2)]
+    try:
+        yield found
+    finally:
+        for each in found:
+            each.kill()
+
+
+def test_the_copy_is_equal_and_nothing_is_there_twice(tmp_path: Path) -> None:
+    rng, numbers, kinds = random.Random(SEED), itertools.count(2), Counter[str]()
+    with postgres() as source, postgres() as target, embedded() as service:
+        database, copy = prepared(source, "shop"), target.database("copy")
+        with RunningCluster(service, workers=0) as running, workers(running, tmp_path) as running_now:
+            copying(running, (source, database), (target, copy), *TABLES, **{
+                "provide.transaction.metadata": "true", "snapshot.fetch.size": "200", "max.batch.size": "500",
+            })  # fmt: skip
+            with Load(source, database) as load:
+                done = 0
+                for _ in range(KILLS):
+                    # A kill before the copy goes on again would only hit the recovery from the last one.
+                    done = until(lambda done=done: progress(target, more_than=done), 120, f"more than {done} records")
+                    time.sleep(rng.uniform(0.1, 1.0))
+                    kind = rng.choice(("source", "target", "worker", "worker", "connection"))
+                    kinds[kind] += 1
+                    if kind in ("source", "target"):
+                        server = source if kind == "source" else target
+                        server.kill()
+                        server.start()
+                    elif kind == "worker":
+                        victim = rng.randrange(len(running_now))
+                        running_now[victim].kill()
+                        running_now[victim] = WorkerProcess(running, next(numbers), tmp_path)
+                    else:
+                        source.execute(database, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")
+            for table in TABLES:
+                until(lambda table=table: not differences(source, target, table), 180, table)
+            assert load.transactions > 5 * KILLS
+            assert load.schema_changes > 0
+            check_transactions(running, database)
+    print(f"kills: {dict(kinds)}; {load.transactions} transactions, {load.schema_changes} changes of the schema")
+
+
+def progress(target: Postgres, *, more_than: int) -> int:
+    """Return how many records of the topics are in the target, 0 if not more than that."""
+    if target.execute("copy", "SELECT to_regclass('odradek_connect_offsets')")[0][0] is None:
+        return 0
+    found = target.execute("copy", "SELECT coalesce(sum(next_offset), 0)::int FROM odradek_connect_offsets")[0][0]
+    return int(found) if found > more_than else 0
+
+
+def differences(source: Postgres, target: Postgres, table: str) -> dict[Any, Any]:
+    """Return rows that are not equal, in the columns that the source has."""
+    wanted, found = rows_of(source, "shop", table), rows_of(target, "copy", table)
+    columns = {name for (name,) in source.execute("shop", _COLUMNS.format(table))}
+    kept = {key: {name: value for name, value in row.items() if name in columns} for key, row in found.items()}
+    return {
+        key: (wanted.get(key), kept.get(key)) for key in wanted.keys() | kept.keys() if wanted.get(key) != kept.get(key)
+    }
+
+
+def check_transactions(running: RunningCluster, prefix: str) -> None:
+    """Every transaction of the stream has one beginning, one end, and each of its events once; no row is read twice."""
+    borders = [json.loads(each.value)["payload"] for each in all_of(running, f"{prefix}.transaction")]
+    assert set(Counter((each["status"], each["id"]) for each in borders).values()) == {1}
+    expected = {each["id"]: each["event_count"] for each in borders if each["status"] == "END"}
+    seen: Counter[tuple[str, int, str]] = Counter()
+    for table in TABLES:
+        reads: Counter[int] = Counter()
+        for record in all_of(running, f"{prefix}.public.{table}"):
+            value = None if record.value is None else json.loads(record.value)["payload"]
+            if value is None:
+                continue
+            if value["op"] == "r":
+                reads[value["after"]["id"]] += 1
+            else:
+                seen[value["transaction"]["id"], value["transaction"]["total_order"], value["op"]] += 1
+        assert set(reads.values()) <= {1}, "a row was read twice"
+        assert len(reads) > 0
+    assert set(seen.values()) == {1}, "a change is there twice"
+    events = {(id, order) for id, order, _ in seen}  # a changed key is a delete and an insert of the same event
+    found = Counter(id for id, _ in events)
+    assert {id: count for id, count in expected.items() if found[id] != count} == {}
+
+
+def all_of(running: RunningCluster, topic: str) -> list[Any]:
+    """Return all committed records of a topic."""
+    import odradek
+
+    found: list[Any] = []
+    with odradek.Consumer(
+        **running.client, auto_offset_reset="earliest", isolation_level="read_committed", max_poll_records=10_000
+    ) as consumer:
+        places = [odradek.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
+        consumer.assign(places)
+        ends = consumer.end_offsets(places)
+        while any(consumer.position(place) < ends[place] for place in places):
+            found += [record for records in consumer.poll(500).values() for record in records]
+    return found
