@@ -15,6 +15,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
@@ -32,6 +33,7 @@ class Arguments(StreamArguments):
     """The arguments of the job."""
 
     script: str  # path or s3://
+    schema_registry: str = ""  # URL of the registry of AVRO, PROTOBUF and JSON_SR
 
 
 class LogScreen:
@@ -51,13 +53,16 @@ class LogScreen:
 def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
     """Check the script, then run it."""
     from odradek.sql.on_spark import SparkEngine
+    from odradek.sql.running.registered import RegistryAddress, columns_of
     from odradek.sql.topics import OpenTopics
 
     try:
         script = read_text(arguments.script)
     except OSError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot read --script {arguments.script}: {error}") from None
-    steps = check([(arguments.script, script)])
+    address = RegistryAddress.of(arguments.schema_registry) if arguments.schema_registry else None
+    schemas = None if address is None else partial(columns_of, address.open())
+    steps = check([(arguments.script, script)], schemas)
     with OpenTopics(arguments.store_options(), arguments.bootstrap_servers or None) as topics:
         engine = SparkEngine(
             spark,
@@ -67,6 +72,7 @@ def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any
             stop=stop,
             trigger=arguments.trigger,
             max_offsets_per_trigger=arguments.max_offsets_per_trigger,
+            registry=address,
         )
         Session(engine, topics, LogScreen(), once=arguments.once).run(steps)
     return {"statements": len(steps)}

@@ -57,39 +57,47 @@ class World:
 def perform(script: str, *, once: bool = False, world: World | None = None) -> World:
     world = world or World()
     Session(world, world, world, once=once).run(check([("", SOURCES), ("x.sql", script)]))
-    world.done = [each for each in world.done if each not in (("say", "created stream s"), ("say", "created table t"))]
+    world.done = [each for each in world.done if each not in (("say", "created stream S"), ("say", "created table T"))]
     return world
 
 
 def test_a_query_gets_its_topic_and_is_waited_for() -> None:
     world = perform("CREATE TABLE n AS SELECT k, COUNT(*) AS n FROM s GROUP BY k; CREATE STREAM c AS SELECT * FROM s;")
     assert world.done == [
-        ("create", "n", 3, {"cleanup.policy": "compact"}),  # as many partitions as what it reads
+        ("create", "N", 3, {"cleanup.policy": "compact"}),  # as many partitions as what it reads
         ("start", "CTAS_N"),
-        ("say", "started CTAS_N, writing to topic n"),
-        ("create", "c", 3, {}),
+        ("say", "started CTAS_N, writing to topic N"),
+        ("create", "C", 3, {}),
         ("start", "CSAS_C"),
-        ("say", "started CSAS_C, writing to topic c"),
+        ("say", "started CSAS_C, writing to topic C"),
         ("wait",),
     ]
 
 
 def test_once_each_query_ends_before_the_next_statement() -> None:
-    world = perform("CREATE STREAM c AS SELECT * FROM s; SELECT * FROM c;", once=True, world=World(c=1))
+    world = perform("CREATE STREAM c AS SELECT * FROM s; SELECT * FROM c;", once=True, world=World(C=1))
     assert world.done == [
         ("process", "CSAS_C"),
         ("say", "CSAS_C: 1 batches, 7 records"),
         ("rows", "SELECT_1"),
-        ("table", "", ["k", "a"], [("x", 1)]),
+        ("table", "", ["K", "A"], [("x", 1)]),
     ]
+
+
+def test_once_a_query_sees_the_inserts_that_follow_it() -> None:
+    script = "CREATE STREAM c AS SELECT * FROM s; INSERT INTO s (k, a) VALUES ('x', 1); SELECT * FROM c;"
+    world = perform(script, once=True, world=World(C=1))
+    assert [each[0] for each in world.done if each[0] != "say"] == ["process", "insert", "process", "rows", "table"]
+    at_the_end = perform(script.rpartition("SELECT")[0], once=True, world=World(C=1))
+    assert [each[0] for each in at_the_end.done if each[0] != "say"] == ["process", "insert", "process"]
 
 
 def test_what_spark_cannot_do_at_once_is_said_beforehand() -> None:
-    world = perform("SELECT k, COUNT(*) FROM s WINDOW SESSION (1 HOUR) GROUP BY k EMIT CHANGES;")
+    world = perform("SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k EMIT FINAL;")
     assert world.said() == [
-        "note: a session window is written once, when the watermark has passed its end (as with EMIT FINAL)"
+        "note: a window is written once, when the watermark has passed its end: the last ones wait for later records"
     ]
-    assert world.done[-1] == ("rows", ["k", "KSQL_COL_1"], [("y", 2)])
+    assert world.done[-1] == ("rows", ["K", "KSQL_COL_0"], [("y", 2)])
 
 
 def test_a_replaced_query_is_stopped_first_and_a_dropped_one_too() -> None:
@@ -113,8 +121,8 @@ def test_a_missing_topic_is_named_or_made() -> None:
 
 def test_an_error_of_the_service_keeps_its_code_and_gets_a_place() -> None:
     with pytest.raises(SqlError, match=r"TOPIC_AUTHORIZATION_FAILED: x.sql: line 2, column 2: not yours") as refused:
-        perform("\n CREATE STREAM refused AS SELECT * FROM s;")
-    assert "  2 |  CREATE STREAM refused" in str(refused.value)
+        perform("\n CREATE STREAM `refused` AS SELECT * FROM s;")
+    assert "  2 |  CREATE STREAM `refused`" in str(refused.value)
 
 
 def test_nothing_runs_of_a_script_that_is_wrong() -> None:
@@ -146,7 +154,7 @@ def test_a_script_can_be_checked_alone(tmp_path: Path, capsys: pytest.CaptureFix
     assert cli(capsys, str(script), "-e", "SELECT a FROM s", "--check") == (0, "3 valid statements\n", "")
     code, out, err = cli(capsys, str(script), "-e", "SELECT\n  b FROM s;", "--check")
     assert (code, out) == (1, "")
-    assert err == ("odradek: INVALID_REQUEST: line 2, column 3: s has no column b\n  2 |   b FROM s;\n    |   ^\n")
+    assert err == ("odradek: INVALID_REQUEST: line 2, column 3: S has no column B\n  2 |   b FROM s;\n    |   ^\n")
 
 
 @pytest.mark.parametrize(

@@ -4,13 +4,13 @@
 
     position.py      positions in a script, and the package's error, which shows them
     grammar.lark     the language;  parse.py, build.py: text -> syntax.py
-    types.py, functions.py, catalog.py, scope.py      the meaning of names
-    expressions.py, joins.py, query.py, inputs.py, formats.py      -> Spark SQL
+    types.py, functions/, catalog.py, scope.py      the meaning of names
+    conversions.py, expressions.py, joins.py, query.py, inputs.py, formats.py      -> Spark SQL
     script.py        statements -> plan.py's actions, one after the other
     session.py       runs actions, through three small ports
-    on_spark.py      runs plans on Spark: the only module that imports pyspark
+    on_spark.py      runs plans on Spark, with running/: the only modules that import pyspark
 
-All modules except session.py and on_spark.py are pure. Functions import nothing of this package.
+All modules except those of the last two lines are pure. Functions import nothing of this package.
 """
 
 from odradek.extras import extra

@@ -9,12 +9,17 @@ from lark.tree import Meta
 
 from odradek.sql.position import Position, SqlError
 from odradek.sql.syntax import (
+    Alter,
+    AssertSchema,
+    AssertTopic,
     Call,
     Cast,
     ColumnDefinition,
     ColumnRef,
     Construct,
     Create,
+    CreateType,
+    Define,
     Describe,
     Drop,
     Duration,
@@ -28,6 +33,8 @@ from odradek.sql.syntax import (
     Literal,
     Name,
     Operation,
+    Pause,
+    Print,
     Property,
     Query,
     SelectItem,
@@ -43,7 +50,7 @@ from odradek.sql.syntax import (
 from odradek.sql.types import UNIT_MS
 
 _INTEGER_DIGITS_MAX = 18
-_SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS")
+_SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "TYPES", "VARIABLES")
 Children = list[Any]
 
 
@@ -89,6 +96,16 @@ def _has(parts: Children, kind: str) -> bool:
     return any(isinstance(part, _Part) and part.kind == kind for part in parts)
 
 
+def _written(parts: Children) -> str:
+    """Return the topic or subject that a statement names: as written, in quotes or without."""
+    for part in parts:
+        if isinstance(part, Name):
+            return part.written or part.text
+        if isinstance(part, Token) and part.type == "STRING":
+            return unquoted(part)
+    return ""
+
+
 @v_args(meta=True)
 class Build(Transformer[Token, Any]):
     """Builds the statements of a script."""
@@ -100,7 +117,9 @@ class Build(Transformer[Token, Any]):
 
     def ident(self, meta: Meta, children: Children) -> Name:
         token = children[0]
-        return Name(unquoted(token) if token.type == "QUOTED" else str(token), place_of(token))
+        if token.type == "QUOTED":
+            return Name(unquoted(token), place_of(token), unquoted(token))
+        return Name(str(token).upper(), place_of(token), str(token))
 
     plain_name = ident
 
@@ -151,7 +170,7 @@ class Build(Transformer[Token, Any]):
         return children[0].text, children[1]
 
     def type_struct(self, meta: Meta, children: Children) -> TypeName:
-        fields = children[1:]
+        fields = [each for each in children[1:] if each is not None]
         return TypeName(
             "STRUCT", place_of(meta), inner=tuple(kind for _, kind in fields), fields=tuple(name for name, _ in fields)
         )
@@ -244,7 +263,7 @@ class Build(Transformer[Token, Any]):
         return Construct("MAP", tuple(k for k, _ in entries), tuple(v for _, v in entries), place_of(meta))
 
     def struct(self, meta: Meta, children: Children) -> Construct:
-        entries = children[1:]
+        entries = [each for each in children[1:] if each is not None]
         return Construct("STRUCT", tuple(k for k, _ in entries), tuple(v for _, v in entries), place_of(meta))
 
     def lambda_(self, meta: Meta, children: Children) -> Lambda:
@@ -257,6 +276,12 @@ class Build(Transformer[Token, Any]):
 
     def source_star(self, meta: Meta, children: Children) -> SelectItem:
         return SelectItem(None, None, children[0], place_of(meta))
+
+    def struct_star(self, meta: Meta, children: Children) -> SelectItem:
+        return SelectItem(children[0], None, None, place_of(meta), is_struct_star=True)
+
+    def grouping_set(self, meta: Meta, children: Children) -> _Part:
+        return _Part("grouping_set", tuple(children))
 
     def item(self, meta: Meta, children: Children) -> SelectItem:
         return SelectItem(children[0], children[1], None, place_of(meta))
@@ -285,7 +310,10 @@ class Build(Transformer[Token, Any]):
     where, having = _clause("where"), _clause("having")
 
     def group_by(self, meta: Meta, children: Children) -> _Part:
-        return _Part("group_by", tuple(children), place_of(meta))
+        found: list[Any] = []
+        for each in children:
+            found += each.value if isinstance(each, _Part) else [each]
+        return _Part("group_by", tuple(found), place_of(meta))
 
     def partition_by(self, meta: Meta, children: Children) -> _Part:
         return _Part("partition_by", tuple(children), place_of(meta))
@@ -300,7 +328,8 @@ class Build(Transformer[Token, Any]):
         return _Part("emit", name.folded, place_of(meta))
 
     def window(self, meta: Meta, children: Children) -> _Part:
-        name, *parts = [each for each in children if not isinstance(each, Token)]
+        names = [each for each in children if isinstance(each, Name)]
+        name, parts = names[-1], [each for each in children if isinstance(each, _Part)]  # before the kind: its own name
         kind = name.folded
         wanted = {
             "TUMBLING": (("size",), ("retention", "grace")),
@@ -352,8 +381,72 @@ class Build(Transformer[Token, Any]):
     def primary_key(self, meta: Meta, children: Children) -> str:
         return "PRIMARY KEY"
 
+    def all_headers(self, meta: Meta, children: Children) -> str:
+        return "HEADERS"
+
+    def one_header(self, meta: Meta, children: Children) -> _Part:
+        return _Part("header", unquoted(children[-1]))
+
     def column(self, meta: Meta, children: Children) -> ColumnDefinition:
-        return ColumnDefinition(children[0], children[1], children[2] or "")
+        name, kind, role = children
+        if isinstance(role, _Part):
+            return ColumnDefinition(name, kind, "HEADER", role.value)
+        return ColumnDefinition(name, kind, role or "")
+
+    def source_word(self, meta: Meta, children: Children) -> _Part:
+        return _Part("source")
+
+    def create_type(self, meta: Meta, children: Children) -> CreateType:
+        name = next(each for each in children if isinstance(each, Name))
+        kind = next(each for each in children if isinstance(each, TypeName))
+        return CreateType(name, kind, _has(children, "if_not_exists"), place_of(meta))
+
+    def drop_type(self, meta: Meta, children: Children) -> CreateType:
+        name = next(each for each in children if isinstance(each, Name))
+        return CreateType(name, None, _has(children, "if_exists"), place_of(meta))
+
+    def define(self, meta: Meta, children: Children) -> Define:
+        word, name, *value = children
+        return Define(name, unquoted(value[0]) if word.type == "DEFINE" else None, place_of(meta))
+
+    def pause(self, meta: Meta, children: Children) -> Pause:
+        word, name = children
+        return Pause(None if name.text == "ALL" else name, word.type == "RESUME", place_of(meta))
+
+    def addition(self, meta: Meta, children: Children) -> ColumnDefinition:
+        name = next(each for each in children if isinstance(each, Name))
+        return ColumnDefinition(name, children[-1], "")
+
+    def alter(self, meta: Meta, children: Children) -> Alter:
+        kind = next(each for each in children if isinstance(each, str) and not isinstance(each, Token))
+        name = next(each for each in children if isinstance(each, Name))
+        columns = tuple(each for each in children if isinstance(each, ColumnDefinition))
+        return Alter(kind, name, columns, place_of(meta))
+
+    def not_exists(self, meta: Meta, children: Children) -> _Part:
+        return _Part("not_exists")
+
+    def timeout(self, meta: Meta, children: Children) -> _Part:
+        return _Part("timeout", children[-1])
+
+    def from_beginning(self, meta: Meta, children: Children) -> _Part:
+        return _Part("from_beginning")
+
+    def assert_topic(self, meta: Meta, children: Children) -> AssertTopic:
+        return AssertTopic(
+            _written(children), not _has(children, "not_exists"), _take(children, "with") or (),
+            _take(children, "timeout"), place_of(meta),
+        )  # fmt: skip
+
+    def assert_schema(self, meta: Meta, children: Children) -> AssertSchema:
+        numbers = [each for each in children if isinstance(each, Token) and each.type == "NUMBER"]
+        return AssertSchema(
+            _written(children), whole_number(numbers[0], 1) if numbers else None, not _has(children, "not_exists"),
+            _take(children, "timeout"), place_of(meta),
+        )  # fmt: skip
+
+    def print(self, meta: Meta, children: Children) -> Print:
+        return Print(_written(children), _has(children, "from_beginning"), _take(children, "limit"), place_of(meta))
 
     def columns(self, meta: Meta, children: Children) -> _Part:
         return _Part("columns", tuple(children))
@@ -386,17 +479,12 @@ class Build(Transformer[Token, Any]):
         return _Part("delete_topic")
 
     def create(self, meta: Meta, children: Children) -> Create:
-        kind = next(each for each in children if isinstance(each, str))
+        kind = next(each for each in children if isinstance(each, str) and not isinstance(each, Token))
         name = next(each for each in children if isinstance(each, Name))
         query = children[-1] if isinstance(children[-1], Query) else None
         columns = _take(children, "columns")
         if query is not None and columns is not None:
             raise SqlError("columns cannot be combined with AS SELECT: the query defines them", name.at)
-        if query is None and columns is None:
-            raise SqlError(
-                "columns are required: they are not read from a schema registry. CREATE STREAM name (a INT, ...)",
-                name.at,
-            )
         return Create(
             kind=kind,
             name=name,
@@ -406,6 +494,7 @@ class Build(Transformer[Token, Any]):
             properties=_take(children, "with") or (),
             query=query,
             at=place_of(meta),
+            is_source=_has(children, "source"),
         )
 
     def insert_select(self, meta: Meta, children: Children) -> InsertSelect:
@@ -423,13 +512,19 @@ class Build(Transformer[Token, Any]):
         return InsertValues(children[0], _take(children, "names") or (), rows, place_of(meta))
 
     def show(self, meta: Meta, children: Children) -> Show:
-        name: Name = children[0]
-        if name.folded not in _SHOWN:
-            raise SqlError(f"SHOW must be followed by {', '.join(_SHOWN)}, not {name.text}", name.at)
-        return Show(name.folded, place_of(meta))
+        words = [each for each in children if isinstance(each, Name)]
+        extended = len(words) > 1 and words[-1].folded == "EXTENDED"
+        if words[0].folded == "ALL" and len(words) > 1:
+            words.pop(0)
+        if words[0].folded not in _SHOWN:
+            raise SqlError(f"SHOW must be followed by {', '.join(_SHOWN)}, not {words[0].text}", words[0].at)
+        return Show(words[0].folded, place_of(meta), extended)
 
     def describe(self, meta: Meta, children: Children) -> Describe:
-        return Describe(children[0], place_of(meta))
+        names = [each for each in children if isinstance(each, Name)]
+        if names[0].folded == "FUNCTION" and len(names) > 1:
+            return Describe(names[1], place_of(meta), is_function=True)
+        return Describe(names[0], place_of(meta), len(names) > 1 and names[1].folded == "EXTENDED")
 
     def explain(self, meta: Meta, children: Children) -> Explain:
         wanted = children[0]

@@ -13,25 +13,18 @@ from odradek.sql.position import SqlError
 from odradek.sql.syntax import Name, Property
 from odradek.sql.types import SqlType
 
-FORMATS = ("JSON", "DELIMITED", "KAFKA", "RAW", "NONE")
-_MISSING_FORMATS = {
-    "AVRO": "AVRO is not supported: use JSON",
-    "PROTOBUF": "PROTOBUF is not supported: use JSON",
-    "PROTOBUF_NOSR": "PROTOBUF_NOSR is not supported: use JSON",
-    "JSON_SR": "JSON_SR is not supported: use JSON",
-}
+REGISTERED = ("AVRO", "PROTOBUF", "PROTOBUF_NOSR", "JSON_SR")  # by converters, in Python
+INFERRED = ("AVRO", "PROTOBUF", "JSON_SR")  # their columns can be read from a schema registry
+FORMATS = ("JSON", "DELIMITED", "KAFKA", "RAW", "NONE", *REGISTERED)
 _PROPERTIES = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "KEY", "TIMESTAMP", "TIMESTAMP_FORMAT", "PARTITIONS",
     "REPLICAS", "RETENTION_MS", "VALUE_DELIMITER", "KEY_DELIMITER", "WINDOW_TYPE", "WINDOW_SIZE", "GRACE_PERIOD",
+    "WRAP_SINGLE_VALUE", "VALUE_SCHEMA_ID", "KEY_SCHEMA_ID", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_FULL_NAME",
+    "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION", "CLEANUP_POLICY",
 )  # fmt: skip
-_ALIASES = {"TOPIC": "KAFKA_TOPIC", "DELIMITER": "VALUE_DELIMITER"}
-_NO_PROPERTIES = {
-    "VALUE_SCHEMA_ID": "columns are not read from a schema registry: write them",
-    "KEY_SCHEMA_ID": "columns are not read from a schema registry: write them",
-    "VALUE_AVRO_SCHEMA_FULL_NAME": "AVRO is not supported: use JSON",
-    "WRAP_SINGLE_VALUE": "WRAP_SINGLE_VALUE is not supported: a JSON value is an object, KAFKA and RAW are one value",
-    "VALUE_PROTOBUF_NULLABLE_REPRESENTATION": "PROTOBUF is not supported: use JSON",
-}
+_ALIASES = {
+    "TOPIC": "KAFKA_TOPIC", "DELIMITER": "VALUE_DELIMITER", "VALUE_AVRO_SCHEMA_FULL_NAME": "VALUE_SCHEMA_FULL_NAME",
+}  # fmt: skip
 _DELIMITERS = {"SPACE": " ", "TAB": "\t"}
 
 
@@ -43,6 +36,23 @@ class Column:
     type: SqlType
     is_key: bool = False  # contained in the record's key
     in_value: bool = True  # contained in the record's value; with WITH (KEY = ...) a key column may be, too
+    header: str | None = None  # HEADERS: ""; HEADER('name'): its name; None: no header
+
+    @property
+    def is_header(self) -> bool:
+        return self.header is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a key or a value is written."""
+
+    name: str  # one of FORMATS
+    delimiter: str = ","
+    wrapped: bool = True  # an object with a field a column; else the bare value of one column
+    schema_id: int | None = None  # of the registry, given by the script
+    full_name: str = ""  # of the schema
+    nullable: str = ""  # OPTIONAL | WRAPPER, of PROTOBUF
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +74,30 @@ class Source:
     partitions: int | None = None  # of the topic, if it has to be created
     retention_ms: int | None = None
     query_id: str = ""  # of the query that writes it, if one does
+    wrapped: bool | None = None  # WRAP_SINGLE_VALUE; None: as the format has it
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+    key_full_name: str = ""
+    value_full_name: str = ""
+    nullable: str = ""  # VALUE_PROTOBUF_NULLABLE_REPRESENTATION
+    key_nullable: str = ""
+    is_readonly: bool = False  # CREATE SOURCE ...
+    same_key: tuple[str, ...] = ()  # columns that the join that made a stream made equal to its key
+
+    def form(self, part: str) -> Form:
+        """Return how the key or the value is written."""
+        if part == "key":
+            wrapped = len(self.keys) != 1 or self.key_format.startswith("PROTOBUF")
+            return Form(
+                self.key_format, self.key_delimiter, wrapped, self.key_schema_id, self.key_full_name, self.key_nullable
+            )
+        wrapped = self.wrapped is not False or len(self.values) != 1
+        return Form(
+            self.value_format, self.value_delimiter, wrapped, self.value_schema_id, self.value_full_name, self.nullable
+        )
 
     def column(self, name: str) -> Column | None:
-        return next((each for each in self.columns if each.name.upper() == name.upper()), None)
+        return next((each for each in self.columns if each.name == name), None)
 
     @property
     def keys(self) -> tuple[Column, ...]:
@@ -74,30 +105,31 @@ class Source:
 
     @property
     def values(self) -> tuple[Column, ...]:
-        return tuple(each for each in self.columns if each.in_value)
+        return tuple(each for each in self.columns if each.in_value and not each.is_header)
 
 
 @dataclass(slots=True)
 class Catalog:
-    """Sources by name, case-insensitive."""
+    """Sources by name, and types of CREATE TYPE."""
 
     sources: dict[str, Source] = field(default_factory=dict)
+    types: dict[str, SqlType] = field(default_factory=dict)
 
     def find(self, name: Name) -> Source:
         """Return a source. Raises SqlError at the name, with the closest known name."""
-        found = self.sources.get(name.folded)
+        found = self.sources.get(name.text)
         if found is None:
             raise SqlError(f"unknown stream or table {name.text}{did_you_mean(name.text, self.names())}", name.at)
         return found
 
     def add(self, source: Source) -> None:
-        self.sources[source.name.upper()] = source
+        self.sources[source.name] = source
 
     def names(self) -> list[str]:
         return [each.name for each in self.sources.values()]
 
     def copy(self) -> Catalog:
-        return Catalog(dict(self.sources))
+        return Catalog(dict(self.sources), dict(self.types))
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -112,8 +144,6 @@ def read_properties(properties: Sequence[Property]) -> dict[str, Property]:
     found: dict[str, Property] = {}
     for each in properties:
         name = _ALIASES.get(each.name.folded, each.name.folded)
-        if name in _NO_PROPERTIES:
-            raise SqlError(_NO_PROPERTIES[name], each.name.at)
         if name not in _PROPERTIES:
             hint = did_you_mean(each.name.text, [*_PROPERTIES, *_ALIASES])
             raise SqlError(f"unknown property {each.name.text}{hint or ': ' + ', '.join(_PROPERTIES)}", each.name.at)
@@ -148,9 +178,37 @@ def apply_properties(source: Source, given: dict[str, Property]) -> Source:
         changed = replace(changed, partitions=_number(given["PARTITIONS"], 1))
     if "RETENTION_MS" in given:
         changed = replace(changed, retention_ms=_number(given["RETENTION_MS"], 1))
+    if "WRAP_SINGLE_VALUE" in given:
+        changed = replace(changed, wrapped=_truth(given["WRAP_SINGLE_VALUE"]))
+    changed = _registered(changed, given)
     if "REPLICAS" in given:
         _number(given["REPLICAS"], 1)  # the store replicates
     return changed
+
+
+def _registered(source: Source, given: dict[str, Property]) -> Source:
+    """Apply the properties of formats with schemas."""
+
+    def number(name: str) -> int | None:
+        return _number(given[name], 1) if name in given else None
+
+    def text(name: str) -> str:
+        return given[name].value if name in given else ""
+
+    def nullable(name: str) -> str:
+        if name in given and given[name].value.upper() not in ("OPTIONAL", "WRAPPER"):
+            raise SqlError(f"{name} is OPTIONAL or WRAPPER, not {given[name].value}", given[name].at)
+        return text(name).upper()
+
+    return replace(
+        source,
+        key_schema_id=number("KEY_SCHEMA_ID"),
+        value_schema_id=number("VALUE_SCHEMA_ID"),
+        key_full_name=text("KEY_SCHEMA_FULL_NAME"),
+        value_full_name=text("VALUE_SCHEMA_FULL_NAME"),
+        key_nullable=nullable("KEY_PROTOBUF_NULLABLE_REPRESENTATION"),
+        nullable=nullable("VALUE_PROTOBUF_NULLABLE_REPRESENTATION"),
+    )
 
 
 def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
@@ -160,7 +218,7 @@ def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
         if "TIMESTAMP_FORMAT" in given:
             raise SqlError("TIMESTAMP_FORMAT needs TIMESTAMP", given["TIMESTAMP_FORMAT"].name.at)
         return source
-    column = source.column(wanted.value)
+    column = source.column(column_name(wanted.value))
     if column is None:
         hint = did_you_mean(wanted.value, [each.name for each in source.columns])
         raise SqlError(f"{source.name} has no column {wanted.value}{hint}", wanted.at)
@@ -178,11 +236,21 @@ def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
 
 def _format(given: Property) -> str:
     name = given.value.upper()
-    if name in _MISSING_FORMATS:
-        raise SqlError(_MISSING_FORMATS[name], given.at)
     if name not in FORMATS:
         raise SqlError(f"a format must be one of {', '.join(FORMATS)}, not {given.value}", given.at)
     return name
+
+
+def _truth(given: Property) -> bool:
+    if given.value.upper() not in ("TRUE", "FALSE"):
+        raise SqlError(f"{given.name.text} must be true or false, not {given.value}", given.at)
+    return given.value.upper() == "TRUE"
+
+
+def column_name(written: str) -> str:
+    """Return the column that a property names: in upper case unless it is quoted."""
+    quoted = len(written) > 2 and written[0] == written[-1] and written[0] in '`"'
+    return written[1:-1] if quoted else written.upper()
 
 
 def _number(given: Property, low: int) -> int:

@@ -1,15 +1,22 @@
 """Expressions -> Spark SQL, with types as far as they are known.
 
 Where the two languages differ, the Spark SQL is chosen so that the result is ksqlDB's: division of whole numbers is
-whole, arrays are indexed from 1 and from -1 backwards, and what is out of range is NULL.
+whole, DECIMALs have ksqlDB's precision and scale, arrays are indexed from 1 and from -1 backwards, and what is out of
+range is NULL.
 """
 
 from __future__ import annotations
 
-from odradek.sql.formats import literal
-from odradek.sql.functions import FUNCTIONS, NOT_SUPPORTED, SPARK_AGGREGATES, sum_type
-from odradek.sql.position import Position, SqlError
-from odradek.sql.scope import Rendered, Scope, struct_field
+from decimal import Decimal
+
+from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
+from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
+from odradek.sql.functions.aggregates import ORDER
+from odradek.sql.functions.signature import ANY, Mismatch
+from odradek.sql.functions.signature import text_of as literal
+from odradek.sql.functions.times import SHIFTS, UNITS, shifted
+from odradek.sql.position import SqlError
+from odradek.sql.scope import Scope, struct_field
 from odradek.sql.syntax import (
     Call,
     Cast,
@@ -29,28 +36,47 @@ from odradek.sql.types import (
     DATE,
     DOUBLE,
     INT,
+    TIME,
     TIMESTAMP,
     VARCHAR,
+    Rendered,
     SqlType,
+    arithmetic,
     array_of,
+    decimal_of,
+    map_of,
+    quote,
     resolve_type,
-    wider,
+    struct_of,
 )
 
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM")
-_TIMES = ("DATE", "TIMESTAMP")
-_UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
-_TIME_SHIFTS = {"TIMESTAMPADD": 1, "TIMESTAMPSUB": -1, "DATEADD": 1, "DATESUB": -1}
+_TIMES = {"date": DATE, "timestamp": TIMESTAMP, "time": TIME}
+_NOT_SUPPORTED = {
+    "GROUPING": "GROUPING is not supported",
+    "WINDOW": "use WINDOW TUMBLING (SIZE ...)",
+    "SESSION_WINDOW": "use WINDOW SESSION (gap)",
+}
+_ROWTIME = "ROWTIME"
 
 
 def is_aggregate(expression: Expression) -> bool:
     """Return True if the expression contains an aggregate function."""
+    return _calls(expression, "aggregate")
+
+
+def is_table_function(expression: Expression) -> bool:
+    """Return True if the expression contains a table function."""
+    return _calls(expression, "table")
+
+
+def _calls(expression: Expression, kind: str) -> bool:
     if isinstance(expression, Call):
         name = expression.name.folded
         known = FUNCTIONS.get(name)
-        if name in SPARK_AGGREGATES or (known is not None and known.is_aggregate):
+        if (known is not None and known.kind == kind) or (kind == "aggregate" and name in SPARK_AGGREGATES):
             return True
-    return any(is_aggregate(each) for each in parts(expression))
+    return any(_calls(each, kind) for each in parts(expression))
 
 
 def parts(expression: Expression) -> list[Expression]:
@@ -70,9 +96,15 @@ def parts(expression: Expression) -> list[Expression]:
     return []
 
 
-def check_grouped(expression: Expression, groups: tuple[Expression, ...]) -> None:
-    """Check that every column is in GROUP BY or within an aggregate. Raises SqlError at one that is not."""
-    if expression in groups:
+def check_grouped(
+    expression: Expression, groups: tuple[Expression, ...], scope: Scope, names: tuple[str, ...] = ()
+) -> None:
+    """Check that every column is in GROUP BY or within an aggregate. Raises SqlError at one that is not.
+
+    Args:
+        names: parameters of the lambdas around the expression.
+    """
+    if expression in groups or _same_column(expression, groups, scope):
         return
     if isinstance(expression, Call):
         known = FUNCTIONS.get(expression.name.folded)
@@ -81,15 +113,39 @@ def check_grouped(expression: Expression, groups: tuple[Expression, ...]) -> Non
                 if is_aggregate(each):
                     raise SqlError("an aggregate within an aggregate is not supported", each.at)
             return
+        if expression.name.folded in SHIFTS:
+            for each in expression.arguments[1:]:
+                check_grouped(each, groups, scope, names)
+            return
+    if isinstance(expression, Lambda):
+        check_grouped(expression.body, groups, scope, (*names, *(each.text for each in expression.parameters)))
+        return
     if isinstance(expression, ColumnRef):
-        if expression.name.folded in ("WINDOWSTART", "WINDOWEND"):
+        if (
+            expression.name.text in (("WINDOWSTART", "WINDOWEND"))
+            or (expression.source or expression.name).text in names
+        ):
             return
         raise SqlError(
             f"{expression.name.text} is not in GROUP BY: group by it too, or LATEST_BY_OFFSET({expression.name.text})",
             expression.at,
         )
     for each in parts(expression):
-        check_grouped(each, groups)
+        check_grouped(each, groups, scope, names)
+
+
+def _same_column(expression: Expression, groups: tuple[Expression, ...], scope: Scope) -> bool:
+    """Return True for a column that GROUP BY names in another way, such as with its source."""
+    if not isinstance(expression, ColumnRef | Field):
+        return False
+    columns = [each for each in groups if isinstance(each, ColumnRef | Field)]
+    if not columns:
+        return False
+    try:
+        text = render(expression, scope).text
+        return any(render(each, scope).text == text for each in columns)
+    except SqlError:
+        return False
 
 
 def condition(expression: Expression, scope: Scope, clause: str) -> str:
@@ -102,6 +158,9 @@ def condition(expression: Expression, scope: Scope, clause: str) -> str:
 
 def render(expression: Expression, scope: Scope) -> Rendered:
     """Render one expression as Spark SQL. Raises SqlError at an unsupported part."""
+    replaced = scope.replaced(expression)
+    if replaced is not None:
+        return replaced
     if isinstance(expression, Literal):
         return _literal(expression)
     if isinstance(expression, ColumnRef):
@@ -111,20 +170,16 @@ def render(expression: Expression, scope: Scope) -> Rendered:
     if isinstance(expression, Operation):
         return _operation(expression, scope)
     if isinstance(expression, Cast):
-        kind = resolve_type(expression.type)
-        return Rendered(f"CAST({render(expression.operand, scope).text} AS {kind.spark})", kind)
+        kind = resolve_type(expression.type, scope.types)
+        return cast(render(expression.operand, scope), kind, expression.at)
     if isinstance(expression, Field):
         place = ColumnRef(expression.name, None, expression.at)
         return struct_field(render(expression.operand, scope), expression.name.text, place)
     if isinstance(expression, Subscript):
-        outer, index = render(expression.operand, scope), render(expression.index, scope)
-        if outer.type is not None and outer.type.name not in ("ARRAY", "MAP"):
-            raise SqlError(f"[...] needs an ARRAY or MAP, not {outer.type}", expression.at)
-        kind_or_none = outer.type.inner[-1] if outer.type is not None else None
-        return Rendered(f"try_element_at({outer.text}, {index.text})", kind_or_none)
+        return _subscript(expression, scope)
     if isinstance(expression, Construct):
         return _construct(expression, scope)
-    return _lambda(expression, scope)
+    return _lambda(expression, scope, ())
 
 
 def _literal(wanted: Literal) -> Rendered:
@@ -134,17 +189,39 @@ def _literal(wanted: Literal) -> Rendered:
         return Rendered(wanted.text, BOOLEAN)
     if wanted.kind == "null":
         return Rendered("NULL", None)
-    if wanted.kind in ("date", "timestamp"):
-        kind = DATE if wanted.kind == "date" else TIMESTAMP
-        return Rendered(f"CAST({literal(wanted.text)} AS {kind.spark})", kind)
+    if wanted.kind in _TIMES:
+        kind = _TIMES[wanted.kind]
+        return Rendered(from_text(literal(wanted.text), kind), kind)
     text = wanted.text
     if text.isdigit():
-        if int(text) >= 2**63:
-            raise SqlError("the number is too large for a BIGINT", wanted.at)
-        return Rendered(text, INT) if int(text) < 2**31 else Rendered(f"{text}L", BIGINT)
-    if float(text) > 1e300:
-        raise SqlError("the number is too large for a DOUBLE", wanted.at)
-    return Rendered(f"{text}D", DOUBLE)
+        if int(text) < 2**31:
+            return Rendered(text, INT)
+        if int(text) < 2**63:
+            return Rendered(f"{text}L", BIGINT)
+        if len(text) > 38:
+            raise SqlError("the number is too large: a DECIMAL has at most 38 digits", wanted.at)
+        return Rendered(f"{text}BD", decimal_of(len(text), 0))
+    if "e" in text.lower():
+        if float(text) == float("inf"):
+            raise SqlError("the number is too large for a DOUBLE", wanted.at)
+        return Rendered(f"{text}D", DOUBLE)
+    written = Decimal(text).as_tuple()
+    scale = -int(written.exponent)
+    return Rendered(f"{text}BD", decimal_of(max(len(written.digits), scale, 1), max(scale, 0)))
+
+
+def _subscript(wanted: Subscript, scope: Scope) -> Rendered:
+    outer, index = render(wanted.operand, scope), render(wanted.index, scope)
+    if outer.type is not None and outer.type.name not in ("ARRAY", "MAP"):
+        raise SqlError(f"[...] needs an ARRAY or MAP, not {outer.type}", wanted.at)
+    is_array = outer.type is not None and outer.type.name == "ARRAY"
+    if is_array and index.type is not None and not index.type.is_integer:
+        raise SqlError(f"an ARRAY is indexed by a whole number, not {index.type}", wanted.index.at)
+    position = index.text
+    if is_array and not (position.isdigit() and int(position) > 0):
+        position = f"nullif(CAST({position} AS INT), 0)"
+    kind = outer.type.inner[-1] if outer.type is not None else None
+    return Rendered(f"try_element_at({outer.text}, {position})", kind)
 
 
 def _operation(wanted: Operation, scope: Scope) -> Rendered:
@@ -163,57 +240,65 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
         return Rendered(f"({texts[0]} {operator} {texts[1]})", BOOLEAN)
     if operator in ("IS NULL", "IS NOT NULL"):
         return Rendered(f"({texts[0]} {operator})", BOOLEAN)
-    if operator in (*_COMPARISONS, "BETWEEN", "IN", "LIKE"):
-        for each in operands[1:]:
-            _check_comparable(first.type, each.type, operator, wanted.at)
-        if operator == "BETWEEN":
-            return Rendered(f"({texts[0]} BETWEEN {texts[1]} AND {texts[2]})", BOOLEAN)
-        if operator == "IN":
-            return Rendered(f"({texts[0]} IN ({', '.join(texts[1:])}))", BOOLEAN)
-        if operator == "LIKE":
-            escape = f" ESCAPE {texts[2]}" if len(texts) == 3 else ""
-            return Rendered(f"({texts[0]} LIKE {texts[1]}{escape})", BOOLEAN)
-        return Rendered(f"({texts[0]} {operator} {texts[1]})", BOOLEAN)
+    if operator == "LIKE":
+        comparable(first, operands[1], operator, wanted.at)
+        escape = f" ESCAPE {texts[2]}" if len(texts) == 3 else ""
+        return Rendered(f"({texts[0]} LIKE {texts[1]}{escape})", BOOLEAN)
+    if operator == "BETWEEN":
+        low = comparable(first, operands[1], operator, wanted.at)[1]
+        high = comparable(first, operands[2], operator, wanted.at)[1]
+        return Rendered(f"({texts[0]} BETWEEN {low} AND {high})", BOOLEAN)
+    if operator == "IN":
+        return _in(operands, wanted)
+    if operator in _COMPARISONS:
+        one, other = comparable(first, operands[1], operator, wanted.at)
+        return Rendered(f"({one} {operator} {other})", BOOLEAN)
     if len(operands) == 1:
         _check_numbers(operands, wanted)
         return Rendered(f"(- {texts[0]})", first.type)
     if operator == "||" or (operator == "+" and VARCHAR in (first.type, operands[1].type)):
-        return Rendered(f"concat({texts[0]}, {texts[1]})", VARCHAR)
+        joined = [each.text if each.type in (None, VARCHAR) or each.type.name == "BYTES"
+                  else converted(each.text, each.type, VARCHAR) for each in operands]  # fmt: skip
+        is_bytes = any(each.type is not None and each.type.name == "BYTES" for each in operands)
+        return Rendered(f"concat({', '.join(joined)})", SqlType("BYTES") if is_bytes else VARCHAR)
     _check_numbers(operands, wanted)
     left, right = first.type, operands[1].type
-    kind = wider(left, right) if left is not None and right is not None else None
-    if kind is not None and kind.name == "DECIMAL":
-        kind = None  # precision and scale by Spark's rules
-    if operator == "/" and kind is not None and kind.is_integer:
+    if left is None or right is None:
+        return Rendered(f"({texts[0]} {operator} {texts[1]})", left or right)
+    kind = arithmetic(operator, left, right)
+    if operator == "/" and kind.is_integer:
         return Rendered(f"CAST({texts[0]} DIV {texts[1]} AS {kind.spark})", kind)
-    return Rendered(f"({texts[0]} {operator} {texts[1]})", kind)
+    text = f"({texts[0]} {operator} {texts[1]})"
+    return Rendered(f"CAST({text} AS {kind.spark})" if kind.name == "DECIMAL" else text, kind)
+
+
+def _in(operands: list[Rendered], wanted: Operation) -> Rendered:
+    first, *others = operands
+    if first.type == VARCHAR:
+        texts = [each.text if each.type in (None, VARCHAR) else converted(each.text, each.type, VARCHAR)
+                 for each in others]  # fmt: skip
+        if any(each.type is not None and each.type.inner for each in others):
+            raise SqlError("IN cannot compare VARCHAR with them", wanted.at)
+    elif first.type is not None and first.type.inner:
+        texts = [each.text if each.type == first.type else converted(each.text, each.type, first.type)
+                 for each in others]  # fmt: skip
+    else:
+        texts = [comparable(first, each, "IN", wanted.at)[1] for each in others]
+    return Rendered(f"({first.text} IN ({', '.join(texts)}))", BOOLEAN)
 
 
 def _case(wanted: Operation, operands: list[Rendered]) -> Rendered:
     rest = list(operands)
+    held = rest.pop(0) if wanted.has_operand else None
+    default = [rest.pop()] if wanted.has_default else []
+    values, kind = aligned([*rest[1::2], *default], wanted.at, "the results of CASE are")
     text = "CASE"
-    if wanted.has_operand:
-        text += f" {rest.pop(0).text}"
-    default = rest.pop() if wanted.has_default else None
-    values: list[Rendered] = []
-    for when, then in zip(rest[::2], rest[1::2], strict=True):
-        text += f" WHEN {when.text} THEN {then.text}"
-        values.append(then)
-    if default is not None:
-        text += f" ELSE {default.text}"
-        values.append(default)
-    return Rendered(f"{text} END", _common(values))
-
-
-def _common(values: list[Rendered]) -> SqlType | None:
-    """Return the common type; NULL literals fit any type."""
-    kinds = [each.type for each in values if each.text != "NULL"]
-    found = kinds[0] if kinds else None
-    for kind in kinds[1:]:
-        if found is None or kind is None:
-            return None
-        found = wider(found, kind)
-    return found
+    for when, then in zip(rest[::2], values, strict=False):
+        test = when.text if held is None else "{} = {}".format(*comparable(held, when, "=", wanted.at))
+        text += f" WHEN {test} THEN {then}"
+    if default:
+        text += f" ELSE {values[-1]}"
+    return Rendered(f"{text} END", kind)
 
 
 def _check_numbers(operands: list[Rendered], wanted: Operation) -> None:
@@ -222,97 +307,119 @@ def _check_numbers(operands: list[Rendered], wanted: Operation) -> None:
             raise SqlError(f"{wanted.operator} needs numbers, not {each.type}", source.at)
 
 
-def _check_comparable(left: SqlType | None, right: SqlType | None, operator: str, at: Position) -> None:
-    if left is None or right is None or left.name == right.name or (left.is_number and right.is_number):
-        return
-    if {left.name, right.name} <= {*_TIMES, "VARCHAR"}:  # a time may be compared with its text
-        return
-    raise SqlError(f"{operator} cannot compare {left} with {right}", at)
-
-
 def _construct(wanted: Construct, scope: Scope) -> Rendered:
     values = [render(each, scope) for each in wanted.values]
     if wanted.kind == "ARRAY":
-        kind = _common(values)
-        return Rendered(f"array({', '.join(each.text for each in values)})", None if kind is None else array_of(kind))
+        texts, kind = aligned(values, wanted.at, "the elements of ARRAY are")
+        return Rendered(f"array({', '.join(texts)})", None if kind is None else array_of(kind))
     if wanted.kind == "STRUCT":
         names = [each.text for each in wanted.keys if isinstance(each, Name)]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                raise SqlError(f"the STRUCT has two fields {name}", wanted.at)
         fields = ", ".join(f"{literal(name)}, {value.text}" for name, value in zip(names, values, strict=True))
-        kinds = [each.type for each in values if each.type is not None]
-        known = SqlType("STRUCT", inner=tuple(kinds), fields=tuple(names)) if len(kinds) == len(values) else None
-        return Rendered(f"named_struct({fields})", known)
+        kinds = {name: each.type for name, each in zip(names, values, strict=True) if each.type is not None}
+        return Rendered(f"named_struct({fields})", struct_of(kinds) if len(kinds) == len(values) else None)
     keys = [render(each, scope) for each in wanted.keys if not isinstance(each, Name)]
-    pairs = ", ".join(f"{key.text}, {value.text}" for key, value in zip(keys, values, strict=True))
-    key_type, value_type = _common(keys), _common(values)
-    kind = SqlType("MAP", inner=(key_type, value_type)) if key_type is not None and value_type is not None else None
-    return Rendered(f"map({pairs})", kind)
+    key_texts, key_type = aligned(keys, wanted.at, "the keys of MAP are")
+    value_texts, value_type = aligned(values, wanted.at, "the values of MAP are")
+    pairs = ", ".join(f"{key}, {value}" for key, value in zip(key_texts, value_texts, strict=True))
+    known = map_of(key_type, value_type) if key_type is not None and value_type is not None else None
+    return Rendered(f"map({pairs})", known)
 
 
-def _lambda(wanted: Lambda, scope: Scope) -> Rendered:
-    scope.parameters.extend(each.folded for each in wanted.parameters)
+def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> Rendered:
+    """Render a lambda whose parameters have these types."""
+    scope.lambdas += 1
+    names = [f"p{scope.lambdas}_{number}" for number in range(len(wanted.parameters))]
+    before = dict(scope.parameters)
+    for number, (parameter, name) in enumerate(zip(wanted.parameters, names, strict=True)):
+        scope.parameters[parameter.text] = Rendered(name, kinds[number] if number < len(kinds) else None)
     try:
         body = render(wanted.body, scope)
     finally:
-        del scope.parameters[-len(wanted.parameters) :]
-    names = ", ".join(each.text for each in wanted.parameters)
-    return Rendered(f"({names}) -> {body.text}", body.type)
+        scope.parameters = before
+    head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # Spark takes no parentheses around one
+    return Rendered(f"{head} -> {body.text}", body.type)
 
 
 def _call(wanted: Call, scope: Scope) -> Rendered:
     name = wanted.name.folded
-    if name in NOT_SUPPORTED:
-        raise SqlError(NOT_SUPPORTED[name], wanted.at)
+    if name in _NOT_SUPPORTED:
+        raise SqlError(_NOT_SUPPORTED[name], wanted.at)
     if wanted.distinct:
         if name == "COUNT" and len(wanted.arguments) == 1:
             raise SqlError(
                 "COUNT(DISTINCT x) would store all values forever: use COUNT_DISTINCT(x), approximate", wanted.at
             )
         raise SqlError(f"{wanted.name.text}(DISTINCT ...) is not supported", wanted.at)
+    known = scope.functions.get(name) or FUNCTIONS.get(name)
+    if known is not None and known.is_aggregate and not wanted.arguments:
+        return _of_rows(wanted, known, scope)
     if wanted.star:
-        if name != "COUNT":
-            raise SqlError(f"{wanted.name.text}(*) is not supported: only COUNT(*)", wanted.at)
-        return Rendered("count(1)", BIGINT)
-    if name in _TIME_SHIFTS:
+        raise SqlError(f"{wanted.name.text}(*) is not supported: only aggregates take *", wanted.at)
+    if name in SHIFTS:
         return _time_shift(wanted, scope)
-    arguments = [render(each, scope) for each in wanted.arguments]
-    texts = [each.text for each in arguments]
-    known = FUNCTIONS.get(name)
+    arguments = _arguments(wanted, known, scope)
     if known is None:
-        return _sparks_own(wanted, texts)
-    if not known.least <= len(texts) <= known.most:
+        return _sparks_own(wanted, [each.text for each in arguments])
+    if not known.least <= len(arguments) <= known.most:
         wish = str(known.least) if known.least == known.most else f"{known.least} to {known.most}"
-        raise SqlError(f"{name} takes {wish if known.most < 99 else f'at least {known.least}'} arguments", wanted.at)
-    kinds = [each.type for each in arguments]
-    if name in ("SUM", "AVG", "STDDEV_SAMP") and kinds[0] is not None and not kinds[0].is_number:
-        raise SqlError(f"{name} needs numbers, not {kinds[0]}", wanted.arguments[0].at)
-    kind = sum_type(kinds[0]) if name == "SUM" else known.result_type(kinds)
-    if name in ("COALESCE", "IFNULL", "GREATEST", "LEAST"):
-        kind = _common(arguments)
-    if name in ("CEIL", "FLOOR") and kinds[0] is not None and kinds[0].name != "DECIMAL":
-        kind = BIGINT
-    if name == "ROUND" and kinds[0] is not None and (kinds[0] == DOUBLE or kinds[0].is_integer):
-        kind = kinds[0]
-    if name == "ABS" and kinds[0] is not None and not kinds[0].is_number:
-        raise SqlError(f"ABS needs a number, not {kinds[0]}", wanted.arguments[0].at)
-    if name == "REGEXP_EXTRACT" and len(texts) == 3:
-        return Rendered(f"regexp_extract({texts[1]}, {texts[0]}, {texts[2]})", VARCHAR)
-    order = ""
-    if "{order}" in known.template:
+        few = wish if known.most < ANY else f"at least {known.least}"
+        raise SqlError(f"{name} takes {few} arguments, not {len(arguments)}", wanted.at)
+    return _called(known, arguments, wanted, scope)
+
+
+def _called(known: Function, arguments: list[Rendered], wanted: Call, scope: Scope) -> Rendered:
+    try:
+        found = known.call(arguments)
+    except Mismatch as mismatch:
+        places = wanted.arguments
+        at = places[min(mismatch.number, len(places) - 1)].at if places else wanted.at
+        raise SqlError(mismatch.problem, at) from None
+    if ORDER in found.text:
         first = scope.bounds[0].quoted
-        order = f"struct({first}.__offset, {first}.__partition)"
-    if known.template.endswith("({*})"):
-        return Rendered(known.template.replace("{*}", ", ".join(texts)), kind)
-    return Rendered(_filled(known.template, texts, order), kind)
+        return Rendered(found.text.replace(ORDER, f"struct({first}.__offset, {first}.__partition)"), found.type)
+    return found
 
 
-def _filled(template: str, texts: list[str], order: str) -> str:
-    """Fill in the template's {0}, {1} ...; inserted text is not searched again."""
-    pieces = template.split("{")
-    filled = [pieces[0]]
-    for piece in pieces[1:]:
-        number, _, rest = piece.partition("}")
-        filled.append((order if number == "order" else texts[int(number)]) + rest)
-    return "".join(filled)
+def _of_rows(wanted: Call, known: Function, scope: Scope) -> Rendered:
+    """Render COUNT(*), COUNT(), and the like: the aggregate of ROWTIME."""
+    if known.name == "COUNT":
+        return Rendered("count(1)", BIGINT)
+    if known.least > 1:
+        raise SqlError(f"{known.name} takes arguments", wanted.at)
+    row_time = scope.resolve(ColumnRef(Name(_ROWTIME, wanted.at), _first_source(scope, wanted), wanted.at))
+    return _called(known, [row_time], wanted, scope)
+
+
+def _first_source(scope: Scope, wanted: Call) -> Name:
+    return Name(scope.bounds[0].alias, wanted.at)
+
+
+def _arguments(wanted: Call, known: Function | None, scope: Scope) -> list[Rendered]:
+    """Render the arguments; lambdas last, since their parameters have the types of the others."""
+    found: dict[int, Rendered] = {}
+    for number, each in enumerate(wanted.arguments):
+        if not isinstance(each, Lambda):
+            found[number] = render(each, scope)
+    collection = found[0].type if 0 in found else None
+    inner = collection.inner if collection is not None else ()
+    for number, each in enumerate(wanted.arguments):
+        if isinstance(each, Lambda):
+            if known is None or not known.lambdas:
+                raise SqlError(f"{wanted.name.text} takes no lambda", each.at)
+            kinds: tuple[SqlType | None, ...] = inner
+            if known.name == "REDUCE":
+                kinds = (found[1].type if 1 in found else None, *inner)
+            wanted_count = len(kinds) or len(each.parameters)
+            if len(each.parameters) != wanted_count:
+                raise SqlError(
+                    f"the lambda of {known.name} has {wanted_count} parameters here, not {len(each.parameters)}",
+                    each.at,
+                )
+            found[number] = _lambda(each, scope, kinds)
+    return [found[number] for number in range(len(wanted.arguments))]
 
 
 def _time_shift(wanted: Call, scope: Scope) -> Rendered:
@@ -322,14 +429,13 @@ def _time_shift(wanted: Call, scope: Scope) -> Rendered:
         raise SqlError(f"write {name}(unit, number, time)", wanted.at)
     unit = wanted.arguments[0].name
     folded = unit.folded if unit.folded.endswith("S") else f"{unit.folded}S"
-    if folded not in _UNITS:
-        raise SqlError(f"unknown unit of time {unit.text}: {', '.join(_UNITS)}", unit.at)
+    if folded not in UNITS:
+        raise SqlError(f"unknown unit of time {unit.text}: {', '.join(UNITS)}", unit.at)
     number, time = (render(each, scope) for each in wanted.arguments[1:])
-    amount = number.text if _TIME_SHIFTS[name] > 0 else f"(- {number.text})"
-    text = f"timestampadd({folded.removesuffix('S')}, {amount}, {time.text})"
-    if name.startswith("DATE"):
-        return Rendered(f"CAST({text} AS DATE)", DATE)
-    return Rendered(text, TIMESTAMP)
+    kind = SHIFTS[name][0]
+    if time.type not in (None, kind):
+        raise SqlError(f"{name} takes a {kind}, not {time.type}", wanted.arguments[2].at)
+    return shifted(name, folded, number.text, time.text)
 
 
 def _sparks_own(wanted: Call, texts: list[str]) -> Rendered:
@@ -337,14 +443,7 @@ def _sparks_own(wanted: Call, texts: list[str]) -> Rendered:
     name = wanted.name.text
     if not name.replace("_", "").isalnum() or not name.isascii():
         raise SqlError(f"unknown function {name}", wanted.name.at)
-    return Rendered(f"{name.lower()}({', '.join(texts)})", _SPARK_TYPES.get(name.upper()))
+    return Rendered(f"{name.lower()}({', '.join(texts)})", SPARK_TYPES.get(name.upper()))
 
 
-_SPARK_TYPES = {
-    "HOUR": INT, "MINUTE": INT, "SECOND": INT, "YEAR": INT, "MONTH": INT, "DAY": INT, "DAYOFWEEK": INT,
-    "LENGTH": INT, "SHA1": VARCHAR, "MD5": VARCHAR, "REVERSE": VARCHAR, "DATE_FORMAT": VARCHAR, "TO_JSON": VARCHAR,
-    "TIMESTAMP_MILLIS": TIMESTAMP, "TO_TIMESTAMP": TIMESTAMP, "TO_DATE": DATE, "MEDIAN": DOUBLE, "MEAN": DOUBLE,
-    "STDDEV": DOUBLE, "VARIANCE": DOUBLE, "APPROX_COUNT_DISTINCT": BIGINT, "COUNT_IF": BIGINT, "STARTSWITH": BOOLEAN,
-    "ENDSWITH": BOOLEAN, "CONTAINS": BOOLEAN, "HEX": VARCHAR, "LEFT": VARCHAR,
-    "RIGHT": VARCHAR, "DATE_TRUNC": TIMESTAMP,
-}  # fmt: skip
+__all__ = ["check_grouped", "condition", "is_aggregate", "is_table_function", "parts", "quote", "render"]

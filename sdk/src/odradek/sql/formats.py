@@ -1,10 +1,15 @@
 """Records to columns and back, as expressions of Spark SQL over a record's `key` and `value`.
 
-    JSON        an object; as a key of one column the bare value. TIMESTAMP is ms since the epoch, DATE days (ksqlDB's)
+    JSON        an object, whose fields are found whatever their case; a key of one column is the bare value.
+                TIMESTAMP is ms since the epoch, DATE days, TIME ms of the day, BYTES base64
     DELIMITED   one line of CSV, columns in order
-    KAFKA       one column, in the form of Kafka's serializers: INT, BIGINT big-endian, VARCHAR as UTF-8
+    KAFKA       one column, in the form of Kafka's serializers: INT, BIGINT, DOUBLE big-endian, VARCHAR as UTF-8
     RAW         one column: BYTES unchanged, VARCHAR as UTF-8
-    NONE        nothing is read, null is written (keys only)
+    NONE        nothing is read, null is written
+    AVRO, PROTOBUF, PROTOBUF_NOSR, JSON_SR      by Connect's converters, in Python (registered.py); ksql_read_... and
+                ksql_write_... stand for them
+
+A value of one column that is not wrapped (WRAP_SINGLE_VALUE = false) is the bare value, as a key is.
 
 The key of a windowed table is the key's bytes and 8 bytes of window start, for a session 8 of its end and 8 of its
 start, each big-endian ms: Kafka Streams' TimeWindowedSerializer and SessionWindowedSerializer.
@@ -13,39 +18,33 @@ start, each big-endian ms: Kafka Streams' TimeWindowedSerializer and SessionWind
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from odradek.sql.catalog import Column, Source
+from odradek.sql.catalog import REGISTERED, Column, Source
+from odradek.sql.functions.json_text import restored, stored_json
+from odradek.sql.functions.numbers import whole_from_bytes
+from odradek.sql.functions.signature import text_of as literal
+from odradek.sql.plan import Codec
 from odradek.sql.position import Position, SqlError
-from odradek.sql.types import SqlType, quote
+from odradek.sql.types import BIGINT, SqlType, quote
 
 CORRUPT = "__corrupt"
-_TEXT = ("VARCHAR",)
-_KAFKA_TYPES = ("VARCHAR", "INT", "BIGINT", "BYTES")
+_KAFKA_TYPES = ("VARCHAR", "INT", "BIGINT", "DOUBLE", "BYTES")
 _WINDOW_BYTES = 8
-
-
-def literal(text: str) -> str:
-    """Return a string literal of Spark SQL."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+_MAP = "map<string,string>"
+_FIELD = "F"  # of the object around a bare JSON value
 
 
 def check_columns(source: Source, at: Position) -> None:
     """Raise SqlError if the formats cannot hold the columns."""
     _check("key", source.key_format, source.keys, at)
     _check("value", source.value_format, source.values, at)
-    for column in source.columns:
-        if column.type.inner and any(each.holds_time() for each in column.type.inner):
-            raise SqlError(
-                f"{column.name}: DATE and TIMESTAMP within {column.type.name} are not supported: use BIGINT", at
-            )
 
 
 def _check(part: str, name: str, columns: Sequence[Column], at: Position) -> None:
     if name == "NONE":
-        if part == "value":
-            raise SqlError("NONE is only a format of keys", at)
         if columns:
-            raise SqlError("a key of format NONE has no columns", at)
+            raise SqlError(f"a {part} of format NONE has no columns: it has {columns[0].name}", at)
         return
     if name in ("KAFKA", "RAW"):
         if len(columns) > 1:
@@ -60,60 +59,123 @@ def _check(part: str, name: str, columns: Sequence[Column], at: Position) -> Non
                 )
     if name == "DELIMITED":
         for column in columns:
-            if column.type.inner or column.type.name == "BYTES":
+            if column.type.inner:
                 raise SqlError(f"{column.name}: format DELIMITED does not support {column.type}: use JSON", at)
+    if part == "key":
+        for column in columns:
+            if column.type.holds("MAP"):
+                raise SqlError(f"{column.name}: a MAP cannot be part of a key: its entries have no order", at)
 
 
 # --- reading
 
 
-def decoders(source: Source) -> tuple[str, dict[str, str], str]:
-    """Return the expressions that read a source.
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the records of a source are read."""
 
-    Returns:
-        columns of a first step beside the record's own (key_data, value_data), expressions over that step by column
-        name, and the condition under which a record can be read.
-    """
+    steps: str  # columns of a first step beside the record's own
+    columns: dict[str, str]  # expressions over that step, by column name
+    healthy: str  # the condition under which a record can be read; empty: always
+    codecs: tuple[Codec, ...]
+
+
+def decoders(source: Source, name: str) -> Reading:
+    """Return how a source is read. Args: a name of the input, for its functions in Python."""
     steps: list[str] = []
     reads: dict[str, str] = {}
     healthy: list[str] = []
+    codecs: list[Codec] = []
     key_bytes = "key"
     if source.window:
         tail = _WINDOW_BYTES * (2 if source.window == "SESSION" else 1)
         key_bytes = f"substring(key, 1, length(key) - {tail})"
-    for part, raw, name, delimiter, columns in (
-        ("key", key_bytes, source.key_format, source.key_delimiter, source.keys),
-        ("value", "value", source.value_format, source.value_delimiter, source.values),
-    ):
-        if part == "key":
-            columns = tuple(each for each in columns if not each.in_value)
+    for part, raw in (("key", key_bytes), ("value", "value")):
+        columns = source.values if part == "value" else tuple(each for each in source.keys if not each.in_value)
+        form = source.form(part)
         if not columns:
             continue
-        if name in ("KAFKA", "RAW"):
+        if form.name in ("KAFKA", "RAW"):
             reads[columns[0].name] = _from_bytes(raw, columns[0].type)
-        elif name == "JSON" and part == "key" and len(columns) == 1 and not columns[0].type.inner:
-            reads[columns[0].name] = _from_bare_json(f"CAST({raw} AS STRING)", columns[0].type)
-        else:
-            data = f"{part}_data"
-            schema = ", ".join(f"{quote(each.name)} {_stored(each.type, name)}" for each in columns)
+            if columns[0].type.is_number:
+                size = 4 if columns[0].type.name == "INT" else 8
+                healthy.append(f"({raw} IS NULL OR length({raw}) = {size})")
+            continue
+        data = f"{part}_data"
+        if form.name in REGISTERED:
+            codec = Codec(f"ksql_read_{name}_{part}", part, source.topic, form, columns)
+            codecs.append(codec)
+            steps.append(f"{codec.function}({raw}) AS {data}")
+            reads |= {each.name: restored(f"{data}.{quote(each.name)}", each.type) for each in columns}
+            healthy.append(f"({raw} IS NULL OR {data} IS NOT NULL)")
+        elif form.name == "DELIMITED":
+            schema = ", ".join(f"{quote(each.name)} {_stored(each.type)}" for each in columns)
             schema += f", {CORRUPT} STRING"
-            options = f"map('columnNameOfCorruptRecord', '{CORRUPT}'"
-            options += f", 'sep', {literal(delimiter)})" if name == "DELIMITED" else ")"
-            function = "from_csv" if name == "DELIMITED" else "from_json"
-            steps.append(f"{function}(CAST({raw} AS STRING), {literal(schema)}, {options}) AS {data}")
-            for each in columns:
-                reads[each.name] = _from_stored(f"{data}.{quote(each.name)}", each.type, name)
+            options = f"map('columnNameOfCorruptRecord', '{CORRUPT}', 'sep', {literal(form.delimiter)})"
+            steps.append(f"from_csv(CAST({raw} AS STRING), {literal(schema)}, {options}) AS {data}")
+            reads |= {each.name: _from_stored(f"{data}.{quote(each.name)}", each.type) for each in columns}
             healthy.append(f"{data}.{CORRUPT} IS NULL")
-    return ", ".join(steps), reads, " AND ".join(healthy)
+        else:
+            text = f"CAST({raw} AS STRING)"
+            steps.append(f"{_object(text) if form.wrapped else _bare(text, columns[0].type)} AS {data}")
+            for each in columns:
+                field = f"{data}[{literal(each.name.upper() if form.wrapped else _FIELD)}]"
+                reads[each.name] = json_value(field, each.type)
+                if each.type.name != "VARCHAR":
+                    healthy.append(f"(({field} IS NULL) = (({reads[each.name]}) IS NULL))")
+            healthy.append(f"({raw} IS NULL OR {data} IS NOT NULL)")
+    return Reading(", ".join(steps), reads, " AND ".join(healthy), tuple(codecs))
+
+
+def _object(text: str) -> str:
+    """Return a JSON object as a map of texts by field name in upper case; NULL for any other text."""
+    entries = f"transform(map_entries(from_json({text}, '{_MAP}')), e -> struct(upper(e.key) AS k, e.value AS v))"
+    return f"map_from_entries({entries})"
+
+
+def _bare(text: str, kind: SqlType) -> str:
+    """Return a bare JSON value as the field of an object."""
+    found = f"from_json(concat('{{\"{_FIELD}\":', {text}, '}}'), '{_MAP}')"
+    if kind.name == "VARCHAR":  # a text that is not JSON is used as it is
+        return f"coalesce({found}, map('{_FIELD}', {text}))"
+    return found
+
+
+def json_value(text: str, kind: SqlType) -> str:
+    """Return the text of a JSON value, without the quotes of a string, as a value of a type."""
+    if kind.name in ("INT", "BIGINT"):
+        return f"coalesce(try_cast({text} AS {kind.spark}), CAST(try_cast({text} AS DOUBLE) AS {kind.spark}))"
+    if kind.name in ("VARCHAR", "DOUBLE", "DECIMAL", "BOOLEAN"):
+        return text if kind.name == "VARCHAR" else f"try_cast({text} AS {kind.spark})"
+    if kind.name == "STRUCT":
+        found = _object(text)
+        fields = ", ".join(
+            f"{literal(name)}, {json_value(f'o[{literal(name.upper())}]', each)}"
+            for name, each in zip(kind.fields, kind.inner, strict=True)
+        )
+        built = f"IF(o IS NULL, NULL, named_struct({fields}))"
+        return f"transform(array({found}), o -> {built})[0]"
+    if kind.name == "ARRAY":
+        inside = kind.inner[0]
+        texts = f"from_json({text}, 'array<string>')"
+        return texts if inside.name == "VARCHAR" else f"transform({texts}, x -> {json_value('x', inside)})"
+    if kind.name == "MAP":
+        texts = f"from_json({text}, '{_MAP}')"
+        if kind.inner[1].name != "VARCHAR":
+            texts = f"transform_values({texts}, (k, v) -> {json_value('v', kind.inner[1])})"
+        if kind.inner[0].name != "VARCHAR":
+            texts = f"transform_keys({texts}, (k, v) -> {json_value('k', kind.inner[0])})"
+        return texts
+    return _from_stored(text, kind)
 
 
 def window_bounds(source: Source) -> tuple[str, str]:
     """Return start and end of a source's windows as timestamps. Uses substring: right() would count characters."""
     last = f"substring(key, length(key) - {_WINDOW_BYTES - 1}, {_WINDOW_BYTES})"
-    start = f"timestamp_millis({_from_bytes(last, SqlType('BIGINT'))})"
+    start = f"timestamp_millis({_from_bytes(last, BIGINT)})"
     if source.window == "SESSION":
         end = f"substring(key, length(key) - {2 * _WINDOW_BYTES - 1}, {_WINDOW_BYTES})"
-        return start, f"timestamp_millis({_from_bytes(end, SqlType('BIGINT'))})"
+        return start, f"timestamp_millis({_from_bytes(end, BIGINT)})"
     return start, f"({start} + {interval(source.window_ms)})"
 
 
@@ -127,59 +189,65 @@ def _from_bytes(raw: str, kind: SqlType) -> str:
         return raw
     if kind.name == "VARCHAR":
         return f"CAST({raw} AS STRING)"
-    number = f"CAST(conv(hex({raw}), 16, -10) AS BIGINT)"
-    if kind.name == "BIGINT":
-        return number
-    return f"CAST(IF({number} > 2147483647, {number} - 4294967296, {number}) AS INT)"
+    if kind.name == "DOUBLE":
+        return f"ksql_double_from_bytes({raw})"
+    return whole_from_bytes(raw, 8 if kind.name == "BIGINT" else 4)
 
 
-def _stored(kind: SqlType, name: str) -> str:
-    """Return the type to which a format is parsed: times may be numbers or text."""
-    return "STRING" if kind.name in ("TIMESTAMP", "DATE", "BYTES") else kind.spark
+def _stored(kind: SqlType) -> str:
+    """Return the type to which a line of CSV is parsed: times may be numbers or text."""
+    return "STRING" if kind.is_time or kind.name == "BYTES" else kind.spark
 
 
-def _from_stored(raw: str, kind: SqlType, name: str) -> str:
+def _from_stored(raw: str, kind: SqlType) -> str:
     if kind.name == "TIMESTAMP":
         return f"coalesce(timestamp_millis(try_cast({raw} AS BIGINT)), try_cast({raw} AS TIMESTAMP))"
     if kind.name == "DATE":
         return f"coalesce(date_from_unix_date(try_cast({raw} AS INT)), try_cast({raw} AS DATE))"
+    if kind.name == "TIME":
+        return f"try_cast({raw} AS INT)"
     if kind.name == "BYTES":
         return f"unbase64({raw})"
     return raw
 
 
-def _from_bare_json(text: str, kind: SqlType) -> str:
-    if kind.name == "VARCHAR":  # a key that is not JSON is used as it is
-        return f"coalesce(get_json_object(concat('{{\"k\":', {text}, '}}'), '$.k'), {text})"
-    if kind.name in ("TIMESTAMP", "DATE", "BYTES"):
-        return _from_stored(f"trim(BOTH '\"' FROM {text})", kind, "JSON")
-    return f"try_cast({text} AS {kind.spark})"
-
-
 # --- writing
 
 
-def encode(part: str, name: str, delimiter: str, columns: Sequence[tuple[str, SqlType]]) -> str:
-    """Return columns of a row, by name, as one BINARY expression."""
-    if name == "NONE" or not columns:
-        return "CAST(NULL AS BINARY)"
-    if name in ("KAFKA", "RAW"):
-        return _to_bytes(quote(columns[0][0]), columns[0][1])
-    fields = ", ".join(f"{literal(column)}, {_to_stored(quote(column), kind)}" for column, kind in columns)
-    if name == "DELIMITED":
-        return f"CAST(to_csv(named_struct({fields}), map('sep', {literal(delimiter)})) AS BINARY)"
-    if part == "key" and len(columns) == 1 and not columns[0][1].inner:
-        column, kind = columns[0]
-        value = f"to_json(named_struct('k', {_to_stored(quote(column), kind)}))"
-        bare = f"substring({value}, 6, length({value}) - 6)"
-        return f"CAST(IF({quote(column)} IS NULL, NULL, {bare}) AS BINARY)"
-    return f"CAST(to_json(named_struct({fields}), map('ignoreNullFields', 'false')) AS BINARY)"
+def encode(target: Source, part: str, columns: Sequence[tuple[str, SqlType]]) -> tuple[str, tuple[Codec, ...]]:
+    """Return columns of a row, by name, as one BINARY expression, and its functions in Python."""
+    form = target.form(part)
+    if form.name == "NONE" or not columns:
+        return "CAST(NULL AS BINARY)", ()
+    names = [quote(name) for name, _ in columns]
+    if form.name in ("KAFKA", "RAW"):
+        return _to_bytes(names[0], columns[0][1]), ()
+    fields = ", ".join(f"{literal(name)}, {stored_json(quote(name), kind)}" for name, kind in columns)
+    if form.name in REGISTERED:
+        made = tuple(Column(name, kind) for name, kind in columns)
+        codec = Codec(f"ksql_write_{part}", part, target.topic, form, made)
+        written = f"{codec.function}(named_struct({fields}))"
+        if part == "key":
+            written = f"IF({' AND '.join(f'{each} IS NULL' for each in names)}, NULL, {written})"
+        return written, (codec,)
+    if form.name == "DELIMITED":
+        texts = ", ".join(
+            f"{literal(name)}, {f'base64({quote(name)})' if kind.name == 'BYTES' else stored_json(quote(name), kind)}"
+            for name, kind in columns
+        )
+        return f"CAST(to_csv(named_struct({texts}), map('sep', {literal(form.delimiter)})) AS BINARY)", ()
+    if not form.wrapped:
+        name, kind = columns[0]
+        value = f"to_json(named_struct('k', {stored_json(quote(name), kind)}), map('ignoreNullFields', 'false'))"
+        bare = f"CAST(substring({value}, 6, length({value}) - 6) AS BINARY)"
+        return f"IF({quote(name)} IS NULL, NULL, {bare})", ()
+    return f"CAST(to_json(named_struct({fields}), map('ignoreNullFields', 'false')) AS BINARY)", ()
 
 
 def with_window(key: str, window: str, start: str, end: str) -> str:
     """Return the key of a windowed table."""
     bounds = [end, start] if window == "SESSION" else [start]
-    return f"concat({', '.join([key, *(_to_bytes(each, SqlType('BIGINT')) for each in bounds)])})"
+    return f"concat({', '.join([key, *(_to_bytes(each, BIGINT) for each in bounds)])})"
 
 
 def _to_bytes(value: str, kind: SqlType) -> str:
@@ -187,15 +255,7 @@ def _to_bytes(value: str, kind: SqlType) -> str:
         return value
     if kind.name == "VARCHAR":
         return f"CAST({value} AS BINARY)"
+    if kind.name == "DOUBLE":
+        return f"ksql_double_to_bytes({value})"
     digits = f"lpad(hex(CAST({value} AS BIGINT)), 16, '0')"
     return f"unhex({digits})" if kind.name == "BIGINT" else f"unhex(right({digits}, 8))"
-
-
-def _to_stored(value: str, kind: SqlType) -> str:
-    if kind.name == "TIMESTAMP":
-        return f"unix_millis({value})"
-    if kind.name == "DATE":
-        return f"unix_date({value})"
-    if kind.name == "BYTES":
-        return f"base64({value})"
-    return value

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from odradek.sql.catalog import Source
-from odradek.sql.formats import decoders, literal, window_bounds
+from odradek.sql.catalog import Column, Source
+from odradek.sql.formats import decoders, window_bounds
+from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.plan import Input
 from odradek.sql.types import quote
 
@@ -13,19 +14,22 @@ _LATEST = (
 )
 
 
-def plan_input(source: Source, number: int, read: str, watermark_ms: int | None) -> Input:
+def plan_input(source: Source, number: int, read: str, watermark_ms: int | None, *, pass_nulls: bool = False) -> Input:
     """Plan an input of a query.
 
     Args:
         number: its position in the query, from 1.
         read: stream, batch, or table (the latest record of each key).
         watermark_ms: None for no watermark.
+        pass_nulls: keep records of a stream without a value; they are __deleted.
     """
     records = f"records_{number}"
-    steps, reads, healthy = decoders(source)
+    reading = decoders(source, f"{number}")
+    steps, reads, healthy = reading.steps, reading.columns, reading.healthy
     start = _LATEST.format(records=records) if read == "table" else records
     inner = f"(SELECT *, {steps} FROM {start})" if steps else start
     time = _event_time(source, reads)
+    reads |= {each.name: _header(each) for each in source.columns if each.header is not None}
     columns = [f"{reads[each.name]} AS {quote(each.name)}" for each in source.columns]
     columns += [f"{time} AS __time", "partition AS __partition", "offset AS __offset"]
     conditions = [healthy] if healthy else []
@@ -33,17 +37,36 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None)
         conditions.append("key IS NOT NULL" if read == "stream" else "value IS NOT NULL")
         if read == "stream":
             columns.append("value IS NULL AS __deleted")
+    elif pass_nulls:
+        columns.append("value IS NULL AS __deleted")
     elif source.values:
         conditions.append("value IS NOT NULL")
     if source.window:
         first, last = window_bounds(source)
         columns += [f"{first} AS __window_start", f"{last} AS __window_end"]
     if source.timestamp:
+        time = f"coalesce({time}, IF(value IS NULL, timestamp, NULL))" if pass_nulls else time
         conditions.append(f"{time} IS NOT NULL" if source.kind == "STREAM" else "TRUE")
     conditions = [each for each in conditions if each != "TRUE"]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     sql = f"SELECT {', '.join(columns)} FROM {inner}{where}"
-    return Input(source.topic, read, records, f"input_{number}", sql, watermark_ms)
+    return Input(
+        source.topic,
+        read,
+        records,
+        f"input_{number}",
+        sql,
+        watermark_ms,
+        reading.codecs,
+        any(each.is_header for each in source.columns),
+    )
+
+
+def _header(column: Column) -> str:
+    """Return all headers of a record, or the value of the last one of a name."""
+    if not column.header:
+        return "transform(headers, h -> named_struct('KEY', h.key, 'VALUE', h.value))"
+    return f"try_element_at(filter(headers, h -> h.key = {literal(column.header)}), -1).value"
 
 
 def _event_time(source: Source, reads: dict[str, str]) -> str:

@@ -1,19 +1,21 @@
 """JOIN: its condition, its bounds in time, and the key of the joined rows.
 
 stream-stream   INNER, LEFT, RIGHT, FULL; WITHIN is the largest difference of the two event times
-stream-table    INNER, LEFT; on the table's primary key, with the table at the time the record is processed
-table-table     only for a query of the present state (no EMIT CHANGES)
+stream-table    INNER, LEFT; on the table's primary key, with the table as of the record's time
+table-table     INNER, LEFT, RIGHT, FULL on primary keys; INNER, LEFT of any expression with a primary key (foreign key)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.sql.conversions import comparable
 from odradek.sql.expressions import parts, render
 from odradek.sql.formats import interval
 from odradek.sql.position import SqlError
-from odradek.sql.scope import Bound, Rendered, Scope
+from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import ColumnRef, Expression, Join, Operation
+from odradek.sql.types import Rendered
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +23,9 @@ class JoinedKey:
     """The key of joined rows."""
 
     shown: str
-    texts: set[str]  # Spark SQL expressions, each of which is the key
-    row_key: Rendered | None  # of a FULL JOIN
+    texts: tuple[str, ...]  # Spark SQL of the columns that may stand for the key, in order of preference
+    key: Rendered  # the key itself: with an outer join, of whichever side has it
+    row_key: Rendered | None  # where no column is the key: that of a FULL JOIN, or of two expressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +51,32 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         raise SqlError("WITHIN applies only to joins of streams: a table has one row for each key", join.within.at)
     left_side, right_side = _sides(join, number, scope)
     if kinds[1] == "TABLE":
-        _check_primary_key(join, right, right_side, scope)
+        _check_primary_key(join, number, left_side, right_side, scope)
     left_key, right_key = render(left_side, scope), render(right_side, scope)
-    conditions = [f"{left_key.text} = {right_key.text}"]
+    one, other = comparable(left_key, right_key, "=", join.condition.at)
+    conditions = [f"{one} = {other}"]
     if join.within is not None:
         here, there = f"{left.quoted}.__time", f"{right.quoted}.__time"
         conditions.append(f"{there} >= {here} - {interval(join.within.before.ms)}")
         conditions.append(f"{there} <= {here} + {interval(join.within.after.ms)}")
+    if left.source.window and right.source.window:
+        conditions.append(f"{left.quoted}.__window_start = {right.quoted}.__window_start")
+        conditions.append(f"{left.quoted}.__window_end = {right.quoted}.__window_end")
     text = f"{join.kind} JOIN input_{number + 1} AS {right.quoted} ON {' AND '.join(conditions)}"
-    return PlannedJoin(text, _key(join, left_side, left_key, right_key))
+    return PlannedJoin(text, _key(join, (left_side, right_side), left_key, right_key))
 
 
-def _key(join: Join, left_side: Expression, left: Rendered, right: Rendered) -> JoinedKey:
-    if join.kind == "FULL":
-        whole = Rendered(f"coalesce({left.text}, {right.text})", left.type or right.type)
-        return JoinedKey("ROWKEY", {whole.text}, whole)
-    shown = left_side.name.text if isinstance(left_side, ColumnRef) else "of the join"
-    texts = {"INNER": {left.text, right.text}, "LEFT": {left.text}, "RIGHT": {right.text}}[join.kind]
-    return JoinedKey(shown, texts, None)
+def _key(join: Join, sides: tuple[Expression, Expression], left: Rendered, right: Rendered) -> JoinedKey:
+    either = Rendered(f"coalesce({left.text}, {right.text})", left.type or right.type)
+    key = {"FULL": either, "RIGHT": right}.get(join.kind, left)
+    columns = [each for each, side in zip((left, right), sides, strict=True) if isinstance(side, ColumnRef)]
+    if join.kind == "FULL" or not columns:
+        return JoinedKey("ROWKEY", (key.text,), key, key)
+    if join.kind == "RIGHT":
+        columns.reverse()
+    first = sides[0]
+    shown = first.name.text if isinstance(first, ColumnRef) else columns[0].text
+    return JoinedKey(shown, tuple(each.text for each in columns), key, None)
 
 
 def _check_kinds(join: Join, left: Bound, right: Bound, kinds: tuple[str, str]) -> None:
@@ -75,11 +86,9 @@ def _check_kinds(join: Join, left: Bound, right: Bound, kinds: tuple[str, str]) 
             raise SqlError("a join of streams needs WITHIN: the largest difference in time", join.at)
         return
     if kinds == ("TABLE", "TABLE"):
-        raise SqlError(
-            "a join of tables is not supported with EMIT CHANGES or as a persistent query: omit EMIT CHANGES, "
-            "or join a stream with them",
-            name.at,
-        )
+        if join.within is not None:
+            raise SqlError("WITHIN applies only to joins of streams: a table has one row for each key", join.within.at)
+        return
     if kinds == ("TABLE", "STREAM"):
         raise SqlError(f"the stream must come first: FROM {right.alias} JOIN {left.alias}", name.at)
     if join.within is not None:
@@ -98,8 +107,8 @@ def _sides(join: Join, number: int, scope: Scope) -> tuple[Expression, Expressio
     """Return the condition's expression over the sources so far, and the one over the joined source."""
     wanted = join.condition
     if isinstance(wanted, Operation) and wanted.operator == "=":
-        before = {each.alias.upper() for each in scope.bounds[:number]}
-        new = {scope.bounds[number].alias.upper()}
+        before = {each.alias for each in scope.bounds[:number]}
+        new = {scope.bounds[number].alias}
         one, other = wanted.operands
         uses_one, uses_other = _aliases(one, scope), _aliases(other, scope)
         render(wanted, scope)  # raises for unknown names and incomparable types
@@ -117,16 +126,31 @@ def _aliases(expression: Expression, scope: Scope) -> set[str]:
     """Return the sources that an expression uses."""
     if isinstance(expression, ColumnRef):
         text = scope.resolve(expression).text
-        return {each.alias.upper() for each in scope.bounds if f"{each.quoted}." in text}
+        return {each.alias for each in scope.bounds if f"{each.quoted}." in text}
     found: set[str] = set()
     for each in parts(expression):
         found |= _aliases(each, scope)
     return found
 
 
-def _check_primary_key(join: Join, right: Bound, side: Expression, scope: Scope) -> None:
-    keys = right.source.keys
-    wanted = [right.render(each.name, each.type).text for each in keys]
-    if len(keys) != 1 or render(side, scope).text != wanted[0]:
-        shown = ", ".join(each.name for each in keys) or "(none)"
-        raise SqlError(f"a table must be joined on its primary key, {shown} of {right.alias}", join.condition.at)
+def _check_primary_key(join: Join, number: int, left: Expression, right: Expression, scope: Scope) -> None:
+    """Raise SqlError unless a table is joined on its primary key; RIGHT and FULL need that of both."""
+    bound = scope.bounds[number]
+    if not _is_key(bound, right, scope):
+        shown = ", ".join(each.name for each in bound.source.keys) or "(none)"
+        raise SqlError(f"a table must be joined on its primary key, {shown} of {bound.alias}", join.condition.at)
+    before = scope.bounds[:number]
+    is_outer = before[0].source.kind == "TABLE" and join.kind in ("RIGHT", "FULL")
+    if is_outer and not any(_is_key(each, left, scope) for each in before):
+        raise SqlError(f"a {join.kind} JOIN of tables needs their primary keys on both sides", join.condition.at)
+
+
+def _is_key(bound: Bound, side: Expression, scope: Scope) -> bool:
+    keys = bound.source.keys
+    return len(keys) == 1 and render(side, scope).text == bound.render(keys[0].name, keys[0].type).text
+
+
+def is_foreign(join: Join, number: int, scope: Scope) -> bool:
+    """Return True if a join of tables is by a foreign key: its left side is not the primary key of a table before."""
+    left, _ = _sides(join, number, scope)
+    return not any(_is_key(each, left, scope) for each in scope.bounds[:number])

@@ -1,4 +1,4 @@
-"""Plans on Spark: views, one statement, a sink. The only module of the package that imports pyspark.
+"""Plans on Spark: views, one statement, a sink. With maintained.py the only module that imports pyspark.
 
 A persistent query keeps position and state in `<checkpoints>/<query id>`, and writes through the sink, which adds each
 micro-batch once (spark/exactly_once.py). A SELECT ... EMIT CHANGES starts again each time.
@@ -9,6 +9,7 @@ ANSI mode is off until close(): as in ksqlDB, an error in one record gives NULL 
 from __future__ import annotations
 
 import base64
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import Row as SparkRow
+from pyspark.sql import functions as F
+from pyspark.sql.functions import udf
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.available_now import process_streams_available
@@ -24,18 +27,28 @@ from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.latest import LatestTable
 from odradek.spark.jobs.run import reason
 from odradek.spark.jobs.streams import finish, summary
-from odradek.sql.plan import RESULT, QueryPlan
+from odradek.sql.functions.in_python import IN_PYTHON, PREFIX
+from odradek.sql.plan import RESULT, Codec, Input, Maintained, QueryPlan
 from odradek.sql.position import SqlError
+from odradek.sql.running.maintained import OpenSessions, changes, one_frame, session_end
 from odradek.sql.session import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from odradek.sql.running.registered import RegistryAddress
+
 WriteBatch = Callable[["DataFrame", int], None]
 
 _COLUMNS = "key,value,timestamp,partition,offset"
-_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.ansi.enabled": "false"}
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+}
+_IN_PYTHON = re.compile(rf"\b{PREFIX}\w+(?=\()")
 _SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"
 _POLL_S = 0.2
 _ROWS_MAX = 100_000  # per result on a screen
@@ -51,6 +64,7 @@ class SparkEngine:
         stop: set to end the session.
         trigger: how often a running query looks for records.
         max_offsets_per_trigger: maximum number of records of a micro-batch.
+        registry: of the formats with schemas; None: they cannot be used.
     """
 
     def __init__(
@@ -63,6 +77,7 @@ class SparkEngine:
         stop: threading.Event,
         trigger: str = "1 second",
         max_offsets_per_trigger: int | None = None,
+        registry: RegistryAddress | None = None,
     ) -> None:
         self._spark = spark
         self._before: dict[str, str | None] = {}
@@ -75,13 +90,15 @@ class SparkEngine:
         self._trigger = trigger
         self._max_offsets = max_offsets_per_trigger
         self._running: dict[str, StreamingQuery] = {}
+        self._registry = registry
+        self._registered: set[tuple[int, str]] = set()
 
     # --- what the session asks for
 
     def rows(self, plan: QueryPlan) -> list[Row]:
         """Return the rows of a batch plan, at most 100,000."""
         with _translated():
-            frame = self._result(self._spark, plan, [self._batch(plan, each.topic) for each in plan.inputs])
+            frame = self._result(self._spark, plan, [self._batch(plan, each) for each in plan.inputs])
             return [_shown(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
 
     def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
@@ -162,6 +179,21 @@ class SparkEngine:
             else:
                 self._spark.conf.set(name, value)
 
+    def has_schema(self, subject: str, schema_id: int | None) -> bool:
+        """Return True if the registry has the subject, and the schema."""
+        if self._registry is None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "ASSERT SCHEMA needs a schema registry: --schema-registry URL")
+        registry = self._registry.open()
+        try:
+            found = registry.at(subject, None)[0] if subject else None
+            if schema_id is not None:
+                registry.schema(schema_id)
+        except KafkaError as error:
+            if error.code is ErrorCode.INVALID_RECORD:
+                return False
+            raise
+        return not subject or schema_id is None or found == schema_id
+
     def close(self) -> None:
         """Stop running queries, and restore the session's settings."""
         for query_id in list(self._running):
@@ -191,7 +223,10 @@ class SparkEngine:
         self, plan: QueryPlan, streams: list[DataFrame], write: WriteBatch, checkpoint: str, *, once: bool
     ) -> StreamingQuery:
         """Start a query. One that joins tables reads its stream and does the rest in each micro-batch."""
-        if any(each.read == "table" for each in plan.inputs):
+        if plan.maintained is not None:
+            frame = one_frame(streams)
+            write = self._maintain(plan, write)
+        elif any(each.read == "table" for each in plan.inputs):
             [frame] = streams
             write = self._with_tables(plan, write)
         else:
@@ -218,40 +253,106 @@ class SparkEngine:
 
         return write_joined
 
+    def _maintain(self, plan: QueryPlan, write: WriteBatch) -> WriteBatch:
+        """Return a function that writes what a micro-batch changes in a maintained result (maintained.py)."""
+        maintained = plan.maintained
+        assert maintained is not None
+        tables: list[LatestTable] = []
+        sessions = OpenSessions(maintained) if maintained.session_ms else None
+        before: list[DataFrame] = []
+
+        def write_changes(arrived: DataFrame, batch_id: int) -> None:
+            session = arrived.sparkSession
+            [newest] = arrived.agg(F.max("timestamp").alias("t")).collect()
+            if not tables:
+                tables.extend(LatestTable(session, self._options(plan, each.topic)) for each in plan.inputs)
+            frames = [each.now() if sessions is None else each.fresh() for each in tables]
+            result = self._result(session, plan, frames, sessions)
+            if plan.sink is None:
+                shown = result.localCheckpoint(eager=True)
+                write(shown if not before else shown.exceptAll(before[0]), batch_id)
+                before[:] = [shown]
+                return
+            if not before:
+                written = LatestTable(session, self._options(plan, plan.sink.topic.name))
+                before.append(written.now().select("key", "value").localCheckpoint(eager=True))
+            now = self._records(session, plan, result).where(F.col("key").isNotNull()).localCheckpoint(eager=True)
+            closed = None
+            if sessions is not None:
+                cut = sessions.stream_time() - sessions.late_ms
+                closed = session_end(F.col("k")) < F.lit(cut)
+                self._prune(session, maintained, sessions)
+            write(changes(before[0], now, F.lit(newest["t"]), closed), batch_id)
+            before[:] = [now.select("key", "value")]
+
+        return write_changes
+
+    def _prune(self, session: SparkSession, maintained: Maintained, sessions: OpenSessions) -> None:
+        def open_rows(rows: DataFrame, cut: int) -> DataFrame:
+            rows.createOrReplaceTempView("input_1")
+            return session.sql(maintained.open_rows, args={"cut": cut})
+
+        sessions.prune(open_rows)
+
     def _frame(self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
         """Return the result or, with a sink, its records."""
         result = self._result(session, plan, frames)
         return result if plan.sink is None else self._records(session, plan, result)
 
-    def _result(self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
+    def _result(
+        self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame], sessions: OpenSessions | None = None
+    ) -> DataFrame:
         for each, frame in zip(plan.inputs, frames, strict=True):
             frame.createOrReplaceTempView(each.records)
+            self._register(session, each.sql, each.codecs)
             columns = session.sql(each.sql)
+            if sessions is not None:
+                columns = sessions.add(columns)
             if each.watermark_ms is not None:
                 columns = columns.withWatermark("__time", f"{each.watermark_ms} milliseconds")
             columns.createOrReplaceTempView(each.view)
+        self._register(session, plan.sql, ())
         return session.sql(plan.sql)
+
+    def _register(self, session: SparkSession, sql: str, codecs: tuple[Codec, ...]) -> None:
+        """Register the functions in Python that a statement names."""
+        for codec in codecs:
+            from odradek.sql.running.registered import reader, row_type, writer
+
+            reads = codec.function.startswith("ksql_read_")
+            codes: Callable[..., object] = reader(codec, self._registry) if reads else writer(codec, self._registry)
+            kind = row_type(codec) if reads else "BINARY"
+            session.udf.register(codec.function, udf(codes, kind, useArrow=False))
+        for name in dict.fromkeys(_IN_PYTHON.findall(sql)):
+            if name in IN_PYTHON and (id(session), name) not in self._registered:
+                function, kind = IN_PYTHON[name]
+                session.udf.register(name, udf(function, kind, useArrow=False))
+                self._registered.add((id(session), name))
 
     def _records(self, session: SparkSession, plan: QueryPlan, result: DataFrame) -> DataFrame:
         assert plan.sink is not None
         result.createOrReplaceTempView(RESULT)
+        self._register(session, plan.sink.sql, plan.sink.codecs)
         return session.sql(plan.sink.sql)
 
     def _sources(self, plan: QueryPlan) -> list[dict[str, str]]:
         more = {"startingOffsets": plan.starting_offsets}
         if self._max_offsets is not None:
             more["maxOffsetsPerTrigger"] = str(self._max_offsets)
-        return [self._options(plan, each.topic) | more for each in plan.inputs if each.read == "stream"]
+        if plan.maintained is not None:
+            return [self._options(plan, each) | more for each in dict.fromkeys(each.topic for each in plan.inputs)]
+        inputs = [each for each in plan.inputs if each.read == "stream"]
+        return [self._options(plan, each.topic, headers=each.has_headers) | more for each in inputs]
 
-    def _options(self, plan: QueryPlan, topic: str) -> dict[str, str]:
+    def _options(self, plan: QueryPlan, topic: str, *, headers: bool = False) -> dict[str, str]:
         how = {"corruptBatches": plan.corrupt_batches} if plan.corrupt_batches else {}
-        return {**self._store, **how, "subscribe": topic, "columns": _COLUMNS}
+        return {**self._store, **how, "subscribe": topic, "columns": f"{_COLUMNS},headers" if headers else _COLUMNS}
 
     def _stream(self, options: Mapping[str, str]) -> DataFrame:
         return self._spark.readStream.format("odradek").options(**options).load()
 
-    def _batch(self, plan: QueryPlan, topic: str) -> DataFrame:
-        options = self._options(plan, topic) | {"startingOffsets": "earliest"}
+    def _batch(self, plan: QueryPlan, given: Input) -> DataFrame:
+        options = self._options(plan, given.topic, headers=given.has_headers) | {"startingOffsets": "earliest"}
         return self._spark.read.format("odradek").options(**options).load()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from importlib.resources import files
 
@@ -20,27 +21,16 @@ _NOT_SUPPORTED = {
     "OVER": "window functions (OVER) are not supported: use WINDOW ... GROUP BY",
     "SELECT": "subqueries are not supported: create a stream or table",
     "WITH": "WITH ... AS is not supported: create a stream or table",
-    "ALTER": "ALTER is not supported: CREATE OR REPLACE with all columns",
-    "PRINT": "PRINT is not supported: SELECT * FROM ..., or `odradek consume TOPIC`",
     "UPDATE": "UPDATE is not supported: INSERT INTO the table a row with the same key",
     "DELETE": "DELETE is not supported: write a tombstone to the topic, with `odradek produce TOPIC -K : --null`",
     "CROSS": "CROSS JOIN is not supported: a join needs ON a = b",
     "USING": "USING is not supported: write ON a.x = b.x",
     "NATURAL": "NATURAL JOIN is not supported: write ON a.x = b.x",
     "RUN": "RUN SCRIPT is not supported: pass several files to `odradek sql`",
-    "DEFINE": "DEFINE is not supported",
-    "UNDEFINE": "UNDEFINE is not supported",
-    "ASSERT": "ASSERT is not supported",
-    "PAUSE": "PAUSE is not supported: TERMINATE, and start again from the checkpoint",
-    "RESUME": "RESUME is not supported: start the script again; it continues from its checkpoints",
     "CONNECTOR": "connectors are not supported: use the jobs import_table and export_table",
     "SINK": "CREATE SINK CONNECTOR is not supported: use the job export_table",
-    "TYPE": "CREATE TYPE is not supported: write the STRUCT where it is used",
     "FUNCTION": "user-defined functions are not supported",
-    "SOURCE": "CREATE SOURCE is not supported: CREATE STREAM, and the job import_table to bring data in",
     "OFFSET": "OFFSET is not supported",
-    "HEADERS": "HEADERS columns are not supported",
-    "HEADER": "HEADERS columns are not supported",
     "ROLLUP": "ROLLUP is not supported",
     "CUBE": "CUBE is not supported",
 }
@@ -71,6 +61,7 @@ def parse(script: str) -> list[Statement]:
     Raises:
         SqlError: with the position of the first error. Call located() with the script to show it.
     """
+    script = substituted(script)
     try:
         tree = _parser().parse(script)
         statements: list[Statement] = Build().transform(tree)
@@ -89,6 +80,31 @@ def parse(script: str) -> list[Statement]:
         raise
     except RecursionError:
         raise _too_deep() from None
+
+
+_VARIABLE = re.compile(
+    r"(?P<skip>--[^\n]*|/\*[\s\S]*?\*/)"
+    r"|(?:^|(?<=;))(?P<lead>\s*)DEFINE\s+(?P<name>\w+)\s*=\s*'(?P<value>(?:[^']|'')*)'"
+    r"|(?:^|(?<=;))\s*UNDEFINE\s+(?P<gone>\w+)"
+    r"|\$\{(?P<used>\w+)\}",
+    re.IGNORECASE,
+)
+
+
+def substituted(script: str) -> str:
+    """Return a script with ${name} replaced by what DEFINE said of the name before; an unknown name stays."""
+    variables: dict[str, str] = {}
+
+    def replaced(found: re.Match[str]) -> str:
+        if found["name"]:
+            variables[found["name"].upper()] = found["value"].replace("''", "'")
+        elif found["gone"]:
+            variables.pop(found["gone"].upper(), None)
+        elif found["used"]:
+            return variables.get(found["used"].upper(), found[0])
+        return found[0]
+
+    return _VARIABLE.sub(replaced, script) if "${" in script else script
 
 
 @cache

@@ -12,9 +12,20 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from odradek.sql.catalog import Source
+from odradek.sql.catalog import Column, Form, Source
 
 RESULT = "result"
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """A function of Spark, in Python, that reads or writes keys or values of a format with schemas."""
+
+    function: str
+    part: str  # key | value
+    topic: str
+    form: Form
+    columns: tuple[Column, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,8 @@ class Input:
     view: str  # view of the columns
     sql: str  # from `records` to `view`
     watermark_ms: int | None = None  # the largest lateness of a record; None: no watermark
+    codecs: tuple[Codec, ...] = ()
+    has_headers: bool = False  # reads the headers of records
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,16 @@ class Sink:
 
     topic: Topic
     sql: str
+    codecs: tuple[Codec, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """A result that is computed again whenever an input changes: what differs from before is written."""
+
+    session_ms: int = 0  # the gap of session windows: rows of open sessions are kept; 0: the inputs are tables
+    grace_ms: int = 0
+    open_rows: str = ""  # Spark SQL over input_1: the rows of sessions that end at `:cut` (ms) or later
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +84,7 @@ class QueryPlan:
     starting_offsets: str = "earliest"
     corrupt_batches: str = ""  # the source's option corruptBatches; empty: as the session has it
     limit: int | None = None
+    maintained: Maintained | None = None
     notes: tuple[str, ...] = ()
 
     def document(self) -> dict[str, Any]:
@@ -85,7 +109,8 @@ class Started:
 
     plan: QueryPlan
     source: Source | None
-    replaces: str = ""  # id of the query that it replaces
+    replaces: tuple[str, ...] = ()  # ids of the queries that it replaces
+    stages: tuple[QueryPlan, ...] = ()  # queries before it, in order: their streams are of this query alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +166,25 @@ class Terminated:
 
 
 @dataclass(frozen=True, slots=True)
+class Resumed:
+    """Paused queries to start again."""
+
+    plans: tuple[QueryPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asserted:
+    """What must be so before the next statement: a topic or a schema exists, or does not."""
+
+    topic: str = ""
+    partitions: int | None = None
+    subject: str = ""
+    schema_id: int | None = None
+    exists: bool = True
+    timeout_ms: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """A property of Spark for later queries; None resets it."""
 
@@ -148,4 +192,7 @@ class Configured:
     value: str | None
 
 
-Action = Declared | Started | Selected | Inserted | Shown | ShownTopics | Said | Dropped | Terminated | Configured
+Action = (
+    Declared | Started | Selected | Inserted | Shown | ShownTopics | Said | Dropped | Terminated | Resumed | Asserted
+    | Configured
+)  # fmt: skip

@@ -1,30 +1,29 @@
 """SELECT -> one statement of Spark SQL over its inputs. Pure; every error has a position.
 
-Queries that Spark's streams cannot run are refused here with an alternative, before anything starts:
+What Spark's streams cannot run is done in other ways:
 
-    aggregate over a table         needs retractions
-    table-table join               needs retractions
-    join + GROUP BY                two stateful steps; a table is only looked up again directly before a sink:
-                                   create a stream from the join
-    session windows                Spark writes them when they are closed (EMIT FINAL), whatever the statement says
+    aggregate over a table, join of tables, sessions      maintained: computed again from the tables, and compared
+                                                          (maintained.py, docs/decisions/0043)
+    several joins of streams, a join and GROUP BY         in stages, with a stream of their own between (stages.py)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from odradek.sql.catalog import Catalog, Source
-from odradek.sql.expressions import check_grouped, condition, is_aggregate, render
+from odradek.sql.expressions import check_grouped, condition, is_aggregate, is_table_function, parts, render
+from odradek.sql.formats import interval
+from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
-from odradek.sql.joins import JoinedKey, plan_join
-from odradek.sql.plan import Input
+from odradek.sql.joins import JoinedKey, is_foreign, plan_join
+from odradek.sql.plan import Input, Maintained
 from odradek.sql.position import SqlError
-from odradek.sql.scope import WINDOW_BOUNDS, Bound, Scope
-from odradek.sql.syntax import Call, ColumnRef, Expression, Name, Query, SelectItem, SourceRef, Window
-from odradek.sql.types import SqlType, quote
+from odradek.sql.scope import PSEUDO_COLUMNS, ROW_KEY, WINDOW_BOUNDS, Bound, Scope
+from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
+from odradek.sql.types import Rendered, SqlType, quote
 
 GRACE_MS = 24 * 3_600_000  # ksqlDB's default
-_SESSION_NOTE = "a session window is written once, when the watermark has passed its end (as with EMIT FINAL)"
 _FINAL_NOTE = "a window is written once, when the watermark has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
     "a row without a match is written when the watermark has passed its time: the last ones wait for later records"
@@ -55,6 +54,8 @@ class Planned:
     window_ms: int = 0
     retention_ms: int | None = None
     has_keep: bool = False  # has a column __keep: True if the row of a table still exists
+    maintained: Maintained | None = None
+    same_key: list[str] = field(default_factory=list)  # outputs that a join makes equal to the key
     notes: list[str] = field(default_factory=list)
 
 
@@ -70,12 +71,44 @@ def plan_query(query: Query, catalog: Catalog, purpose: str) -> Planned:
     return _Planner(query, catalog, purpose).plan()
 
 
+class GeneratedNames:
+    """Names of columns without an alias: KSQL_COL_0, KSQL_COL_1 ..., and those of fields of structs.
+
+    Args:
+        taken: names of the columns of the sources; none of them is given again.
+    """
+
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = set(taken)
+        self._number = 0
+
+    def next(self) -> str:
+        while (name := f"KSQL_COL_{self._number}") in self._taken:
+            self._number += 1
+        self._number += 1
+        return name
+
+    def of_field(self, name: str) -> str:
+        """Return a field's name, with a number if it is taken."""
+        found, number = name, 0
+        while found in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found
+
+
+def named_items(query: Query, catalog: Catalog) -> tuple[SelectItem, ...]:
+    """Return the items of a query with their names: stars are written out. Raises SqlError."""
+    return _Planner(query, catalog, "pull").named_items()
+
+
 class _Planner:
     def __init__(self, query: Query, catalog: Catalog, purpose: str) -> None:
         self.query = query
         self.purpose = purpose
         self.is_stream = purpose != "pull"
-        self.scope = Scope([])
+        self.scope = Scope([], types=catalog.types)
         refs = [query.source, *(join.source for join in query.joins)]
         for ref in refs:
             self._bind(ref, catalog.find(ref.name))
@@ -83,6 +116,14 @@ class _Planner:
         self.aggregates = bool(query.group_by) or any(
             item.expression is not None and is_aggregate(item.expression) for item in query.items
         )
+        first = self.scope.bounds[0].source
+        has_tables = first.kind == "TABLE" and (self.aggregates or bool(query.joins))
+        self.has_sessions = self.aggregates and query.window is not None and query.window.kind == "SESSION"
+        # What Spark's own operators cannot retract is computed again from what is kept, and compared.
+        self.is_maintained = self.is_stream and (has_tables or (self.has_sessions and query.emit != "FINAL"))
+        # A record of a stream without a value stays one, where nothing but columns is asked of it.
+        is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
+        self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
         self.notes: list[str] = []
 
     def plan(self) -> Planned:
@@ -92,19 +133,22 @@ class _Planner:
         window = query.window
         if window is not None:
             self.scope.window = "session_window" if window.kind == "SESSION" else "window"
+            self.scope.window_gap_ms = window.size.ms if window.kind == "SESSION" else 0
         where = "" if query.where is None else condition(self._plain(query.where, "WHERE"), self.scope, "WHERE")
         if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB drops such records too
             present = [f"{each} IS NOT NULL" for each in self._group_texts()]
             where = " AND ".join(([where] if where else []) + present)
+        rows = self._rows()
         outputs = self._outputs()
+        same_key = [each.name for each in outputs if joined is not None and each.text in joined.texts]
         keys = self._keys(outputs, joined)
-        is_changelog = self.is_stream and first.source.kind == "TABLE"
+        is_changelog = self.is_stream and first.source.kind == "TABLE" and not self.is_maintained
         columns = [f"{each.text} AS {quote(each.name)}" for each in outputs]
         if self.purpose in ("STREAM", "TABLE"):
             columns.append(f"{self._time()} AS __time")
             columns += self._window_columns(window, first)
         having = "" if query.having is None else self._having(query.having)
-        has_keep = self.purpose == "TABLE" and (is_changelog or bool(having))
+        has_keep = self.purpose == "TABLE" and not self.is_maintained and (is_changelog or bool(having))
         if has_keep:
             conditions = ["(NOT " + first.quoted + ".__deleted)"] if is_changelog else []
             # WHERE over a table: a row that no longer meets it must be deleted.
@@ -112,7 +156,10 @@ class _Planner:
             conditions += [having] if having else []
             columns.append(f"coalesce({' AND '.join(conditions)}, FALSE) AS __keep")
             where, having = ("" if is_changelog else where), ""
-        sql = f"SELECT {', '.join(columns)} FROM {text}"
+        if self.passes_nulls and not rows:
+            has_keep = True
+            columns.append(f"(NOT {first.quoted}.__deleted) AS __keep")
+        sql = f"SELECT {', '.join(columns)} FROM {text}{rows}"
         sql += f" WHERE {where}" if where else ""
         sql += f" GROUP BY {', '.join(self._grouping(window))}" if self.aggregates and self._grouping(window) else ""
         sql += f" HAVING {having}" if having else ""
@@ -130,6 +177,8 @@ class _Planner:
             window_ms=_window_ms(window, passed_on),
             retention_ms=window.retention.ms if window is not None and window.retention is not None else None,
             has_keep=has_keep,
+            same_key=same_key,
+            maintained=self._maintained(),
             notes=self.notes,
         )
 
@@ -137,7 +186,7 @@ class _Planner:
 
     def _bind(self, ref: SourceRef, source: Source) -> None:
         alias = (ref.alias or ref.name).text
-        if any(each.alias.upper() == alias.upper() for each in self.scope.bounds):
+        if any(each.alias == alias for each in self.scope.bounds):
             raise SqlError(f"{alias} appears twice in FROM: give one an alias", (ref.alias or ref.name).at)
         self.scope.bounds.append(Bound(alias, source))
 
@@ -167,10 +216,6 @@ class _Planner:
             raise SqlError("GROUP BY creates a table: use CREATE TABLE", (query.group_by or (query,))[0].at)
         if self.purpose == "STREAM" and source.kind == "TABLE":
             raise SqlError(f"{name.text} is a table, so the query creates a table: use CREATE TABLE", name.at)
-        if self.aggregates and source.kind == "TABLE":
-            raise SqlError(
-                f"aggregating a table ({name.text}) is not supported: declare a stream over its topic", name.at
-            )
         if self.aggregates and not query.group_by:
             at = next(i.at for i in query.items if i.expression is not None and is_aggregate(i.expression))
             raise SqlError("an aggregate needs GROUP BY", at)
@@ -178,23 +223,17 @@ class _Planner:
     def _sources(self) -> tuple[list[Input], str, JoinedKey | None]:
         """Return the inputs, FROM, and the key of the joined rows."""
         query, bounds = self.query, self.scope.bounds
+        first = bounds[0]
         stream_joins = [
             join for join, bound in zip(query.joins, bounds[1:], strict=True) if bound.source.kind == "STREAM"
         ]
-        if self.is_stream and query.joins and self.aggregates:
+        several = len(stream_joins) > 1 or (stream_joins and len(query.joins) > len(stream_joins))
+        if self.is_stream and first.source.kind == "STREAM" and query.joins and (self.aggregates or several):
+            # A persistent query is split (stages.py): what comes here is for the screen.
             raise SqlError(
-                "a join and GROUP BY in one statement: create a stream from the join "
-                "(CREATE STREAM ... AS SELECT ... JOIN) and aggregate that",
-                query.joins[0].at,
+                "this takes several steps: CREATE STREAM or TABLE ... AS SELECT does them, then SELECT from that",
+                query.joins[-1].at,
             )
-        if self.is_stream and stream_joins and len(query.joins) > len(stream_joins):
-            table_join = next(each for each in query.joins if each not in stream_joins)
-            raise SqlError(
-                "a join of streams and one with a table in one statement: create a stream from the join of streams",
-                table_join.at,
-            )
-        if self.is_stream and len(stream_joins) > 1:
-            raise SqlError("two joins of streams in one statement: create a stream from the first", stream_joins[1].at)
         grace: int | None = None
         if self.is_stream and query.window is not None:
             grace = GRACE_MS if query.window.grace is None else query.window.grace.ms
@@ -208,17 +247,37 @@ class _Planner:
         for number, bound in enumerate(bounds, 1):
             is_table = bound.source.kind == "TABLE"
             read = "batch" if not is_table else "table"
-            if self.is_stream and (number == 1 or not is_table):
+            if self.is_stream and (number == 1 or not is_table) and not self.is_maintained:
                 read = "stream"
-            inputs.append(plan_input(bound.source, number, read, grace if read == "stream" else None))
+            watermark = grace if read == "stream" else None
+            inputs.append(plan_input(bound.source, number, read, watermark, pass_nulls=self.passes_nulls))
             if number == 1:
                 text = f"input_1 AS {bound.quoted}"
                 continue
             joined = plan_join(query.joins[number - 2], number - 1, self.scope, self.is_stream)
             text += f" {joined.text}"
-            key = key or joined.key
+            key = self._key_after(number - 1, key, joined.key)
             self.scope.row_key = key.row_key
         return inputs, text, key
+
+    def _key_after(self, number: int, before: JoinedKey | None, joined: JoinedKey) -> JoinedKey:
+        """Return the key of the rows after a join: that of its condition; a foreign key leaves the key as it is."""
+        first = self.scope.bounds[0]
+        if first.source.kind == "TABLE" and is_foreign(self.query.joins[number - 1], number, self.scope):
+            if before is not None:
+                return before
+            own = first.source.keys[0]
+            rendered = first.render(own.name, own.type)
+            return JoinedKey(own.name, (rendered.text,), rendered, None)
+        equal = before.texts if before is not None else self._equal_to_key(first)
+        if joined.row_key is None and set(joined.texts) & set(equal):
+            return JoinedKey(joined.shown, tuple(dict.fromkeys([*equal, *joined.texts])), joined.key, None)
+        return joined
+
+    def _equal_to_key(self, bound: Bound) -> tuple[str, ...]:
+        """Return the columns of a stream between two steps that its join made equal."""
+        columns = [bound.source.column(name) for name in bound.source.same_key]
+        return tuple(bound.render(each.name, each.type).text for each in columns if each is not None)
 
     # --- the clauses
 
@@ -228,7 +287,7 @@ class _Planner:
         return expression
 
     def _having(self, having: Expression) -> str:
-        check_grouped(having, self.groups)
+        check_grouped(having, self.groups, self.scope)
         return condition(having, self.scope, "HAVING")
 
     def _group_texts(self) -> list[str]:
@@ -241,48 +300,111 @@ class _Planner:
         return texts
 
     def _outputs(self) -> list[Output]:
+        names = self._names()
         found: list[Output] = []
         for item in self.query.items:
-            found += self._star(item) if item.expression is None else [self._output(item, item.expression, len(found))]
+            if item.expression is None:
+                found += self._star(item)
+            elif item.is_struct_star:
+                found += self._fields(item, item.expression)
+            else:
+                found.append(self._output(item, item.expression, names))
         seen: set[str] = set()
         for each in found:
-            if each.name.upper() in seen:
+            if each.name in seen:
                 raise SqlError(f"two columns are called {each.name}: give one an alias", each.item.at)
             if each.name.startswith("__"):
                 raise SqlError("names that begin with __ are reserved", each.item.at)
-            seen.add(each.name.upper())
+            seen.add(each.name)
         return found
 
-    def _output(self, item: SelectItem, expression: Expression, number: int) -> Output:
+    def named_items(self) -> tuple[SelectItem, ...]:
+        names, found = self._names(), []
+        for item in self.query.items:
+            if item.expression is None:
+                if item.source is None and any(join.kind == "FULL" for join in self.query.joins):
+                    key = ColumnRef(Name(ROW_KEY, item.at), None, item.at)
+                    found.append(SelectItem(key, key.name, None, item.at))
+                found += [_named(each) for each in self._star(item, check=False)]
+            elif item.is_struct_star:
+                found += [_named(each) for each in self._fields(item, item.expression)]
+            else:
+                name = item.alias.text if item.alias is not None else self._name(item.expression, names)
+                found.append(SelectItem(item.expression, Name(name, item.at), None, item.at))
+        return tuple(found)
+
+    def _rows(self) -> str:
+        """Render the table functions: one lateral view numbers the rows of the longest, and each call is an element."""
+        calls = [call for item in self.query.items if item.expression is not None for call in _tables(item.expression)]
+        if not calls:
+            return ""
+        if self.aggregates:
+            raise SqlError("a table function cannot be combined with GROUP BY: create a stream from it", calls[0].at)
+        arrays = [render(call, self.scope) for call in calls]
+        for call, array in zip(calls, arrays, strict=True):
+            element = Rendered(f"try_element_at({array.text}, __row)", array.type)
+            self.scope.replacements.append((call, element))
+        longest = f"greatest({', '.join(f'coalesce(size({each.text}), 0)' for each in arrays)}, 0)"
+        numbers = f"IF({longest} > 0, sequence(1, {longest}), CAST(array() AS ARRAY<INT>))"
+        return f" LATERAL VIEW explode({numbers}) __rows AS __row"
+
+    def _names(self) -> GeneratedNames:
+        taken = {column.name for bound in self.scope.bounds for column in bound.source.columns}
+        return GeneratedNames(taken)
+
+    def _output(self, item: SelectItem, expression: Expression, names: GeneratedNames) -> Output:
         if self.aggregates and self.groups:
-            check_grouped(expression, self.groups)
+            check_grouped(expression, self.groups, self.scope)
         found = render(expression, self.scope)
-        if item.alias is not None:
-            name = item.alias.text
-        elif isinstance(expression, ColumnRef):
-            name = expression.name.text
-        else:
-            name = f"KSQL_COL_{number}"
+        name = item.alias.text if item.alias is not None else self._name(expression, names)
         return Output(name, found.type, found.text, expression, item)
 
-    def _star(self, item: SelectItem) -> list[Output]:
+    def _name(self, expression: Expression, names: GeneratedNames) -> str:
+        if isinstance(expression, ColumnRef):
+            return self._column_name(expression)
+        return names.of_field(expression.name.text) if isinstance(expression, Field) else names.next()
+
+    def _column_name(self, reference: ColumnRef) -> str:
+        """Return a column's name in the result: with its source where several sources have such a column."""
+        name, bounds = reference.name.text, self.scope.bounds
+        if reference.source is None or not any(each.alias == reference.source.text for each in bounds):
+            return name
+        having = [each for each in bounds if each.source.column(name) is not None]
+        pseudo = name in PSEUDO_COLUMNS and len(bounds) > 1
+        return f"{reference.source.text}_{name}" if len(having) > 1 or pseudo else name
+
+    def _fields(self, item: SelectItem, expression: Expression) -> list[Output]:
+        """Return the columns of `struct->*`."""
+        outer = render(expression, self.scope)
+        if outer.type is None or outer.type.name != "STRUCT":
+            raise SqlError(f"->* needs a STRUCT, not {outer.type}", item.at)
+        found = []
+        for name, kind in zip(outer.type.fields, outer.type.inner, strict=True):
+            reference = Field(expression, Name(name, item.at), item.at)
+            found.append(Output(name, kind, f"{outer.text}.{quote(name)}", reference, item))
+        return found
+
+    def _star(self, item: SelectItem, *, check: bool = True) -> list[Output]:
         bounds = self.scope.bounds
         if item.source is not None:
             wanted = item.source
-            bounds = [each for each in bounds if each.alias.upper() == wanted.folded]
+            bounds = [each for each in bounds if each.alias == wanted.text]
             if not bounds:
                 raise SqlError(f"unknown source {wanted.text} in this query", wanted.at)
-        if self.aggregates:
-            raise SqlError("* cannot be combined with GROUP BY: name the columns", item.at)
         prefixed = len(self.scope.bounds) > 1
         found = []
+        if prefixed and item.source is None and self.scope.row_key is not None and self.purpose in ("STREAM", "TABLE"):
+            key = self.scope.row_key
+            found.append(Output(ROW_KEY, key.type, key.text, None, item))
         for bound in bounds:
-            names = [column.name for column in bound.source.columns]
+            names = [column.name for column in bound.source.columns if not column.is_header or not prefixed]
             if bound.source.window and self.purpose in ("push", "pull"):
                 # After the key, as in ksqlDB: on a screen, windows of one key would look alike.
                 names[len(bound.source.keys) : len(bound.source.keys)] = WINDOW_BOUNDS
             for each in names:
                 reference = ColumnRef(Name(each, item.at), Name(bound.alias, item.at), item.at)
+                if self.aggregates and check:
+                    check_grouped(reference, self.groups, self.scope)
                 rendered = self.scope.resolve(reference)
                 name = f"{bound.alias}_{each}" if prefixed else each
                 found.append(Output(name, rendered.type, rendered.text, reference, item))
@@ -290,7 +412,7 @@ class _Planner:
 
     def _time(self) -> str:
         times = [f"{each.quoted}.__time" for each in self.scope.bounds if each.source.kind == "STREAM"]
-        times = times or [f"{self.scope.bounds[0].quoted}.__time"]
+        times = times or [f"{each.quoted}.__time" for each in self.scope.bounds]
         if self.aggregates:
             return f"max({times[0]})"
         return times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
@@ -298,16 +420,36 @@ class _Planner:
     def _window_columns(self, window: Window | None, first: Bound) -> list[str]:
         if window is not None:
             name = self.scope.window
-            return [f"{name}.start AS __window_start", f"{name}.end AS __window_end"]
+            end = f"{name}.end"
+            if window.kind == "SESSION":
+                end = f"({end} - {interval(self.scope.window_gap_ms)})"
+            return [f"{name}.start AS __window_start", f"{end} AS __window_end"]
         if first.source.window and not self.aggregates:
             return [f"{first.quoted}.__window_start", f"{first.quoted}.__window_end"]
         return []
 
+    def _maintained(self) -> Maintained | None:
+        if not self.is_maintained:
+            return None
+        window = self.query.window
+        if not self.has_sessions or window is None:
+            return Maintained()
+        groups = self._group_texts()
+        alias = self.scope.bounds[0].quoted
+        named = ", ".join([f"{text} AS g{number}" for number, text in enumerate(groups)])
+        same = " AND ".join(f"s.g{number} <=> {text}" for number, text in enumerate(groups))
+        sessions = (
+            f"SELECT {named}, session_window FROM input_1 AS {alias} GROUP BY {', '.join(self._grouping(window))}"
+        )
+        within = f"{alias}.__time >= s.session_window.start AND {alias}.__time < s.session_window.end"
+        open_rows = (
+            f"SELECT {alias}.* FROM input_1 AS {alias} JOIN ({sessions}) AS s ON {same} AND {within} "
+            f"WHERE unix_millis(s.session_window.end) - {self.scope.window_gap_ms} >= :cut"
+        )
+        return Maintained(window.size.ms, GRACE_MS if window.grace is None else window.grace.ms, open_rows)
+
     def _output_mode(self, window: Window | None) -> str:
-        if not self.aggregates or not self.is_stream:
-            return "append"
-        if window is not None and window.kind == "SESSION":
-            self.notes.append(_SESSION_NOTE)
+        if not self.aggregates or not self.is_stream or self.is_maintained:
             return "append"
         if self.query.emit == "FINAL":
             self.notes.append(_FINAL_NOTE)
@@ -321,25 +463,72 @@ class _Planner:
         if self.purpose not in ("STREAM", "TABLE"):
             return []
         query, first = self.query, self.scope.bounds[0]
-        wanted: list[tuple[str, set[str]]] = []
+        if query.partition_by and isinstance(query.partition_by[0], Literal) and query.partition_by[0].kind == "null":
+            return []
+        wanted: list[_WantedKey] = []
         if query.group_by:
-            wanted = [(_shown(each), {render(each, self.scope).text}) for each in query.group_by]
+            wanted = [_WantedKey(_shown(each), (render(each, self.scope).text,), each) for each in query.group_by]
         elif query.partition_by:
             wanted = [
-                (_shown(each), {render(self._plain(each, "PARTITION BY"), self.scope).text})
+                _WantedKey(_shown(each), (render(self._plain(each, "PARTITION BY"), self.scope).text,), each)
                 for each in query.partition_by
             ]
         elif joined is not None:
-            wanted = [(joined.shown, joined.texts)]
+            wanted = [_WantedKey(joined.shown, joined.texts, None)]
         else:
-            wanted = [(each.name, {first.render(each.name, each.type).text}) for each in first.source.keys]
-        keys = []
-        for shown, texts in wanted:
-            hits = [each for each in outputs if each.text in texts and not _is_copy(each.expression)]
-            if not hits:
-                raise SqlError(f"the key {shown} is not selected: a record needs its key, add it to SELECT", query.at)
-            keys.append(hits[0].name)
+            wanted = [_WantedKey(each.name, (first.render(each.name, each.type).text,), None)
+                      for each in first.source.keys]  # fmt: skip
+        keys: list[str] = []
+        for each in wanted:
+            number = self._key_number(each, outputs, keys)
+            if joined is not None and not query.partition_by and not query.group_by:
+                outputs[number] = replace(outputs[number], text=joined.key.text, type=joined.key.type)
+            keys.append(outputs[number].name)
         return keys
+
+    def _key_number(self, wanted: _WantedKey, outputs: list[Output], keys: list[str]) -> int:
+        """Return the number of the output that is a part of the key; PARTITION BY may add one before a star's."""
+        for text in wanted.texts:
+            for number, each in enumerate(outputs):
+                is_copy = _is_copy(each.expression) and not _is_copy(wanted.expression)
+                if each.text == text and not is_copy and each.name not in keys:
+                    return number
+        starred = any(each.expression is None and each.source is None for each in self.query.items)
+        if not (self.query.partition_by and starred and wanted.expression is not None):
+            raise SqlError(
+                f"the key {wanted.shown} is not selected: a record needs its key, add it to SELECT", self.query.at
+            )
+        expression = wanted.expression
+        found = render(expression, self.scope)
+        names = GeneratedNames({each.name for each in outputs})
+        if isinstance(expression, ColumnRef):
+            name = expression.name.text
+        else:
+            name = names.of_field(expression.name.text) if isinstance(expression, Field) else names.next()
+        outputs.insert(len(keys), Output(name, found.type, found.text, expression, outputs[0].item))
+        return len(keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _WantedKey:
+    """A part of a record's key, to be found among the outputs."""
+
+    shown: str
+    texts: tuple[str, ...]  # Spark SQL, any of which is the key
+    expression: Expression | None
+
+
+def _tables(expression: Expression) -> list[Call]:
+    """Return the calls of table functions in an expression."""
+    if isinstance(expression, Call) and is_table_function(expression):
+        known = FUNCTIONS.get(expression.name.folded)
+        if known is not None and known.kind == "table":
+            return [expression]
+    return [call for each in parts(expression) for call in _tables(each)]
+
+
+def _named(output: Output) -> SelectItem:
+    return SelectItem(output.expression, Name(output.name, output.item.at), None, output.item.at)
 
 
 def _is_copy(expression: Expression | None) -> bool:
@@ -353,7 +542,7 @@ def _shown(expression: Expression) -> str:
 def _spark_window(window: Window, bound: Bound) -> str:
     time = f"{bound.quoted}.__time"
     if window.kind == "SESSION":
-        return f"session_window({time}, {_length(window.size.ms)})"
+        return f"session_window({time}, {_length(window.size.ms)})"  # a record at the end of the gap still belongs
     advance = f", {_length(window.advance.ms)}" if window.advance is not None else ""
     return f"window({time}, {_length(window.size.ms)}{advance})"
 

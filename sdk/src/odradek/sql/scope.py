@@ -9,12 +9,14 @@ A source is a view with the columns of its definition and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.sql.catalog import Source, did_you_mean
+from odradek.sql.functions import Function
 from odradek.sql.position import SqlError
-from odradek.sql.syntax import ColumnRef
-from odradek.sql.types import BIGINT, INT, SqlType, quote
+from odradek.sql.syntax import ColumnRef, Expression
+from odradek.sql.types import BIGINT, INT, Rendered, SqlType, quote
 
 _PSEUDO = {
     "ROWTIME": ("unix_millis({alias}.__time)", BIGINT),
@@ -22,15 +24,9 @@ _PSEUDO = {
     "ROWOFFSET": ("{alias}.__offset", BIGINT),
 }
 WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
+PSEUDO_COLUMNS = (*_PSEUDO, *WINDOW_BOUNDS)
+ROW_KEY = "ROWKEY"  # of joined rows whose key is in no single column
 _WINDOW = {"WINDOWSTART": ("__window_start", "start"), "WINDOWEND": ("__window_end", "end")}
-
-
-@dataclass(frozen=True, slots=True)
-class Rendered:
-    """An expression of Spark SQL."""
-
-    text: str
-    type: SqlType | None  # None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +50,24 @@ class Scope:
 
     bounds: list[Bound]
     window: str = ""  # name of Spark's window column if the query creates windows: window | session_window
+    window_gap_ms: int = 0  # a session ends with its last record; Spark's ends so much later
     row_key: Rendered | None = None  # of a FULL JOIN: the key from whichever side has it
-    parameters: list[str] = field(default_factory=list)  # of enclosing lambdas, folded
+    parameters: dict[str, Rendered] = field(default_factory=dict)  # of enclosing lambdas
+    lambdas: int = 0  # so many were rendered: their parameters have names of their own
+    types: Mapping[str, SqlType] = field(default_factory=dict)  # of CREATE TYPE
+    functions: Mapping[str, Function] = field(default_factory=dict)  # of the script's own modules
+    replacements: list[tuple[Expression, Rendered]] = field(default_factory=list)  # of table functions
+
+    def replaced(self, expression: Expression) -> Rendered | None:
+        """Return what stands for an expression that was computed before, if it was."""
+        return next((found for each, found in self.replacements if each is expression), None)
 
     def resolve(self, wanted: ColumnRef) -> Rendered:
         """Resolve a name. Raises SqlError at an unknown or ambiguous one."""
         name = wanted.name.text
         if wanted.source is None:
-            if wanted.name.folded in self.parameters:
-                return Rendered(quote(name), None)
+            if name in self.parameters:
+                return self.parameters[name]
             return self._unqualified(wanted)
         bound = self._bound(wanted.source.text)
         if bound is not None:
@@ -71,21 +76,24 @@ class Scope:
                 raise self._unknown(wanted, [bound])
             return found
         outer = ColumnRef(wanted.source, None, wanted.source.at)
-        if wanted.source.folded in self.parameters or any(self._of(each, wanted.source.text) for each in self.bounds):
+        if wanted.source.text in self.parameters or any(self._of(each, wanted.source.text) for each in self.bounds):
             return struct_field(self.resolve(outer), wanted.name.text, wanted)
         hint = did_you_mean(wanted.source.text, [each.alias for each in self.bounds])
         raise SqlError(f"unknown source {wanted.source.text} in this query{hint}", wanted.source.at)
 
     def _bound(self, alias: str) -> Bound | None:
-        return next((each for each in self.bounds if each.alias.upper() == alias.upper()), None)
+        return next((each for each in self.bounds if each.alias == alias), None)
 
     def _unqualified(self, wanted: ColumnRef) -> Rendered:
         found = [(each, self._of(each, wanted.name.text)) for each in self.bounds]
         hits = [(each, rendered) for each, rendered in found if rendered is not None]
-        folded = wanted.name.folded
+        folded = wanted.name.text
         if self.window and folded in _WINDOW:
-            return Rendered(f"unix_millis({self.window}.{_WINDOW[folded][1]})", BIGINT)
-        if folded == "ROWKEY" and self.row_key is not None:
+            bound = f"unix_millis({self.window}.{_WINDOW[folded][1]})"
+            if folded == "WINDOWEND" and self.window_gap_ms:
+                bound = f"({bound} - {self.window_gap_ms})"
+            return Rendered(bound, BIGINT)
+        if folded == ROW_KEY and self.row_key is not None and not hits:
             return self.row_key
         if not hits:
             raise self._unknown(wanted, self.bounds)
@@ -100,7 +108,7 @@ class Scope:
         column = bound.source.column(name)
         if column is not None:
             return bound.render(column.name, column.type)
-        folded = name.upper()
+        folded = name
         if folded in _PSEUDO:
             template, kind = _PSEUDO[folded]
             return Rendered(template.format(alias=bound.quoted), kind)
@@ -111,7 +119,7 @@ class Scope:
     def _unknown(self, wanted: ColumnRef, bounds: list[Bound]) -> SqlError:
         known = [column.name for each in bounds for column in each.source.columns]
         where = " and ".join(each.alias for each in bounds) or "a row of values"
-        if wanted.name.folded in _WINDOW:
+        if wanted.name.text in _WINDOW:
             return SqlError(f"{wanted.name.text} applies only to windows: {where} has none", wanted.at)
         verb = "have" if len(bounds) > 1 else "has"
         return SqlError(
@@ -126,6 +134,6 @@ def struct_field(outer: Rendered, name: str, at: ColumnRef) -> Rendered:
     if outer.type.name != "STRUCT":
         raise SqlError(f"only a STRUCT has fields, not {outer.type}", at.at)
     for field_name, kind in zip(outer.type.fields, outer.type.inner, strict=True):
-        if field_name.upper() == name.upper():
+        if field_name == name:
             return Rendered(f"{outer.text}.{quote(field_name)}", kind)
     raise SqlError(f"the STRUCT has no field {name}{did_you_mean(name, outer.type.fields)}", at.name.at)

@@ -12,12 +12,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field, replace
 
-from odradek.sql.catalog import Catalog, Column, Source, apply_properties, did_you_mean, read_properties, timestamp_of
+from odradek.sql.catalog import (
+    Catalog,
+    Column,
+    Source,
+    apply_properties,
+    did_you_mean,
+    read_properties,
+    timestamp_of,
+)
+from odradek.sql.conversions import converted
 from odradek.sql.expressions import render
-from odradek.sql.formats import check_columns, encode, literal, with_window
+from odradek.sql.formats import check_columns
 from odradek.sql.functions import FUNCTIONS
+from odradek.sql.functions.signature import ANY
 from odradek.sql.plan import (
-    RESULT,
     Action,
     Configured,
     Declared,
@@ -28,14 +37,16 @@ from odradek.sql.plan import (
     Selected,
     Shown,
     ShownTopics,
-    Sink,
     Started,
     Terminated,
-    Topic,
 )
+from odradek.sql.planning.declare import Schemas, declared_columns, inferred, key_in_value, windowed
+from odradek.sql.planning.others import plan_other
+from odradek.sql.planning.sinks import sink_of, topic_of
 from odradek.sql.position import Position, SqlError
 from odradek.sql.query import Planned, plan_query
 from odradek.sql.scope import Scope
+from odradek.sql.stages import split
 from odradek.sql.syntax import (
     Create,
     Describe,
@@ -51,7 +62,7 @@ from odradek.sql.syntax import (
     Statement,
     Terminate,
 )
-from odradek.sql.types import BIGINT, UNIT_MS, SqlType, quote, resolve_type
+from odradek.sql.types import BIGINT, SqlType, quote
 
 _OFFSET_RESET = "auto.offset.reset"
 _CORRUPT_BATCHES = "corrupt.batches"
@@ -65,8 +76,14 @@ class RunningQuery:
     """A persistent query that has been started."""
 
     plan: QueryPlan
-    reads: tuple[str, ...]  # folded names
+    reads: tuple[str, ...]  # names
     writes: str
+    stages: tuple[QueryPlan, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the query and of its stages."""
+        return (*(each.query_id for each in self.stages), self.plan.query_id)
 
 
 @dataclass(slots=True)
@@ -76,6 +93,8 @@ class Planner:
     catalog: Catalog = field(default_factory=Catalog)
     queries: dict[str, RunningQuery] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)  # of DEFINE
+    schemas: Schemas | None = None  # of a schema registry; None: columns have to be declared
     _inserts: dict[str, int] = field(default_factory=dict)
     _selects: int = 0
 
@@ -98,20 +117,22 @@ class Planner:
         if isinstance(statement, Show):
             return self._show(statement)
         if isinstance(statement, Describe):
-            return self._describe(self.catalog.find(statement.name))
+            return self._describe(statement)
         if isinstance(statement, Explain):
             return self._explain(statement)
         if isinstance(statement, Drop):
             return self._drop(statement)
         if isinstance(statement, Terminate):
             return self._terminate(statement)
-        return self._set(statement)
+        if isinstance(statement, Set):
+            return self._set(statement)
+        return plan_other(self, statement)
 
     # --- CREATE
 
     def _create(self, statement: Create) -> Action:
         name = statement.name
-        there = self.catalog.sources.get(name.folded)
+        there = self.catalog.sources.get(name.text)
         if there is not None and statement.if_not_exists:
             return Said(f"{there.name} exists already")
         if there is not None and not statement.or_replace:
@@ -124,37 +145,65 @@ class Planner:
         return self._declare(statement, given)
 
     def _declare(self, statement: Create, given: dict[str, Property]) -> Declared:
-        assert statement.columns is not None
         name = statement.name
         if "KAFKA_TOPIC" not in given:
             raise SqlError(f"WITH (KAFKA_TOPIC = '...') is required: the topic of {name.text}?", name.at)
-        columns: list[Column] = []
-        for each in statement.columns:
-            if any(column.name.upper() == each.name.folded for column in columns):
-                raise SqlError(f"column {each.name.text} appears twice", each.name.at)
-            if each.name.text.startswith("__") or each.name.folded in _RESERVED:
-                raise SqlError(f"the name {each.name.text} is reserved", each.name.at)
-            wanted = "PRIMARY KEY" if statement.kind == "TABLE" else "KEY"
-            if each.role and each.role != wanted:
-                raise SqlError(f"the key of a {statement.kind.lower()} is {wanted}, not {each.role}", each.name.at)
-            columns.append(Column(each.name.text, resolve_type(each.type), bool(each.role), not each.role))
-        source = Source(statement.kind, name.text, "", tuple(columns))
-        source = _key_in_value(apply_properties(source, given), given)
-        source = _windows(source, given)
+        columns = declared_columns(statement, self.catalog.types)
+        source = apply_properties(Source(statement.kind, name.text, "", columns), given)
+        source = inferred(source, self.schemas, name.at)
+        source = windowed(key_in_value(source, given), given)
         if statement.kind == "TABLE" and not source.keys:
             raise SqlError(f"table {name.text} needs a PRIMARY KEY: the column of the record's key", name.at)
-        source = timestamp_of(source, given)
+        source = replace(timestamp_of(source, given), is_readonly=statement.is_source)
         _check_topic(source.topic, given["KAFKA_TOPIC"].at)
         check_columns(source, name.at)
-        if not source.values:
-            raise SqlError("at least one value column is required", name.at)
         self.catalog.add(source)
-        return Declared(source, _topic(source, ""))
+        return Declared(source, topic_of(source, ""))
 
     def _create_as(self, statement: Create, query: Query, given: dict[str, Property], there: Source | None) -> Started:
-        planned = plan_query(query, self.catalog, statement.kind)
         name = statement.name
-        query_id = f"C{statement.kind[0]}AS_{name.folded}"
+        reads = _reads(query)
+        if name.text in reads:
+            raise SqlError(f"{name.text} cannot be created from itself", query.source.name.at)
+        first = self.catalog.find(query.source.name)
+        query_id = f"C{statement.kind[0]}AS_{name.text}"
+        stages, rest, catalog = self._stages(query, query_id)
+        planned = plan_query(rest, catalog, statement.kind)
+        source = self._made(statement.kind, name.text, planned, first, query_id)
+        source = apply_properties(source, given)
+        for property_ in ("KEY", "WINDOW_TYPE", "WINDOW_SIZE"):
+            if property_ in given:
+                raise SqlError(f"the query defines the key and the windows: omit {property_}", given[property_].name.at)
+        timestamped = timestamp_of(source, given)
+        source = replace(timestamped, timestamp="", timestamp_format="")  # the column becomes the record's timestamp
+        _check_topic(source.topic, given["KAFKA_TOPIC"].at if "KAFKA_TOPIC" in given else name.at)
+        check_columns(source, name.at)
+        if not source.values and statement.kind == "TABLE":
+            raise SqlError("all columns belong to the key: a value is required, too. AS_VALUE(key) copies it", query.at)
+        plan = self._persistent(query_id, planned, source, first, timestamped)
+        replaced = self.queries.get(there.query_id) if there is not None else None
+        self.catalog.add(source)
+        self.queries[query_id] = RunningQuery(plan, reads, name.text, stages)
+        return Started(plan, source, () if replaced is None else replaced.ids, stages)
+
+    def _stages(self, query: Query, query_id: str) -> tuple[tuple[QueryPlan, ...], Query, Catalog]:
+        """Return the steps before the last one of a query, the last one, and a catalog with the streams between."""
+        stages: list[QueryPlan] = []
+        catalog = self.catalog
+        while (found := split(query, catalog)) is not None:
+            stage_id = f"{query_id}_STAGE_{len(stages) + 1}"
+            first = catalog.find(query.source.name)
+            planned = plan_query(found.first, catalog, "STREAM")
+            between = self._made("STREAM", stage_id, planned, first, stage_id)
+            between = replace(between, topic=f"_odradek_sql_{stage_id}", value_format="JSON")
+            stages.append(self._persistent(stage_id, planned, between, first))
+            catalog = catalog.copy()
+            catalog.add(between)
+            query = found.rest(stage_id)
+        return tuple(stages), query, catalog
+
+    def _made(self, kind: str, name: str, planned: Planned, first: Source, query_id: str) -> Source:
+        """Return the stream or table that a query makes, in the formats of its first source."""
         columns = []
         for each in planned.outputs:
             if each.type is None:
@@ -162,41 +211,25 @@ class Planner:
                 raise SqlError(_UNTYPED.format(name=each.name, shown=shown), each.item.at)
             is_key = each.name in planned.keys
             columns.append(Column(each.name, each.type, is_key, not is_key))
-        first = self.catalog.find(query.source.name)
-        key_format = first.key_format if not (query.group_by or query.joins or query.partition_by) else "KAFKA"
+        columns.sort(key=lambda each: planned.keys.index(each.name) if each.is_key else len(planned.keys))
+        key_format = first.key_format if first.key_format not in ("NONE", "RAW") else "KAFKA"
         if len(planned.keys) > 1 or (key_format == "KAFKA" and _needs_json(columns)):
             key_format = "JSON" if key_format == "KAFKA" else key_format
-        value_format = first.value_format if first.value_format in ("JSON", "DELIMITED") else "JSON"
-        source = Source(
-            statement.kind, name.text, name.text, tuple(columns), key_format, value_format,
+        values = [each for each in columns if each.in_value]
+        is_bare = (
+            first.value_format == "KAFKA" and len(values) == 1 and not _needs_json([replace(values[0], is_key=True)])
+        )
+        value_format = first.value_format if is_bare or first.value_format not in ("KAFKA", "RAW", "NONE") else "JSON"
+        return Source(
+            kind, name, name, tuple(columns), key_format if planned.keys else "NONE", value_format,
             value_delimiter=first.value_delimiter, window=planned.window, window_ms=planned.window_ms,
-            query_id=query_id,
+            query_id=query_id, same_key=tuple(planned.same_key),
         )  # fmt: skip
-        source = apply_properties(source, given)
-        for property_ in ("KEY", "WINDOW_TYPE", "WINDOW_SIZE"):
-            if property_ in given:
-                raise SqlError(f"the query defines the key and the windows: omit {property_}", given[property_].name.at)
-        if not source.keys and "KEY_FORMAT" not in given and "FORMAT" not in given:
-            source = replace(source, key_format="NONE")
-        timestamped = timestamp_of(source, given)
-        source = replace(timestamped, timestamp="", timestamp_format="")  # the column becomes the record's timestamp
-        _check_topic(source.topic, given["KAFKA_TOPIC"].at if "KAFKA_TOPIC" in given else name.at)
-        check_columns(source, name.at)
-        if not source.values:
-            raise SqlError("all columns belong to the key: a value is required, too. AS_VALUE(key) copies it", query.at)
-        reads = _reads(query)
-        if name.folded in reads:
-            raise SqlError(f"{name.text} cannot be created from itself", query.source.name.at)
-        plan = self._persistent(query_id, planned, source, first, timestamped)
-        replaces = there.query_id if there is not None else ""
-        self.catalog.add(source)
-        self.queries[query_id] = RunningQuery(plan, reads, name.folded)
-        return Started(plan, source, replaces)
 
     def _persistent(
         self, query_id: str, planned: Planned, target: Source, first: Source, timestamped: Source | None = None
     ) -> QueryPlan:
-        topic = _topic(target, first.topic, planned.retention_ms)
+        topic = topic_of(target, first.topic, planned.retention_ms)
         return QueryPlan(
             query_id=query_id,
             mode="stream",
@@ -204,9 +237,10 @@ class Planner:
             sql=planned.sql,
             columns=tuple((each.name, str(each.type or "")) for each in planned.outputs),
             output_mode=planned.output_mode,
-            sink=Sink(topic, _sink_sql(target, planned, timestamped or target)),
+            sink=sink_of(target, planned, timestamped or target, topic),
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
             corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
+            maintained=planned.maintained,
             notes=tuple(planned.notes),
         )
 
@@ -225,6 +259,7 @@ class Planner:
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
             corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
             limit=query.limit,
+            maintained=planned.maintained,
             notes=tuple(planned.notes),
         )
 
@@ -232,45 +267,50 @@ class Planner:
 
     def _insert_select(self, statement: InsertSelect) -> Started:
         target = self.catalog.find(statement.target)
+        if target.is_readonly:
+            raise SqlError(f"{target.name} is read only: CREATE SOURCE made it", statement.target.at)
         if target.kind == "TABLE":
             raise SqlError(
                 f"{target.name} is a table: INSERT INTO ... SELECT applies only to streams", statement.target.at
             )
-        planned = plan_query(statement.query, self.catalog, "STREAM")
-        wanted = {each.name.upper(): each for each in target.columns}
-        found = {each.name.upper() for each in planned.outputs}
-        missing = [each.name for each in target.columns if each.name.upper() not in found]
+        number = self._inserts.get(target.name, 0) + 1
+        query_id = f"INSERT_{target.name}_{number}"
+        stages, rest, catalog = self._stages(statement.query, query_id)
+        planned = plan_query(rest, catalog, "STREAM")
+        wanted = {each.name: each for each in target.columns}
+        found = {each.name for each in planned.outputs}
+        missing = [each.name for each in target.columns if each.name not in found]
         if missing:
             raise SqlError(f"{target.name} has the column {missing[0]}, which is not selected", statement.query.at)
         for each in planned.outputs:
-            column = wanted.get(each.name.upper())
+            column = wanted.get(each.name)
             if column is None:
                 hint = did_you_mean(each.name, [column.name for column in target.columns])
                 raise SqlError(f"{target.name} has no column {each.name}{hint}", each.item.at)
             if each.type is not None and not _fits(each.type, column.type):
                 raise SqlError(f"{target.name}.{column.name} is {column.type}, not {each.type}", each.item.at)
-        key_names = {each.name.upper() for each in target.keys}
-        if target.keys and {each.upper() for each in planned.keys} - key_names:
+        key_names = {each.name for each in target.keys}
+        if target.keys and set(planned.keys) - key_names:
             raise SqlError(
                 f"the key of {target.name} is {', '.join(each.name for each in target.keys)}: PARTITION BY it",
                 statement.query.at,
             )
-        number = self._inserts.get(target.name.upper(), 0) + 1
-        query_id = f"INSERT_{target.name.upper()}_{number}"
         plan = self._persistent(query_id, planned, target, self.catalog.find(statement.query.source.name))
-        self._inserts[target.name.upper()] = number
-        self.queries[query_id] = RunningQuery(plan, _reads(statement.query), target.name.upper())
-        return Started(plan, None)
+        self._inserts[target.name] = number
+        self.queries[query_id] = RunningQuery(plan, _reads(statement.query), target.name, stages)
+        return Started(plan, None, (), stages)
 
     def _insert_values(self, statement: InsertValues) -> Inserted:
         target = self.catalog.find(statement.target)
+        if target.is_readonly:
+            raise SqlError(f"{target.name} is read only: CREATE SOURCE made it", statement.target.at)
         if target.window:
             raise SqlError(f"{target.name} has windows: INSERT INTO ... VALUES is not supported", statement.target.at)
         named = statement.columns or tuple(Name(each.name, statement.target.at) for each in target.columns)
         columns: list[tuple[str, SqlType]] = []
         for name in named:
             column = target.column(name.text)
-            if column is None and name.folded != "ROWTIME":
+            if column is None and name.text != "ROWTIME":
                 hint = did_you_mean(name.text, [each.name for each in target.columns])
                 raise SqlError(f"{target.name} has no column {name.text}{hint}", name.at)
             columns.append((column.name, column.type) if column is not None else ("ROWTIME", BIGINT))
@@ -283,18 +323,18 @@ class Planner:
             if len(row) != len(columns):
                 raise SqlError(f"expected {len(columns)} values, not {len(row)}", row[0].at)
             values = []
-            for expression, (column_name, kind) in zip(row, columns, strict=True):
-                found = render(expression, Scope([]))
+            for expression, (named_column, kind) in zip(row, columns, strict=True):
+                found = render(expression, Scope([], types=self.catalog.types))
                 if found.type is not None and not _fits(found.type, kind, from_text=True):
-                    raise SqlError(f"{column_name} is {kind}, not {found.type}", expression.at)
-                values.append(f"CAST({found.text} AS {kind.spark}) AS {quote(column_name)}")
+                    raise SqlError(f"{named_column} is {kind}, not {found.type}", expression.at)
+                values.append(f"{converted(found.text, found.type, kind)} AS {quote(named_column)}")
             given = {name for name, _ in columns}
             values += [
                 f"CAST(NULL AS {c.type.spark}) AS {quote(c.name)}" for c in target.columns if c.name not in given
             ]
             time = "timestamp_millis(`ROWTIME`)" if "ROWTIME" in given else "CAST(NULL AS TIMESTAMP)"
             rows.append(f"SELECT *, {time} AS __time FROM (SELECT {', '.join(values)})")
-        sink = Sink(_topic(target, ""), _sink_sql(target, None, target))
+        sink = sink_of(target, None, target, topic_of(target, ""))
         shown = tuple((name, str(kind)) for name, kind in columns)
         plan = QueryPlan("INSERT_VALUES", "batch", (), " UNION ALL ".join(rows), shown, sink=sink)
         return Inserted(plan, len(rows))
@@ -308,7 +348,7 @@ class Planner:
         if what in ("STREAMS", "TABLES"):
             rows = [
                 (each.name, each.topic, each.key_format, each.value_format, each.window or "-")
-                for each in sorted(self.catalog.sources.values(), key=lambda each: each.name.upper())
+                for each in sorted(self.catalog.sources.values(), key=lambda each: each.name)
                 if each.kind == what.removesuffix("S")
             ]
             return Shown(what.title(), ("name", "topic", "key format", "value format", "windows"), tuple(rows))
@@ -319,10 +359,18 @@ class Planner:
             return Shown("Queries", ("query", "writes", "topic"), tuple(found))
         if what == "PROPERTIES":
             return Shown("Properties", ("property", "value"), tuple(sorted(self.settings.items())))
-        kinds = [(name, "aggregate" if each.is_aggregate else "scalar") for name, each in sorted(FUNCTIONS.items())]
+        if what == "TYPES":
+            shown = [(name, str(kind)) for name, kind in sorted(self.catalog.types.items())]
+            return Shown("Types", ("type", "is"), tuple(shown))
+        if what == "VARIABLES":
+            return Shown("Variables", ("variable", "value"), tuple(sorted(self.variables.items())))
+        kinds = [(name, each.kind) for name, each in sorted(FUNCTIONS.items())]
         return Shown("Functions (Spark's own may be used too)", ("function", "kind"), tuple(kinds))
 
-    def _describe(self, source: Source) -> Shown:
+    def _describe(self, statement: Describe) -> Shown:
+        if statement.is_function:
+            return self._describe_function(statement.name)
+        source = self.catalog.find(statement.name)
         rows = []
         for each in source.columns:
             role = "" if not each.is_key else "primary key" if source.kind == "TABLE" else "key"
@@ -333,15 +381,33 @@ class Planner:
         windows = f", {source.window} windows" if source.window else ""
         title = f"{source.name}: {source.kind.lower()} over topic {source.topic}, key {source.key_format}, "
         title += f"value {source.value_format}{windows}{by}"
+        if statement.extended:
+            for query_id, query in sorted(self.queries.items()):
+                role = "writes" if query.writes == source.name else "reads" if source.name in query.reads else ""
+                rows += [(query_id, "query", role)] if role else []
+            if source.timestamp:
+                rows.append((source.timestamp, "event time", source.timestamp_format))
         return Shown(title, ("column", "type", "role"), tuple(rows))
+
+    def _describe_function(self, name: Name) -> Shown:
+        known = FUNCTIONS.get(name.folded)
+        if known is None:
+            raise SqlError(f"unknown function {name.text}{did_you_mean(name.text, list(FUNCTIONS))}", name.at)
+        most = "any number" if known.most >= ANY else str(known.most)
+        count = str(known.least) if known.least == known.most else f"{known.least} to {most}"
+        return Shown(known.name, ("kind", "arguments", "takes"), ((known.kind, count, ", ".join(known.takes)),))
 
     def _explain(self, statement: Explain) -> Said:
         if statement.query_id is not None:
             query = self._query(statement.query_id)
             return Said(explain(query.plan))
         assert statement.statement is not None
-        trial = Planner(
-            self.catalog.copy(), dict(self.queries), dict(self.settings), dict(self._inserts), self._selects
+        trial = replace(
+            self,
+            catalog=self.catalog.copy(),
+            queries=dict(self.queries),
+            settings=dict(self.settings),
+            _inserts=dict(self._inserts),
         )
         action = trial._plan(statement.statement)
         if isinstance(action, Started | Selected):
@@ -349,33 +415,39 @@ class Planner:
         raise SqlError("EXPLAIN applies only to queries", statement.at)
 
     def _drop(self, statement: Drop) -> Action:
-        source = self.catalog.sources.get(statement.name.folded)
+        source = self.catalog.sources.get(statement.name.text)
         if source is None and statement.if_exists:
             return Said(f"unknown {statement.kind.lower()} {statement.name.text}")
         source = self.catalog.find(statement.name)
         if source.kind != statement.kind:
             raise SqlError(f"{source.name} is a {source.kind.lower()}: DROP {source.kind}", statement.name.at)
-        folded = source.name.upper()
+        if source.is_readonly and statement.delete_topic:
+            raise SqlError(f"{source.name} is read only: omit DELETE TOPIC", statement.name.at)
+        folded = source.name
         readers = [query_id for query_id, query in self.queries.items() if folded in query.reads]
         readers += [k for k, q in self.queries.items() if q.writes == folded and k != source.query_id]
         if readers:
             raise SqlError(f"{source.name} is used by {', '.join(readers)}: TERMINATE it first", statement.name.at)
         del self.catalog.sources[folded]
-        stop = (source.query_id,) if self.queries.pop(source.query_id, None) is not None else ()
-        return Dropped(source.name, stop, source.topic if statement.delete_topic else "")
+        query = self.queries.pop(source.query_id, None)
+        return Dropped(source.name, () if query is None else query.ids, source.topic if statement.delete_topic else "")
 
     def _terminate(self, statement: Terminate) -> Terminated:
         if statement.query_id is None:
             ids = tuple(self.queries)
         else:
             self._query(statement.query_id)
-            ids = (statement.query_id.folded,)
-        for each in ids:
-            del self.queries[each]
-        return Terminated(ids)
+            ids = (statement.query_id.text,)
+        stopped = [found for each in ids for found in self.queries.pop(each).ids]
+        return Terminated(tuple(stopped))
+
+    def query(self, name: Name) -> str:
+        """Return the id of a query as it is kept. Raises SqlError at an unknown one."""
+        self._query(name)
+        return name.text
 
     def _query(self, name: Name) -> RunningQuery:
-        found = self.queries.get(name.folded)
+        found = self.queries.get(name.text)
         if found is None:
             raise SqlError(f"unknown query {name.text}{did_you_mean(name.text, list(self.queries))}", name.at)
         return found
@@ -398,52 +470,9 @@ class Planner:
         return Said(f"{name} is {value}")
 
 
-_RESERVED = ("ROWTIME", "ROWPARTITION", "ROWOFFSET", "WINDOWSTART", "WINDOWEND", "ROWKEY")
-
-
 def explain(plan: QueryPlan) -> str:
     """Return a plan as text for people."""
     return json.dumps(plan.document(), indent=2, ensure_ascii=False)
-
-
-def _key_in_value(source: Source, given: dict[str, Property]) -> Source:
-    """Apply WITH (KEY = column): the value contains the key too, or only the record's key has it."""
-    wanted = given.get("KEY")
-    if wanted is None:
-        return source
-    if source.keys:
-        raise SqlError("the key is defined twice: by WITH (KEY = ...) and in the columns", wanted.at)
-    column = source.column(wanted.value)
-    if column is None:
-        raise SqlError(
-            f"unknown column {wanted.value}{did_you_mean(wanted.value, [c.name for c in source.columns])}",
-            wanted.at,
-        )
-    columns = tuple(replace(each, is_key=True) if each is column else each for each in source.columns)
-    return replace(source, columns=columns)
-
-
-def _windows(source: Source, given: dict[str, Property]) -> Source:
-    kind = given.get("WINDOW_TYPE")
-    size = given.get("WINDOW_SIZE")
-    if kind is None:
-        if size is not None:
-            raise SqlError("WINDOW_SIZE needs WINDOW_TYPE", size.name.at)
-        return source
-    name = kind.value.upper()
-    if name not in ("TUMBLING", "HOPPING", "SESSION"):
-        raise SqlError(f"a window must be TUMBLING, HOPPING or SESSION, not {kind.value}", kind.at)
-    if (size is None) != (name == "SESSION"):
-        raise SqlError("WINDOW_SIZE is required for TUMBLING and HOPPING, and not allowed for SESSION", kind.at)
-    return replace(source, window=name, window_ms=0 if size is None else _duration(size))
-
-
-def _duration(given: Property) -> int:
-    words = given.value.split()
-    unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
-    if unit not in UNIT_MS or not words[0].isdigit() or not 0 < int(words[0]) < 10**12:
-        raise SqlError(f"a duration is written as '1 HOURS', not {given.value!r}", given.at)
-    return int(words[0]) * UNIT_MS[unit]
 
 
 def _check_topic(name: str, at: Position) -> None:
@@ -452,49 +481,14 @@ def _check_topic(name: str, at: Position) -> None:
         raise SqlError(f"invalid topic name {name!r}: use letters, digits, '.', '_' and '-'", at)
 
 
-def _topic(source: Source, like: str, retention_ms: int | None = None) -> Topic:
-    configs: dict[str, str] = {}
-    if source.kind == "TABLE":
-        configs["cleanup.policy"] = "compact,delete" if source.window else "compact"
-    retention = source.retention_ms or retention_ms
-    if retention is not None:
-        configs["retention.ms"] = str(retention)
-    return Topic(source.topic, source.partitions, tuple(configs.items()), like)
-
-
-def _sink_sql(target: Source, planned: Planned | None, timestamped: Source) -> str:
-    """Return the SQL from the result to records. Columns of the result are found by name, in any order."""
-    keys = [(each.name, each.type) for each in target.keys]
-    values = [(each.name, each.type) for each in target.values]
-    casts = ", ".join(f"CAST({quote(each.name)} AS {each.type.spark}) AS {quote(each.name)}" for each in target.columns)
-    extra = "__time"
-    if planned is not None:
-        extra += ", __keep" if planned.has_keep else ""
-        extra += ", __window_start, __window_end" if target.window else ""
-    key = encode("key", target.key_format, target.key_delimiter, keys)
-    if target.window:
-        key = with_window(key, target.window, "unix_millis(__window_start)", "unix_millis(__window_end)")
-    value = encode("value", target.value_format, target.value_delimiter, values)
-    if planned is not None and planned.has_keep:
-        value = f"IF(__keep, {value}, NULL)"
-    time = "__time"
-    if timestamped.timestamp:
-        column = timestamped.column(timestamped.timestamp)
-        assert column is not None
-        time = quote(column.name)
-        if column.type.name == "BIGINT":
-            time = f"timestamp_millis({time})"
-        elif column.type.name == "VARCHAR":
-            time = f"try_to_timestamp({time}, {literal(timestamped.timestamp_format)})"
-    return f"SELECT {key} AS key, {value} AS value, {time} AS timestamp FROM (SELECT {casts}, {extra} FROM {RESULT})"
-
-
 def _needs_json(columns: list[Column]) -> bool:
-    return any(each.is_key and each.type.name not in ("VARCHAR", "INT", "BIGINT", "BYTES") for each in columns)
+    return any(
+        each.is_key and each.type.name not in ("VARCHAR", "INT", "BIGINT", "DOUBLE", "BYTES") for each in columns
+    )
 
 
 def _reads(query: Query) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([query.source.name.folded, *(join.source.name.folded for join in query.joins)]))
+    return tuple(dict.fromkeys([query.source.name.text, *(join.source.name.text for join in query.joins)]))
 
 
 def _fits(found: SqlType, wanted: SqlType, *, from_text: bool = False) -> bool:
@@ -504,6 +498,6 @@ def _fits(found: SqlType, wanted: SqlType, *, from_text: bool = False) -> bool:
     order = ("INT", "BIGINT", "DECIMAL", "DOUBLE")
     if found.name in order and wanted.name in order:
         return order.index(found.name) <= order.index(wanted.name) or (from_text and wanted.name == "DECIMAL")
-    if from_text and found.name == "VARCHAR" and wanted.name in ("DATE", "TIMESTAMP"):
+    if from_text and found.name == "VARCHAR" and wanted.is_time:
         return True
     return found.name == wanted.name and bool(found.inner)

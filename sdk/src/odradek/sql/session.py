@@ -1,11 +1,14 @@
 """Runs scripts: a script is checked completely before any statement runs, then its statements run in order.
 
 With `once` each persistent query processes what exists and ends before the next statement, so that a chain of queries
-in one script is complete at its end. Otherwise queries run side by side until the session is stopped.
+in one script is complete at its end. After an INSERT, the queries before it process what it wrote, before the next
+SELECT and at the end: the statements of a tutorial give its rows in the order in which one types them. Otherwise
+queries run side by side until the session is stopped.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,11 +17,13 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.sql.parse import parse
 from odradek.sql.plan import (
     Action,
+    Asserted,
     Configured,
     Declared,
     Dropped,
     Inserted,
     QueryPlan,
+    Resumed,
     Said,
     Selected,
     Shown,
@@ -27,10 +32,14 @@ from odradek.sql.plan import (
     Terminated,
     Topic,
 )
+from odradek.sql.planning.declare import Schemas
 from odradek.sql.position import Position, SqlError
 from odradek.sql.script import Planner
+from odradek.system import SystemClock
 
 Row = Sequence[Any]
+_ASSERT_POLL_S = 0.1
+_CLOCK = SystemClock()
 
 
 class Runner(Protocol):
@@ -66,6 +75,10 @@ class Runner(Protocol):
 
     def configure(self, name: str, value: str | None) -> None:
         """Set a property of Spark."""
+        ...
+
+    def has_schema(self, subject: str, schema_id: int | None) -> bool:
+        """Return True if the registry has the subject (if any is named), and the id. Raises KafkaError without one."""
         ...
 
 
@@ -111,16 +124,22 @@ class Step:
     name: str  # of the file; empty without
 
 
-def check(scripts: Sequence[tuple[str, str]]) -> list[Step]:
+def _schema_name(action: Asserted) -> str:
+    number = "" if action.schema_id is None else f" with id {action.schema_id}"
+    return f"schema{f' of {action.subject}' if action.subject else ''}{number}"
+
+
+def check(scripts: Sequence[tuple[str, str]], schemas: Schemas | None = None) -> list[Step]:
     """Plan scripts in order.
 
     Args:
         scripts: name and text of each.
+        schemas: returns the columns that a schema registry has; None: columns have to be declared.
 
     Raises:
         SqlError: the first error, shown in its script.
     """
-    planner = Planner()
+    planner = Planner(schemas=schemas)
     steps: list[Step] = []
     for name, text in scripts:
         try:
@@ -139,6 +158,8 @@ class Session:
         self._screen = screen
         self._once = once
         self._started = 0
+        self._ended: dict[str, QueryPlan] = {}  # with `once`: the persistent queries so far
+        self._has_more = False  # an INSERT came after them
 
     def run(self, steps: Sequence[Step]) -> None:
         """Run all steps, then wait for the queries that continue.
@@ -155,8 +176,21 @@ class Session:
             except KafkaError as error:
                 failed = SqlError(error.message, step.at, code=error.code)
                 raise failed.located(step.source, step.name) from None
+        self._catch_up()
         if self._started:
             self._runner.wait()
+
+    def _catch_up(self) -> None:
+        """With `once`: process what INSERTs wrote after the queries that may read it."""
+        if self._has_more:
+            self._has_more = False
+            for plan in self._ended.values():
+                self._process(plan)
+
+    def _process(self, plan: QueryPlan) -> None:
+        summary = self._runner.process(plan)
+        told = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in summary.items() if value)
+        self._screen.say(f"{plan.query_id}: {told or 'nothing new'}")
 
     def _run(self, action: Action) -> None:
         screen = self._screen
@@ -170,6 +204,7 @@ class Session:
             assert action.plan.sink is not None
             self._ensure(action.plan.sink.topic)
             self._runner.insert(action.plan)
+            self._has_more = bool(self._ended)
             screen.say(f"inserted {action.rows} into {action.plan.sink.topic.name}")
         elif isinstance(action, Shown):
             screen.table(action.title, action.columns, action.rows)
@@ -181,7 +216,12 @@ class Session:
         elif isinstance(action, Terminated):
             for query_id in action.query_ids:
                 self._runner.stop(query_id)
+                self._ended.pop(query_id, None)
             screen.say(f"terminated {', '.join(action.query_ids) or 'nothing'}")
+        elif isinstance(action, Resumed):
+            self._resume(action)
+        elif isinstance(action, Asserted):
+            self._assert(action)
         elif isinstance(action, Dropped):
             self._drop(action)
         else:
@@ -209,22 +249,51 @@ class Session:
 
     def _start(self, action: Started) -> None:
         plan = action.plan
+        for query_id in action.replaces:
+            self._runner.stop(query_id)
+        for each in (*action.stages, plan):
+            self._start_query(each)
+
+    def _start_query(self, plan: QueryPlan) -> None:
         assert plan.sink is not None
-        if action.replaces:
-            self._runner.stop(action.replaces)
         self._ensure(plan.sink.topic)
         for note in plan.notes:
             self._screen.say(f"{plan.query_id}: note: {note}")
         if self._once:
-            summary = self._runner.process(plan)
-            told = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in summary.items() if value)
-            self._screen.say(f"{plan.query_id}: {told or 'nothing new'}")
+            self._catch_up()  # what it reads may be written by a query before
+            self._process(plan)
+            self._ended[plan.query_id] = plan
         else:
             self._runner.start(plan)
             self._started += 1
             self._screen.say(f"started {plan.query_id}, writing to topic {plan.sink.topic.name}")
 
+    def _resume(self, action: Resumed) -> None:
+        for plan in action.plans:
+            if not self._once:
+                self._runner.start(plan)
+                self._started += 1
+        self._screen.say(f"resumed {', '.join(each.query_id for each in action.plans) or 'nothing'}")
+
+    def _assert(self, action: Asserted) -> None:
+        """Return when it is so. Raises SqlError if it is not within the timeout."""
+        what = f"topic {action.topic}" if action.topic else _schema_name(action)
+        deadline = _CLOCK.monotonic() + action.timeout_ms / 1000
+        while True:
+            if action.topic:
+                count = self._topics.partitions().get(action.topic)
+                found = count is not None and action.partitions in (None, count)
+            else:
+                found = self._runner.has_schema(action.subject, action.schema_id)
+            if found == action.exists:
+                self._screen.say(f"{what} {'exists' if found else 'does not exist'}")
+                return
+            if _CLOCK.monotonic() >= deadline:
+                raise SqlError(f"the assertion failed: {what} {'exists' if found else 'does not exist, or not so'}")
+            threading.Event().wait(_ASSERT_POLL_S)
+
     def _select(self, plan: QueryPlan) -> None:
+        self._catch_up()
         names = [name for name, _ in plan.columns]
         for note in plan.notes:
             self._screen.say(f"note: {note}")
@@ -236,6 +305,7 @@ class Session:
     def _drop(self, action: Dropped) -> None:
         for query_id in action.stop:
             self._runner.stop(query_id)
+            self._ended.pop(query_id, None)
         if action.delete_topic:
             self._topics.delete(action.delete_topic)
         self._screen.say(f"dropped {action.name}{' and its topic' if action.delete_topic else ''}")

@@ -1,6 +1,6 @@
 """The contents of a script as plain data: statements, queries and expressions, each with its position in the script.
 
-The names are those of ksqlDB's reference. Nothing is resolved or checked: names are as written.
+The names are those of ksqlDB's reference. Nothing is resolved or checked.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from odradek.sql.position import Position
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """An identifier: compared case-insensitively, shown as written."""
+    """An identifier: in upper case unless it was quoted."""
 
     text: str
     at: Position = field(compare=False)
+    written: str = field(default="", compare=False)  # in the case of the script
 
     @property
     def folded(self) -> str:
@@ -143,12 +144,13 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class SelectItem:
-    """`expression AS alias`, or a star: `*` or `source.*`."""
+    """`expression AS alias`, or a star: `*`, `source.*` or `struct->*`."""
 
     expression: Expression | None  # None: a star
     alias: Name | None
     source: Name | None  # of `source.*`
     at: Position = field(compare=False)
+    is_struct_star: bool = False  # all fields of the expression
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,11 +216,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column of CREATE: its role is KEY, PRIMARY KEY or none."""
+    """A column of CREATE: its role is KEY, PRIMARY KEY, HEADERS, HEADER or none."""
 
     name: Name
     type: TypeName
     role: str
+    header: str = ""  # the name of the header, of HEADER('name')
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,7 @@ class Create:
     properties: tuple[Property, ...]
     query: Query | None
     at: Position = field(compare=False)
+    is_source: bool = False  # CREATE SOURCE: read only
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,18 +269,21 @@ class InsertValues:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW | LIST STREAMS | TABLES | TOPICS | QUERIES | PROPERTIES | FUNCTIONS."""
+    """SHOW | LIST STREAMS | TABLES | TOPICS | QUERIES | PROPERTIES | FUNCTIONS | TYPES | VARIABLES [EXTENDED]."""
 
     what: str
     at: Position = field(compare=False)
+    extended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE name [EXTENDED]."""
+    """DESCRIBE name [EXTENDED], or DESCRIBE FUNCTION name."""
 
     name: Name
     at: Position = field(compare=False)
+    extended: bool = False
+    is_function: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,4 +323,77 @@ class Set:
     at: Position = field(compare=False)
 
 
-Statement: TypeAlias = Create | InsertSelect | InsertValues | Show | Describe | Explain | Drop | Terminate | Set | Query
+@dataclass(frozen=True, slots=True)
+class CreateType:
+    """CREATE TYPE [IF NOT EXISTS] name AS type; DROP TYPE [IF EXISTS] name has no type."""
+
+    name: Name
+    type: TypeName | None
+    is_lenient: bool
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """DEFINE name = 'value'; UNDEFINE has no value. parse.py has replaced the variables already."""
+
+    name: Name
+    value: str | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """PAUSE | RESUME id | ALL."""
+
+    query_id: Name | None  # None: all
+    resume: bool
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alter:
+    """ALTER STREAM | TABLE name ADD [COLUMN] name type, ..."""
+
+    kind: str
+    name: Name
+    columns: tuple[ColumnDefinition, ...]
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertTopic:
+    """ASSERT [NOT EXISTS] TOPIC name [WITH (PARTITIONS = n)] [TIMEOUT n SECONDS]."""
+
+    topic: str
+    exists: bool
+    properties: tuple[Property, ...]
+    timeout: Duration | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AssertSchema:
+    """ASSERT [NOT EXISTS] SCHEMA [SUBJECT name] [ID n] [TIMEOUT n SECONDS]."""
+
+    subject: str
+    schema_id: int | None
+    exists: bool
+    timeout: Duration | None
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Print:
+    """PRINT topic [FROM BEGINNING] [INTERVAL n] [LIMIT n]."""
+
+    topic: str
+    from_beginning: bool
+    limit: int | None
+    at: Position = field(compare=False)
+
+
+Statement: TypeAlias = (
+    Create | CreateType | InsertSelect | InsertValues | Show | Describe | Explain | Drop | Terminate | Pause | Set
+    | Define | Alter | AssertTopic | AssertSchema | Print | Query
+)  # fmt: skip

@@ -1,0 +1,199 @@
+"""From one type to another, as Spark SQL: CAST, and what happens by itself in comparisons, CASE and constructors.
+
+What cannot be converted is NULL: in ksqlDB it is NULL with a line in the processing log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.sql.functions.json_text import time_text
+from odradek.sql.functions.signature import literal_of, text_of
+from odradek.sql.functions.times import text_as_time, text_as_timestamp
+from odradek.sql.position import Position, SqlError
+from odradek.sql.types import BIGINT, DATE, TIME, TIMESTAMP, VARCHAR, Rendered, SqlType, decimal_of, quote, wider
+
+_DAY_MS = 86_400_000
+_IMPOSSIBLE = ("BOOLEAN", "BYTES")
+
+
+def cast(value: Rendered, kind: SqlType, at: Position) -> Rendered:
+    """Return CAST(value AS kind). Raises SqlError if no value of the type can be converted."""
+    from_ = value.type
+    if from_ == kind:
+        return value
+    if from_ is not None and not _possible(from_, kind):
+        raise SqlError(f"{from_} cannot be CAST to {kind}", at)
+    return Rendered(converted(value.text, from_, kind), kind)
+
+
+def converted(text: str, from_: SqlType | None, kind: SqlType) -> str:
+    """Return a value of one type as another."""
+    if from_ == kind:
+        return text
+    if from_ is None:
+        return f"CAST({text} AS {kind.spark})"
+    if kind == VARCHAR:
+        return as_text(text, from_)
+    if from_ == VARCHAR:
+        return from_text(text, kind)
+    if kind.inner and from_.name == kind.name:
+        return _inside(text, from_, kind)
+    if from_ == TIMESTAMP and kind == TIME:
+        return f"CAST(pmod(unix_millis({text}), {_DAY_MS}) AS INT)"
+    if from_ == TIMESTAMP and kind == BIGINT:
+        return f"unix_millis({text})"
+    return f"CAST({text} AS {kind.spark})"
+
+
+def _possible(from_: SqlType, kind: SqlType) -> bool:
+    if kind == VARCHAR:
+        return from_.name != "BYTES"
+    if from_ == VARCHAR:
+        return not kind.inner and kind.name != "BYTES"
+    if from_.is_number and kind.is_number:
+        return True
+    if from_.inner and from_.name == kind.name:
+        if from_.name != "STRUCT":
+            return all(
+                _possible(one, other) or one == other for one, other in zip(from_.inner, kind.inner, strict=True)
+            )
+        return True
+    return (from_.name, kind.name) in {
+        ("TIMESTAMP", "DATE"), ("TIMESTAMP", "TIME"), ("DATE", "TIMESTAMP"), ("TIMESTAMP", "BIGINT"),
+    }  # fmt: skip
+
+
+def as_text(text: str, kind: SqlType) -> str:
+    """Return a value as ksqlDB shows it."""
+    if kind == TIMESTAMP:
+        return f"date_format({text}, \"yyyy-MM-dd'T'HH:mm:ss.SSS\")"
+    if kind == TIME:
+        return time_text(text)
+    if kind.name == "ARRAY":
+        shown = as_text("x", kind.inner[0])
+        return f"concat('[', array_join(transform({text}, x -> coalesce({shown}, 'null')), ', '), ']')"
+    if kind.name == "MAP":
+        shown = as_text("e.value", kind.inner[1])
+        pairs = f"transform(map_entries({text}), e -> concat(CAST(e.key AS STRING), '=', coalesce({shown}, 'null')))"
+        return f"concat('{{', array_join({pairs}, ', '), '}}')"
+    if kind.name == "STRUCT":
+        fields = ", ".join(
+            f"concat('{name}=', coalesce({as_text(f'{text}.{quote(name)}', each)}, 'null'))"
+            for name, each in zip(kind.fields, kind.inner, strict=True)
+        )
+        return f"IF({text} IS NULL, NULL, concat('Struct{{', concat_ws(',', {fields}), '}}'))"
+    return f"CAST({text} AS STRING)"
+
+
+def from_text(text: str, kind: SqlType) -> str:
+    """Return text as a value; NULL for what it does not say."""
+    if kind.name == "BOOLEAN":
+        return f"(lower({text}) = 'true')"
+    if kind == TIMESTAMP:
+        return text_as_timestamp(text)
+    if kind == TIME:
+        return text_as_time(text)
+    return f"try_cast({text} AS {kind.spark})"
+
+
+def _inside(text: str, from_: SqlType, kind: SqlType) -> str:
+    if from_.name == "ARRAY":
+        return f"transform({text}, x -> {converted('x', from_.inner[0], kind.inner[0])})"
+    if from_.name == "MAP":
+        values = converted("v", from_.inner[1], kind.inner[1])
+        if from_.inner[0] == kind.inner[0]:
+            return f"transform_values({text}, (k, v) -> {values})"
+        keys = converted("k", from_.inner[0], kind.inner[0])
+        return f"transform_keys(transform_values({text}, (k, v) -> {values}), (k, v) -> {keys})"
+    there = dict(zip(from_.fields, from_.inner, strict=True))
+    fields = []
+    for name, each in zip(kind.fields, kind.inner, strict=True):
+        found = f"CAST(NULL AS {each.spark})"
+        if name in there:
+            found = converted(f"{text}.{quote(name)}", there[name], each)
+        fields.append(f"{text_of(name)}, {found}")
+    return f"IF({text} IS NULL, NULL, named_struct({', '.join(fields)}))"
+
+
+# --- what happens by itself
+
+
+def common(values: Sequence[Rendered], at: Position, what: str) -> SqlType | None:
+    """Return the type that holds all values; texts written among numbers are read as numbers. Raises SqlError."""
+    found: SqlType | None = None
+    texts = [each for each in values if literal_of(each) is not None]
+    others = [each for each in values if each.type is not None and each not in texts]
+    if texts and others and all(each.type != VARCHAR for each in others):
+        for each in others:
+            found = _wider(found, each.type, at, what)
+        if found is not None and found.is_number:
+            for each in texts:
+                found = _wider(found, _number_in(literal_of(each) or "", at, what), at, what)
+        return found
+    for each in values:
+        found = _wider(found, each.type, at, what)
+    return found
+
+
+def _wider(one: SqlType | None, other: SqlType | None, at: Position, what: str) -> SqlType | None:
+    found = wider(one, other)
+    if found is None and one is not None and other is not None:
+        raise SqlError(f"{what} of different types: {one} and {other}", at)
+    return found
+
+
+def _number_in(text: str, at: Position, what: str) -> SqlType:
+    try:
+        float(text)
+    except ValueError:
+        raise SqlError(f"{what} of different types: {text!r} is not a number", at) from None
+    digits = text.strip().lstrip("+-")
+    if digits.isdigit():
+        return SqlType("INT") if int(digits) < 2**31 else BIGINT
+    whole, _, rest = digits.partition(".")
+    return (
+        SqlType("DOUBLE")
+        if "e" in digits.lower()
+        else decimal_of(max(1, len(whole.lstrip("0")) + len(rest)), len(rest))
+    )
+
+
+def aligned(values: Sequence[Rendered], at: Position, what: str) -> tuple[list[str], SqlType | None]:
+    """Return values brought to their common type, and the type."""
+    kind = common(values, at, what)
+    if kind is None:
+        return [each.text for each in values], None
+    return [each.text if each.type == kind else converted(each.text, each.type, kind) for each in values], kind
+
+
+def comparable(left: Rendered, right: Rendered, operator: str, at: Position) -> tuple[str, str]:
+    """Return two values that Spark compares as ksqlDB does. Raises SqlError for types that cannot be compared."""
+    one, other = left.type, right.type
+    if one is None or other is None or one.name == other.name or (one.is_number and other.is_number):
+        return left.text, right.text
+    for first, second, swapped in ((left, right, False), (right, left, True)):
+        found = _read(first, second)
+        if found is not None:
+            pair = (first.text, found)
+            return (pair[1], pair[0]) if swapped else pair
+    if {one, other} == {DATE, TIMESTAMP}:
+        return f"CAST({left.text} AS TIMESTAMP)", f"CAST({right.text} AS TIMESTAMP)"
+    raise SqlError(f"{operator} cannot compare {one} with {other}", at)
+
+
+def _read(value: Rendered, text: Rendered) -> str | None:
+    """Return a text in the type of the value that it is compared with; None if it is not compared as such."""
+    kind = value.type
+    if text.type != VARCHAR or kind is None:
+        return None
+    if kind.is_time:
+        return from_text(text.text, kind)
+    written = literal_of(text)
+    if written is None:
+        return None
+    if kind == BIGINT and "unix_millis(" in value.text:  # ROWTIME and the bounds of windows
+        return f"unix_millis({text_as_timestamp(text.text)})"
+    if kind.name == "BOOLEAN" or kind.is_number:
+        return from_text(text.text, kind if kind.name != "INT" else BIGINT)
+    return None

@@ -1,0 +1,23 @@
+"""ksqlDB's functions as Spark SQL, by family. Functions that are not listed are passed to Spark by name.
+
+    signature.py     a function: how many arguments, of which types, and what it becomes
+    numbers.py  text.py  json_text.py  times.py  collections.py      scalar functions
+    aggregates.py    aggregate functions
+    in_python.py     the few that Spark SQL cannot say: registered with Spark by name, run on Arrow batches
+
+The package imports only types and positions.
+"""
+
+from odradek.sql.functions.aggregates import AGGREGATES, SPARK_AGGREGATES, SPARK_TYPES
+from odradek.sql.functions.collections import COLLECTIONS, TABLE_FUNCTIONS
+from odradek.sql.functions.json_text import JSON_TEXT
+from odradek.sql.functions.numbers import NUMBERS
+from odradek.sql.functions.signature import Function
+from odradek.sql.functions.text import TEXT
+from odradek.sql.functions.times import TIMES
+
+FUNCTIONS: dict[str, Function] = {
+    each.name: each for each in (*AGGREGATES, *NUMBERS, *TEXT, *JSON_TEXT, *TIMES, *COLLECTIONS, *TABLE_FUNCTIONS)
+}
+
+__all__ = ["FUNCTIONS", "SPARK_AGGREGATES", "SPARK_TYPES", "Function"]

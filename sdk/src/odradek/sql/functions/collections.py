@@ -1,0 +1,200 @@
+"""Functions of arrays, maps and structs, those that take lambdas, and the table functions.
+
+A table function stands in a SELECT item; query.py turns all of one SELECT into one lateral view, side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.sql.functions.numbers import as_type, common
+from odradek.sql.functions.signature import Function, Mismatch, Types, template
+from odradek.sql.types import BOOLEAN, INT, VARCHAR, Rendered, SqlType, array_of, map_of, struct_of
+
+
+def _element(kinds: Types) -> SqlType | None:
+    return kinds[0].inner[-1] if kinds[0] is not None and kinds[0].inner else None
+
+
+def _keys(kinds: Types) -> SqlType | None:
+    return array_of(kinds[0].inner[0]) if kinds[0] is not None else None
+
+
+def _values(kinds: Types) -> SqlType | None:
+    return array_of(kinds[0].inner[1]) if kinds[0] is not None else None
+
+
+def _common(kinds: Types) -> SqlType | None:
+    return common(kinds)
+
+
+def _array_concat(arguments: Sequence[Rendered]) -> Rendered:
+    kind = common([each.type for each in arguments])
+    one, other = (as_type(each, kind) for each in arguments)
+    return Rendered(f"coalesce(concat({one}, {other}), {one}, {other})", kind)
+
+
+def _array_sort(arguments: Sequence[Rendered]) -> Rendered:
+    value = arguments[0].text
+    up = f"array_sort({value})"
+    if len(arguments) == 1:
+        return Rendered(up, arguments[0].type)
+    found = f"sort_array({value}, FALSE)"
+    return Rendered(
+        f"(CASE WHEN upper({arguments[1].text}) LIKE 'DESC%' THEN {found} "
+        f"WHEN upper({arguments[1].text}) LIKE 'ASC%' THEN {up} END)",
+        arguments[0].type,
+    )
+
+
+def _array_remove(arguments: Sequence[Rendered]) -> Rendered:
+    value, wanted = (each.text for each in arguments)
+    return Rendered(f"filter({value}, x -> NOT (x <=> {wanted}))", arguments[0].type)
+
+
+def _array_contains(arguments: Sequence[Rendered]) -> Rendered:
+    value, wanted = (each.text for each in arguments)
+    return Rendered(f"coalesce(exists({value}, x -> x <=> {wanted}), FALSE)", BOOLEAN)
+
+
+def _array_join(arguments: Sequence[Rendered]) -> Rendered:
+    value = arguments[0]
+    kind = value.type.inner[0] if value.type is not None else VARCHAR
+    if kind.inner:
+        raise Mismatch(f"ARRAY_JOIN takes an array of simple values, not {value.type}")
+    glue = arguments[1].text if len(arguments) == 2 else "','"
+    texts = f"transform({value.text}, x -> coalesce(CAST(x AS STRING), 'null'))"
+    return Rendered(f"array_join({texts}, coalesce({glue}, ''))", VARCHAR)
+
+
+def _slice(arguments: Sequence[Rendered]) -> Rendered:
+    value, first, last = (each.text for each in arguments)
+    start = f"greatest(coalesce({first}, 1), 1)"
+    end = f"least(coalesce({last}, size({value})), size({value}))"
+    return Rendered(f"slice({value}, {start}, greatest({end} - {start} + 1, 0))", arguments[0].type)
+
+
+def _entries(arguments: Sequence[Rendered]) -> Rendered:
+    value, is_sorted = arguments
+    kind = value.type.inner[1] if value.type is not None else None
+    pairs = f"transform(map_entries({value.text}), x -> named_struct('K', x.key, 'V', x.value))"
+    ordered = f"array_sort({pairs}, (a, b) -> CASE WHEN a.K < b.K THEN -1 WHEN a.K > b.K THEN 1 ELSE 0 END)"
+    known = None if kind is None else array_of(struct_of({"K": VARCHAR, "V": kind}))
+    return Rendered(f"IF({is_sorted.text}, {ordered}, {pairs})", known)
+
+
+def _map_union(arguments: Sequence[Rendered]) -> Rendered:
+    kind = common([each.type for each in arguments])
+    one, other = (as_type(each, kind) for each in arguments)
+    return Rendered(f"coalesce(map_concat({one}, {other}), {one}, {other})", kind)
+
+
+def _as_map(arguments: Sequence[Rendered]) -> Rendered:
+    keys, values = arguments
+    kind = None
+    if keys.type is not None and values.type is not None:
+        kind = map_of(keys.type.inner[0], values.type.inner[0])
+    size = f"least(size({keys.text}), size({values.text}))"
+    pairs = f"arrays_zip(slice({keys.text}, 1, {size}), slice({values.text}, 1, {size}))"
+    named = f"filter(transform({pairs}, x -> struct(x.`0` AS k, x.`1` AS v)), x -> x.k IS NOT NULL)"
+    return Rendered(f"map_from_entries({named})", kind)
+
+
+def _series(arguments: Sequence[Rendered]) -> Rendered:
+    kind = common([each.type for each in arguments[:2]]) or INT
+    first, last = (f"CAST({each.text} AS {kind.spark})" for each in arguments[:2])
+    step = f", CAST({arguments[2].text} AS {kind.spark})" if len(arguments) == 3 else f", CAST(1 AS {kind.spark})"
+    number = arguments[2].text if len(arguments) == 3 else "1"
+    ok = f"({number} > 0 AND {first} <= {last}) OR ({number} < 0 AND {first} >= {last})"
+    return Rendered(f"IF({ok}, sequence({first}, {last}{step}), NULL)", array_of(kind))
+
+
+def _filter(arguments: Sequence[Rendered]) -> Rendered:
+    value, body = arguments
+    is_map = value.type is not None and value.type.name == "MAP"
+    return Rendered(f"{'map_filter' if is_map else 'filter'}({value.text}, {body.text})", value.type)
+
+
+def _transform(arguments: Sequence[Rendered]) -> Rendered:
+    value = arguments[0]
+    if len(arguments) == 2:
+        kind = arguments[1].type
+        return Rendered(f"transform({value.text}, {arguments[1].text})", None if kind is None else array_of(kind))
+    keys, values = arguments[1:]
+    kind = map_of(keys.type, values.type) if keys.type is not None and values.type is not None else None
+    pair = f"struct({_body(keys)} AS k, {_body(values)} AS v)"
+    changed = f"transform(map_entries({value.text}), e -> {pair})"
+    return Rendered(f"map_from_entries({changed})", kind)
+
+
+def _body(lambda_: Rendered) -> str:
+    """Return the body of a lambda of a key and a value, over the entry `e` of a map."""
+    names, _, body = lambda_.text.partition(") -> ")
+    key, value = (name.strip() for name in names.removeprefix("(").split(","))
+    return body.replace(key, "e.key").replace(value, "e.value")
+
+
+def _reduce(arguments: Sequence[Rendered]) -> Rendered:
+    value, state, body = arguments
+    kind = state.type or body.type
+    if value.type is not None and value.type.name == "MAP":
+        names, _, inside = body.text.partition(") -> ")
+        held, key, each = (name.strip() for name in names.removeprefix("(").split(","))
+        inside = inside.replace(key, "e.key").replace(each, "e.value")
+        body = Rendered(f"({held}, e) -> {inside}", body.type)
+        value = Rendered(f"map_entries({value.text})", value.type)
+    if kind is not None:
+        names, _, inside = body.text.partition(" -> ")
+        body = Rendered(f"{names} -> CAST({inside} AS {kind.spark})", kind)
+        state = Rendered(f"CAST({state.text} AS {kind.spark})", kind)
+    found = f"aggregate({value.text}, {state.text}, {body.text})"
+    return Rendered(f"IF({value.text} IS NULL, {state.text}, {found})", kind)
+
+
+def _explode(arguments: Sequence[Rendered]) -> Rendered:
+    return Rendered(arguments[0].text, _element([arguments[0].type]))
+
+
+def _cube(arguments: Sequence[Rendered]) -> Rendered:
+    """Return all combinations of each element and NULL: NULL counts as one, and the last element varies fastest."""
+    value = arguments[0]
+    kind = value.type.inner[0] if value.type is not None else VARCHAR
+    known = array_of(kind)
+    empty = f"array(CAST(array() AS {known.spark}))"
+    null = f"CAST(NULL AS {kind.spark})"
+    longer = (
+        f"IF(x IS NULL, transform(a, c -> concat(c, array({null}))), "
+        f"flatten(transform(a, c -> array(concat(c, array({null})), concat(c, array(x))))))"
+    )
+    return Rendered(f"aggregate({value.text}, {empty}, (a, x) -> {longer})", known)
+
+
+COLLECTIONS = [
+    Function("ARRAY_CONCAT", 2, 2, _array_concat, ("array",)),
+    Function("ARRAY_CONTAINS", 2, 2, _array_contains, ("array", "any")),
+    template("ARRAY_DISTINCT", "array_distinct({0})", 1, 1, 0, "array"),
+    template("ARRAY_EXCEPT", "array_except({0}, {1})", 2, 2, _common, "array"),
+    template("ARRAY_INTERSECT", "array_intersect({0}, {1})", 2, 2, _common, "array"),
+    template("ARRAY_UNION", "array_union({0}, {1})", 2, 2, _common, "array"),
+    Function("ARRAY_JOIN", 1, 2, _array_join, ("array", "text")),
+    template("ARRAY_LENGTH", "IF({0} IS NULL, NULL, size({0}))", 1, 1, INT, "array"),
+    template("CARDINALITY", "IF({0} IS NULL, NULL, size({0}))", 1, 1, INT, "array|map"),
+    template("ARRAY_MAX", "array_max({0})", 1, 1, _element, "array"),
+    template("ARRAY_MIN", "array_min({0})", 1, 1, _element, "array"),
+    Function("ARRAY_REMOVE", 2, 2, _array_remove, ("array", "any")),
+    Function("ARRAY_SORT", 1, 2, _array_sort, ("array", "text")),
+    Function("SLICE", 3, 3, _slice, ("array", "INT", "INT")),
+    Function("ENTRIES", 2, 2, _entries, ("map", "boolean")),
+    Function("GENERATE_SERIES", 2, 3, _series, ("integer",)),
+    Function("AS_MAP", 2, 2, _as_map, ("array",)),
+    template("MAP_KEYS", "map_keys({0})", 1, 1, _keys, "map"),
+    template("MAP_VALUES", "map_values({0})", 1, 1, _values, "map"),
+    Function("MAP_UNION", 2, 2, _map_union, ("map",)),
+    Function("FILTER", 2, 2, _filter, ("array|map", "any"), lambdas=True),
+    Function("TRANSFORM", 2, 3, _transform, ("array|map", "any"), lambdas=True),
+    Function("REDUCE", 3, 3, _reduce, ("array|map", "any"), lambdas=True),
+]
+TABLE_FUNCTIONS = [
+    Function("EXPLODE", 1, 1, _explode, ("array",), "table"),
+    Function("CUBE_EXPLODE", 1, 1, _cube, ("array",), "table"),
+]

@@ -1,0 +1,180 @@
+"""Functions of numbers, of nulls, and of bytes as numbers.
+
+Rounding goes half up in the positive direction, as Java's Math.round: -1.5 is rounded to -1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from odradek.sql.functions.signature import ANY, Function, Mismatch, Types, template
+from odradek.sql.types import BIGINT, DOUBLE, INT, Rendered, SqlType, decimal_of, wider
+
+
+def common(kinds: Types) -> SqlType | None:
+    """Return the type that holds the values of all."""
+    found: SqlType | None = None
+    for kind in kinds:
+        if kind is not None:
+            if found is not None and wider(found, kind) is None:
+                raise Mismatch(f"the arguments are of different types: {found} and {kind}", 0)
+            found = wider(found, kind)
+    return found
+
+
+def as_type(value: Rendered, kind: SqlType | None) -> str:
+    """Return a value as another type that holds it."""
+    return value.text if kind is None or value.type == kind else f"CAST({value.text} AS {kind.spark})"
+
+
+def _same(name: str, spark: str) -> Function:
+    """Return a function of at least one argument, all brought to their common type."""
+
+    def render(arguments: Sequence[Rendered]) -> Rendered:
+        kind = common([each.type for each in arguments])
+        return Rendered(f"{spark}({', '.join(as_type(each, kind) for each in arguments)})", kind)
+
+    return Function(name, 1, ANY, render)
+
+
+def _round(arguments: Sequence[Rendered]) -> Rendered:
+    value = arguments[0]
+    kind = value.type or DOUBLE
+    if len(arguments) == 1:
+        if kind.is_integer:
+            return Rendered(value.text, kind)
+        if kind.name == "DECIMAL":
+            whole = decimal_of(max(1, kind.precision - kind.scale + (1 if kind.scale else 0)), 0)
+            return Rendered(f"CAST(floor({value.text} + 0.5BD) AS {whole.spark})", whole)
+        return Rendered(f"CAST(floor({value.text} + 0.5D) AS BIGINT)", BIGINT)
+    scale = arguments[1].text
+    if kind.is_integer:
+        return Rendered(f"CAST(round({value.text}, {scale}) AS {kind.spark})", kind)
+    power = f"CAST(pow(10, {scale}) AS DECIMAL(20, 9))"
+    # Half down where the value is negative: towards zero is up.
+    exact = f"CAST(- {value.text} AS DECIMAL(30, 12))"
+    down = f"(- ceil({exact} * {power} - 0.5BD) / {power})"
+    up = f"round({value.text}, {scale})"
+    return Rendered(f"CAST(IF({value.text} < 0, coalesce({down}, {up}), {up}) AS {kind.spark})", kind)
+
+
+def _trunc(arguments: Sequence[Rendered]) -> Rendered:
+    value = arguments[0]
+    kind = value.type or DOUBLE
+    if len(arguments) == 1:
+        if kind.is_integer:
+            return Rendered(value.text, kind)
+        result = decimal_of(max(1, kind.precision - kind.scale), 0) if kind.name == "DECIMAL" else BIGINT
+        return (
+            Rendered(f"CAST(CAST({value.text} AS DECIMAL(38, 12)) AS BIGINT)", BIGINT)
+            if result == BIGINT
+            else (
+                Rendered(
+                    f"CAST(IF({value.text} < 0, ceil({value.text}), floor({value.text})) AS {result.spark})", result
+                )
+            )
+        )
+    power = f"CAST(pow(10, {arguments[1].text}) AS DECIMAL(20, 9))"
+    exact = f"(CAST({value.text} AS DECIMAL(30, 12)) * {power})"
+    return Rendered(f"CAST(IF({value.text} < 0, ceil({exact}), floor({exact})) / {power} AS {kind.spark})", kind)
+
+
+def _whole(name: str) -> Function:
+    """CEIL and FLOOR: the type stays."""
+
+    def render(arguments: Sequence[Rendered]) -> Rendered:
+        value = arguments[0]
+        kind = value.type or DOUBLE
+        return Rendered(f"CAST({name.lower()}({value.text}) AS {kind.spark})", kind)
+
+    return Function(name, 1, 1, render, ("number",))
+
+
+def _negated_log(arguments: Sequence[Rendered]) -> Rendered:
+    value = f"CAST({arguments[-1].text} AS DOUBLE)"
+    of = f"CASE WHEN {value} IS NULL THEN NULL WHEN {value} < 0 THEN double('NaN') WHEN {value} = 0 "
+    if len(arguments) == 1:
+        return Rendered(f"({of}THEN double('-Infinity') ELSE log10({value}) END)", DOUBLE)
+    base = f"CAST({arguments[0].text} AS DOUBLE)"
+    bad = f"{base} <= 0 OR {base} = 1"
+    return Rendered(
+        f"(CASE WHEN {base} IS NULL OR {value} IS NULL THEN NULL WHEN {bad} OR {value} < 0 THEN double('NaN') "
+        f"WHEN {value} = 0 THEN double('-Infinity') ELSE ln({value}) / ln({base}) END)",
+        DOUBLE,
+    )
+
+
+def _geo_distance(arguments: Sequence[Rendered]) -> Rendered:
+    one_lat, one_lon, other_lat, other_lon = (f"radians(CAST({each.text} AS DOUBLE))" for each in arguments[:4])
+    half = f"pow(sin(({other_lat} - {one_lat}) / 2), 2)"
+    across = f"cos({one_lat}) * cos({other_lat}) * pow(sin(({other_lon} - {one_lon}) / 2), 2)"
+    radius = "6371.0D"
+    if len(arguments) == 5:
+        unit = f"lower({arguments[4].text})"
+        miles = f"{unit} LIKE 'mi%'"
+        radius = f"IF({unit} IS NULL, 6371.0D, CASE WHEN {miles} THEN 3959.0D WHEN {unit} LIKE 'k%' THEN 6371.0D END)"
+    return Rendered(f"({radius} * 2 * asin(sqrt({half} + {across})))", DOUBLE)
+
+
+def _double(name: str, spark: str = "") -> Function:
+    return template(name, f"{spark or name.lower()}(CAST({{0}} AS DOUBLE))", 1, 1, DOUBLE, "number")
+
+
+def whole_from_bytes(raw: str, size: int) -> str:
+    """Return big-endian bytes as a whole number of 4 or 8 bytes."""
+    number = f"CAST(conv(hex({raw}), 16, -10) AS BIGINT)"
+    if size == 8:
+        return number
+    return f"CAST(IF({number} > 2147483647, {number} - 4294967296, {number}) AS INT)"
+
+
+def _from_bytes(name: str, kind: SqlType, size: int) -> Function:
+    def render(arguments: Sequence[Rendered]) -> Rendered:
+        raw = arguments[0].text
+        turned = "concat(" + ", ".join(f"substring({raw}, {n}, 1)" for n in range(size, 0, -1)) + ")"
+        order = arguments[1].text if len(arguments) == 2 else "'BIG_ENDIAN'"
+
+        def read(data: str) -> str:
+            return f"ksql_double_from_bytes({data})" if kind == DOUBLE else whole_from_bytes(data, size)
+
+        return Rendered(
+            f"(CASE WHEN length({raw}) <> {size} THEN NULL WHEN {order} = 'BIG_ENDIAN' THEN {read(raw)} "
+            f"WHEN {order} = 'LITTLE_ENDIAN' THEN {read(turned)} END)",
+            kind,
+        )
+
+    return Function(name, 1, 2, render, ("bytes", "text"))
+
+
+def _nullif(arguments: Sequence[Rendered]) -> Rendered:
+    return Rendered(f"nullif({arguments[0].text}, {arguments[1].text})", arguments[0].type)
+
+
+NUMBERS = [
+    template("ABS", "abs({0})", 1, 1, 0, "number"),
+    *(_double(name) for name in ("ACOS", "ASIN", "ATAN", "CBRT", "COS", "COSH", "COT", "DEGREES", "EXP", "RADIANS")),
+    *(_double(name) for name in ("SIN", "SINH", "SQRT", "TAN", "TANH")),
+    _double("LN"),
+    template("ATAN2", "atan2(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", 2, 2, DOUBLE, "number"),
+    _whole("CEIL"),
+    _whole("FLOOR"),
+    Function("ROUND", 1, 2, _round, ("number", "INT")),
+    Function("TRUNC", 1, 2, _trunc, ("number", "INT")),
+    Function("LOG", 1, 2, _negated_log, ("number",)),
+    Function("GEO_DISTANCE", 4, 5, _geo_distance, ("number", "number", "number", "number", "text")),
+    _same("GREATEST", "greatest"),
+    _same("LEAST", "least"),
+    template("PI", "pi()", 0, 0, DOUBLE),
+    template("POWER", "power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", 2, 2, DOUBLE, "number"),
+    template("RANDOM", "rand()", 0, 0, DOUBLE),
+    template("SIGN", "CAST(sign({0}) AS INT)", 1, 1, INT, "number"),
+    # nulls
+    _same("COALESCE", "coalesce"),
+    _same("IFNULL", "coalesce"),
+    Function("NULLIF", 2, 2, _nullif),
+    template("AS_VALUE", "{0}", 1, 1, 0),
+    # bytes
+    _from_bytes("INT_FROM_BYTES", INT, 4),
+    _from_bytes("BIGINT_FROM_BYTES", BIGINT, 8),
+    _from_bytes("DOUBLE_FROM_BYTES", DOUBLE, 8),
+]

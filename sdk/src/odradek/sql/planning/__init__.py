@@ -1,0 +1,1 @@
+"""The parts of planning a statement that script.py puts together."""

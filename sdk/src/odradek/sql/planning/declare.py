@@ -1,0 +1,112 @@
+"""What CREATE STREAM | TABLE declares: columns as written or of a schema registry, the key, windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from odradek.sql.catalog import INFERRED, Column, Form, Source, column_name, did_you_mean
+from odradek.sql.position import Position, SqlError
+from odradek.sql.syntax import Create, Property
+from odradek.sql.types import UNIT_MS, VARCHAR, SqlType, array_of, resolve_type, struct_of
+
+RESERVED = ("ROWTIME", "ROWPARTITION", "ROWOFFSET", "WINDOWSTART", "WINDOWEND")
+HEADERS = array_of(struct_of({"KEY": VARCHAR, "VALUE": SqlType("BYTES")}))
+Schemas = Callable[[Form, str, str], SqlType]  # the columns of a topic's key or value, as a STRUCT, or a bare type
+
+
+def declared_columns(statement: Create, types: Mapping[str, SqlType]) -> tuple[Column, ...]:
+    """Return the columns that a statement declares. Raises SqlError."""
+    columns: list[Column] = []
+    for each in statement.columns or ():
+        if any(column.name == each.name.text for column in columns):
+            raise SqlError(f"column {each.name.text} appears twice", each.name.at)
+        if each.name.text.startswith("__") or each.name.text in RESERVED:
+            raise SqlError(f"the name {each.name.text} is reserved", each.name.at)
+        kind = resolve_type(each.type, types)
+        if each.role.startswith("HEADER"):
+            wanted = HEADERS if each.role == "HEADERS" else SqlType("BYTES")
+            if kind != wanted:
+                raise SqlError(f"a column of {each.role} is {wanted}, not {kind}", each.name.at)
+            if statement.kind == "TABLE":
+                raise SqlError("a table has no headers: declare a stream", each.name.at)
+            columns.append(Column(each.name.text, kind, header=each.header))
+            continue
+        wanted_role = "PRIMARY KEY" if statement.kind == "TABLE" else "KEY"
+        if each.role and each.role != wanted_role:
+            raise SqlError(f"the key of a {statement.kind.lower()} is {wanted_role}, not {each.role}", each.name.at)
+        columns.append(Column(each.name.text, kind, bool(each.role), not each.role))
+    return tuple(columns)
+
+
+def inferred(source: Source, schemas: Schemas | None, at: Position) -> Source:
+    """Return the source with the columns that a schema registry has, of a part that declares none. Raises SqlError."""
+    changed = source
+    if source.value_format in INFERRED and not source.values:
+        found = _ask(source, "value", schemas, at)
+        if found is None and not source.keys:
+            raise SqlError(
+                "columns are required: CREATE STREAM name (a INT, ...); --schema-registry URL reads them from there", at
+            )
+        if found is not None:
+            named = (("ROWVAL", found),) if found.name != "STRUCT" else zip(found.fields, found.inner, strict=True)
+            columns = tuple(Column(name, kind) for name, kind in named)
+            changed = replace(changed, columns=(*changed.columns, *columns))
+            if found.name != "STRUCT":
+                changed = replace(changed, wrapped=False)
+    elif not source.columns:
+        raise SqlError("columns are required: CREATE STREAM name (a INT, ...)", at)
+    if source.key_format in INFERRED and not source.keys:
+        key = _ask(source, "key", schemas, at)
+        if key is not None:
+            changed = replace(changed, columns=(Column("ROWKEY", key, True, False), *changed.columns))
+    return changed
+
+
+def _ask(source: Source, part: str, schemas: Schemas | None, at: Position) -> SqlType | None:
+    if schemas is None:
+        return None
+    try:
+        return schemas(source.form(part), source.topic, part)
+    except SqlError as error:
+        raise SqlError(error.problem, at) from None
+
+
+def key_in_value(source: Source, given: dict[str, Property]) -> Source:
+    """Apply WITH (KEY = column): the value contains the key too, or only the record's key has it."""
+    wanted = given.get("KEY")
+    if wanted is None:
+        return source
+    if source.keys:
+        raise SqlError("the key is defined twice: by WITH (KEY = ...) and in the columns", wanted.at)
+    column = source.column(column_name(wanted.value))
+    if column is None:
+        raise SqlError(
+            f"unknown column {wanted.value}{did_you_mean(wanted.value, [c.name for c in source.columns])}",
+            wanted.at,
+        )
+    columns = tuple(replace(each, is_key=True) if each is column else each for each in source.columns)
+    return replace(source, columns=columns)
+
+
+def windowed(source: Source, given: dict[str, Property]) -> Source:
+    kind = given.get("WINDOW_TYPE")
+    size = given.get("WINDOW_SIZE")
+    if kind is None:
+        if size is not None:
+            raise SqlError("WINDOW_SIZE needs WINDOW_TYPE", size.name.at)
+        return source
+    name = kind.value.upper()
+    if name not in ("TUMBLING", "HOPPING", "SESSION"):
+        raise SqlError(f"a window must be TUMBLING, HOPPING or SESSION, not {kind.value}", kind.at)
+    if (size is None) != (name == "SESSION"):
+        raise SqlError("WINDOW_SIZE is required for TUMBLING and HOPPING, and not allowed for SESSION", kind.at)
+    return replace(source, window=name, window_ms=0 if size is None else _duration(size))
+
+
+def _duration(given: Property) -> int:
+    words = given.value.split()
+    unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
+    if unit not in UNIT_MS or not words[0].isdigit() or not 0 < int(words[0]) < 10**12:
+        raise SqlError(f"a duration is written as '1 HOURS', not {given.value!r}", given.at)
+    return int(words[0]) * UNIT_MS[unit]

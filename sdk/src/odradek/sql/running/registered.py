@@ -1,0 +1,301 @@
+"""Keys and values of AVRO, PROTOBUF, PROTOBUF_NOSR and JSON_SR, by Connect's converters: plain Python, run by Spark.
+
+    bytes ──converter──> Connect's value ──read──> a value of each column, times as numbers ──> Spark
+
+Each column is optional; a field is found whatever its case. The names of schemas are those that ksqlDB gives them.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from odradek.client.serializers.registry import HttpRegistry, MemoryRegistry, Registry, Schema
+from odradek.client.serializers.wire import decode_indexes, decode_prefix, encode_prefix
+from odradek.connect.converters.avro import AvroConverter
+from odradek.connect.converters.json_schema import JsonSchemaConverter, read_json_schema
+from odradek.connect.converters.protobuf import ProtobufConverter
+from odradek.connect.converters.registered import RegisteredConverter
+from odradek.connect.data import logical
+from odradek.connect.data import schema as schemas
+from odradek.connect.data.structs import Struct
+from odradek.connect.errors import DataError
+from odradek.errors import ErrorCode, KafkaError
+from odradek.sql.catalog import Form
+from odradek.sql.plan import Codec
+from odradek.sql.position import SqlError
+from odradek.sql.types import SqlType, array_of, decimal_of, map_of, quote, struct_of
+
+_CONVERTERS: Mapping[str, type[RegisteredConverter]] = {
+    "AVRO": AvroConverter,
+    "JSON_SR": JsonSchemaConverter,
+    "PROTOBUF": ProtobufConverter,
+    "PROTOBUF_NOSR": ProtobufConverter,
+}
+_RECORD = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
+_MESSAGE = "ConnectDefault1"
+_PLAIN = {
+    "VARCHAR": schemas.STRING,
+    "INT": schemas.INT32,
+    "BIGINT": schemas.INT64,
+    "DOUBLE": schemas.FLOAT64,
+    "BOOLEAN": schemas.BOOLEAN,
+    "BYTES": schemas.BYTES,
+    "DATE": logical.DATE,
+    "TIME": logical.TIME,
+    "TIMESTAMP": logical.TIMESTAMP,
+}
+_TIMES = {logical.DATE_NAME: "DATE", logical.TIME_NAME: "TIME", logical.TIMESTAMP_NAME: "TIMESTAMP"}
+_STORED = {"DATE": "INT", "TIME": "INT", "TIMESTAMP": "BIGINT"}
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAddress:
+    """A schema registry that executors can open."""
+
+    url: str
+    user: str = ""
+    password: str = ""
+
+    @classmethod
+    def of(cls, url: str) -> RegistryAddress:
+        """Return the address of a URL, which may have a user and a password: https://user:password@host."""
+        parts = urlsplit(url)
+        bare = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        return cls(bare, unquote(parts.username or ""), unquote(parts.password or ""))
+
+    def open(self) -> Registry:
+        """Return a client. Raises KafkaError(INVALID_CONFIG)."""
+        return HttpRegistry(self.url, user=self.user or None, password=self.password)
+
+
+# --- functions for Spark
+
+
+def reader(codec: Codec, address: RegistryAddress | None) -> Callable[[bytes | None], dict[str, Any] | None]:
+    """Return a function from bytes to columns by name; None for bytes that cannot be read."""
+    converters: list[RegisteredConverter] = []
+
+    def read(data: bytes | None) -> dict[str, Any] | None:
+        if data is None:
+            return None
+        if not converters:
+            converters.append(_converter(codec, address))
+        raw = bytes(data)
+        if codec.form.name == "PROTOBUF_NOSR":
+            raw = encode_prefix(_own_id(codec, converters[0]), [0]) + raw
+        try:
+            found = converters[0].to_connect(codec.topic, raw)
+            value = found.value
+            if not codec.form.wrapped:
+                return {codec.columns[0].name: stored(value, codec.columns[0].type)}
+            if not isinstance(value, Struct):
+                return None
+            fields = {each.name.upper(): value[each.name] for each in value.schema.fields}
+            return {each.name: stored(fields.get(each.name.upper()), each.type) for each in codec.columns}
+        except (DataError, ValueError, TypeError, ArithmeticError):
+            return None
+
+    return read
+
+
+def writer(codec: Codec, address: RegistryAddress | None) -> Callable[[Any], bytes | None]:
+    """Return a function from columns, times as numbers, to bytes."""
+    converters: list[RegisteredConverter] = []
+    schema = value_schema(codec)
+
+    def write(row: Any) -> bytes | None:
+        if row is None:
+            return None
+        if not converters:
+            converters.append(_converter(codec, address))
+        if codec.form.wrapped:
+            value = Struct(schema, {
+                field.name: connect_value(row[column.name], column.type, field.schema)
+                for field, column in zip(schema.fields, codec.columns, strict=True)
+            })  # fmt: skip
+        else:
+            value = connect_value(row[codec.columns[0].name], codec.columns[0].type, schema)
+        written = converters[0].from_connect(codec.topic, schema, value)
+        if codec.form.name == "PROTOBUF_NOSR" and written is not None:
+            return bytes(decode_indexes(decode_prefix(written)[1])[1])
+        return written
+
+    return write
+
+
+def row_type(codec: Codec) -> str:
+    """Return the type of what a reader returns, in Spark's DDL."""
+    return f"STRUCT<{', '.join(f'{quote(each.name)}: {_stored_type(each.type)}' for each in codec.columns)}>"
+
+
+def _stored_type(kind: SqlType) -> str:
+    if kind.name == "STRUCT":
+        inner = (f"{quote(n)}: {_stored_type(each)}" for n, each in zip(kind.fields, kind.inner, strict=True))
+        return f"STRUCT<{', '.join(inner)}>"
+    if kind.inner:
+        return f"{kind.name}<{', '.join(_stored_type(each) for each in kind.inner)}>"
+    return _STORED.get(kind.name, kind.spark)
+
+
+def _converter(codec: Codec, address: RegistryAddress | None) -> RegisteredConverter:
+    form = codec.form
+    made = _CONVERTERS[form.name]()
+    configs: dict[str, Any] = {"decimal.format": "NUMERIC"} if form.name == "JSON_SR" else {}
+    made.configure(configs, is_key=codec.part == "key")
+    if form.name == "PROTOBUF_NOSR":
+        made.registry = MemoryRegistry()
+    elif address is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"format {form.name} needs a schema registry: --schema-registry URL")
+    else:
+        made.registry = address.open()
+    return made
+
+
+def _own_id(codec: Codec, converter: RegisteredConverter) -> int:
+    """Return the id of the schema of the declared columns, in the registry of this process."""
+    schema = value_schema(codec)
+    empty = converter.from_connect(codec.topic, schema, Struct(schema, {}))
+    assert empty is not None
+    return decode_prefix(empty)[0]
+
+
+# --- schemas
+
+
+def value_schema(codec: Codec) -> schemas.Schema:
+    """Return the schema of a codec's columns."""
+    root = codec.form.full_name or (_MESSAGE if codec.form.name.startswith("PROTOBUF") else _RECORD)
+    if not codec.form.wrapped:
+        return schema_of(codec.columns[0].type, root, codec.form)
+    fields = {each.name: schema_of(each.type, f"{root}_{each.name}", codec.form) for each in codec.columns}
+    return schemas.struct(fields, name=root)
+
+
+def schema_of(kind: SqlType, name: str, form: Form) -> schemas.Schema:
+    """Return the optional schema of a type. Args: the name of a struct."""
+    if kind.name == "DECIMAL":
+        made = logical.decimal(kind.scale, optional=True)
+        precision = ("connect.decimal.precision", str(kind.precision))
+        return replace(made, parameters=(*made.parameters, precision))
+    if kind.name == "ARRAY":
+        return schemas.array(schema_of(kind.inner[0], name, form), optional=True)
+    if kind.name == "MAP":
+        keys = schema_of(kind.inner[0], f"{name}_KEY", form)
+        if form.name != "AVRO":
+            keys = keys.as_optional(False)
+        return schemas.map_of(keys, schema_of(kind.inner[1], f"{name}_VALUE", form), optional=True)
+    if kind.name == "STRUCT":
+        fields = {n: schema_of(each, f"{name}_{n}", form) for n, each in zip(kind.fields, kind.inner, strict=True)}
+        return schemas.struct(fields, name=name, optional=True)
+    return _PLAIN[kind.name].as_optional()
+
+
+def columns_of(registry: Registry, form: Form, topic: str, part: str) -> SqlType:
+    """Return the columns that a registry has for a topic, as a STRUCT, or the type of a bare value.
+
+    Raises:
+        SqlError: there is no such schema, or it is of another format.
+        KafkaError: the registry cannot answer.
+    """
+    if form.schema_id is not None:
+        schema_id = form.schema_id
+        registry.schema(schema_id)
+    else:
+        schema_id, _ = registry.at(f"{topic}-{part}", None)
+    codec = Codec("", part, topic, form, ())
+    converter = _CONVERTERS[form.name]()
+    converter.configure({}, is_key=part == "key")
+    converter.registry = registry
+    found = _registered_schema(converter, codec, schema_id)
+    return type_of(found)
+
+
+def _registered_schema(converter: RegisteredConverter, codec: Codec, schema_id: int) -> schemas.Schema:
+    try:
+        if isinstance(converter, AvroConverter):
+            return converter._parsed(schema_id)[1]
+        if isinstance(converter, ProtobufConverter):
+            return converter._message_of(schema_id, [0])[1]
+        registered: Schema = converter.registry.schema(schema_id)
+        return read_json_schema(json.loads(registered.text))
+    except DataError as error:
+        raise SqlError(f"the schema of {codec.topic}'s {codec.part} cannot be used: {error}") from None
+
+
+def type_of(schema: schemas.Schema) -> SqlType:
+    """Return the type of a schema's values. Raises SqlError if ksqlDB has none."""
+    if schema.name == logical.DECIMAL_NAME:
+        return decimal_of(int(schema.parameter("connect.decimal.precision") or 38), logical.scale_of(schema))
+    if schema.name in _TIMES:
+        return SqlType(_TIMES[schema.name or ""])
+    kinds = schemas.Type
+    if schema.type is kinds.STRUCT:
+        return struct_of({each.name.upper(): type_of(each.schema) for each in schema.fields})
+    if schema.type is kinds.ARRAY:
+        return array_of(type_of(schema.elements))
+    if schema.type is kinds.MAP:
+        assert schema.key_schema is not None
+        return map_of(type_of(schema.key_schema), type_of(schema.elements))
+    names = {
+        kinds.STRING: "VARCHAR", kinds.INT64: "BIGINT", kinds.FLOAT32: "DOUBLE", kinds.FLOAT64: "DOUBLE",
+        kinds.BOOLEAN: "BOOLEAN", kinds.BYTES: "BYTES",
+    }  # fmt: skip
+    return SqlType(names.get(schema.type, "INT"))
+
+
+# --- values
+
+
+def stored(value: Any, kind: SqlType) -> Any:
+    """Return a value of Connect as a column holds it: times as numbers."""
+    if value is None:
+        return None
+    if kind.name == "STRUCT":
+        fields = {each.name.upper(): value[each.name] for each in value.schema.fields}
+        return {n: stored(fields.get(n.upper()), each) for n, each in zip(kind.fields, kind.inner, strict=True)}
+    if kind.name == "ARRAY":
+        return [stored(each, kind.inner[0]) for each in value]
+    if kind.name == "MAP":
+        return {stored(k, kind.inner[0]): stored(v, kind.inner[1]) for k, v in value.items()}
+    if isinstance(value, dt.datetime):
+        return logical.ms_of(value)
+    if isinstance(value, dt.date):
+        return (value - logical.EPOCH_DATE).days
+    if isinstance(value, dt.time):
+        return logical.time_ms(value)
+    if kind.name == "DOUBLE":
+        return float(value)
+    if kind.name in ("INT", "BIGINT", "DATE", "TIME", "TIMESTAMP"):
+        return int(value)
+    if kind.name == "DECIMAL":
+        return Decimal(value).quantize(Decimal(1).scaleb(-kind.scale))
+    return str(value) if kind.name == "VARCHAR" else value
+
+
+def connect_value(value: Any, kind: SqlType, schema: schemas.Schema) -> Any:
+    """Return a column's value, times as numbers, as one of Connect."""
+    if value is None:
+        return None
+    if kind.name == "STRUCT":
+        return Struct(schema, {
+            field.name: connect_value(value[field.name], each, field.schema)
+            for field, each in zip(schema.fields, kind.inner, strict=True)
+        })  # fmt: skip
+    if kind.name == "ARRAY":
+        return [connect_value(each, kind.inner[0], schema.elements) for each in value]
+    if kind.name == "MAP":
+        assert schema.key_schema is not None
+        pairs = value.items() if isinstance(value, Mapping) else value  # Arrow has maps as pairs
+        return {
+            connect_value(k, kind.inner[0], schema.key_schema): connect_value(v, kind.inner[1], schema.elements)
+            for k, v in pairs
+        }
+    if kind.is_time:
+        return logical.decode(schema, int(value))
+    return bytes(value) if kind.name == "BYTES" else value

@@ -1,0 +1,116 @@
+"""Tables of tables, through the service: a change of an input changes the result, and only what differs is written."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from odradek.sql.session import Session, check
+
+from tests.integration.sql.test_on_spark import Screen, producer_of
+from tests.support.spark.sink import ServedLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOURCES = """
+    CREATE TABLE customers (id INT PRIMARY KEY, name VARCHAR, city VARCHAR)
+        WITH (KAFKA_TOPIC = 'customers', FORMAT = 'JSON');
+    CREATE TABLE orders (id INT PRIMARY KEY, customer INT, amount INT) WITH (KAFKA_TOPIC = 'orders', FORMAT = 'JSON');
+    CREATE STREAM clicks (who VARCHAR KEY, page VARCHAR) WITH (KAFKA_TOPIC = 'clicks', VALUE_FORMAT = 'JSON');
+"""
+SCRIPT = """
+    CREATE TABLE by_city AS SELECT city, COUNT(*) AS n, COLLECT_LIST(name) AS names, MAX(id) AS last
+        FROM customers GROUP BY city HAVING COUNT(*) > 1;
+    CREATE TABLE bought AS SELECT o.id AS id, c.name AS name, o.amount AS amount
+        FROM orders o LEFT JOIN customers c ON o.customer = c.id;
+    CREATE TABLE visits AS SELECT who, COUNT(*) AS n FROM clicks WINDOW SESSION (10 SECONDS, GRACE PERIOD 1 HOUR)
+        GROUP BY who EMIT CHANGES;
+"""
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedLog]:
+    with ServedLog(tmp_path_factory.mktemp("maintained") / "store") as served:
+        for topic, partitions in (("customers", 1), ("orders", 2)):
+            served.create(topic, partitions, **{"cleanup.policy": "compact"})
+        served.create("clicks", 1)
+        yield served
+
+
+@pytest.fixture
+def run(spark: SparkSession, log: ServedLog, tmp_path: Path) -> Iterator[Callable[[], Screen]]:
+    from odradek.sql.on_spark import SparkEngine
+    from odradek.sql.topics import OpenTopics
+
+    topics = OpenTopics(log.source, log.bootstrap_servers)
+    engine = SparkEngine(
+        spark, store={"store": log.source["store"]}, sink=log.sink, checkpoints=str(tmp_path), stop=threading.Event()
+    )
+
+    def once() -> Screen:
+        screen = Screen()
+        Session(engine, topics, screen, once=True).run(check([("sources", SOURCES), ("script", SCRIPT)]))
+        return screen
+
+    yield once
+    engine.close()
+    topics.close()
+
+
+def send(log: ServedLog, topic: str, *rows: tuple[Any, Any], times: Sequence[int] = ()) -> None:
+    with producer_of(log) as producer:
+        for number, (key, value) in enumerate(rows):
+            data = None if value is None else json.dumps(value).encode()
+            text = key if isinstance(key, str) else json.dumps(key)
+            more = {"timestamp_ms": times[number]} if times else {}
+            producer.send(topic, data, key=text.encode(), **more)
+
+
+def records(log: ServedLog, topic: str) -> list[tuple[bytes | None, Any]]:
+    """Return the records of a topic, by key and in the order of its partitions."""
+    found = [each for part in log.records(topic).values() for each in part]
+    return [(each.key, None if each.value is None else json.loads(each.value)) for each in found]
+
+
+def table(log: ServedLog, topic: str) -> dict[bytes | None, Any]:
+    return {key: value for key, value in dict(records(log, topic)).items() if value is not None}
+
+
+def session(key: str, start: int, end: int) -> bytes:
+    return key.encode() + end.to_bytes(8, "big") + start.to_bytes(8, "big")
+
+
+def test_what_changes_is_retracted(run: Callable[[], Screen], log: ServedLog) -> None:
+    send(log, "customers", (1, {"NAME": "Ann", "CITY": "Oslo"}), (2, {"NAME": "Bo", "CITY": "Oslo"}))
+    send(log, "orders", (10, {"CUSTOMER": 1, "AMOUNT": 5}), (11, {"CUSTOMER": 3, "AMOUNT": 7}))
+    send(log, "clicks", ("a", {"PAGE": "x"}), ("a", {"PAGE": "y"}), times=[1_000, 30_000])
+    run()
+    assert table(log, "BY_CITY") == {b'"Oslo"': {"N": 2, "NAMES": ["Ann", "Bo"], "LAST": 2}}
+    assert table(log, "BOUGHT") == {b"10": {"NAME": "Ann", "AMOUNT": 5}, b"11": {"NAME": None, "AMOUNT": 7}}
+    assert table(log, "VISITS") == {session("a", 1_000, 1_000): {"N": 1}, session("a", 30_000, 30_000): {"N": 1}}
+    before = len(records(log, "BOUGHT"))
+
+    # A row moves to another group, one of the other table appears, an order is deleted, two sessions become one.
+    send(log, "customers", (2, {"NAME": "Bo", "CITY": "Rome"}), (3, {"NAME": "Cy", "CITY": "Rome"}))
+    send(log, "orders", (10, None))
+    send(log, "clicks", ("a", {"PAGE": "z"}), ("a", {"PAGE": "z"}), times=[11_000, 20_500])
+    run()
+    assert table(log, "BY_CITY") == {b'"Rome"': {"N": 2, "NAMES": ["Bo", "Cy"], "LAST": 3}}
+    assert table(log, "BOUGHT") == {b"11": {"NAME": "Cy", "AMOUNT": 7}}
+    assert len(records(log, "BOUGHT")) == before + 2  # the tombstone and the row that changed
+    assert table(log, "VISITS") == {session("a", 1_000, 30_000): {"N": 4}}
+    assert (session("a", 30_000, 30_000), None) in records(log, "VISITS")
+
+    assert all("nothing new" in each for each in run().said if each.startswith("CTAS_"))
+
+
+def test_a_new_run_without_a_checkpoint_writes_nothing_that_is_there(run: Callable[[], Screen], log: ServedLog) -> None:
+    before = {topic: len(records(log, topic)) for topic in ("BY_CITY", "BOUGHT")}
+    assert before["BOUGHT"] > 0
+    run()
+    assert {topic: len(records(log, topic)) for topic in before} == before
