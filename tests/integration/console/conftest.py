@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from odradek.dispatcher import RequestContext
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.local.threaded import ThreadedService
 from odradek.operations.cluster import Cluster
+from odradek.operations.storage import StorePlace
 from odradek.protocol.api import OWNED, FunctionName
 
 from tests.support.console import OPEN, fill
@@ -78,9 +80,9 @@ def service() -> Iterator[ThreadedService]:
 
 
 @asynccontextmanager
-async def browsing(configs: dict[str, Any], **settings: Any) -> AsyncIterator[Browser]:
-    """Open a console and sign in."""
-    cluster = Cluster(configs)
+async def browsing(configs: dict[str, Any], *, data_dir: Path | None = None, **settings: Any) -> AsyncIterator[Browser]:
+    """Open a console and sign in; with the folder of the service it sees the store, too."""
+    cluster = Cluster(configs, None if data_dir is None else StorePlace.of_folder(data_dir))
     app = console_app(cluster, ConsoleSettings(**{**QUICK, **settings}))
     through = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000), raise_app_exceptions=True)
     async with cluster, httpx.AsyncClient(transport=through, base_url=ORIGIN, timeout=60) as client:
@@ -91,7 +93,7 @@ async def browsing(configs: dict[str, Any], **settings: Any) -> AsyncIterator[Br
 
 @pytest.fixture
 async def browser(service: ThreadedService) -> AsyncIterator[Browser]:
-    async with browsing(service.client_config) as found:
+    async with browsing(service.client_config, data_dir=service.data_dir) as found:
         yield found
 
 

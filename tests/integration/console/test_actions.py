@@ -63,7 +63,13 @@ REFUSED = [
     ("/topics/orders/produce", {"kind": "lines", "lines": " \n"}, "there are no records"),
     ("/topics/orders/produce", {"value": "x", "partition": "7"}, "7"),
     ("/groups/reset", {"id": "billing", "to": "earliest", "shift": "3"}, "choose where to"),
+    ("/groups/redrive", {"id": "billing"}, "has no dead letters"),
     ("/groups/delete", {"id": "billing", "confirm": "no"}, "type billing to confirm"),
+    ("/connectors/save", {"is_new": "1", "group": "none", "name": "", "config": "{}"}, "give the connector a name"),
+    ("/connectors/save", {"is_new": "1", "group": "none", "name": "x", "config": "{"}, "not JSON"),
+    ("/sql/start", {"name": "a/b", "text": "x"}, "invalid name"),
+    ("/sql/start", {"name": "wrong", "text": "SELECT nothing FROM nowhere;"}, "line 1"),
+    ("/sql/stop", {"name": "nobodys"}, "no job"),
     ("/schemas/register", {"subject": "payments-value", "text": "{", "kind": "AVRO"}, "Invalid schema"),
     ("/schemas/register", {"subject": "payments-value", "text": "", "kind": "AVRO"}, "empty"),
     ("/schemas/register", {"subject": "new", "text": "{}", "references": "only two"}, "name subject version"),
@@ -110,6 +116,7 @@ def test_every_form_is_in_the_lists_of_this_module() -> None:
     forms = {route.path for route in ROUTES if "POST" in (route.methods or ())}
 
     elsewhere = {"/theme", "/sign-out", "/schemas/check"}  # test_door.py, and below
+    elsewhere |= {path for path in forms if path.startswith("/connectors/")}  # test_connectors.py
     named = {path for path in forms if f'"{path}"' in text or f'"{path.replace("{name}", "orders")}"' in text}
     assert forms - named - elsewhere == set()
 
@@ -172,7 +179,7 @@ async def test_a_script_is_checked_and_nothing_is_run(browser: Browser, service:
     assert "2 valid statements" in valid.text
     assert "line 2" in wrong.text
     assert "<b>nope" not in wrong.text
-    assert "has no column nope" in unknown.text
+    assert "has no column NOPE" in unknown.text
     assert "<html" not in unknown.text
     assert "no statements" in (await browser.post("/sql", text="")).text
     assert (await browser.post("/sql", text="x" * 100_001)).status_code == 400

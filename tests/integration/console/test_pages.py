@@ -29,6 +29,10 @@ PAGES = {
     "/topics/orders?tab=consumers": ["billing", "analytics"],
     "/topics/orders?tab=acls": ["No ACL applies"],
     "/topics/orders?tab=delete": ["Delete topic", 'data-confirm="orders"'],
+    "/topics/orders?tab=storage": ["Uploads in the tail", "<rect", "From offset"],
+    "/topics/orders?tab=storage&partition=2": ["badge"],
+    "/topics/orders?tab=keys": ["Read a sample"],
+    "/topics/orders?tab=keys&read=1&sample=500": ["customer-", "Heaviest keys", "120"],
     "/topics/orders/records": ["Zoë Krüger", "customer-"],
     "/topics/orders/records?order=oldest&partition=1": ["order_id"],
     "/topics/orders/records?q=ada": ["data-events="],
@@ -51,6 +55,9 @@ PAGES = {
     "/groups/detail?id=mails": ["payments-0", "share.auto.offset.reset"],
     "/groups/detail?id=billing&tab=members": ["no members"],
     "/groups/detail?id=billing&tab=reset": ["Show what would change"],
+    "/groups/detail?id=billing&tab=lag": ["Lag over time", "/groups/lag?id=billing"],
+    "/groups/detail?id=mails&tab=flight": ["payments-0", "acquired", "From offset"],
+    "/groups/detail?id=mails&tab=letters": ["mails-dead", "a consumer rejected the record", "Redrive"],
     "/groups/reset?id=billing&to=earliest": ["Dry run", "Commit these offsets"],
     "/schemas": ["payments-value", "AVRO"],
     "/schemas/detail?subject=payments-value": ["Payment", "note", "BACKWARD"],
@@ -62,6 +69,18 @@ PAGES = {
     "/transactions": ["nightly-import", "Ongoing", "Abort"],
     "/transactions?open=on": ["nightly-import"],
     "/sql": ["2 valid statements", "paid_by_country", "BIGINT"],
+    "/connectors": ["Create a connector", "FileStreamSource"],
+    "/sql?tab=query": ["One statement that reads"],
+    "/sql?tab=query&text=SELECT+partition,+count(*)+n+FROM+orders+GROUP+BY+1": [
+        "3 rows",
+        "<meter",
+        "PARQUET",
+    ],
+    "/sql?tab=jobs": ["No job was started here"],
+    "/sql?tab=lookup": ["the latest record of a key is its row"],
+    "/sql?tab=lookup&topic=accounts&key=account-3": ["&#34;balance&#34;: 39", "partition"],
+    "/sql/words?text=from+payments": ["cents", "orders", "SELECT"],
+    "/sql/export?text=SELECT+count(*)+AS+n+FROM+orders": ["n", "120"],
     "/costs": ["Data written"],
     "/costs?rate=1MiB/s&record_bytes=1000&producers=2&consumers=1&retention=1d&partitions=4": ["Kinesis", "Storage"],
     "/health": ["Clock", "fleet of functions"],
@@ -82,7 +101,8 @@ async def test_a_page_shows_what_the_log_has(browser: Browser, path: str) -> Non
 def test_every_page_is_in_the_list_above() -> None:
     shown = {path.partition("?")[0] for path in PAGES}
     routes = {route.path for route in ROUTES if "GET" in (route.methods or ())}
-    streams = {route for route in routes if route.endswith(("/events", "/search", "/tail", "/download", "/raw"))}
+    elsewhere = ("/connectors/detail", "/events", "/search", "/tail", "/lag", "/download", "/raw")
+    streams = {route for route in routes if route.endswith(elsewhere)}
     patterns = [re.compile(re.sub(r"\\\{\w+(:int)?\\\}", "[^/]+", re.escape(route))) for route in routes - streams]
 
     assert [each.pattern for each in patterns if not any(each.fullmatch(path) for path in shown)] == []

@@ -42,6 +42,7 @@ ErrorHandler = Callable[[Any, Exception], Any]
 Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
 """topic, key, value, partition count -> partition."""
 
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 FRAME_OVERHEAD_BYTES = 64 * 1024  # names, headers and response fields around the records of one call
 REQUEST_BYTES_MAX = FUNCTION_BINARY_BYTES_MAX - FRAME_OVERHEAD_BYTES
 
@@ -99,10 +100,18 @@ def _is_url(name: str, value: Any) -> str | None:
     parts = urlsplit(value)
     if parts.scheme in {"http", "https"} and parts.hostname:
         return None
+    if value.startswith("kafka://"):
+        from odradek.client.transport.kafka import parse_servers
+
+        try:
+            parse_servers(value)
+        except KafkaError as error:
+            return error.message
+        return None
     if re.fullmatch(r"[\w.-]+:\d+", value):
         return (
-            f"{wanted}; {value!r} looks like a Kafka broker: give that address to a Kafka client, or "
-            f"http://{value} here if `odradek local` listens there"
+            f"{wanted}; {value!r} looks like a Kafka broker: use kafka://{value}, or "
+            f"http://{value} if `odradek local` listens there"
         )
     return f"{wanted}, not {value!r}"
 
@@ -141,6 +150,13 @@ class ClientConfig:
     aws_secret_access_key: str | None = _setting(None, _text, secret=True)  # given together with the id
     aws_session_token: str | None = _setting(None, _text, secret=True)  # of temporary credentials
     aws_region: str | None = _setting(None, _text)  # None: from the URL or the discovery document
+    security_protocol: str = _setting("PLAINTEXT", _one_of(*SECURITY_PROTOCOLS))  # of a kafka:// address
+    sasl_mechanism: str = _setting(
+        "SCRAM-SHA-256", _one_of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    )  # of the SASL ones
+    sasl_username: str | None = _setting(None, _text)  # of a kafka:// address with SASL
+    sasl_password: str | None = _setting(None, _text, secret=True)  # given together with the name
+    ssl_ca_location: str | None = _setting(None, _text)  # PEM file of authorities; None: the system's
     tracing: bool = _setting(False, _bool)  # OpenTelemetry spans of its calls (odradek.tracing); the extra otel
     transport: Transport | None = None  # in place of bootstrap_servers
     clock: Clock | None = None  # a test's
@@ -166,6 +182,12 @@ class ClientConfig:
             problems.append("give either bootstrap_servers or transport, not both")
         if (self.aws_access_key_id is None) != (self.aws_secret_access_key is None):
             problems.append("give both aws_access_key_id and aws_secret_access_key, or neither")
+        if self.security_protocol.startswith("SASL") and not (self.sasl_username and self.sasl_password):
+            problems.append(f"security_protocol={self.security_protocol} needs sasl_username and sasl_password")
+        if not (self.bootstrap_servers or "").startswith("kafka://") and (
+            self.sasl_username or self.security_protocol != "PLAINTEXT"
+        ):
+            problems.append("sasl_username and security_protocol are for an address kafka://host:port")
         return problems
 
     @classmethod
@@ -201,9 +223,7 @@ _ELSEWHERE = {  # Kafka's configurations that do not exist here, with the reason
     "partition_assignment_strategy": "group_remote_assignor here",
     "interceptor_classes": "not there",
     "client_rack": "not needed: there are no brokers",
-    "security_protocol": "not needed: requests go over HTTPS, signed with AWS credentials",
-    "sasl_mechanism": "not needed: requests are signed with AWS credentials",
-    "sasl_jaas_config": "not needed: requests are signed with AWS credentials",
+    "sasl_jaas_config": "given as sasl_username and sasl_password, for an address kafka://host:port",
     "allow_auto_create_topics": "the service's setting",
 }
 

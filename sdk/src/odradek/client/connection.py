@@ -88,6 +88,9 @@ class Connection:
 
             config = self.config
             assert config.bootstrap_servers is not None
+            if config.bootstrap_servers.startswith("kafka://"):
+                self._transport = self._traced(_kafka_transport(config))
+                return self._transport
             self._transport = self._traced(
                 HttpTransport(
                     config.bootstrap_servers,
@@ -173,6 +176,23 @@ class Connection:
         """Release the transport, unless it was given."""
         if self._owns_transport and self._transport is not None:
             await self._transport.close()
+
+
+def _kafka_transport(config: ClientConfig) -> Transport:
+    """Return the transport of an address kafka://host:port."""
+    from odradek.client.transport.kafka import KafkaTransport
+    from odradek.client.transport.kafka_link import Security
+
+    assert config.bootstrap_servers is not None
+    with_login = config.security_protocol.startswith("SASL")
+    security = Security(
+        config.security_protocol.endswith("SSL"),
+        config.sasl_mechanism if with_login else "",
+        config.sasl_username or "",
+        config.sasl_password or "",
+        config.ssl_ca_location,
+    )
+    return KafkaTransport(config.bootstrap_servers, security, config.client_id)
 
 
 class MetadataCache:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,13 +18,16 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from odradek.console.guard import Guard
-from odradek.console.pages import groups, others, overview, produce, records, schemas, security, sql, topics
+from odradek.console.pages import connectors, groups, others, overview, produce, records, schemas, security, sql, topics
 from odradek.console.pages.base import render
 from odradek.console.settings import ConsoleSettings
 from odradek.console.state import ConsoleState
 from odradek.operations.cluster import Cluster
 from odradek.ports.clock import Clock
 from odradek.system import SystemClock
+
+if TYPE_CHECKING:
+    from odradek.console.accounts import Hosted
 
 _STATIC = Path(__file__).parent / "static"
 
@@ -65,7 +70,9 @@ ROUTES = [
     _get("/topics/{name}/compare", records.compare),
     _get("/groups", groups.groups),
     _get("/groups/detail", groups.group),
+    _get("/groups/lag", groups.lag_events),
     _get("/groups/reset", groups.preview),
+    _post("/groups/redrive", groups.redrive_letters),
     _post("/groups/reset", groups.reset_offsets),
     _post("/groups/delete", groups.delete),
     _get("/schemas", schemas.schemas),
@@ -76,6 +83,17 @@ ROUTES = [
     _post("/schemas/delete", schemas.delete),
     _get("/sql", sql.sql),
     _post("/sql", sql.check),
+    _get("/sql/words", sql.words),
+    _get("/sql/export", sql.export),
+    _post("/sql/start", sql.start),
+    _post("/sql/stop", sql.stop),
+    _get("/connectors", connectors.connectors),
+    _get("/connectors/detail", connectors.connector),
+    _post("/connectors/check", connectors.check),
+    _post("/connectors/save", connectors.save),
+    _post("/connectors/steer", connectors.steer),
+    _post("/connectors/offsets", connectors.change_offsets),
+    _post("/connectors/delete", connectors.delete),
     _get("/security", security.security),
     _post("/security/acls", security.create_acl),
     _post("/security/acls/delete", security.delete_acl),
@@ -98,22 +116,33 @@ def console_app(
     *,
     clock: Clock | None = None,
     port: int | None = None,
+    hosted: Hosted | None = None,
 ) -> Starlette:
     """Return the application of a console; `app.state.console.sessions.new_token()` makes a token to sign in with.
 
     Args:
         cluster: what the console shows. The application starts it and closes it.
+        hosted: of a console for many, who sign in by OpenID Connect and act as themselves.
         port: that browsers call; None takes any port of the loopback interface (tests).
     """
     chosen, now = settings or ConsoleSettings(), clock or SystemClock()
-    state = ConsoleState(cluster, chosen, now)
+    state = ConsoleState(cluster, chosen, now, hosted=hosted)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with cluster:
             yield
+        await asyncio.to_thread(state.close)
 
-    guard = Middleware(Guard, sessions=state.sessions, settings=chosen, templates=state.templates, clock=now, port=port)
+    guard = Middleware(
+        Guard,
+        sessions=state.sessions,
+        settings=chosen,
+        templates=state.templates,
+        clock=now,
+        port=port,
+        hosted=hosted,
+    )
     routes = [*ROUTES, Mount("/static", _Assets(directory=_STATIC))]
     app = Starlette(
         routes=routes, middleware=[guard], lifespan=lifespan, exception_handlers={HTTPException: _refused, 500: _failed}

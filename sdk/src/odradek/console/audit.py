@@ -14,6 +14,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -34,6 +35,7 @@ class AuditLine:
     action: str
     what: str
     outcome: str  # "done", or the name of Kafka's error
+    principal: str = ""  # who did it, in a console for many
 
 
 class AuditTrail:
@@ -42,6 +44,7 @@ class AuditTrail:
     def __init__(self, clock: Clock, file: str | None = None) -> None:
         self._clock = clock
         self._lines: deque[AuditLine] = deque(maxlen=_KEPT)
+        self._principal = ""
         self._path = None if file is None else Path(file)
         if self._path is not None:
             try:
@@ -51,9 +54,15 @@ class AuditTrail:
                     ErrorCode.INVALID_CONFIG, f"cannot write the audit file {file}: {error.strerror}"
                 ) from None
 
+    def of(self, principal: str) -> AuditTrail:
+        """Return the trail as a principal sees it: the same file, lines with the name, and only those to look at."""
+        found = copy(self)
+        found._principal = principal
+        return found
+
     def lines(self) -> list[AuditLine]:
         """Return the lines in memory, newest first."""
-        return list(reversed(self._lines))
+        return [line for line in reversed(self._lines) if not self._principal or line.principal == self._principal]
 
     @contextmanager
     def noting(self, action: str, what: str) -> Iterator[None]:
@@ -69,9 +78,9 @@ class AuditTrail:
         self._write(action, what, "done")
 
     def _write(self, action: str, what: str, outcome: str) -> None:
-        line = AuditLine(iso_time(self._clock.now_ms()), action, what, outcome)
+        line = AuditLine(iso_time(self._clock.now_ms()), action, what, outcome, self._principal)
         self._lines.append(line)
-        logger.info("console: %s %s: %s", action, what, outcome)
+        logger.info("console: %s %s: %s %s", action, what, outcome, self._principal)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")

@@ -5,6 +5,7 @@
     session    a cookie that a one-time token was exchanged for: HttpOnly, SameSite=Strict, of this port alone
     forgery    a change must come from a page of this origin (Origin, Sec-Fetch-Site) and carry the session's token
     read-only  refuses every change
+    sign-in    in a console for many: by OpenID Connect (oidc.py), in place of tokens
     headers    of every answer: a strict Content-Security-Policy, no framing, no referrer, no sniffing, no store
 
 A GET changes nothing. Source: OWASP's cheat sheets on CSRF and CSP; Fetch Metadata Request Headers (W3C).
@@ -14,10 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from odradek.console.rates import RateLimit
@@ -26,10 +28,15 @@ from odradek.console.sessions import Session, Sessions
 from odradek.console.settings import ConsoleSettings
 from odradek.ports.clock import Clock
 
+if TYPE_CHECKING:
+    from odradek.console.accounts import Hosted
+
 STATIC = "/static/"
+_SIGN_IN, _CALLBACK = "/sign-in", "/callback"
+_PENDING_COOKIE = "odradek_console_sign_in"
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SAFE = ("GET", "HEAD")
-_CHANGES_NOTHING = ("/sign-out", "/theme", "/schemas/check", "/sql")  # of the log
+_CHANGES_NOTHING = ("/sign-out", "/theme", "/schemas/check", "/connectors/check", "/sql")  # of the log
 _POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -72,8 +79,10 @@ class Guard:
         templates: Templates,
         clock: Clock,
         port: int | None = None,
+        hosted: Hosted | None = None,
     ) -> None:
         self._app = app
+        self._hosted = hosted
         self._sessions = sessions
         self._settings = settings
         self._templates = templates
@@ -105,13 +114,21 @@ class Guard:
         if refusal is not None:
             await refusal(scope, receive, send_guarded)
             return
-        if path == "/" and "token" in parse_qs(scope["query_string"].decode("latin-1")):
+        if self._hosted is not None and path in (_SIGN_IN, _CALLBACK):
+            answer = await (self._begin() if path == _SIGN_IN else self._finish(scope))
+            await answer(scope, receive, send_guarded)
+            return
+        if self._hosted is None and path == "/" and "token" in parse_qs(scope["query_string"].decode("latin-1")):
             await self._sign_in(scope)(scope, receive, send_guarded)
             return
         if not path.startswith(STATIC):
             session = self._session(Headers(scope=scope))
             if session is None:
-                await self._page(401, "sign_in.html")(scope, receive, send_guarded)
+                template = "sign_in.html" if self._hosted is None else "sign_in_oidc.html"
+                await self._page(401, template, problem="")(scope, receive, send_guarded)
+                return
+            if session.is_reader and scope["method"] not in _SAFE and path not in _CHANGES_NOTHING:
+                await self._page(403, "read_only.html")(scope, receive, send_guarded)
                 return
             scope["session"] = session
         await self._app(scope, receive, send_guarded)
@@ -121,7 +138,7 @@ class Guard:
     def _refuse(self, scope: Scope) -> Response | None:
         """Return the answer of a request that no page may see, or None."""
         headers = Headers(scope=scope)
-        caller = (scope.get("client") or ("", 0))[0]
+        caller = self._caller(scope, headers)
         host = headers.get("host", "")
         if host.lower() not in self._hosts():
             return _plain(421, f"This console does not answer under the name {host[:100]!r}: use its own address.")
@@ -139,7 +156,15 @@ class Guard:
             return self._page(403, "read_only.html")
         return None
 
+    def _caller(self, scope: Scope, headers: Headers) -> str:
+        """Return the address of the caller; behind a function URL the last one that AWS added."""
+        if self._hosted is not None and headers.get("x-forwarded-for"):
+            return headers["x-forwarded-for"].rpartition(",")[2].strip()
+        return str((scope.get("client") or ("", 0))[0])
+
     def _hosts(self) -> Sequence[str]:
+        if self._hosted is not None:
+            return [urlsplit(self._hosted.oidc.settings.url).netloc.lower()]
         names = [*_LOOPBACK, *self._settings.hosts]
         if self._port is None:
             return names
@@ -151,11 +176,8 @@ class Guard:
     # --- sessions -------------------------------------------------------------------------------------------------
 
     def _session(self, headers: Headers) -> Session | None:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return None
-        return None if found is None else self._sessions.find(found.value)
+        found = _cookie(headers, self.cookie)
+        return None if found is None else self._sessions.find(found)
 
     def _sign_in(self, scope: Scope) -> Response:
         """Exchange the token in the URL for a session.
@@ -178,8 +200,60 @@ class Guard:
         )
         return answer
 
+    async def _begin(self) -> Response:
+        """Send a browser to the provider, with a cookie that belongs to this sign-in."""
+        from odradek.console.oidc import PENDING_S, SignInRefused
+
+        assert self._hosted is not None
+        try:
+            location, cookie = await self._hosted.oidc.begin()
+        except SignInRefused as error:
+            return self._page(502, "sign_in_oidc.html", problem=str(error))
+        answer = RedirectResponse(location, 303)
+        # Lax: the provider leads back by a redirect, which brings no Strict cookie.
+        answer.set_cookie(
+            _PENDING_COOKIE, cookie, max_age=int(PENDING_S), path=_CALLBACK, httponly=True, samesite="lax",
+            secure=self._is_secure,
+        )  # fmt: skip
+        return answer
+
+    async def _finish(self, scope: Scope) -> Response:
+        """Take a browser back from the provider, and begin its session."""
+        from odradek.console.accounts import SealedSessions
+        from odradek.console.oidc import SignInRefused
+
+        assert self._hosted is not None
+        assert isinstance(self._sessions, SealedSessions)
+        headers = Headers(scope=scope)
+        if not self._sign_ins.allows(self._caller(scope, headers)):
+            return _plain(429, "Too many attempts to sign in: wait a minute.", retry=True)
+        given = parse_qs(scope["query_string"].decode("latin-1"))
+        try:
+            user = await self._hosted.oidc.finish(
+                {name: values[0] for name, values in given.items()}, _cookie(headers, _PENDING_COOKIE) or ""
+            )
+        except SignInRefused as error:
+            return self._page(401, "sign_in_oidc.html", problem=str(error))
+        session = self._sessions.begin(user)
+        answer = self._page(200, "signed_in.html")
+        answer.set_cookie(self.cookie, session.session_id, httponly=True, samesite="strict", secure=self._is_secure)
+        answer.delete_cookie(_PENDING_COOKIE, path=_CALLBACK)
+        return answer
+
+    @property
+    def _is_secure(self) -> bool:
+        return self._hosted is not None and self._hosted.oidc.settings.url.startswith("https:")
+
     def _page(self, status: int, template: str, **values: object) -> Response:
         return HTMLResponse(self._templates.render(template, **values), status)
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
+    except CookieError:
+        return None
+    return None if found is None else found.value
 
 
 def _plain(status: int, text: str, *, retry: bool = False) -> Response:

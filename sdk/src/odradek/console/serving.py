@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.applications import Starlette
@@ -16,6 +17,9 @@ from odradek.console.app import console_app
 from odradek.console.settings import ConsoleSettings
 from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.cluster import Cluster
+
+if TYPE_CHECKING:
+    from odradek.console.accounts import Hosted
 
 _GRACE_S = 2  # for running requests at the end
 _POLL_S = 0.01
@@ -36,19 +40,25 @@ class RunningConsole:
 
 @asynccontextmanager
 async def serve_console(
-    cluster: Cluster, settings: ConsoleSettings, *, host: str = "127.0.0.1", port: int = 0
+    cluster: Cluster,
+    settings: ConsoleSettings,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    hosted: Hosted | None = None,
 ) -> AsyncIterator[RunningConsole]:
     """Serve a console until the block ends.
 
     Args:
         host, port: where to listen; port 0 takes a free one.
+        hosted: of a console for many.
 
     Raises:
         KafkaError: INVALID_CONFIG if the address cannot be used; another if the service cannot be reached.
     """
     listening = _listen(host, port)
     port = listening.getsockname()[1]
-    app = console_app(cluster, settings, port=port)
+    app = console_app(cluster, settings, port=port, hosted=hosted)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -62,17 +72,22 @@ async def serve_console(
     server = _Server(config)
     async with cluster:
         serving = asyncio.create_task(server.serve([listening]))
-        warming = asyncio.create_task(app.state.console.warm_up())
+        background = [
+            asyncio.create_task(app.state.console.warm_up()),
+            asyncio.create_task(app.state.console.keep_history()),
+        ]
         try:
             while not server.started and not serving.done():  # noqa: ASYNC110  (uvicorn has a flag, no event)
                 await asyncio.sleep(_POLL_S)
             shown = "127.0.0.1" if host in ("", "0.0.0.0", "::") else f"[{host}]" if ":" in host else host
             yield RunningConsole(f"http://{shown}:{port}", app)
         finally:
-            warming.cancel()
+            for each in background:
+                each.cancel()
             server.should_exit = True
             with contextlib.suppress(asyncio.CancelledError):
                 await serving
+            await asyncio.to_thread(app.state.console.close)
 
 
 class _Server(uvicorn.Server):

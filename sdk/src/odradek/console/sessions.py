@@ -22,12 +22,17 @@ class Session:
     Attributes:
         messages: of changes, shown once on the next page.
         seen_s: when the last request came, on the scale of `monotonic`.
+        principal: who it acts as, in a console for many; "": with the rights of the console.
+        is_reader: changes nothing, whatever ACLs allow.
     """
 
     session_id: str
     csrf: str
     seen_s: float
     messages: list[str] = field(default_factory=list)
+    user: str = ""
+    principal: str = ""
+    is_reader: bool = False
 
 
 class Sessions:

@@ -20,5 +20,7 @@ class ConsoleSettings:
     body_bytes_max: int = 8 * 1024 * 1024  # of a form
     audit_file: str | None = None  # lines of JSON; None keeps the last ones in memory only
     topics_fresh_s: float = 10.0  # a list of topics older than this is read again in the background
+    sql_jobs: bool = True  # start scripts of stream SQL beside the console, where it has the folder of the service
     sample_s: float = 2.0  # between two looks of a chart at a service on this machine
+    history_s: float = 30.0  # between two looks that nobody asked for, at a service on this machine; 0: none
     sample_remote_s: float = 15.0  # and at a deployed one, where each look is billed

@@ -7,22 +7,36 @@ import importlib
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from odradek.client.types import TopicDescription
 from odradek.console.audit import AuditTrail
 from odradek.console.events import Streams
 from odradek.console.rendering import Templates
-from odradek.console.sessions import Sessions
+from odradek.console.sessions import Session, Sessions
 from odradek.console.settings import ConsoleSettings
-from odradek.errors import KafkaError
+from odradek.errors import ErrorCode, KafkaError
 from odradek.operations import metrics
+from odradek.operations.alarms import Alarm, read_alarms
 from odradek.operations.cluster import Cluster
+from odradek.operations.connectors import Connectors
+from odradek.operations.history import History
 from odradek.operations.metrics import Look, Rates, rates
 from odradek.operations.records.formats import Decoder
+from odradek.operations.sql.jobs import SqlJobs
 from odradek.ports.clock import Clock
 
+if TYPE_CHECKING:
+    from odradek.console.accounts import Hosted
+    from odradek.operations.query.run import Answer
+
 _LOOKS_KEPT = 300
+_CONNECT_KEPT = 8
+_QUERIES_AT_ONCE = 2
+_PRINCIPALS_KEPT = 200
 _MANY = 500  # topics: their offsets are decoded apart
+_ALARMS_FRESH_S = 30.0
 _SHARE = 10  # pauses between two looks are so many times as long as a look
 
 
@@ -81,6 +95,7 @@ class Sampler:
         self._looks: list[Look] = []
         self._took_s = 0.0
         self.history: list[Rates] = []
+        self.past = History()
         self._looking = asyncio.Lock()
 
     @property
@@ -125,25 +140,113 @@ class Sampler:
             self._took_s = self._clock.monotonic() - started_s
             if last is not None:
                 self.history = [*self.history, rates(last, look)][-_LOOKS_KEPT:]
+                self.past.add(last, look)
             self._looks = [look]
             return look
+
+
+def _sessions(settings: ConsoleSettings, clock: Clock, hosted: Hosted | None) -> Sessions:
+    if hosted is None:
+        return Sessions(settings, clock)
+    from odradek.console.accounts import SealedSessions
+
+    return SealedSessions(settings, clock, hosted.sealer)
+
+
+def _sql_jobs(cluster: Cluster) -> SqlJobs | None:
+    """Return the jobs of an embedded service, whose folder is here; None for others: Glue runs theirs."""
+    store = cluster.store
+    if store is None or not store.data_dir or not cluster.has_metrics:
+        return None
+    folder = Path(store.data_dir).absolute()
+    arguments = ["--bootstrap-servers", cluster.address, "--data-dir", str(folder)]
+    return SqlJobs(folder / "sql-jobs", arguments, {})
 
 
 class ConsoleState:
     """Everything that pages share."""
 
-    def __init__(self, cluster: Cluster, settings: ConsoleSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsoleSettings,
+        clock: Clock,
+        *,
+        hosted: Hosted | None = None,
+        parent: ConsoleState | None = None,
+        principal: str = "",
+    ) -> None:
         self.cluster = cluster
         self.settings = settings
         self.clock = clock
-        self.templates = Templates()
-        self.sessions = Sessions(settings, clock)
-        self.audit = AuditTrail(clock, settings.audit_file)
-        self.streams = Streams(settings.streams_max)
+        self.hosted = hosted
+        self.templates: Templates = Templates() if parent is None else parent.templates
+        self.sessions: Sessions = _sessions(settings, clock, hosted) if parent is None else parent.sessions
+        trail: AuditTrail = AuditTrail(clock, settings.audit_file) if parent is None else parent.audit
+        self.audit: AuditTrail = trail.of(principal) if principal else trail
+        self.streams: Streams = Streams(settings.streams_max) if parent is None else parent.streams
+        self._of: dict[str, ConsoleState] = {}
         self.topics = TopicList(cluster, clock, settings.topics_fresh_s)
         every_s = settings.sample_s if cluster.is_loopback else settings.sample_remote_s
         self.sampler = Sampler(cluster, self.topics, clock, every_s)
         self._decoder: Decoder | None = None
+        self._connect: dict[str, Connectors] = {}
+        self._querying = asyncio.Semaphore(_QUERIES_AT_ONCE)
+        self.sql_jobs = _sql_jobs(cluster) if settings.sql_jobs else None
+        self._alarms: tuple[float, list[Alarm], str] | None = None
+
+    def connect(self, group: str) -> Connectors:
+        """Return a Connect cluster, which stays open: opening it reads its topics."""
+        if group not in self._connect:
+            while len(self._connect) >= _CONNECT_KEPT:
+                self._connect.pop(next(iter(self._connect))).close()
+            self._connect[group] = Connectors(self.cluster.configs, group)
+        return self._connect[group]
+
+    def close(self) -> None:
+        """Release what pages opened. It blocks for a moment."""
+        while self._connect:
+            self._connect.popitem()[1].close()
+        if self.sql_jobs is not None:
+            self.sql_jobs.close()
+        for each in self._of.values():
+            each.close()
+
+    async def query(self, text: str, patience_s: float) -> Answer:
+        """Run a query over topics (operations.query).
+
+        Raises:
+            KafkaError: INVALID_CONFIG without access to the store, INVALID_REQUEST for SQL that is wrong,
+                REQUEST_TIMED_OUT; MissingExtra.
+        """
+        from odradek.operations.query.run import run_query
+
+        if self.cluster.store is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "a query reads the store itself, to which there is no access here"
+            )
+        options = self.cluster.store.options()
+        async with self._querying:
+            try:
+                return await asyncio.wait_for(asyncio.to_thread(run_query, text, options), patience_s)
+            except TimeoutError:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"the query took more than {patience_s:.0f} s: ask for less, or use `odradek query`",
+                ) from None
+
+    def of(self, session: Session) -> ConsoleState:
+        """Return the state of the principal as which a session acts."""
+        if self.hosted is None or not session.principal:
+            return self
+        found = self._of.pop(session.principal, None)
+        if found is None:
+            cluster = self.hosted.cluster_of(session.principal)
+            found = ConsoleState(cluster, self.settings, self.clock, parent=self, principal=session.principal)
+            while len(self._of) >= _PRINCIPALS_KEPT:
+                self._of.pop(next(iter(self._of))).close()
+        self._of[session.principal] = found  # the latest last
+        return found
 
     async def warm_up(self) -> None:
         """Load what the first page would wait for: all topics, the registry's address, Arrow. Raises nothing."""
@@ -151,6 +254,30 @@ class ConsoleState:
             await asyncio.to_thread(importlib.import_module, "pyarrow.compute")
             await self.decoder()
             await self.topics.get()
+
+    async def alarms(self) -> tuple[list[Alarm], str]:
+        """Return the alarms of a deployment, or why they cannot be read; nothing for other services."""
+        prefix = "" if self.cluster.store is None else self.cluster.store.alarm_prefix
+        if not prefix or self.cluster.store is None:
+            return [], ""
+        now_s = self.clock.monotonic()
+        if self._alarms is None or now_s - self._alarms[0] > _ALARMS_FRESH_S:
+            try:
+                found = await asyncio.to_thread(read_alarms, prefix, self.cluster.store.region)
+                self._alarms = (now_s, found, "")
+            except KafkaError as error:
+                self._alarms = (now_s, [], error.message)
+        return self._alarms[1], self._alarms[2]
+
+    async def keep_history(self) -> None:
+        """Look from time to time, so that a chart has a past when it is opened. Runs until it is cancelled.
+
+        Only at a service on this machine: at a deployed one each look is billed, and CloudWatch has the past.
+        """
+        while self.cluster.is_loopback and self.settings.history_s > 0:
+            with suppress(KafkaError):  # the service is away: the next look may find it
+                await self.sampler.look()
+            await asyncio.sleep(max(self.settings.history_s, self.sampler.every_s))
 
     async def decoder(self) -> Decoder:
         """Return the decoder, with the schema registry if the deployment has one."""

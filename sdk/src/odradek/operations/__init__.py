@@ -6,9 +6,13 @@
     records/         browse, search, tail, export and produce records; formats of keys and values
     schemas.py       subjects and versions of the schema registry
     security.py      users, ACLs and quotas; transactions.py: transactional ids
+    triggers.py      functions that are called with new records
     health.py        the checks of `odradek doctor`; metrics.py: the numbers of a running service
     costs.py         what a workload costs a month
+    query/           SQL over topics by DuckDB, to Arrow
     sql.py           checks of stream SQL scripts
+    storage.py       what a log is made of, read from its tables; alarms.py; history.py: lag and cost over time
+    skew.py, redrive.py, connectors.py   keys over partitions; dead letters; Connect clusters
     places.py        names of offsets: earliest, latest, -N, @TIME
 
 A result is a frozen dataclass of scalars, tuples and mappings: `plain(result)` is what `--output json` prints and what

@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from odradek.client.admin.admin import Admin
 from odradek.client.consumer.consumer import Consumer
 from odradek.client.producer.producer import Producer
-from odradek.errors import KafkaError
+from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.schemas import RegistryAdmin
+from odradek.operations.storage import StorePlace, StoreView
 
 T = TypeVar("T")
 
@@ -25,18 +26,49 @@ class Cluster:
 
     Args:
         configs: keyword arguments that Admin, Consumer and Producer share.
+        store: where the store itself can be read; None: it cannot, and pages of it say so.
+        registry_url: of the schema registry, where the address is a Kafka port, which does not tell it.
 
     Attributes:
         admin: the admin client.
         address: where the service is, for people.
     """
 
-    def __init__(self, configs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, configs: Mapping[str, Any], store: StorePlace | None = None, registry_url: str | None = None
+    ) -> None:
+        self._registry_url = registry_url
         self._configs = dict(configs)
+        self.store = store
         self.admin = Admin(**self._configs)
         self.address = str(self._configs.get("bootstrap_servers") or "in this process")
         self._registry: RegistryAdmin | None = None
         self._looking = asyncio.Lock()
+
+    @property
+    def configs(self) -> dict[str, Any]:
+        """What the clients share, for parts of Odradek that make clients of their own."""
+        return dict(self._configs)
+
+    def open_store(self) -> StoreView:
+        """Open the store to read it. Raises KafkaError(INVALID_CONFIG) where there is no access to it."""
+        if self.store is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "how records are stored is read from the store itself: start with the --data-dir of the embedded "
+                "service, or with the profile of a deployment (`odradek configure`)",
+            )
+        return self.store.open()
+
+    @property
+    def is_kafka_port(self) -> bool:
+        """Return True for a Kafka port, Odradek's or Apache Kafka's: it has no metrics and names no registry."""
+        return self.address.startswith("kafka://")
+
+    @property
+    def has_metrics(self) -> bool:
+        """Return True if the service tells what it did and used: the embedded one does."""
+        return self.is_loopback and not self.is_kafka_port
 
     @property
     def is_loopback(self) -> bool:
@@ -58,7 +90,7 @@ class Cluster:
         """
 
         async def within() -> T:
-            async with Cluster(self._configs) as other:
+            async with Cluster(self._configs, self.store, self._registry_url) as other:
                 return await work(other)
 
         return await asyncio.to_thread(asyncio.run, within())
@@ -70,6 +102,15 @@ class Cluster:
             KafkaError: INVALID_CONFIG if the deployment has no registry, NETWORK_EXCEPTION.
         """
         async with self._looking:
+            if self._registry is None and self._registry_url is not None:
+                self._registry = _named_registry(self._registry_url)
+            if self._registry is None and not self.address.startswith(("http", "kafka")):
+                raise KafkaError(ErrorCode.INVALID_CONFIG, "this console has no way to the schema registry")
+            if self._registry is None and self.is_kafka_port:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG,
+                    "a Kafka port does not name its schema registry: give its URL with --registry",
+                )
             if self._registry is None:
                 keys = {name: self._configs[name] for name in _KEYS if self._configs.get(name)}
                 self._registry = await asyncio.to_thread(RegistryAdmin.discover, self.address, **keys)
@@ -98,3 +139,13 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+def _named_registry(url: str) -> RegistryAdmin:
+    """Return the registry of a URL, which may carry a login. Raises KafkaError(INVALID_CONFIG)."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    plain = parts._replace(netloc=host).geturl()
+    if parts.username is None:
+        return RegistryAdmin(plain)
+    return RegistryAdmin(plain, user=unquote(parts.username), password=unquote(parts.password or ""))

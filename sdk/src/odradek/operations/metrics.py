@@ -56,6 +56,18 @@ class Rates:
     lag: Mapping[str, float] = field(default_factory=dict)
 
 
+def backlog_warnings(gauges: Mapping[str, float]) -> list[str]:
+    """Return what `docs/OPERATIONS.md` says to look at."""
+    found = []
+    if gauges.get("tail_entries_max", 0) > 2_000:
+        found.append(f"A tail has {gauges['tail_entries_max']:,.0f} entries: spills fail.")
+    if gauges.get("sweep_backlog_seconds", 0) > 6 * 3600:
+        found.append(f"The sweep is {gauges['sweep_backlog_seconds'] / 3600:.0f} hours behind: maintenance fails.")
+    if gauges.get("unread", 0):
+        found.append(f"{gauges['unread']:,.0f} topics or groups could not be read.")
+    return found
+
+
 async def look(cluster: Cluster, topics: Mapping[str, TopicDescription], now_ms: int) -> Look:
     """Look at the ends of all partitions, and at /metrics of a service on this machine. Raises KafkaError."""
     places = [each for topic in topics.values() for each in topic.partitions]
@@ -63,7 +75,7 @@ async def look(cluster: Cluster, topics: Mapping[str, TopicDescription], now_ms:
     by_topic = dict.fromkeys(topics, 0)
     for place, at in ends.items():
         by_topic[place.topic] += at.offset
-    numbers = await read_numbers(cluster.address) if cluster.is_loopback else None
+    numbers = await read_numbers(cluster.address) if cluster.has_metrics else None
     return Look(now_ms, sum(by_topic.values()), by_topic, numbers)
 
 

@@ -25,10 +25,11 @@ from odradek.model.group import GroupListing
 from odradek.model.quota import ClientQuotaSet, QuotaEntity
 from odradek.model.topic import ConfigEntry
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+from odradek.model.trigger import Trigger, TriggerStatus
 
 
 class Admin(SyncFace[aio.Admin], of=aio.Admin):
-    """Manage topics, groups, users, quotas and ACLs.
+    """Manage topics, groups, users, quotas, ACLs and triggers.
 
     The constructor connects. Use it as a context manager, or `close` it.
     """
@@ -139,3 +140,24 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def fence_producers(self, transactional_ids: Iterable[str]) -> None:
         self._loop.call(self._client.fence_producers(transactional_ids))
+
+    def create_trigger(self, name: str, topic: str, function: str, **options: Any) -> Trigger:
+        return self._loop.call(self._client.create_trigger(name, topic, function, **options))
+
+    def list_triggers(self) -> list[Trigger]:
+        return self._loop.call(self._client.list_triggers())
+
+    def describe_trigger(self, name: str) -> TriggerStatus:
+        return self._loop.call(self._client.describe_trigger(name))
+
+    def pause_trigger(self, name: str) -> Trigger:
+        return self._loop.call(self._client.pause_trigger(name))
+
+    def resume_trigger(self, name: str) -> Trigger:
+        return self._loop.call(self._client.resume_trigger(name))
+
+    def reset_trigger(self, name: str, position: str, timestamp_ms: int = 0) -> dict[int, int]:
+        return self._loop.call(self._client.reset_trigger(name, position, timestamp_ms))
+
+    def delete_trigger(self, name: str) -> None:
+        return self._loop.call(self._client.delete_trigger(name))

@@ -45,6 +45,7 @@ class Cluster:
     cluster_id: str
     region: str | None
     functions: Mapping[FunctionName, str]
+    others: Mapping[str, str]  # functions that own none of Kafka's APIs, by name
 
 
 class HttpTransport(FrameTransport):
@@ -109,10 +110,33 @@ class HttpTransport(FrameTransport):
             raise http_failure(status, body, url, signed=self._signer is not None and self._signer.has_credentials)
         return body
 
-    async def _request(self, method: str, url: str, body: bytes, timeout_s: float) -> tuple[int, bytes]:
+    async def call_function(self, name: str, method: str, path: str, body: bytes, timeout_s: float) -> dict[str, Any]:
+        """Call a function that owns none of Kafka's APIs, such as `triggers`; return its JSON document.
+
+        Raises RequestFailed: INVALID_CONFIG if the deployment has no such function.
+        """
+        if self._cluster is None:
+            await self.connect(timeout_s)
+        assert self._cluster is not None
+        if name not in self._cluster.others:
+            raise RequestFailed(
+                ErrorCode.INVALID_CONFIG,
+                f"{self._url} has no function {name!r}: upgrade the service",
+                may_have_applied=False,
+            )
+        url = self._cluster.others[name].rstrip("/") + path
+        status, answer = await self._request(method, url, body, timeout_s, content_type="application/json")
+        if status != 200:
+            raise http_failure(status, answer, url, signed=self._signer is not None and self._signer.has_credentials)
+        document: dict[str, Any] = json.loads(answer)
+        return document
+
+    async def _request(
+        self, method: str, url: str, body: bytes, timeout_s: float, *, content_type: str = _FRAME_TYPE
+    ) -> tuple[int, bytes]:
         assert self._signer is not None
         assert self._session is not None
-        plain = {"content-type": _FRAME_TYPE} if body else {}
+        plain = {"content-type": content_type} if body else {}
         if self.inject is not None:
             self.inject(plain)
         headers = self._signer.headers(method, url, body, plain, self._region_for(url))
@@ -164,12 +188,13 @@ def parse_discovery(body: bytes, url: str) -> Cluster:
         document = json.loads(body)
         functions = {name: _absolute(document["functions"][name.value], url) for name in FunctionName}
         cluster_id, region = document["cluster_id"], document.get("region")
+        others = {name: _absolute(document[name], url) for name in ("registry", "triggers") if name in document}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"{url}{DISCOVERY_PATH} is not an Odradek coordinator: set bootstrap_servers to the coordinator's URL",
         ) from error
-    return Cluster(str(cluster_id), str(region) if region else None, functions)
+    return Cluster(str(cluster_id), str(region) if region else None, functions, others)
 
 
 def _absolute(address: Any, url: str) -> str:

@@ -27,7 +27,14 @@ THEMES = ("light", "dark", "auto")
 def state_of(request: Request) -> ConsoleState:
     """Return what the pages of a console share."""
     state: ConsoleState = request.app.state.console
-    return state
+    session: Session | None = request.scope.get("session")
+    return state if session is None else state.of(session)
+
+
+def is_read_only(request: Request) -> bool:
+    """Return True if the session changes nothing."""
+    session: Session = request.scope["session"]
+    return state_of(request).settings.read_only or session.is_reader
 
 
 def render(request: Request, template: str, http_status: int = 200, /, **values: Any) -> Response:
@@ -46,7 +53,8 @@ def render(request: Request, template: str, http_status: int = 200, /, **values:
             "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             "csrf": session.csrf,
             "messages": messages,
-            "read_only": state.settings.read_only,
+            "read_only": is_read_only(request),
+            "user": session.user,
             "address": state.cluster.address,
             "theme": theme if theme in THEMES else "auto",
         },

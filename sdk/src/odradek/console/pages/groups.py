@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from odradek.console.events import Event
 from odradek.console.forms import Fields, query_of
 from odradek.console.pages.base import action, confirm_name, page, render, state_of
 from odradek.console.rendering import url
+from odradek.console.state import ConsoleState
 from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.groups import describe_group, list_groups
 from odradek.operations.places import parse_place
+from odradek.operations.redrive import RECORDS_MAX, dead_letters, redrive, redrive_group
 from odradek.operations.resets import Reset, apply_reset, plan_reset
 
 PAGE_ROWS = 100
 KINDS = ("consumer", "classic", "share", "streams")
-TABS = ("partitions", "members", "reset", "delete")
+TABS = ("partitions", "members", "lag", "reset", "delete")
+SHARE_TABS = ("partitions", "members", "lag", "flight", "letters", "reset", "delete")
+READ_TABS = ("partitions", "members", "lag", "flight", "letters")
+_RUNS_SHOWN = 500
+_POINTS = 120
 
 
 @page
@@ -59,17 +67,68 @@ async def _detail(
 ) -> Response:
     query = query_of(request)
     group_id = (form or {}).get("id") or query.text("id")
-    found = await describe_group(state_of(request).cluster.admin, group_id)
+    state = state_of(request)
+    found = await describe_group(state.cluster.admin, group_id)
+    tabs = SHARE_TABS if found.is_share else TABS
+    shown = tab or query.choice("tab", tabs, "partitions")
+    values: dict[str, Any] = {}
+    if shown == "lag":
+        values["points"] = state.sampler.past.lag_of(group_id)
+    elif shown == "flight":
+        values |= await _in_flight(state, group_id)
+    elif shown == "letters":
+        values["letters"] = await dead_letters(state.cluster, group_id)
+        values["redrive_group"] = redrive_group(group_id)
     return render(
         request,
         "group.html",
         group=found,
-        tab=tab or query.choice("tab", TABS, "partitions"),
-        tabs=TABS,
+        tab=shown,
+        tabs=[
+            each
+            for each in tabs
+            if each in READ_TABS or not (state.settings.read_only or request.scope["session"].is_reader)
+        ],
+        **values,
         problem=problem,
         form=form or {},
         reset=reset,
     )
+
+
+async def _in_flight(state: ConsoleState, group_id: str) -> dict[str, Any]:
+    try:
+        async with state.cluster.open_store() as store:
+            runs = await store.in_flight(group_id)
+    except KafkaError as error:
+        return {"runs": [], "runs_problem": error.message, "now_ms": 0, "counts": {}}
+    counts: dict[str, int] = {}
+    for each in runs:
+        counts[each.state] = counts.get(each.state, 0) + each.end_offset - each.first_offset
+    return {"runs": runs[:_RUNS_SHOWN], "runs_problem": "", "now_ms": state.clock.now_ms(), "counts": counts}
+
+
+@page
+async def lag_events(request: Request) -> Response:
+    """The lag of a group: what was seen, then what is."""
+    state = state_of(request)
+    group_id = query_of(request).text("id")
+    await describe_group(state.cluster.admin, group_id)  # a group that does not exist is an error here, not later
+    return state.streams.response(_lags(state, group_id))
+
+
+async def _lags(state: ConsoleState, group_id: str) -> AsyncGenerator[Event]:
+    past = state.sampler.past
+    for _, lag in past.lag_of(group_id)[-_POINTS:]:
+        yield "rates", {"lag": lag, "topics": []}
+    while True:
+        look = state.sampler.last if not state.cluster.is_loopback else await state.sampler.look()
+        known = None if look is None or look.numbers is None else look.numbers.lag.get(group_id)
+        if known is None:  # the service does not say, or the group is new
+            known = (await describe_group(state.cluster.admin, group_id)).lag or 0
+        past.note_lag(group_id, state.clock.now_ms(), int(known))
+        yield "rates", {"lag": int(known), "topics": []}
+        await asyncio.sleep(state.sampler.every_s)
 
 
 def _again(tab: str) -> Any:
@@ -117,6 +176,18 @@ async def reset_offsets(request: Request, form: Fields) -> tuple[str, str]:
     return url(
         "/groups/detail", id=group_id
     ), f"Group {group_id} continues at new offsets in {len(reset.target)} partitions."
+
+
+@action(_again("letters"))
+async def redrive_letters(request: Request, form: Fields) -> tuple[str, str]:
+    state, group_id = state_of(request), form.text("id")
+    limit = form.number("limit", RECORDS_MAX, 1, RECORDS_MAX)
+    with state.audit.noting("redrive dead letters", group_id):
+        done = await redrive(state.cluster, group_id, limit)
+    return (
+        url("/groups/detail", id=group_id, tab="letters"),
+        f"{done.sent:,} records were sent back, {done.passed_over:,} passed over, {done.left:,} are left.",
+    )
 
 
 @action(_again("delete"))

@@ -12,12 +12,17 @@ from starlette.responses import RedirectResponse, Response
 from odradek.console.forms import Fields, form_of, query_of
 from odradek.console.guard import is_same_site
 from odradek.console.pages.base import THEMES, action, check_forgery, page, render, state_of
+from odradek.console.state import ConsoleState
 from odradek.errors import KafkaError
 from odradek.operations.costs import estimate, parse_rate, parse_time
 from odradek.operations.health import check_reach
+from odradek.operations.history import storage_dollars_month
+from odradek.operations.topics import sizes_of
 from odradek.operations.transactions import list_transactions
 
 _YEAR_S = 365 * 86_400
+_TOPICS_SIZED = 500  # whose sizes are read for the page of cost
+_TOPICS_SHOWN = 50
 
 
 @page
@@ -54,8 +59,8 @@ async def abort(request: Request, form: Fields) -> tuple[str, str]:
 @page
 async def costs(request: Request) -> Response:
     """The what-if: a GET, so that an estimate can be shared by its URL."""
-    query = query_of(request)
-    values: dict[str, Any] = {"estimate": None, "problem": ""}
+    state, query = state_of(request), query_of(request)
+    values: dict[str, Any] = {"estimate": None, "problem": "", **await _spent(state)}
     defaults = {
         "rate": "5MiB/s",
         "record_bytes": "1024",
@@ -83,14 +88,49 @@ async def costs(request: Request) -> Response:
     return render(request, "costs.html", 422 if values["problem"] else 200, form=form, **values)
 
 
+async def _spent(state: ConsoleState) -> dict[str, Any]:
+    """Return what was spent by hour and topic, as far as the console watched, and what storage costs a month."""
+    past = state.sampler.past
+    topics = await state.topics.get()
+    chosen = list(topics.values())[:_TOPICS_SIZED]
+    sizes: dict[str, int] = {}
+    if chosen:
+        try:
+            for place, size in (await sizes_of(state.cluster.admin, chosen)).items():
+                sizes[place.topic] = sizes.get(place.topic, 0) + size
+        except KafkaError:
+            sizes = {}  # a topic was deleted meanwhile: the next look has them
+    dollars = past.topics()
+    names = sorted({*dollars, *sizes}, key=lambda name: (-dollars.get(name, 0.0), -sizes.get(name, 0), name))
+    rows = [(name, dollars.get(name), sizes.get(name), storage_dollars_month(sizes.get(name, 0))) for name in names]
+    return {
+        "hours": past.hours(),
+        "by_topic": rows[:_TOPICS_SHOWN],
+        "more_topics": max(0, len(rows) - _TOPICS_SHOWN) + len(topics) - len(chosen),
+        "has_meter": state.cluster.has_metrics,
+    }
+
+
 @page
 async def health(request: Request) -> Response:
     """The checks that change nothing; `odradek doctor` also makes a round trip, in a topic of its own."""
     state = state_of(request)
-    findings = await asyncio.to_thread(check_reach, state.cluster.address)
+    is_kafka_port = state.cluster.is_kafka_port
+    findings = (
+        []
+        if not state.cluster.address.startswith("http")
+        else await asyncio.to_thread(check_reach, state.cluster.address)
+    )
     cluster = await state.cluster.admin.describe_cluster()
     look = await state.sampler.look()
-    return render(request, "health.html", findings=findings, cluster=cluster, numbers=look.numbers)
+    return render(
+        request,
+        "health.html",
+        is_kafka_port=is_kafka_port,
+        findings=findings,
+        cluster=cluster,
+        numbers=look.numbers,
+    )
 
 
 @page

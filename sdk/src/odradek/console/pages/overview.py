@@ -15,7 +15,7 @@ from odradek.console.pages.base import page, render, state_of
 from odradek.console.state import ConsoleState
 from odradek.cost.prices import cost
 from odradek.operations.groups import list_groups
-from odradek.operations.metrics import Rates
+from odradek.operations.metrics import Rates, backlog_warnings
 
 _TOP = 8
 _PATIENCE_S = 2.0  # for the first look at a log of many topics
@@ -35,6 +35,7 @@ async def overview(request: Request) -> Response:
     topics = await state.topics.get()
     look = await state.sampler.recent(_PATIENCE_S)
     groups = await list_groups(state.cluster.admin)
+    alarms, alarms_problem = await state.alarms()
     numbers = None if look is None else look.numbers
     states: dict[str, int] = {}
     for each in groups:
@@ -53,24 +54,11 @@ async def overview(request: Request) -> Response:
         busiest=[] if look is None else sorted(look.by_topic.items(), key=lambda each: -each[1])[:_TOP],
         is_reading=look is None,
         errors=sorted(numbers.errors.items(), key=lambda each: -each[1])[:_TOP] if numbers is not None else [],
-        warnings=_warnings(numbers),
+        warnings=[] if numbers is None else backlog_warnings(numbers.gauges),
+        alarms=alarms,
+        alarms_problem=alarms_problem,
         charts=CHARTS if numbers is not None or look is None else CHARTS[:1],
     )
-
-
-def _warnings(numbers: Any) -> list[str]:
-    """Return what `docs/OPERATIONS.md` says to look at."""
-    if numbers is None:
-        return []
-    found = []
-    gauges = numbers.gauges
-    if gauges.get("tail_entries_max", 0) > 2_000:
-        found.append(f"A tail has {gauges['tail_entries_max']:,.0f} entries: spills fail.")
-    if gauges.get("sweep_backlog_seconds", 0) > 6 * 3600:
-        found.append(f"The sweep is {gauges['sweep_backlog_seconds'] / 3600:.0f} hours behind: maintenance fails.")
-    if gauges.get("unread", 0):
-        found.append(f"{gauges['unread']:,.0f} topics or groups could not be read.")
-    return found
 
 
 @page

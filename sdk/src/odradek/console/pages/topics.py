@@ -20,12 +20,17 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.operations import topics as ops
 from odradek.operations.cluster import Cluster
 from odradek.operations.security import acl_row
+from odradek.operations.skew import SAMPLE_MAX, key_skew
+from odradek.operations.storage import SegmentMap
 from odradek.patterns import PatternInvalid, compile_pattern
 
 PAGE_ROWS = 50
 SORTS = ("name", "partitions", "records", "size")
 _ALL_AT_ONCE = 2_000  # topics whose records and sizes are read for a sort
-TABS = ("partitions", "configuration", "consumers", "acls", "delete")
+TABS = ("partitions", "storage", "keys", "configuration", "consumers", "acls", "delete")
+_PIECES_SHOWN = 200
+_SAMPLE = 1_000
+_LINE = 4.0  # of a picture 1,000 wide
 COMMON = ("cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes")
 
 
@@ -157,6 +162,11 @@ async def _detail(
         values["consumers"] = await ops.consumers_of(state.cluster.admin, name, ends)
     elif shown == "acls":
         values |= await _acls(state.cluster, name)
+    elif shown == "storage":
+        values |= await _storage(state.cluster, name, query)
+    elif shown == "keys":
+        values |= {"sample": query.number("sample", _SAMPLE, 1, SAMPLE_MAX), "sample_max": SAMPLE_MAX}
+        values["skew"] = await key_skew(state.cluster, name, values["sample"]) if query.flag("read") else None
     elif shown == "configuration":
         values["defaults"] = sum(each.is_default for each in detail.configs)
     return render(
@@ -170,6 +180,42 @@ async def _detail(
         form=form or {},
         **values,
     )
+
+
+async def _storage(cluster: Cluster, name: str, query: Fields) -> dict[str, Any]:
+    """Return how a partition is stored; a sentence where the store itself cannot be read."""
+    number = query.number("partition", 0, 0, 2**31 - 1)
+    try:
+        async with cluster.open_store() as store:
+            found = await store.segments(name, number)
+    except KafkaError as error:
+        return {"map": None, "map_problem": error.message, "chosen": number}
+    return {
+        "map": found,
+        "map_problem": "",
+        "chosen": number,
+        "pieces": list(reversed(found.pieces[-_PIECES_SHOWN:])),
+        "boxes": boxes(found),
+    }
+
+
+def boxes(found: SegmentMap) -> list[tuple[str, float, float, str]]:
+    """Return kind, x and width of each piece in a picture 1,000 wide, and what it is; by bytes, so that none is lost.
+
+    Neighbours of one kind that are narrower than a line are drawn as one.
+    """
+    total = sum(each.size_bytes for each in found.pieces) or 1
+    drawn: list[tuple[str, float, float, str]] = []
+    at = 0.0
+    for each in found.pieces:
+        width = 1000 * each.size_bytes / total
+        if drawn and drawn[-1][0] == each.kind and drawn[-1][2] < _LINE and width < _LINE:
+            kind, x, before, text = drawn[-1]
+            drawn[-1] = (kind, x, before + width, f"{text.partition(' to ')[0]} to {each.end_offset:,}")
+        else:
+            drawn.append((each.kind, at, width, f"{each.kind}: offsets {each.base_offset:,} to {each.end_offset:,}"))
+        at += width
+    return [(kind, round(x, 2), round(max(width, 1.0), 2), text) for kind, x, width, text in drawn]
 
 
 async def _acls(cluster: Cluster, name: str) -> dict[str, Any]:

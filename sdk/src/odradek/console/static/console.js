@@ -77,14 +77,15 @@ for (const input of $$("input[type=file][data-into]")) {
 }
 
 for (const form of $$("form[data-check]")) {
+  const typed = form.elements.text ?? $("[data-typed]", form);
   const check = debounced(async () => {
     const body = new URLSearchParams(new FormData(form));
-    if ((form.elements.subject && !body.get("subject")) || !body.get("text").trim()) return;
+    if ((form.elements.subject && !body.get("subject")) || !typed.value.trim()) return;
     body.set("fragment", "1");
     const answer = await fetch(form.dataset.check, { method: "POST", body });
     if (answer.ok) $("[data-result]", form).replaceChildren(fragment(await answer.text()));
   }, 400);
-  form.elements.text.addEventListener("input", check);
+  typed.addEventListener("input", check);
 }
 
 // --- records: search, tail, compare -----------------------------------------------------------------------------------
@@ -155,6 +156,83 @@ if (compare) {
     compare.hidden = picked.length < 2;
     const [a, b] = picked.map((each) => encodeURIComponent(each.value));
     if (picked.length === 2) compare.href = `${compare.dataset.base}?a=${a}&b=${b}`;
+  });
+}
+
+// --- editors: complete words, topics and columns ----------------------------------------------------------------------
+
+for (const editor of $$("textarea[data-words]")) {
+  const list = Object.assign(document.createElement("ul"), { className: "words", id: `${editor.name}-words`, hidden: true });
+  list.setAttribute("role", "listbox");
+  list.setAttribute("aria-label", "Completions");
+  editor.parentElement.classList.add("edited");
+  editor.after(list);
+  editor.setAttribute("aria-controls", list.id);
+  editor.setAttribute("aria-autocomplete", "list");
+  let words = [];
+  let chosen = 0;
+  const refresh = debounced(async () => {
+    const answer = await fetch(`${editor.dataset.words}?${new URLSearchParams({ text: editor.value.slice(0, 4000) })}`);
+    if (!answer.ok) return;
+    const found = await answer.json();
+    words = ["columns", "topics", "keywords"].flatMap((kind) => found[kind].map((word) => [word, kind.slice(0, -1)]));
+  }, 400);
+  const close = () => (list.hidden = true);
+  const begun = () => editor.value.slice(0, editor.selectionStart).match(/[A-Za-z_][\w.-]*$/)?.[0] ?? "";
+  const mark = () => $$("li", list).forEach((each, at) => each.setAttribute("aria-selected", String(at === chosen)));
+  const open = (least) => {
+    const part = begun();
+    const matches = words.filter(([word]) => word.toLowerCase().startsWith(part.toLowerCase()) && word !== part).slice(0, 12);
+    if (part.length < least || !matches.length) return close();
+    list.replaceChildren(
+      ...matches.map(([word, kind]) => {
+        const row = document.createElement("li");
+        row.setAttribute("role", "option");
+        row.dataset.word = word;
+        row.append(word, Object.assign(document.createElement("small"), { textContent: kind }));
+        row.addEventListener("mousedown", (event) => {
+          event.preventDefault();
+          take(word);
+        });
+        return row;
+      })
+    );
+    chosen = 0;
+    mark();
+    list.hidden = false;
+  };
+  const take = (word) => {
+    const at = editor.selectionStart - begun().length;
+    editor.setRangeText(word, at, editor.selectionStart, "end");
+    close();
+    editor.dispatchEvent(new Event("input", { bubbles: true }));
+    close();
+  };
+  editor.addEventListener("input", () => {
+    refresh();
+    open(2);
+  });
+  editor.addEventListener("focus", refresh, { once: true });
+  editor.addEventListener("blur", close);
+  editor.addEventListener("keydown", (event) => {
+    if (event.key === " " && event.ctrlKey) {
+      event.preventDefault();
+      open(0);
+    } else if (list.hidden) {
+      return;
+    } else if (event.key === "Escape") {
+      event.preventDefault();
+      event.stopPropagation();
+      close();
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      event.preventDefault();
+      const count = list.childElementCount;
+      chosen = (chosen + (event.key === "ArrowDown" ? 1 : count - 1)) % count;
+      mark();
+    } else if (event.key === "Tab" || event.key === "Enter") {
+      event.preventDefault();
+      take(list.children[chosen].dataset.word);
+    }
   });
 }
 

@@ -1,0 +1,51 @@
+"""A script of stream SQL that is started, watched and stopped in the console."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import odradek
+import pytest
+from odradek.local.threaded import ThreadedService
+
+from tests.integration.console.conftest import Browser
+
+SCRIPT = """
+CREATE STREAM clicks (page STRING, ms INT) WITH (kafka_topic='clicks', value_format='json');
+CREATE TABLE by_page AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;
+"""
+
+
+@pytest.mark.slow
+async def test_a_job_is_started_counts_and_is_stopped(browser: Browser, service: ThreadedService) -> None:
+    """Slow: Spark starts in a process of its own."""
+    await browser.state.cluster.admin.create_topics([odradek.NewTopic("clicks", 1)])
+    async with browser.state.cluster.producer() as producer:
+        for number in range(30):
+            await producer.send("clicks", json.dumps({"page": f"p{number % 3}", "ms": number}).encode(), b"k")
+        await producer.flush()
+    await browser.done("/sql/start", name="pages", text=SCRIPT)
+    jobs = browser.state.sql_jobs
+    for _ in range(240):
+        [job] = jobs.rows()
+        if job.state == "failed" or any(each.total_rows == 30 for each in job.queries):
+            break
+        await asyncio.sleep(0.5)
+    assert job.state == "running", job.log
+    [query] = job.queries
+    assert query.state_rows == 3
+    assert query.state_bytes > 0
+    page = await browser.get("/sql?tab=jobs")
+    assert "state " in page
+    assert query.query in page
+    again = await browser.post("/sql/start", name="pages", text=SCRIPT)
+    assert "runs already" in again.text
+    await browser.done("/sql/stop", name="pages")
+    for _ in range(120):
+        [job] = jobs.rows()
+        if job.exit_code is not None:
+            break
+        await asyncio.sleep(0.5)
+    assert job.state == "finished", job.log
+    assert "by_page".upper() in {each.upper() for each in await browser.state.cluster.admin.list_topics()}
