@@ -3,6 +3,7 @@
     -c stage=dev|prod   (cdk)    or    make synth STAGE=prod
     -c tags=team=flights,...     the owner's tags, on every resource
     -c gateway_...               the gateway stack as well (stacks/gateway.py)
+    -c console_...               the console stack as well (stacks/console.py)
 
 It needs neither an account nor a network: the stacks use the account and region of the deployment. The CDK command line
 runs the same module (cdk.json) and passes the output directory in CDK_OUTDIR.
@@ -19,11 +20,14 @@ from constructs import Node
 
 from infra.artifacts import ROOT, Artifacts
 from infra.stacks.api import ApiStack
+from infra.stacks.connect import ConnectStack
+from infra.stacks.console import ConsoleOptions, ConsoleStack
 from infra.stacks.gateway import GatewayOptions, GatewayStack
 from infra.stacks.maintenance import MaintenanceStack
 from infra.stacks.observability import ObservabilityStack
 from infra.stacks.pipeline import PipelineStack
 from infra.stacks.storage import StorageStack
+from infra.stacks.triggers import TriggersStack
 from infra.stages import Stage, stage_of
 
 DEFAULT_STAGE = "dev"
@@ -33,18 +37,24 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
     """Add the stage's stacks. Storage comes first: the others name its bucket and tables."""
     prefix = f"odradek-{stage.name}"
     store = StorageStack(app, f"{prefix}-storage", stage=stage).store
+    api = ApiStack(app, f"{prefix}-api", stage=stage, store=store, artifacts=artifacts)
     for name, stack in (
-        ("api", ApiStack),
         ("maintenance", MaintenanceStack),
+        ("triggers", TriggersStack),
         ("pipeline", PipelineStack),
     ):
         stack(app, f"{prefix}-{name}", stage=stage, store=store, artifacts=artifacts)
+    if stage.connect is not None:
+        ConnectStack(app, f"{prefix}-connect", stage=stage, options=stage.connect, api=api, artifacts=artifacts)
     watch = ObservabilityStack(app, f"{prefix}-observability", stage=stage, store=store, artifacts=artifacts)
     options = GatewayOptions.of(app.node)
     if options is not None:
         GatewayStack(
             app, f"{prefix}-gateway", stage=stage, store=store, artifacts=artifacts, options=options, alarms=watch.topic
         )
+    console = ConsoleOptions.of(app.node)
+    if console is not None:
+        ConsoleStack(app, f"{prefix}-console", stage=stage, store=store, artifacts=artifacts, options=console)
     for key, value in {"odradek:stage": stage.name, **stage.tags, **tags_of(app.node)}.items():
         Tags.of(app).add(key, value)
 

@@ -34,10 +34,15 @@ def is_pinned(image: str) -> bool:
 
 def image_directory(artifacts: Artifacts, base_image: str = BASE_IMAGE) -> Path:
     """Return the build context."""
-    directory = Path(tempfile.gettempdir()) / "odradek-gateway-image"
+    return build_context("gateway", _DOCKERFILE.replace("{base_image}", base_image), artifacts)
+
+
+def build_context(name: str, dockerfile: str, artifacts: Artifacts) -> Path:
+    """Return a directory with a Dockerfile, the wheel and the locked versions."""
+    directory = Path(tempfile.gettempdir()) / f"odradek-{name}-image"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
-    (directory / "Dockerfile").write_text(_DOCKERFILE.replace("{base_image}", base_image))
+    (directory / "Dockerfile").write_text(dockerfile)
     (directory / "constraints.txt").write_text(constraints())
     shutil.copyfile(artifacts.wheel, directory / artifacts.wheel.name)
     return directory

@@ -11,6 +11,9 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
                  groups; assigns producer ids (one row of the catalog); reads topics; commits transactions: heads and
                  spilled entries, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
+    triggers     definitions of triggers; commits their starting offsets, reads their leases; deletes groups
+    trigger-dispatcher   reads like fetch; leases with offsets; marks heads; appends to failure topics; its queue.
+                 The functions that it may call are granted one by one (constructs/trigger.py)
     registry     schemas and subjects: its rows of the catalog, and the ACLs
     maintenance  plans: reads the tables, and segments if compaction needs their age; sends to the queue
     maintainer   runs the tasks: finishes deletions; merges; fences transactions that timed out; retention, sweep: rows
@@ -49,11 +52,13 @@ from odradek.format.item_keys import (
     TOPIC_IDS_PK,
     TOPICS_PK,
     TRANSACTIONAL_IDS_PK,
+    TRIGGERS_PK,
     USERS_PK,
 )
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.protocol.api import FunctionName
 
+SEND = "sqs:SendMessage"
 GET, GET_MANY, QUERY = "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"
 PUT, UPDATE, DELETE = "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"
 CHECK = "dynamodb:ConditionCheckItem"
@@ -120,6 +125,7 @@ class Permissions:
     may_list: bool = False
     writes_tables: bool = False  # of the Glue data catalog, in databases named odradek_*
     queue: tuple[str, ...] = ()  # actions on the queue
+    wakes: tuple[str, ...] = ()  # actions on the queue that wakes triggers
 
 
 _READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
@@ -165,8 +171,10 @@ def union(rows: Iterable[Permissions]) -> Permissions:
     keys: dict[tuple[TableName, str], set[str] | None] = {}
     objects: dict[str, set[str]] = {}
     may_list = False
+    wakes: set[str] = set()
     for row in rows:
         may_list |= row.may_list
+        wakes |= {action for action in row.wakes if action == SEND}
         for table in row.tables:
             for action in table.actions:
                 known = keys.setdefault((table.table, action), set())
@@ -184,12 +192,15 @@ def union(rows: Iterable[Permissions]) -> Permissions:
         tuple(TableGrant(name, tuple(found), under) for (name, under), found in actions.items()),
         tuple(ObjectGrant(tuple(sorted(prefixes)), (action,)) for action, prefixes in objects.items()),
         may_list=may_list,
+        wakes=tuple(sorted(wakes)),
     )
 
 
 _ROWS: dict[str, Permissions] = {
     FunctionName.PRODUCE.value: Permissions(
-        (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS, _OPEN_TRANSACTIONS), (_UPLOAD_WAL,)
+        (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS, _OPEN_TRANSACTIONS),
+        (_UPLOAD_WAL,),
+        wakes=(SEND,),
     ),
     FunctionName.FETCH.value: Permissions(
         (_READ_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS), (_READ_OBJECTS,), may_list=True
@@ -209,6 +220,7 @@ _ROWS: dict[str, Permissions] = {
         ),
         (_READ_OBJECTS, _UPLOAD_WAL),  # share groups read records, and write dead letters
         may_list=True,
+        wakes=(SEND,),
     ),
     FunctionName.ADMIN.value: Permissions(
         (
@@ -219,13 +231,14 @@ _ROWS: dict[str, Permissions] = {
     ),
     MAINTENANCE: Permissions(
         (
-            TableGrant(TableName.GROUPS, (QUERY,)),  # the lag of groups
+            TableGrant(TableName.GROUPS, (GET_MANY, QUERY)),  # the lag of groups, leases of triggers
             TableGrant(TableName.CATALOG, (GET, QUERY)),
             _READ_LOG,
         ),
         (ObjectGrant((SEGMENT_PREFIX,), ("s3:GetObject",)),),
         may_list=True,
         queue=("sqs:SendMessage", "sqs:GetQueueAttributes"),
+        wakes=(SEND,),
     ),
     MAINTAINER: Permissions(
         (
@@ -242,6 +255,30 @@ _ROWS: dict[str, Permissions] = {
         may_list=True,
         # Required of the role by Lambda's pollers (Lambda developer guide, SQS event source).
         queue=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
+    ),
+    TRIGGERS: Permissions(
+        (
+            TableGrant(TableName.GROUPS, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE)),
+            TableGrant(TableName.CATALOG, (GET,)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, TRIGGERS_PK)),
+            TableGrant(TableName.CATALOG, (PUT, DELETE), partition_keys=(TRIGGERS_PK,)),
+            _READ_LOG,
+        ),
+        (_READ_OBJECTS,),  # AT_TIMESTAMP looks into segments
+        may_list=True,
+        wakes=(SEND,),
+    ),
+    TRIGGER_DISPATCHER: Permissions(
+        (
+            TableGrant(TableName.GROUPS, (GET_MANY, UPDATE)),
+            TableGrant(TableName.CATALOG, (GET,)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(TRIGGERS_PK,)),
+            TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE)),
+        ),
+        (_READ_OBJECTS, _UPLOAD_WAL),
+        may_list=True,
+        # The last three are required of the role by Lambda's pollers.
+        wakes=(SEND, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
     ),
     REGISTRY: Permissions(
         (

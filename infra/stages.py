@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
@@ -17,6 +17,7 @@ from odradek.settings import Settings
 from infra.permissions import STREAMING_JOBS
 
 JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
+MERGE_BYTES_MAX = 256 * 1024 * 1024  # of a maintainer with 1,769 MB: it has them once as read and once as sent
 RESTORABLE_DAYS_MAX = 35  # point-in-time recovery of DynamoDB
 CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
 
@@ -35,6 +36,8 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
     FunctionName.COORDINATOR.value: FunctionSize(memory_mb=512, timeout_s=30),
     FunctionName.ADMIN.value: FunctionSize(memory_mb=512, timeout_s=60),  # a topic of many partitions is many heads
     REGISTRY: FunctionSize(memory_mb=512, timeout_s=30),  # a schema is parsed and compared in milliseconds
+    TRIGGERS: FunctionSize(memory_mb=512, timeout_s=60),  # a topic of many partitions is many leases
+    TRIGGER_DISPATCHER: FunctionSize(memory_mb=512, timeout_s=FUNCTION_TIMEOUT_S_MAX),  # waits for functions
     MAINTENANCE: FunctionSize(memory_mb=1024, timeout_s=FUNCTION_TIMEOUT_S_MAX),  # plans: reads
     MAINTAINER: FunctionSize(memory_mb=1769, timeout_s=FUNCTION_TIMEOUT_S_MAX),  # merges, compacts
 }
@@ -51,6 +54,27 @@ class AlarmLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectOptions:
+    """The function that runs connectors (docs/connect/aws.md)."""
+
+    every_minutes: int = 5  # between two looks for something to do; 0: only triggers and callers start it
+    workers: int = 1  # shifts at once, which share the tasks
+    memory_mb: int = 1769
+    configs: Mapping[str, str] = field(default_factory=dict)  # of the worker: group.id, converters ...
+    packages: tuple[str, ...] = ()  # more for the image: drivers of databases, connectors of one's own
+    policy_arns: tuple[str, ...] = ()  # managed policies with the rights of the connectors on their targets
+    base_image: str = ""  # name@sha256:...; by default a tag of Python's image
+    idle_s: int = 10  # how long there must be nothing to do before a shift ends
+
+    def __post_init__(self) -> None:
+        if self.every_minutes < 0 or self.workers < 1 or self.idle_s < 1:
+            raise ValueError("connect: every_minutes must be 0 or more, workers and idle_s 1 or more")
+        for arn in self.policy_arns:
+            if not re.fullmatch(r"arn:aws[a-z-]*:iam::(\d{12}|aws):policy/.+", arn):
+                raise ValueError(f"connect: policy_arns must be ARNs of managed policies, not {arn!r}")
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """The options of one deployment."""
 
@@ -63,6 +87,7 @@ class Stage:
     job_timeout_minutes: int = JOB_TIMEOUT_MINUTES_MAX  # of a run; Glue restarts only what may run for seven days
     job_maintenance_window: str = "Sun:02"  # UTC; Glue restarts a job of seven days within three hours of it
     running_jobs: tuple[str, ...] = ()  # jobs that are to run all the time: an alarm tells when one is silent or behind
+    trigger_workers: int = 50  # dispatchers of triggers at once, 2 to 1,000: what Lambda takes for a queue
     maintenance_workers: int = 2  # maintainers at once, 2 to 1,000: what Lambda takes for a queue
     alarm_email: str = ""  # who is told by mail; others subscribe to the topic AlarmTopicArn
     alarms: AlarmLimits = field(default_factory=AlarmLimits)
@@ -80,6 +105,7 @@ class Stage:
     wal_zone_id: str = ""  # e.g. "use1-az4": the WAL on S3 Express One Zone there; it then lives in that zone alone
     endpoint_vpc_id: str = ""  # a VPC whose clients (gateways, Glue) reach S3 and DynamoDB without the internet
     endpoint_route_table_ids: tuple[str, ...] = ()
+    connect: ConnectOptions | None = None  # a function that runs connectors; None: they run elsewhere, or not at all
     settings: Settings = field(default_factory=Settings)  # the functions get them as ODRADEK_* variables
 
     def __post_init__(self) -> None:
@@ -115,6 +141,10 @@ class Stage:
                 "maintenance_workers must be 2 to 1,000, and within the reserved_concurrency of the maintainer: "
                 "messages beyond it would count as failed"
             )
+        if not 2 <= self.trigger_workers <= self.reserved_concurrency.get(TRIGGER_DISPATCHER, 1000) <= 1000:
+            raise ValueError(
+                "trigger_workers must be 2 to 1,000, and within the reserved_concurrency of the trigger-dispatcher"
+            )
         for name, size in FUNCTION_SIZES.items():
             if name not in (MAINTENANCE, MAINTAINER) and size.timeout_s * 1000 <= self.settings.request_timeout_ms:
                 raise ValueError(
@@ -132,7 +162,7 @@ STAGES: dict[str, Stage] = {
             maintenance_every_minutes=15,
             glue_workers=2,
             all_alarms=False,
-            settings=Settings(cluster_id="odradek-dev"),
+            settings=Settings(cluster_id="odradek-dev", merge_bytes_max=MERGE_BYTES_MAX),
         ),
         Stage(
             "prod",
@@ -145,7 +175,7 @@ STAGES: dict[str, Stage] = {
             canary_minutes=10,
             # Long polls of consumers may take the rest of the account's quota, and no more.
             reserved_concurrency={FunctionName.PRODUCE.value: 200, FunctionName.COORDINATOR.value: 100},
-            settings=Settings(cluster_id="odradek-prod"),
+            settings=Settings(cluster_id="odradek-prod", merge_bytes_max=MERGE_BYTES_MAX),
         ),
     )
 }

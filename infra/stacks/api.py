@@ -1,4 +1,5 @@
-"""The API stack: the functions that clients call, each with an alias and its URL: four of Kafka's APIs, one of schemas.
+"""The API stack: the functions that clients call, each with an alias and its URL: four of Kafka's APIs, one of
+schemas, one of triggers.
 
 The coordinator answers discovery, so it gets the addresses of the others; it learns its own URL from each request.
 """
@@ -8,7 +9,15 @@ from __future__ import annotations
 from aws_cdk import CfnOutput, Stack
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
-from odradek.functions.environment import FUNCTION_URLS, REGISTRY, REGISTRY_URL, format_function_urls
+from odradek.functions.environment import (
+    FUNCTION_URLS,
+    REGISTRY,
+    REGISTRY_URL,
+    TRIGGERS,
+    TRIGGERS_URL,
+    WAKE_QUEUE_URL,
+    format_function_urls,
+)
 from odradek.protocol.api import FunctionName
 
 from infra.artifacts import Artifacts
@@ -16,6 +25,8 @@ from infra.constructs.function import OdradekFunction, OdradekLayer
 from infra.constructs.function_url import ClientPolicy, SignedUrl
 from infra.constructs.release import CanaryDeployments, Release
 from infra.constructs.store_role import Store
+from infra.constructs.wake_queue import allow_wakes, queue_url
+from infra.permissions import PERMISSIONS
 from infra.stages import Stage
 
 
@@ -40,6 +51,21 @@ class ApiStack(Stack):
 
         aliases = [released("Registry", REGISTRY, registry)]
         registry_url = SignedUrl(self, "RegistryAddress", alias=aliases[0], stage=stage).url
+        wakes = {WAKE_QUEUE_URL: queue_url(self, stage)}
+        triggers = OdradekFunction(
+            self,
+            "Triggers",
+            name=TRIGGERS,
+            stage=stage,
+            store=store,
+            artifacts=artifacts,
+            layer=layer,
+            extra_environment=wakes,
+        )
+        allow_wakes(self, stage, TRIGGERS, triggers.role)
+        aliases.append(released("Triggers", TRIGGERS, triggers))
+        triggers_url = SignedUrl(self, "TriggersAddress", alias=aliases[1], stage=stage).url
+        CfnOutput(self, "TriggersUrl", value=triggers_url)
         CfnOutput(self, "RegistryUrl", value=registry_url)
         urls: dict[FunctionName, str] = {}
         # The coordinator last: it gets the others' URLs.
@@ -53,12 +79,23 @@ class ApiStack(Stack):
                 store=store,
                 artifacts=artifacts,
                 layer=layer,
-                extra_environment={FUNCTION_URLS: format_function_urls(urls), REGISTRY_URL: registry_url}
-                if name is FunctionName.COORDINATOR
-                else None,
+                extra_environment={
+                    **(wakes if PERMISSIONS[name.value].wakes else {}),
+                    **(
+                        {
+                            FUNCTION_URLS: format_function_urls(urls),
+                            REGISTRY_URL: registry_url,
+                            TRIGGERS_URL: triggers_url,
+                        }
+                        if name is FunctionName.COORDINATOR
+                        else {}
+                    ),
+                },
             )
+            allow_wakes(self, stage, name.value, made.role)
             aliases.append(released(title, name.value, made))
             urls[name] = SignedUrl(self, f"{title}Address", alias=aliases[-1], stage=stage).url
             CfnOutput(self, f"{title}Url", value=urls[name])
-        clients = ClientPolicy(self, "Clients", functions=aliases)
-        CfnOutput(self, "ClientPolicyArn", value=clients.policy.managed_policy_arn)
+        self.coordinator_url = urls[FunctionName.COORDINATOR]
+        self.client_policy = ClientPolicy(self, "Clients", functions=aliases).policy
+        CfnOutput(self, "ClientPolicyArn", value=self.client_policy.managed_policy_arn)

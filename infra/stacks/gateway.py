@@ -18,7 +18,7 @@ subnets:
     -c gateway_tasks=2                     number of gateways (2); gateways have no state
     -c gateway_tasks_max=8                 maximum for automatic scaling; without it the number is fixed
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
-    -c gateway_endpoints=172.31.0.0/16     create four interface endpoints in the subnets for this range, the VPC's
+    -c gateway_endpoints=172.31.0.0/16     create five interface endpoints in the subnets for this range, the VPC's
                                            (docs/DEPLOY.md has prices)
     -c gateway_base_image=name@sha256:...  base image, by its digest; without it a tag, and a warning
 
@@ -41,18 +41,20 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct, Node
+from odradek.functions.environment import WAKE_QUEUE_URL
 
 from infra.artifacts import Artifacts
 from infra.constructs.function import log_retention, store_environment
 from infra.constructs.gateway_alarms import GatewayAlarms
 from infra.constructs.store_role import Store, StoreRole
+from infra.constructs.wake_queue import allow_wakes, queue_url
 from infra.gateway_image import BASE_IMAGE, image_directory, is_pinned
 from infra.permissions import GATEWAY, PERMISSIONS
 from infra.stages import Stage
 
 KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT, HTTPS_PORT = 9092, 8081, 8080, 443
 # What a task calls before and while it serves, beside S3 and DynamoDB, whose endpoints cost nothing (storage stack).
-ENDPOINT_SERVICES = ("ecr.api", "ecr.dkr", "secretsmanager", "logs")
+ENDPOINT_SERVICES = ("ecr.api", "ecr.dkr", "secretsmanager", "logs", "sqs")
 _CPU_TARGET_PERCENT = 60
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
 _OPTIONAL = ("advertised", "tasks", "tasks_max", "architecture", "endpoints", "base_image")
@@ -229,6 +231,7 @@ class GatewayStack(Stack):
         role = StoreRole(
             self, "Access", service="ecs-tasks.amazonaws.com", permissions=PERMISSIONS[GATEWAY], store=store
         ).role
+        allow_wakes(self, stage, GATEWAY, role)
         cpu, platform = _ARCHITECTURES[options.architecture]
         task = ecs.FargateTaskDefinition(
             self,
@@ -254,6 +257,7 @@ class GatewayStack(Stack):
             environment={
                 **store_environment(store),
                 **stage.settings.to_env(),
+                WAKE_QUEUE_URL: queue_url(self, stage),
                 "AWS_REGION": self.region,
                 "ODRADEK_GATEWAY_LISTEN": f"0.0.0.0:{KAFKA_PORT}",
                 "ODRADEK_GATEWAY_REGISTRY_LISTEN": f"0.0.0.0:{REGISTRY_PORT}",

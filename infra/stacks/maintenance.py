@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, Stack
 from constructs import Construct
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, QUEUE_URL
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, QUEUE_URL, WAKE_QUEUE_URL
 
 from infra.artifacts import Artifacts
 from infra.constructs.function import OdradekFunction, OdradekLayer
 from infra.constructs.schedule import Schedule
 from infra.constructs.store_role import Store
 from infra.constructs.task_queue import TaskQueue
+from infra.constructs.wake_queue import allow_wakes, queue_url
 from infra.stages import Stage
 
 
@@ -36,12 +37,13 @@ class MaintenanceStack(Stack):
             store=store,
             artifacts=artifacts,
             layer=layer,
-            extra_environment={QUEUE_URL: tasks.queue.queue_url},
+            extra_environment={QUEUE_URL: tasks.queue.queue_url, WAKE_QUEUE_URL: queue_url(self, stage)},
         )
         works = OdradekFunction(
             self, "Maintainer", name=MAINTAINER, stage=stage, store=store, artifacts=artifacts, layer=layer
         )
         tasks.allow(MAINTENANCE, plans)
+        allow_wakes(self, stage, MAINTENANCE, plans.role)
         tasks.allow(MAINTAINER, works)
         tasks.call(works.function, workers=stage.maintenance_workers)
         Schedule(

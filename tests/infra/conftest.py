@@ -35,7 +35,8 @@ class Deployment:
         """The properties of every function by its name without the stage."""
         made = (*self.resources("api", "AWS::Lambda::Function").values(),)
         made += (*self.resources("maintenance", "AWS::Lambda::Function").values(),)
-        return {each["Properties"]["FunctionName"].split("-")[-1]: each["Properties"] for each in made}
+        made += (*self.resources("triggers", "AWS::Lambda::Function").values(),)
+        return {each["Properties"]["FunctionName"].split("-", 2)[2]: each["Properties"] for each in made}
 
 
 def as_list(value: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from infra.node import bundled_node, choose_node
 from infra.stages import STAGES, Stage, stage_of
 from tests.infra.conftest import Deployment
 
-STACKS = ("storage", "api", "maintenance", "pipeline", "observability")
+STACKS = ("storage", "api", "maintenance", "triggers", "pipeline", "observability")
 ROOT = Path(__file__).resolve().parents[2]
 
 

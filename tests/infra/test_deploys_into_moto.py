@@ -18,7 +18,7 @@ from odradek.functions import environment
 from tests.infra.conftest import Deployment
 
 REGION = "eu-west-1"
-STACKS = ("storage", "api", "maintenance", "pipeline", "observability")  # in the order of their references
+STACKS = ("storage", "api", "maintenance", "triggers", "pipeline", "observability")  # in the order of their references
 UNSUPPORTED = {
     "AWS::Lambda::Url",
     "AWS::S3::BucketPolicy",
@@ -42,7 +42,7 @@ def deployable(template: dict[str, Any]) -> str:
             properties = resource["Properties"]
             properties["Code"] = {"ZipFile": "def handler(event, context): ..."}
             properties.pop("Layers")
-            for name in (environment.FUNCTION_URLS, environment.REGISTRY_URL):
+            for name in (environment.FUNCTION_URLS, environment.REGISTRY_URL, environment.TRIGGERS_URL):
                 properties["Environment"]["Variables"].pop(name, None)
     outputs = template.get("Outputs", {}).items()
     template["Outputs"] = {key: each for key, each in outputs if not any(name in json.dumps(each) for name in gone)}
@@ -59,7 +59,7 @@ def deployed(dev: Deployment) -> Any:
             cloudformation.create_stack(
                 StackName=f"odradek-dev-{stack}",
                 TemplateBody=deployable(dev.templates[stack]),
-                Capabilities=["CAPABILITY_IAM"],
+                Capabilities=["CAPABILITY_NAMED_IAM"],
             )
         yield {
             output["OutputKey"]: output["OutputValue"]
@@ -102,8 +102,19 @@ def test_the_queue_that_maintenance_knows_calls_the_maintainer(deployed: dict[st
     queue_url = told["Environment"]["Variables"][environment.QUEUE_URL]
     assert queue_url == deployed["MaintenanceQueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
-    (mapping,) = functions.list_event_source_mappings()["EventSourceMappings"]
-    assert mapping["EventSourceArn"] == attributes["QueueArn"]
+    mappings = functions.list_event_source_mappings()["EventSourceMappings"]
+    (mapping,) = [each for each in mappings if each["EventSourceArn"] == attributes["QueueArn"]]
     assert mapping["FunctionArn"].split(":function:")[1].split(":")[0] == "odradek-dev-maintainer"
     dead = sqs.get_queue_attributes(QueueUrl=deployed["MaintenanceDeadLettersUrl"], AttributeNames=["QueueArn"])
     assert dead["Attributes"]["QueueArn"] == json.loads(attributes["RedrivePolicy"])["deadLetterTargetArn"]
+
+
+def test_the_queue_that_appends_wake_calls_the_dispatcher_of_triggers(deployed: dict[str, str]) -> None:
+    functions, sqs = boto3.client("lambda", REGION), boto3.client("sqs", REGION)
+    arn = sqs.get_queue_attributes(QueueUrl=deployed["TriggerQueueUrl"], AttributeNames=["QueueArn"])["Attributes"]
+    mappings = functions.list_event_source_mappings()["EventSourceMappings"]
+    (mapping,) = [each for each in mappings if each["EventSourceArn"] == arn["QueueArn"]]
+    assert mapping["FunctionArn"].split(":function:")[1].split(":")[0] == "odradek-dev-trigger-dispatcher"
+    for name in ("produce", "coordinator", "triggers", "trigger-dispatcher", "maintenance"):
+        told = functions.get_function_configuration(FunctionName=f"odradek-dev-{name}")["Environment"]["Variables"]
+        assert told[environment.WAKE_QUEUE_URL].endswith("/odradek-dev-triggers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from infra.findings import ACKNOWLEDGED
@@ -16,12 +17,12 @@ def findings(out: Path) -> set[str]:
 
     from infra.app import add_stacks, new_app
     from infra.artifacts import Artifacts
-    from infra.stages import STAGES
+    from infra.stages import STAGES, ConnectOptions
 
     app = new_app(str(out))
     for key, value in {**GATEWAY_CONTEXT, "gateway_endpoints": "172.31.0.0/16", "gateway_tasks_max": "4"}.items():
         app.node.set_context(key, value)  # with the optional stack
-    add_stacks(app, STAGES["prod"], Artifacts.find(out / "nothing-built"))
+    add_stacks(app, replace(STAGES["prod"], connect=ConnectOptions()), Artifacts.find(out / "nothing-built"))
     Validations.of(app).add_plugins(AwsSolutionsChecks(app))
     with suppress(RuntimeError):  # synth fails on any finding; the report says which
         app.synth()

@@ -16,7 +16,10 @@ from odradek.settings import Settings
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
 
-FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"}
+FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"} | {
+    "triggers",
+    "trigger-dispatcher",
+}
 
 
 def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment) -> None:
@@ -26,7 +29,7 @@ def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment
         assert properties["Runtime"] == "python3.13"
         assert properties["Architectures"] == ["arm64"]
         assert len(properties["Layers"]) == 1
-    for stack in ("api", "maintenance"):
+    for stack in ("api", "maintenance", "triggers"):
         layer = dev.only(stack, "AWS::Lambda::LayerVersion")["Properties"]
         assert layer["CompatibleRuntimes"] == ["python3.13"]
         assert layer["CompatibleArchitectures"] == ["arm64"]
@@ -35,7 +38,7 @@ def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment
 def test_every_handler_string_names_a_handler_in_lambdas(dev: Deployment) -> None:
     for name, properties in dev.functions().items():
         module, _, attribute = properties["Handler"].rpartition(".")
-        assert module == f"lambdas.{name}.handler"
+        assert module == f"lambdas.{name.replace('-', '_')}.handler"
         spec = importlib.util.find_spec(module)
         assert spec is not None, f"{module} does not exist"
         assert spec.origin is not None
@@ -82,7 +85,7 @@ def test_the_coordinator_knows_its_siblings_and_nobody_else_does(dev: Deployment
 
 def test_urls_ask_for_a_signature(dev: Deployment) -> None:
     urls = dev.resources("api", "AWS::Lambda::Url")
-    assert len(urls) == 5
+    assert len(urls) == 6
     for url in urls.values():
         assert url["Properties"]["AuthType"] == "AWS_IAM"
         assert url["Properties"]["InvokeMode"] == "BUFFERED"
@@ -105,10 +108,10 @@ def test_logs_are_kept_for_a_while_and_then_dropped(stage: str, days: int, reque
     deployment: Deployment = request.getfixturevalue(stage)
     groups = [
         each["Properties"]
-        for stack in ("api", "maintenance")
+        for stack in ("api", "maintenance", "triggers")
         for each in deployment.resources(stack, "AWS::Logs::LogGroup").values()
     ]
-    assert [group["RetentionInDays"] for group in groups] == [days] * 7
+    assert [group["RetentionInDays"] for group in groups] == [days] * 9
     for properties in deployment.functions().values():
         assert "Logs" in properties["LoggingConfig"]["LogGroup"]["Ref"]
 

@@ -48,6 +48,20 @@ def test_a_gateway_that_stops_finishes_first(gateway: Deployment) -> None:
         assert group["Properties"]["HealthCheckPort"] == "8080"
 
 
+def test_its_appends_wake_triggers(gateway: Deployment) -> None:
+    [container] = gateway.only("gateway", "AWS::ECS::TaskDefinition")["Properties"]["ContainerDefinitions"]
+    [url] = [each["Value"] for each in container["Environment"] if each["Name"] == "ODRADEK_WAKE_QUEUE_URL"]
+    assert url["Fn::Join"][1][-1] == "/odradek-prod-triggers"
+    statements = [
+        statement
+        for policy in gateway.resources("gateway", "AWS::IAM::Policy").values()
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+        if statement["Action"] == "sqs:SendMessage"
+    ]
+    assert len(statements) == 1
+    assert statements[0]["Resource"]["Fn::Join"][1][-1] == ":odradek-prod-triggers"
+
+
 def test_its_rights_are_the_functions_rights_and_no_more() -> None:
     rows = [PERMISSIONS[name] for name in (*(each.value for each in FunctionName), REGISTRY)]
     granted = PERMISSIONS[GATEWAY]

@@ -157,9 +157,9 @@ def test_endpoints_lead_to_all_that_a_task_calls(optioned_gateway: Deployment) -
         assert lets(optioned_gateway, group, "Ingress", 443, "172.31.20.9")
         assert not lets(optioned_gateway, group, "Ingress", 443, AWS_ADDRESS)
         found[str(properties["ServiceName"]["Fn::Join"][1][-1]).lstrip(".")] = resource
-    # The image is pulled, the certificate read and the log written before the first request; S3 and DynamoDB have
-    # gateway endpoints in the storage stack.
-    assert set(found) == {"ecr.api", "ecr.dkr", "secretsmanager", "logs"}
+    # The image is pulled, the certificate read and the log written before the first request, triggers are woken by
+    # appends; S3 and DynamoDB have gateway endpoints in the storage stack.
+    assert set(found) == {"ecr.api", "ecr.dkr", "secretsmanager", "logs", "sqs"}
 
 
 def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:

@@ -77,14 +77,14 @@ def test_what_a_stage_costs_whatever_is_written_is_what_its_templates_have(
     assert len(all_of("CloudWatch::CompositeAlarm")) == fixtures.composite_alarms
     assert len(all_of("CloudWatch::Dashboard")) == fixtures.dashboards
     assert STAGES[name].maintenance_every_minutes == fixtures.plan_every_minutes
-    assert len(all_of("Lambda::EventSourceMapping")) == 1
+    assert len(all_of("Lambda::EventSourceMapping")) == fixtures.queues
     assert not all_of("KMS::Key")
     assert not all_of("EC2::NatGateway")
     for properties in deployment.functions().values():
         assert properties["LoggingConfig"]["SystemLogLevel"] == "WARN", "or each call has three lines of Lambda's"
     for group in all_of("Logs::LogGroup"):
         assert group["RetentionInDays"] == STAGES[name].log_retention_days
-    assert sum(fixed_cost(fixtures).values()) < {"dev": 0.75, "prod": 3.6}[name], "plans and their reads come on top"
+    assert sum(fixed_cost(fixtures).values()) < {"dev": 0.95, "prod": 4.0}[name], "plans and their reads come on top"
 
 
 def test_runs_that_failed_are_kept_in_prod(prod: Deployment, dev: Deployment) -> None:

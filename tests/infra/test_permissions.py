@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.adapters.memory.task_queue import MemoryTaskQueue
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition, MaintenancePlan, MaintenanceReport
+from odradek.engine.marks import decode_wake
 from odradek.errors import ErrorCode
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
@@ -33,6 +35,7 @@ from odradek.model.log import (
 from odradek.model.quota import PRODUCER_BYTE_RATE, QuotaEntity
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.model.trigger import FunctionKind, Trigger
 from odradek.model.user import SCRAM_MECHANISMS
 from odradek.ports.table import Check, Delete, Put, Update
 from odradek.ports.tables import TableOperation
@@ -43,8 +46,12 @@ from odradek.settings import Settings
 from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
+from odradek.triggers.event import EventSource
+from odradek.triggers.targets import CallFailed
+from odradek.triggers.wiring import TriggerParts, wire_triggers
 
 from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
+from tests.infra.shared_heads import shared_heads
 from tests.support.clients.share_member import ACCEPT, REJECT, ShareMember, ack
 from tests.support.clients.streams_member import StreamsMember
 from tests.support.clients.transactional_producer import Transactor
@@ -153,7 +160,7 @@ async def work(world: World) -> None:
     producer = world.engine("produce", head_bytes_max=400, spill_entries=1, producers_in_head_max=1)
     fetcher = world.engine("fetch")
 
-    topic = await admin.topics.create("flights", 2)
+    topic = await admin.topics.create("flights", 2, {"odradek.partitions.per.head": "1"})
     await admin.topics.create_partitions("flights", 3)
     await admin.topics.alter_configs("flights", set={"retention.ms": "600000"})
     await admin.topics.resolve("flights")
@@ -180,6 +187,7 @@ async def work(world: World) -> None:
     await fetcher.fetch([FetchPartition("", 0, 0, topic_id=topic.topic_id)])
 
     await lead(world, admin, coordinator, producer, fetcher)
+    await triggers(world, admin, producer)
 
     places = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     member, epoch = "member-1", JOIN_EPOCH
@@ -230,6 +238,7 @@ async def work(world: World) -> None:
     await admin.topics.delete("flights")
     report = await maintain(world)
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
+    await maintain(await shared_heads(world, admin))
 
 
 async def plan_compaction(world: World, admin: Engine, producer: Engine) -> None:
@@ -276,6 +285,51 @@ async def registry(world: World) -> None:
     assert (await engine.acls.current()).acls == ()
     await subjects.delete_subject("a-value")
     await subjects.delete_version("b-value", None)
+
+
+async def triggers(world: World, admin: Engine, producer: Engine) -> None:
+    """A trigger from its creation to its deletion: calls, a failure topic, pauses, resets, the sweep."""
+
+    class Answer:
+        async def call(self, call: object) -> bytes:
+            raise CallFailed("no")
+
+    def parts(function: str) -> TriggerParts:
+        engine = world.engine(function, catalog_cache_ms=0)
+        source = EventSource("arn", "b")
+        more = {FunctionKind.WEBHOOK: Answer()}
+        return wire_triggers(engine, queue, source, lambda: None, more=more)  # type: ignore[arg-type, return-value]
+
+    queue = MemoryTaskQueue()
+    await admin.topics.create("purchases", 2, {"odradek.partitions.per.head": "1"})
+    await admin.topics.create("failed", 1)
+    manages, calls, sweeps = parts(TRIGGERS), parts(TRIGGER_DISPATCHER), parts(MAINTENANCE)
+
+    async def work_off() -> None:
+        while queue.messages:
+            await calls.dispatcher.handle(decode_wake(queue.messages.pop()), world.clock.monotonic() + 60)
+
+    await world.engine(TRIGGERS).acls.current()
+    given_up = {"retry_attempts": 0, "on_failure": "topic:failed"}
+    await manages.triggers.create(Trigger(name="t", topic="purchases", function="https://example.org", **given_up))
+    await work_off()
+    for size in (10, 20_000, 10, 20_000, 10, 10):
+        await produce(producer, "purchases", 0, batch([b"x" * size]))
+        await sweeps.sweep.run()
+        await work_off()
+    status = await manages.triggers.describe("t")
+    assert (status.lag, status.partitions[0].given_up) == (0, 6)
+    merged = MaintenanceReport()
+    merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
+    await merging.run_partition(await admin.topics.resolve("purchases"), 0, merged)
+    assert merged.done["segments_merged"], merged
+    await produce(producer, "purchases", 0, batch([b"x" * 20_000, b"y"]))
+    await manages.triggers.pause("t")
+    for timestamp_ms in (1_700_000_000_001, 1_700_000_000_000):  # in what is not merged, and in a segment
+        await manages.triggers.reset("t", "AT_TIMESTAMP", timestamp_ms)
+    await manages.triggers.resume("t")
+    await work_off()
+    await manages.triggers.delete("t")
 
 
 async def acls(admin: Engine, others: Sequence[Engine]) -> None:
@@ -398,7 +452,17 @@ def called() -> dict[str, set[Call]]:
     return world.calls
 
 
-FUNCTIONS = ("produce", "fetch", "coordinator", "admin", MAINTENANCE, MAINTAINER, REGISTRY)
+FUNCTIONS = (
+    "produce",
+    "fetch",
+    "coordinator",
+    "admin",
+    MAINTENANCE,
+    MAINTAINER,
+    REGISTRY,
+    TRIGGERS,
+    TRIGGER_DISPATCHER,
+)
 
 
 def may(function: str, call: Call) -> bool:

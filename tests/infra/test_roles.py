@@ -24,6 +24,8 @@ TABLES = {
     "Coordinator": {"TablesLog", "TablesGroups", "TablesCatalog"},  # commits transactions
     "Admin": {"TablesLog", "TablesCatalog"},
     "Registry": {"TablesCatalog"},
+    "Triggers": {"TablesLog", "TablesGroups", "TablesCatalog"},
+    "Dispatcher": {"TablesLog", "TablesGroups", "TablesCatalog"},
     "Maintenance": {"TablesLog", "TablesGroups", "TablesCatalog"},  # the lag of groups
     "Maintainer": {"TablesLog", "TablesGroups", "TablesCatalog"},  # windows of deleted topics
 } | {title: {"TablesLog", "TablesCatalog"} for title in JOB_TITLES}
@@ -109,6 +111,11 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
         ("Coordinator", "s3:GetObject"): log,  # share groups: records and dead letters
         ("Coordinator", "s3:PutObject"): {"/wal/*"},
         ("Coordinator", "s3:ListBucket"): {""},
+        ("Triggers", "s3:GetObject"): log,
+        ("Triggers", "s3:ListBucket"): {""},
+        ("Dispatcher", "s3:GetObject"): log,
+        ("Dispatcher", "s3:PutObject"): {"/wal/*"},  # topics for records that are given up
+        ("Dispatcher", "s3:ListBucket"): {""},
         ("Maintenance", "s3:GetObject"): {"/topics/*"},  # the age of what compaction would clean
         ("Maintenance", "s3:ListBucket"): {""},
         ("Maintainer", "s3:DeleteObject"): log,
@@ -124,7 +131,7 @@ def test_one_function_sends_tasks_and_another_takes_them(dev: Deployment) -> Non
         for role, statement in statements(dev)
         for action in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
-        if action.startswith("sqs:")
+        if action.startswith("sqs:") and "-triggers" not in json.dumps(resource)
     }
     assert set(found) == {
         ("Maintenance", "sqs:SendMessage"),
@@ -135,6 +142,22 @@ def test_one_function_sends_tasks_and_another_takes_them(dev: Deployment) -> Non
     }
     [queue] = {json.dumps(resource) for resource in found.values()}
     assert "QueueTasks" in queue
+
+
+def test_who_appends_or_looks_for_what_waits_may_wake_triggers_and_one_function_is_woken(dev: Deployment) -> None:
+    found: dict[str, set[str]] = {}
+    for role, statement in statements(dev):
+        if any("-triggers" in json.dumps(resource) for resource in as_list(statement["Resource"])):
+            found.setdefault(role, set()).update(as_list(statement["Action"]))
+    senders = {role: {"sqs:SendMessage"} for role in ("Produce", "Coordinator", "Triggers", "Maintenance")}
+    received = {"sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
+    assert found == {**senders, "Dispatcher": received}
+
+
+def test_the_dispatcher_may_call_nothing_until_a_trigger_grants_it(dev: Deployment) -> None:
+    for role, statement in statements(dev):
+        if role == "Dispatcher":
+            assert not [each for each in as_list(statement["Action"]) if each.startswith("lambda:")]
 
 
 def test_the_function_that_plans_changes_nothing(dev: Deployment) -> None:
@@ -172,7 +195,7 @@ def test_clients_may_call_urls_and_nothing_else(dev: Deployment) -> None:
         aliases, functions = dev.resources("api", "AWS::Lambda::Alias"), dev.resources("api", "AWS::Lambda::Function")
         named = {each.get("Ref") or each["Fn::GetAtt"][0] for each in statement["Resource"]}
         assert named == {*aliases, *functions}
-        assert len(aliases) == len(functions) == 5
+        assert len(aliases) == len(functions) == 6
     # Directly invoked, a function would take any event; by its URL it takes signed requests.
     assert by_action["lambda:InvokeFunction"]["Condition"] == {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
 
