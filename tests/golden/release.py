@@ -14,11 +14,14 @@ import asyncio
 import json
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
+from odradek.adapters.memory.task_queue import MemoryTaskQueue
 from odradek.engine.engine import Engine
+from odradek.engine.marks import decode_wake
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicSync
@@ -34,12 +37,17 @@ from odradek.model.quota import (
 from odradek.model.record import CompressionType
 from odradek.model.streams import Endpoint, InternalTopic, Subtopology, Topology
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
+from odradek.model.trigger import FunctionKind, Trigger
+from odradek.ports.task_queue import TaskQueue
 from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Reference, Schema
 from odradek.registry.subjects import Registered, Subjects
 from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
+from odradek.triggers.event import EventSource
+from odradek.triggers.targets import Call
+from odradek.triggers.wiring import wire_triggers
 
 from tests.golden.stored import dump
 from tests.support.clients.share_member import ACCEPT, REJECT, RELEASE, ShareMember, ack
@@ -62,6 +70,7 @@ SETTINGS: dict[str, Any] = {
 }
 GATEWAY_ID = 7
 LOGS = [("plain", 0), ("plain", 1), ("compacted", 0), ("led", 0), ("numbered", 0), ("work", 0), ("letters", 0)]
+LOGS += [("filed", 0)]
 LOGS += [("spread", number) for number in range(3)]
 
 
@@ -76,15 +85,18 @@ class World:
     def __post_init__(self) -> None:
         self.objects = MemoryObjectStore(self.clock)
 
-    def engine(self, seed: int, **more: Any) -> Engine:
-        settings = Settings(**{**SETTINGS, **more})
-        return Engine(tables=self.store, objects=self.objects, clock=self.clock, rng=SeededRng(seed), settings=settings)
+    def engine(self, seed: int, wakes: TaskQueue | None = None, **more: Any) -> Engine:
+        settings, rng = Settings(**{**SETTINGS, **more}), SeededRng(seed)
+        return Engine(
+            tables=self.store, objects=self.objects, clock=self.clock, rng=rng, settings=settings, wakes=wakes
+        )
 
 
 async def write(world: World) -> None:
     """Everything that a store may hold."""
+    await columnar(world)
     engine, expected = world.engine(1), world.expected
-    plain = await engine.topics.create("plain", 2, {"retention.ms": "864000000"})
+    plain = await engine.topics.create("plain", 2, {"retention.ms": "864000000", "odradek.partitions.per.head": "1"})
     compacted = await engine.topics.create(
         "compacted", 1, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0"}
     )
@@ -142,6 +154,7 @@ async def write(world: World) -> None:
     await share_group(world)
     await schemas(world)
     await shared_heads(world)
+    await trigger(world)
 
     expected["partitions"] = {topic: [str((await engine.topics.resolve(topic)).topic_id)] for topic, _ in LOGS}
     expected["records"] = [
@@ -151,6 +164,22 @@ async def write(world: World) -> None:
     ]
     lease = await world.engine(99).leases.take(PartitionId(compacted.topic_id, 0))
     assert lease is not None  # left as by a maintainer that died
+
+
+async def columnar(world: World) -> None:
+    """A table topic: a Parquet file with typed columns, and what is not merged yet."""
+    configs = {"odradek.table.enable": "true", "odradek.table.segment.bytes": "1024"}
+    engine = world.engine(9, merge_rows_min=1)
+    await engine.topics.create("filed", 1, {**configs, "odradek.table.schema": "n bigint"})
+    for number in range(24):
+        compression = list(CompressionType)[number % len(CompressionType)]
+        values = [b'{"n": %d}' % number, None, b",".join(b"%d" % (each * 7919 + number) for each in range(50))]
+        records = batch(values, keys=[b"k", None, b""], timestamp_ms=world.clock.now_ms(), compression=compression)
+        assert not (await produce(engine, "filed", 0, records)).error
+        if number == 19:
+            world.clock.advance(120)
+            report = await engine.maintenance.run()
+            assert report.done["table_segments_written"], report
 
 
 async def shared_heads(world: World) -> None:
@@ -165,6 +194,50 @@ async def shared_heads(world: World) -> None:
             results = await engine.produce([ProducePartition("spread", number, records) for number in range(3)])
             assert not any(result.error for result in results), results
             world.expected["spread"][str(producer_id)] = [sequence, results[0].base_offset]
+    offsets = {TopicPartition("spread", number): OffsetAndMetadata(number + 1) for number in range(3)}
+    assert not any(result.error for result in await engine.offsets.commit("spread", offsets))
+    world.expected["spread_committed"] = [1, 2, 3]
+
+
+async def trigger(world: World) -> None:
+    """A trigger that was called with half of a topic's records, and waits at the head for more."""
+    queue = MemoryTaskQueue()
+    watcher = Watcher(world.engine(10, wakes=queue), queue)
+    await watcher.engine.topics.create("watched", 1)
+    definition = Trigger(name="orders", topic="watched", function="https://example.com/orders", batch_size=2)
+    made = await watcher.parts.triggers.create(definition)
+    assert await watcher.called() == []
+    for number in range(3):
+        assert not (await produce(watcher.engine, "watched", 0, batch([b"order %d" % number]))).error
+    assert await watcher.called() == [0, 1, 2]
+    world.expected["trigger"] = {"secret": made.secret, "offset": 3}
+
+
+class Watcher:
+    """Triggers whose functions are content with every record."""
+
+    def __init__(self, engine: Engine, queue: MemoryTaskQueue) -> None:
+        self.engine = engine
+        self._queue = queue
+        self._offsets: list[int] = []
+        source, more = EventSource("arn", "servers"), {FunctionKind.WEBHOOK: self}
+        self.parts = wire_triggers(engine, queue, source, self._nothing, more=more)
+
+    async def called(self) -> list[int]:
+        """Work off all messages; return the offsets with which functions were called."""
+        self._offsets = []
+        while self._queue.messages:
+            await self.parts.dispatcher.handle(decode_wake(self._queue.messages.pop(0)), inf)
+        return self._offsets
+
+    async def call(self, call: Call) -> bytes:
+        """Implement Target."""
+        [records] = json.loads(call.event)["records"].values()
+        self._offsets += [record["offset"] for record in records]
+        return b""
+
+    def _nothing(self) -> Any:
+        raise AssertionError("no trigger of a release needs AWS")
 
 
 async def lead(world: World) -> None:

@@ -3,14 +3,16 @@
     make mutants                              every mutant, up to 500 seeds each; results are kept, so it may be stopped
     make mutants ARGS="--only NAME"           one of them, again
     make mutants ARGS="--seeds 60 --jobs 1"   a first look
+    make mutants ARGS="--again"               those that were noticed, too: first the seeds that noticed them
     make mutants ARGS="--report"              what is known so far
     make mutants ARGS="--tests"               run the tests that the list names, each with its mutant
 
-Seeds draw their profiles. Those of profiles that live on the mutated part come first (`_NEAR`): it is the same seeds in
-another order, so that what is noticed is noticed soon. For the same reason a few seeds of every mutant are tried before
-more of any (`_ROUNDS`). What is known is in measured.json; it holds as long as the mutated file is the same, and for
-the simulation with which it was measured: after a change of the actors, begin without the file. A seed that fails
-without the mutant does not count (it is a finding of its own: `make sim`).
+A seed is one of a profile: `log:7` is what `make sim SEED=7 RUNS=1 ARGS="--profile log"` runs. Each mutant gets
+those of the profiles that live on the mutated part (`_NEAR`), by turns, since the others never come there; a few of
+each mutant are tried before more of any (`_ROUNDS`). What is known is in measured.json; it holds as long as the
+mutated function is the same. After changes around it, or of the simulation, `--again` tries each seed that noticed
+something once more. A seed that fails without the mutant does not count (it is a finding of
+its own: `make sim`).
 """
 
 from __future__ import annotations
@@ -24,34 +26,34 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
-from random import Random
 from threading import Lock, local
 from typing import Any
 
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import Mutant
-from tests.simulation.scenario import draw
 
 _NEAR = {
-    "engine/append/order": ("stock",),
-    "engine/append": ("log", "stock", "leaders"),
-    "engine/partition/maintenance_lease": ("upkeep", "compaction"),
-    "engine/partition/spill": ("log", "crowd", "leaders"),
+    "engine/append/order": ("connections",),
+    "engine/append": ("storm", "log"),
+    "engine/partition/maintenance_lease": ("upkeep", "compaction", "storm"),
+    "engine/partition/spill": ("storm", "crowd"),
     "engine/partition/leader_epochs": ("leaders", "transactions"),
-    "engine/partition": ("log", "upkeep", "leaders"),
+    "engine/partition/claims": ("leaders", "storm"),
+    "engine/partition": ("storm",),
     "engine/catalog": ("topics", "everything"),
-    "engine/leaders": ("leaders",),
-    "engine/read": ("upkeep", "compaction", "topics", "log"),
-    "engine/transactions": ("transactions", "everything"),
-    "engine/maintenance": ("upkeep", "compaction", "share"),
-    "engine/compaction": ("compaction",),
-    "engine/offsets": ("groups", "classic", "transactions"),
-    "engine/groups": ("groups", "everything", "large_groups"),
+    "engine/leaders": ("leaders", "storm"),
+    "engine/read": ("storm", "compaction"),
+    "engine/transactions": ("exchange", "transactions"),
+    "engine/maintenance": ("storm", "upkeep"),
+    "engine/compaction": ("compaction", "storm"),
+    "engine/offsets": ("groups",),
+    "engine/groups": ("groups", "large_groups"),
+    "engine/streams": ("streams",),
     "engine/classic": ("classic",),
     "engine/share": ("share",),
     "gateway": ("stock",),
 }
-_ROUNDS = (6, 30)  # seeds of each mutant; then all
+_ROUNDS = (4, 12, 40)  # seeds of each mutant; then all
 _TRIAL = (sys.executable, "-m", "tests.mutants.trial")
 _NEEDS_A_PROCESS = 3
 _AT_ONCE = 10  # seeds, then what is known is written
@@ -73,31 +75,43 @@ class Results:
         found = self._mutants.get(mutant.name, {})
         return found if found.get("digest") == mutant.digest() else {}
 
+    def noticed_by(self, mutant: Mutant) -> str | None:
+        """The seed that noticed it last time, whatever has changed since."""
+        found: str | None = self._mutants.get(mutant.name, {}).get("found")
+        return found
+
+    def doubt(self) -> None:
+        """Do not believe that anything was noticed; by which seeds is remembered."""
+        for known in self._mutants.values():
+            if known["found"] is not None:
+                known["digest"] = ""
+        self._clean = {}
+
     def keep(self, mutant: Mutant, result: dict[str, Any]) -> None:
         with self._lock:
             self._mutants[mutant.name] = {"digest": mutant.digest(), **result}
             self._write()
 
-    def dirty_seeds(self) -> list[int]:
+    def dirty_seeds(self) -> list[str]:
         """Seeds that fail without a mutant."""
-        return [int(seed) for seed, clean in self._clean.items() if not clean]
+        return [seed for seed, clean in self._clean.items() if not clean]
 
-    def is_clean(self, seed: int) -> bool:
+    def is_clean(self, seed: str) -> bool:
         """Whether a seed passes without a mutant."""
-        if str(seed) not in self._clean:
+        if seed not in self._clean:
             clean = not any(problem for _, problem in _trial(None, [seed]))
             with self._lock:
-                self._clean[str(seed)] = clean
+                self._clean[seed] = clean
                 self._write()
-        return self._clean[str(seed)]
+        return self._clean[seed]
 
     def _write(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         known = {
             "mutants": {name: self._mutants[name] for name in sorted(self._mutants)},
-            "clean": {seed: self._clean[seed] for seed in sorted(self._clean, key=int)},
+            "clean": {seed: self._clean[seed] for seed in sorted(self._clean)},
         }
-        text = re.sub(r",\s+(?=\d)", ", ", json.dumps(known, indent=1)) + "\n"
+        text = re.sub(r'(?<=\d"),\s+(?="\w+:\d+")', ", ", json.dumps(known, indent=1)) + "\n"
         self._path.with_suffix(".part").write_text(text)
         self._path.with_suffix(".part").replace(self._path)
 
@@ -105,20 +119,24 @@ class Results:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this mutant, whatever is known")
-    parser.add_argument("--seeds", type=int, default=500, help="how many a mutant, from 1")
-    parser.add_argument("--near", action="store_true", help="only seeds of the nearest profiles")
+    parser.add_argument("--seeds", type=int, default=500, help="how many a mutant")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--most", type=int, default=500, help="seeds of each mutant to try at most by now")
+    parser.add_argument("--again", action="store_true", help="whatever is known")
     parser.add_argument("--report", action="store_true", help="run nothing")
     parser.add_argument("--tests", action="store_true", help="run the tests that the list names")
     arguments = parser.parse_args(argv)
     if arguments.tests:
         return _run_tests(arguments.only, arguments.jobs)
     results = Results(_RESULTS)
+    if arguments.again:
+        results.doubt()
     if not arguments.report:
         chosen = [MUTANTS[name] for name in arguments.only] or list(MUTANTS.values())
         asked = [each for each in chosen if not each.equivalent or arguments.only]
         asked.sort(key=lambda each: sha256(each.name.encode()).digest())  # so that a part of them speaks for all
-        for count in (*_ROUNDS, arguments.seeds):
+        most = min(arguments.most, arguments.seeds)
+        for count in (*(each for each in _ROUNDS if each < most), most):
             with ThreadPoolExecutor(arguments.jobs) as pool:
                 list(pool.map(lambda each, most=count: _examine(each, results, arguments, most), asked))
     return _report(results)
@@ -129,8 +147,12 @@ def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace, mo
     known = {} if arguments.only and most == _ROUNDS[0] else results.of(mutant)
     if known.get("found") is not None:
         return
-    order = _order(mutant, arguments.seeds, near_only=arguments.near)
-    tried = {int(each) for each in known.get("tried", ())}
+    order = _seeds(mutant, arguments.seeds)
+    before = results.noticed_by(mutant)
+    if before in order:
+        order.remove(before)
+        order.insert(0, before)
+    tried = set(order).intersection(known.get("tried", ()))
     while left := [seed for seed in order[:most] if seed not in tried and seed not in results.dirty_seeds()]:
         try:
             outcomes = _trial(mutant, left[:_AT_ONCE])
@@ -140,7 +162,7 @@ def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace, mo
                 results.keep(mutant, {"found": seed, "after": len(tried), "problem": problem})
                 print(f"{mutant.name}: seed {seed}, {problem[:120]}", flush=True)
                 return
-            results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried)})
+            results.keep(mutant, {"found": None, "problem": "", "tried": sorted(tried, key=order.index)})
         except RuntimeError as error:
             print(f"{mutant.name}: {error}", flush=True)
             return
@@ -148,12 +170,10 @@ def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace, mo
         print(f"{mutant.name}: not noticed by {len(tried)} seeds", flush=True)
 
 
-def _order(mutant: Mutant, seeds: int, *, near_only: bool) -> list[int]:
-    """The seeds from 1, those of the nearest profiles first."""
+def _seeds(mutant: Mutant, count: int) -> list[str]:
+    """The mutant's seeds: those of the nearest profiles, by turns."""
     near = mutant.near or next(profiles for path, profiles in _NEAR.items() if mutant.path.startswith(path))
-    profiles = {seed: draw(Random(seed)).profile for seed in range(1, seeds + 1)}
-    ranks = {seed: near.index(profile) if profile in near else len(near) for seed, profile in profiles.items()}
-    return [seed for seed in sorted(ranks, key=ranks.__getitem__) if not (near_only and ranks[seed] == len(near))]
+    return [f"{near[number % len(near)]}:{number // len(near) + 1}" for number in range(count)]
 
 
 class _Servers:
@@ -195,9 +215,9 @@ def _alone(arguments: list[str]) -> Iterator[dict[str, Any]]:
     yield from map(json.loads, done.stdout.splitlines())
 
 
-def _trial(mutant: Mutant | None, seeds: list[int]) -> list[tuple[int, str]]:
+def _trial(mutant: Mutant | None, seeds: list[str]) -> list[tuple[str, str]]:
     """Seed after seed, what is wrong with it, until something is. Raises RuntimeError where the process fails."""
-    arguments = ["--seeds", ",".join(map(str, seeds)), *([mutant.name] if mutant is not None else [])]
+    arguments = ["--seeds", ",".join(seeds), *([mutant.name] if mutant is not None else [])]
     return [(told["seed"], told["problem"]) for told in _SERVERS.run(arguments)]
 
 
@@ -252,7 +272,7 @@ def _report(results: Results) -> int:
         f"{len(alive)} by neither; {tried} tried; {len(equivalent)} are equivalent"
     )
     if results.dirty_seeds():
-        print(f"seeds that fail without a mutant: {', '.join(map(str, sorted(results.dirty_seeds())))}")
+        print(f"seeds that fail without a mutant: {', '.join(sorted(results.dirty_seeds()))}")
     return 1 if alive or unknown else 0
 
 

@@ -5,11 +5,13 @@ Imports nothing of what is mutated.
 
 from __future__ import annotations
 
+import ast
 import gc
 import hashlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from inspect import CO_NEWLOCALS
@@ -27,7 +29,8 @@ class Mutant:
         name: says what is changed; unique.
         path: of the file, below the package.
         old: what is changed; it is in the file exactly once.
-        equivalent: why nobody can tell the mutant from the original; empty: somebody can.
+        equivalent: why no user can tell the mutant from the original, though a test that counts or looks inside may;
+            empty: somebody can.
         unseen: why no simulated history shows it, though a test does.
         near: profiles that live on what is changed, where those of its file do not.
         killed_by: the test that fails with it (a pytest node id) where the simulation need not notice.
@@ -55,8 +58,25 @@ class Mutant:
         return text.replace(self.old, self.new)
 
     def digest(self) -> str:
-        """Of the mutated file: a result holds for this content."""
-        return hashlib.sha256(self.source().encode()).hexdigest()[:16]
+        """Of the outermost function that is mutated, or of the file: a result holds for this content."""
+        source = self.source()
+        first = (PACKAGE / self.path).read_text().partition(self.old)[0].count("\n") + 1
+        last = first + self.new.rstrip("\n").count("\n")
+        tree = ast.parse(source)
+        changed = next((each for each in _outermost(tree) if each.lineno <= first and last <= _end(each)), tree)
+        return hashlib.sha256(ast.dump(changed).encode()).hexdigest()[:16]
+
+
+def _outermost(tree: ast.Module | ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for each in tree.body:
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield each
+        elif isinstance(each, ast.ClassDef):
+            yield from _outermost(each)
+
+
+def _end(node: ast.stmt) -> int:
+    return node.end_lineno or node.lineno
 
 
 class _Loader(SourceFileLoader):
@@ -96,12 +116,12 @@ def install(mutant: Mutant) -> None:
 
 
 def exchange(mutant: Mutant) -> bool:
-    """Give the functions of the imported module the mutant's code; False where it changes more than functions.
+    """Give the functions of the module the mutant's code; False where it changes more than functions.
 
     Every reference to a function stays, so that whoever imported it runs the mutant: a process that has imported
     everything need not import it again for each mutant.
     """
-    module = sys.modules[mutant.module]
+    module = import_module(mutant.module)
     assert module.__file__ is not None
     path = module.__file__
     was = _functions(compile(Path(path).read_text(), path, "exec"))
@@ -110,13 +130,15 @@ def exchange(mutant: Mutant) -> bool:
         return False
     if _bodies(was) != _bodies(becomes):
         return False
+    changed = {name for name, code in was.items() if code != becomes[name] and _is_function(code)}
     places = {(code.co_qualname, code.co_firstlineno): name for name, code in was.items() if _is_function(code)}
     for each in gc.get_objects():
         if isinstance(each, FunctionType) and each.__code__.co_filename == path:
             name = places.get((each.__code__.co_qualname, each.__code__.co_firstlineno))
             if name is not None:
                 each.__code__ = becomes[name]
-    return True
+                changed.discard(name)
+    return not changed
 
 
 def _functions(code: CodeType, prefix: tuple[str, ...] = ()) -> dict[tuple[str, ...], CodeType]:

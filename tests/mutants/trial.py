@@ -1,7 +1,7 @@
 """One mutant in this process: simulate seed after seed until one notices; a line of JSON for each on standard output.
 
-`python -m tests.mutants.trial NAME --seeds 1,2,3`. Without a name nothing is changed. A seed that takes longer than
-`CPU_S_A_SEED` of CPU time (a clean one takes about half a second) counts as noticed: the mutant runs for ever. With
+`python -m tests.mutants.trial NAME --seeds log:1,log:2`. Without a name nothing is changed. A seed that takes longer
+than `CPU_S_A_SEED` of CPU time (a clean one takes half a second) counts as noticed: the mutant runs for ever. With
 `--test NODE` a test is run instead of seeds; one that has not ended after `S_A_TEST` seconds waits for ever: it fails.
 
 `--serve` reads such arguments (a list, JSON) line by line from standard input. Each is run by a fork of this process,
@@ -20,7 +20,7 @@ import sys
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import exchange, install
 
-CPU_S_A_SEED = 60.0
+CPU_S_A_SEED = 20.0
 S_A_TEST = 60
 _NEEDS_A_PROCESS = 3
 _COLLECTIONS = 50_000, 20, 20  # a run makes much, and little of it in cycles: a quarter of the time otherwise
@@ -29,7 +29,7 @@ _COLLECTIONS = 50_000, 20, 20  # a run makes much, and little of it in cycles: a
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants.trial", description=__doc__)
     parser.add_argument("name", nargs="?")
-    parser.add_argument("--seeds", default="1", help="which, by commas")
+    parser.add_argument("--seeds", default="log:1", help="which, by commas: profile and number")
     parser.add_argument("--test", help="a pytest node id to run instead")
     parser.add_argument("--serve", action="store_true", help="more of these, from standard input")
     arguments = parser.parse_args()
@@ -39,7 +39,7 @@ def main() -> int:
         install(MUTANTS[arguments.name])
     if arguments.test:
         return _test(arguments.test)
-    _search([int(each) for each in arguments.seeds.split(",")])
+    _search(arguments.seeds.split(","))
     return 0
 
 
@@ -52,7 +52,7 @@ def _serve(parser: argparse.ArgumentParser) -> int:
             arguments = parser.parse_args(json.loads(line))
             if arguments.name and not exchange(MUTANTS[arguments.name]):
                 os._exit(_NEEDS_A_PROCESS)
-            _search([int(each) for each in arguments.seeds.split(",")])
+            _search(arguments.seeds.split(","))
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         print(json.dumps({"code": code}), flush=True)
@@ -65,7 +65,7 @@ def _test(node: str) -> int:
     return int(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", "--timeout", str(S_A_TEST), node]))
 
 
-def _search(seeds: list[int]) -> None:
+def _search(seeds: list[str]) -> None:
     """Tell of each seed what is wrong with it, up to the first with which something is."""
     current = {"seed": seeds[0]}
 
@@ -86,8 +86,9 @@ def _search(seeds: list[int]) -> None:
     for current["seed"] in seeds:
         signal.setitimer(signal.ITIMER_VIRTUAL, CPU_S_A_SEED)
         try:
-            outcome = simulate(current["seed"])
-            problem = f"{outcome.profile}: {outcome.problems[0]}" if outcome.problems else ""
+            profile, number = current["seed"].split(":")
+            outcome = simulate(int(number), profile)
+            problem = outcome.problems[0] if outcome.problems else ""
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD
+from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD, TABLE_ENABLE, TABLE_SEGMENT_BYTES
 from odradek.engine.maintenance import wal_uploads
 from odradek.format import item_keys, object_keys
+from odradek.model.trigger import Trigger
 
 from tests.simulation.actors.classic_members import ClassicGroupMember, classic_group_at_rest
 from tests.simulation.actors.common import lives
@@ -23,9 +24,18 @@ from tests.simulation.actors.maintainers import Maintainer
 from tests.simulation.actors.producers import ConditionalProducer, Producer
 from tests.simulation.actors.share_workers import ShareWorker, queue_at_rest
 from tests.simulation.actors.streams_members import StreamsGroupMember
-from tests.simulation.actors.topic_admins import RecordDeleter, TopicAdmin
+from tests.simulation.actors.topic_admins import RecordDeleter, TopicAdmin, TopicGrower
 from tests.simulation.actors.transactional_members import MEMBERS
 from tests.simulation.actors.transactors import Transactor
+from tests.simulation.actors.triggers import (
+    TIMEOUT_S,
+    TriggerFleet,
+    WakeQueue,
+    audit_triggers,
+    create_triggers,
+    triggers_at_rest,
+)
+from tests.simulation.actors.unruly_connections import UnrulyConnection
 from tests.simulation.audit.auditor import audit
 from tests.simulation.audit.cleanup import clean_up
 from tests.simulation.audit.groups import lagging
@@ -93,6 +103,11 @@ def _sharing(world: World) -> dict[str, str]:
     return {} if per_head == 1 else {PARTITIONS_PER_HEAD: str(per_head)}
 
 
+def _table(world: World, scenario: Scenario) -> dict[str, str]:
+    """In half of the runs, by their seed, what merges close is columnar."""
+    return {TABLE_ENABLE: "true", TABLE_SEGMENT_BYTES: "1024"} if scenario.tables and world.seed % 2 else {}
+
+
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
@@ -101,7 +116,9 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     setup = world.process("setup", 0)
     for plan in scenario.topics:
         count = plan.partitions + (_MORE_PARTITIONS if _sharing(world) and not plan.keys else 0)
-        await setup.engine.topics.create(plan.name, count, {**_sharing(world), **plan.configs})
+        await setup.engine.topics.create(
+            plan.name, count, {**_sharing(world), **_table(world, scenario), **plan.configs}
+        )
     if scenario.streams_members:
         configs = {"streams.num.standby.replicas": str(scenario.streams_standbys)}
         await setup.engine.group_configs.alter(STREAMS_GROUP, set=configs)
@@ -109,11 +126,13 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])
         world.history.server_written.add(dead.topic_id)
+    fleet = await _trigger_fleet(world, scenario)
     world.fates = scenario.fates.drawn(seed)
     stock = StockCast(world, scenario)
     readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
     copiers = [asyncio.ensure_future(copier) for copier in _copiers(world, scenario)]
     readers += [asyncio.ensure_future(each) for each in (*_members_and_maintainers(world, scenario), *stock.readers())]
+    readers += [asyncio.ensure_future(each.run()) for each in fleet]
     await asyncio.gather(*_writers(world, scenario), *stock.writers())
     world.calm()
     await world.settle()
@@ -128,12 +147,16 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         problems += await classic_group_at_rest(world, CLASSIC_GROUP, names, scenario.classic_members, longest_s)
     if scenario.share_workers:
         problems += await queue_at_rest(world, [*_queued(scenario), *scenario.churn], longest_s)
+    if scenario.triggers:
+        problems += await triggers_at_rest(world, sweeps=scenario.trigger_sweeps)
     world.stop.set()
     await asyncio.gather(*copiers)
     world.written.set()
     await asyncio.gather(*readers)
     stock.testify()
     problems += await audit(world, world.process("auditor", 0))
+    if scenario.triggers:
+        problems += await audit_triggers(world, world.process("auditor", 0))
     if scenario.maintainers:
         problems += await clean_up(world)
         problems += [each for each in await audit(world, world.process("auditor", 0)) if each not in problems]
@@ -152,6 +175,28 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     )
 
 
+async def _trigger_fleet(world: World, scenario: Scenario) -> list[TriggerFleet]:
+    if not scenario.triggers:
+        return []
+    world.wakes = WakeQueue(world, is_kind=scenario.trigger_queue_is_kind)
+    topic = scenario.topics[-1].name
+    triggers = [
+        Trigger(
+            name=f"trigger{number}",
+            topic=topic,
+            function="https://example.org",
+            batch_size=world.weather.choice((1, 3, 100)),
+            parallelization_factor=scenario.trigger_factor,
+            bisect=world.weather.random() < 0.5,
+            timeout_s=TIMEOUT_S,
+        )
+        for number in range(scenario.triggers)
+    ]
+    world.trigger_book.triggers += triggers
+    await create_triggers(world.process("trigger-setup", 0), triggers)
+    return [TriggerFleet(world, sweeps=scenario.trigger_sweeps)]
+
+
 def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]]:
     """Those whose work ends by itself."""
     rng, writers = world.rng, []
@@ -167,17 +212,24 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             idempotent=rng.random() < scenario.idempotent_share,
             pace_s=scenario.pace_s,
             keys=plans[name].keys if name in plans else 0,
+            together=scenario.together,
         )
         writers.append(lives(world, f"producer{i}", producer.program))
     for i in range(scenario.conditional):
         conditional = ConditionalProducer(world, f"c{i}", rng.choice(list(plans)), 15, pace_s=scenario.pace_s * 4)
         writers.append(lives(world, f"conditional{i}", conditional.program))
+    for i in range(scenario.unruly):
+        unruly = UnrulyConnection(world, f"u{i}", rng.choice(list(plans)), i + 1, scenario.pace_s)
+        writers.append(lives(world, f"unruly{i}", unruly.program))
     for i in range(scenario.admins):
         admin = TopicAdmin(world, list(scenario.churn), scenario.admin_turns, scenario.pace_s * 10)
         writers.append(lives(world, f"admin{i}", admin.program))
     for i in range(scenario.deleters):
-        deleter = RecordDeleter(world, list(plans), scenario.admin_turns, scenario.pace_s * 10)
+        deleter = RecordDeleter(world, list(plans), scenario.admin_turns, scenario.pace_s * 10, scenario.deletes_all)
         writers.append(lives(world, f"deleter{i}", deleter.program))
+    if scenario.grows:
+        grower = TopicGrower(world, list(plans), scenario.pace_s * 20)
+        writers.append(lives(world, "grower", grower.program))
     for source, sink in scenario.chains:
         for i in range(scenario.transactors):
             transactor = Transactor(
@@ -189,6 +241,7 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
                 turns=scenario.transactor_turns,
                 pace_s=scenario.pace_s,
                 bump=scenario.bump,
+                mischief=scenario.mischief,
             )
             writers.append(lives(world, f"transactor-{source}-{i}", transactor.program))
     for i in range(scenario.gateways):
@@ -203,7 +256,7 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
     names = list(dict.fromkeys((*(plan.name for plan in scenario.topics), *scenario.churn)))
     for name in names:
         for i in range(scenario.consumers):
-            consumer = Consumer(world, f"r-{name}-{i}", name)
+            consumer = Consumer(world, f"r-{name}-{i}", name, scenario.consumers_rest_s)
             readers.append(lives(world, f"consumer-{name}-{i}", consumer.program, _READER_RESTARTS))
     for i in range(scenario.group_members):
         member = GroupMember(
@@ -239,6 +292,7 @@ def _copiers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             turns=scenario.transactor_turns,
             pace_s=scenario.pace_s,
             bump=scenario.bump,
+            mischief=scenario.mischief,
         )
         one = MEMBERS[kind](world, f"tm{i}", f"{kind}-members", [source], turns=scenario.group_turns, copier=copier)
         copiers.append(lives(world, f"transactional{i}", one.program, _READER_RESTARTS))
@@ -260,7 +314,14 @@ def _members_and_maintainers(world: World, scenario: Scenario) -> list[Coroutine
         readers.append(lives(world, f"classic{i}", classic.program, _READER_RESTARTS))
     for i in range(scenario.share_workers):
         topics = [*_queued(scenario), *scenario.churn]
-        worker = ShareWorker(world, QUEUE, topics, turns=scenario.share_turns, pace_s=scenario.pace_s * 2)
+        worker = ShareWorker(
+            world,
+            QUEUE,
+            topics,
+            turns=scenario.share_turns,
+            pace_s=scenario.pace_s * 2,
+            deliveries_max=int(scenario.group_configs["share.delivery.count.limit"]),
+        )
         readers.append(lives(world, f"worker{i}", worker.program, _READER_RESTARTS))
     for i in range(scenario.maintainers):
         maintainer = Maintainer(world, scenario.maintainer_turns, scenario.maintainer_pace_s)

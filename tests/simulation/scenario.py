@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
+from tests.simulation.fates import MINUTES, SLOW, STORM, merge_settings
 from tests.simulation.store.ports import Fates
 
 
@@ -40,8 +41,12 @@ class Scenario:
     idempotent_share: float = 0.7
     records_of: int = 30
     conditional: int = 0
+    together: float = 0.2  # of the producers' requests: batches for two partitions
     consumers: int = 1  # a topic
+    consumers_rest_s: float = 120.0  # at the end of the log, at most
+    unruly: int = 0  # connections whose producers send batches without their predecessors, and epochs over each other
     group_members: int = 0
+    grows: bool = False  # whether topics get more partitions
     group_turns: int = 40
     group_assignor: str | None = None  # that members of the consumer protocol ask for
     classic_members: int = 0  # of a group of the classic protocol
@@ -50,6 +55,10 @@ class Scenario:
     share_workers: int = 0
     share_turns: int = 30
     group_configs: Mapping[str, str] = field(default_factory=dict)
+    triggers: int = 0  # of the last topic
+    trigger_factor: int = 1  # parallelization factor
+    trigger_sweeps: bool = True
+    trigger_queue_is_kind: bool = False  # it loses and delays nothing
     admins: int = 0
     admin_turns: int = 12
     churn: tuple[str, ...] = ()
@@ -58,7 +67,10 @@ class Scenario:
     transactor_turns: int = 20
     transactional_members: tuple[str, ...] = ()  # of groups that read the first chain's source: "consumer", "classic"
     bump: bool = True
+    tables: bool = True  # topics are tables where the seed is odd
+    mischief: int = 1  # of transactors
     deleters: int = 0
+    deletes_all: float = 0.2  # of their requests: up to the high watermark
     gateways: int = 0
     stock_clients: tuple[str, ...] = ()  # producers that follow the rules of stock clients, by name (stock/)
     stock_gateways: int = 0
@@ -130,6 +142,7 @@ def _groups(rng: Random) -> Scenario:
         consumers=0,
         group_members=members,
         group_turns=turns,
+        grows=turns % 3 == 0,
         group_assignor=(None, "range")[turns % 2],  # who loses partitions to one member gains another's
         pace_s=1.0,
         settings=_group_settings(rng),
@@ -185,16 +198,6 @@ def _sweep_settings(rng: Random) -> dict[str, Any]:
     }
 
 
-def _merge_settings(rng: Random) -> dict[str, Any]:
-    return {
-        "head_bytes_max": 400,
-        "spill_entries": rng.choice((1, 2, 4)),
-        "merge_rows_min": rng.choice((1, 3)),
-        "merge_age_ms": rng.choice((0, 60_000)),
-        "segment_bytes_max": rng.choice((500, 2_000, 64 * 1024 * 1024)),
-    }
-
-
 def _calls_of(rng: Random) -> Fates:
     """Where actors rest for minutes, what happens between two calls of another is rare, unless calls take seconds."""
     return Fates(pause_s=rng.choice((0.02, 1.0, 5.0)))
@@ -213,7 +216,67 @@ def _upkeep(rng: Random) -> Scenario:
         maintainer_pace_s=rng.choice((60.0, 300.0)),
         pace_s=rng.choice((20.0, 120.0)),
         fates=_calls_of(rng),
-        settings={**_group_settings(rng), **_sweep_settings(rng), **_merge_settings(rng)},
+        settings={**_group_settings(rng), **_sweep_settings(rng), **merge_settings(rng)},
+    )
+
+
+def _storm(rng: Random) -> Scenario:
+    """A log on which everything happens at once, in minutes: appends that are repeated, spills of single entries,
+    evictions, merges, retention, sweeps, look-ups, each between the calls of the others."""
+    keeping: dict[str, str] = rng.choice(({}, {"retention.ms": "40000"}, {"retention.bytes": "600"}))
+    compacted = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.0", "delete.retention.ms": "0"}
+    compacted["retention.ms"] = "40000"  # which does not apply to it
+    keyed = rng.random() < 0.2
+    return Scenario(
+        "storm",
+        (TopicPlan("alpha", rng.choice((1, 2)), compacted if keyed else keeping, keys=4 if keyed else 0),),
+        producers=rng.choice((3, 5)),
+        idempotent_share=rng.choice((0.3, 0.8)),
+        records_of=rng.randrange(20, 40),
+        conditional=rng.choice((0, 1)),
+        consumers=2,
+        consumers_rest_s=2.0,
+        together=0.6,
+        deleters=0 if keyed else rng.choice((0, 1)),
+        deletes_all=0.6,
+        gateways=rng.choice((0, 0, 1, 2)),
+        maintainers=2,
+        maintainer_turns=20,
+        maintainer_pace_s=2.0,
+        pace_s=rng.choice((1.0, 3.0, 15.0)),
+        fates=replace(
+            STORM,
+            pause_s=rng.choice((0.2, 1.0)),
+            stalling=rng.choice((frozenset(), frozenset({"log.update"}))),  # between an upload and its head
+        ),
+        settings={
+            **_group_settings(rng),
+            **_sweep_settings(rng),
+            **merge_settings(rng),
+            "sweep_horizon_ms": 100_000,
+            "sweep_interval_ms": 0,
+            "spill_entries": rng.choice((1, 2, 8)),
+            "head_bytes_max": rng.choice((400, 4_096)),
+            "merge_delay_ms": 0,
+            "merge_age_ms": rng.choice((0, 5_000)),
+            "producers_in_head_max": rng.choice((1, 2)),
+            "producer_idle_ms": 0,
+            "maintenance_lease_ms": rng.choice((2_000, 10_000)),
+            "broker_session_ms": 5_000,
+        },
+    )
+
+
+def _connections(rng: Random) -> Scenario:
+    """Connections on which batches come without their predecessors, too large, or under an epoch that has ended."""
+    return Scenario(
+        "connections",
+        (TopicPlan("alpha", 1), TopicPlan("beta", 1)),
+        producers=0,
+        unruly=rng.choice((2, 3)),
+        pace_s=0.2,
+        fates=replace(SLOW, unavailable=rng.choice((0.05, 0.3)), late=0.02, lost_answer=0.05, pause_s=0.2, twice=0),
+        settings={**_group_settings(rng), "append_attempts_max": rng.choice((1, 3, 20))},
     )
 
 
@@ -239,7 +302,7 @@ def _compaction(rng: Random) -> Scenario:
         settings={
             **_group_settings(rng),
             **_sweep_settings(rng),
-            **_merge_settings(rng),
+            **merge_settings(rng),
             "compaction_map_entries_max": rng.choice((3, 1_000)),
             "compaction_read_bytes": rng.choice((400, 8 * 1024 * 1024)),
         },
@@ -268,7 +331,40 @@ def _transactions(rng: Random) -> Scenario:
         maintainers=rng.choice((0, 1)),
         maintainer_pace_s=60.0,
         pace_s=rng.choice((0.2, 5.0)),
-        settings={**_group_settings(rng), **_sweep_settings(rng), **_merge_settings(rng)},
+        settings={**_group_settings(rng), **_sweep_settings(rng), **merge_settings(rng)},
+    )
+
+
+def _exchange(rng: Random) -> Scenario:
+    """Transactions that are repeated, aborted, idle for too long and fenced, while stores stall for longer than their
+    time-out and sweeps pass: two copies of one source, most of the offsets told before the commit."""
+    scenario = _transactions(rng)
+    told = {"transaction.offsets": "predicted"} if rng.random() < 0.6 else {}
+    return replace(
+        scenario,
+        profile="exchange",
+        topics=(TopicPlan("alpha", 1), TopicPlan("beta", rng.choice((1, 2)), told)),
+        chains=(("alpha", "beta"),),
+        transactors=rng.choice((2, 3)),
+        transactor_turns=25,
+        mischief=rng.choice((2, 4)),
+        maintainers=1,
+        maintainer_pace_s=5.0,
+        maintainer_turns=60,
+        pace_s=rng.choice((0.2, 2.0)),
+        fates=replace(
+            STORM,
+            stall=rng.choice((0.02, 0.06)),
+            stalling=rng.choice((frozenset(), frozenset({"log.get", "log.get_many", "tables.transact", "groups.get"}))),
+            stalls_s=(1.0, 20.0, 130.0),
+        ),
+        settings={
+            **scenario.settings,
+            "sweep_horizon_ms": 100_000,
+            "sweep_interval_ms": 0,
+            "transaction_timeout_ms_max": 60_000,
+            "group_session_timeout_ms": rng.choice((3_000, 10_000)),
+        },
     )
 
 
@@ -287,7 +383,7 @@ def _leaders(rng: Random) -> Scenario:
         settings={
             **_group_settings(rng),
             **_sweep_settings(rng),
-            **_merge_settings(rng),
+            **merge_settings(rng),
             "broker_session_ms": rng.choice((2_000, 10_000)),
         },
     )
@@ -330,25 +426,14 @@ def _share(rng: Random) -> Scenario:
             "errors.deadletterqueue.topic.name": "dead-letters",
         },
         pace_s=rng.choice((0.2, 1.0)),
+        fates=Fates(jump=0.003),  # locks end by clocks
         settings={
             **_group_settings(rng),
             **_sweep_settings(rng),
-            **_merge_settings(rng),
+            **merge_settings(rng),
             "share_partition_max_record_locks": rng.choice((4, 20, 2_000)),
         },
     )
-
-
-# A store that is slow and no more: calls that take up to so long now and then, refusals, lost answers.
-_SLOW = Fates(
-    crash=0.0005,
-    stall=0.02,
-    stalls_s=(0.6, 0.8, 1.5, 4.0),
-    lost_request=0.005,
-    late=0.002,
-    freezes_s=(1.5, 10.0, 40.0),
-    jump=0,
-)
 
 
 def _stock(rng: Random) -> Scenario:
@@ -372,7 +457,7 @@ def _stock(rng: Random) -> Scenario:
         maintainer_turns=30,
         maintainer_pace_s=120.0,
         pace_s=rng.choice((0.1, 0.5)),
-        fates=rng.choice((_SLOW, replace(_SLOW, stall=0.08), replace(_SLOW, unavailable=0.15))),
+        fates=rng.choice((SLOW, replace(SLOW, stall=0.08), replace(SLOW, unavailable=0.15))),
         settings={
             **_group_settings(rng),
             **_sweep_settings(rng),
@@ -408,11 +493,6 @@ def _crowd(rng: Random) -> Scenario:
     )
 
 
-# A group waits for its stalled members, and two dozen others send heartbeats meanwhile: stalls of minutes, which are
-# longer than each session and round, show what those of hours would, for a hundredth of the steps.
-_MINUTES = Fates(stalls_s=(2.0, 60.0, 120.0), freezes_s=(5.0, 90.0, 120.0))
-
-
 def _large_groups(rng: Random) -> Scenario:
     """Groups of both protocols with many members over many partitions."""
     return Scenario(
@@ -426,7 +506,7 @@ def _large_groups(rng: Random) -> Scenario:
         group_turns=rng.randrange(4, 10),
         pace_s=1.0,
         write_units=1_000,
-        fates=_MINUTES,
+        fates=MINUTES,
         settings={
             **_group_settings(rng),
             "group_session_timeout_ms": rng.choice((10_000, 45_000)),
@@ -463,7 +543,28 @@ def _everything(rng: Random) -> Scenario:
         maintainers=2,
         maintainer_pace_s=60.0,
         pace_s=rng.choice((1.0, 10.0)),
-        settings={**_group_settings(rng), **_sweep_settings(rng), **_merge_settings(rng)},
+        settings={**_group_settings(rng), **_sweep_settings(rng), **merge_settings(rng)},
+    )
+
+
+def _triggers(rng: Random) -> Scenario:
+    """Functions that are called with records: marks, lost wake messages, dispatchers that die, transactions."""
+    factor, settings = rng.choice((1, 1, 3)), {**_group_settings(rng), **merge_settings(rng), "catalog_cache_ms": 0}
+    return Scenario(
+        "triggers",
+        (TopicPlan("beta", 1), TopicPlan("alpha", rng.choice((1, 2)), keys=rng.choice((0, 3)))),
+        producers=rng.choice((1, 2, 3)),
+        records_of=rng.randrange(10, 30),
+        consumers=0,
+        chains=rng.choice(((), (("beta", "alpha"),))),
+        transactors=1,
+        transactor_turns=10,
+        triggers=rng.choice((1, 2)),
+        trigger_factor=factor,
+        pace_s=rng.choice((0.2, 2.0, 20.0)),
+        # A clock that is off by hours says so to who asks how long a lease lasts: the fence holds, calls may overlap.
+        fates=Fates(jump=0, stalls_s=(2.0, 60.0, 600.0), freezes_s=(5.0, 90.0, 600.0)),
+        settings=settings,
     )
 
 
@@ -474,13 +575,17 @@ PROFILES: dict[str, Draw] = {
     "upkeep": _upkeep,
     "classic": _classic,
     "compaction": _compaction,
+    "connections": _connections,
     "crowd": _crowd,
+    "exchange": _exchange,
     "large_groups": _large_groups,
     "leaders": _leaders,
     "share": _share,
     "stock": _stock,
+    "storm": _storm,
     "streams": _streams,
     "transactions": _transactions,
+    "triggers": _triggers,
     "everything": _everything,
 }
 

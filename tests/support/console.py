@@ -98,10 +98,29 @@ def _groups(configs: dict[str, Any]) -> None:
         admin.alter_consumer_group_offsets("billing", dict.fromkeys(places, 20))
         admin.alter_consumer_group_offsets("analytics", {places[0]: 5})
         admin.alter_consumer_group_offsets("odd id/with <b>markup</b> & more", {places[1]: 1})
-        admin.alter_group_configs("mails", {"share.auto.offset.reset": "earliest"})
-    with odradek.ShareConsumer(**configs, group_id="mails") as consumer:
-        consumer.subscribe(["payments"])
-        consumer.poll(2_000)
+        admin.create_topics([odradek.NewTopic("mails-dead", 1)])
+        admin.alter_topic_configs("mails-dead", {"errors.deadletterqueue.group.enable": "true"})
+        dead = {"errors.deadletterqueue.topic.name": "mails-dead", "errors.deadletterqueue.copy.record.enable": "true"}
+        admin.alter_group_configs("mails", {"share.auto.offset.reset": "earliest", **dead})
+    _dead_letters(configs)
+
+
+def _dead_letters(configs: dict[str, Any]) -> None:
+    """Reject three records of payments in the group mails, and leave others in flight."""
+    consumer = odradek.ShareConsumer(
+        **configs, group_id="mails", share_acknowledgement_mode="explicit", share_acquire_mode="record_limit"
+    )
+    consumer.__enter__()
+    consumer.subscribe(["payments"])
+    rejected = 0
+    while rejected < 3:
+        polled = consumer.poll(2_000, max_records=3)
+        for record in (each for records in polled.values() for each in records):
+            consumer.acknowledge(record, odradek.AcknowledgeType.REJECT)
+            rejected += 1
+        consumer.commit_sync()
+    consumer.poll(2_000, max_records=5)  # in flight until it is closed
+    OPEN.append(consumer)
 
 
 def _transaction(configs: dict[str, Any]) -> None:
@@ -114,7 +133,7 @@ def _transaction(configs: dict[str, Any]) -> None:
 
 
 OPEN: list[Any] = []
-"""Producers with an open transaction: close them at the end."""
+"""Clients with an open transaction or with records in flight: close them at the end."""
 
 
 def acl(principal: str = "User:ada", topic: str = "orders", operation: AclOperation = AclOperation.READ) -> AclBinding:

@@ -23,6 +23,7 @@ class Store:
     tables: FaultyTables
     objects: Faulty
     clock: ManualClock
+    per_head: int | None = None  # partitions that share a head, where not the service's default
 
     @property
     def log(self) -> Faulty:
@@ -37,6 +38,8 @@ class Store:
         return self.tables.catalog  # type: ignore[no-any-return]
 
     def engine(self, seed: int = 0, **settings: int | bool | str) -> Engine:
+        if self.per_head is not None:
+            settings = {"default_partitions_per_head": self.per_head, **settings}
         return Engine(
             tables=self.tables,
             objects=self.objects,  # type: ignore[arg-type]
@@ -46,9 +49,14 @@ class Store:
         )
 
 
-def memory_store() -> Store:
+def memory_store(per_head: int | None = None) -> Store:
+    """An empty store.
+
+    Args:
+        per_head: of topics created by its engines; 1 in tests of what a head that is not shared does.
+    """
     clock = ManualClock(auto_advance=True)
-    return Store(FaultyTables(MemoryStore()), Faulty(MemoryObjectStore(clock)), clock)
+    return Store(FaultyTables(MemoryStore()), Faulty(MemoryObjectStore(clock)), clock, per_head)
 
 
 def batch(

@@ -9,10 +9,16 @@ from tools.package import ROOT, run_uv
 
 PERMISSIVE = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT",
-    "MIT-CMU", "PSF-2.0", "Zlib",
+    "MIT-0", "MIT-CMU", "PSF-2.0", "Zlib",
 }  # fmt: skip
 # The page says why they are there all the same.
-EXPLAINED = {"crc32c": "LGPL-2.1-or-later", "certifi": "MPL-2.0"}
+EXPLAINED = {
+    "psycopg": "LGPL-3.0-only",
+    "psycopg-binary": "LGPL-3.0-only",
+    "crc32c": "LGPL-2.1-or-later",
+    "certifi": "MPL-2.0",
+    "paho-mqtt": "EPL-2.0 OR BSD-3-Clause",
+}
 
 
 def listed() -> dict[str, str]:

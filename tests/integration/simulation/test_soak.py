@@ -13,19 +13,22 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
-from odradek.engine.partition.head import decode_head
 from odradek.engine.partition.index_row import decode_index_row
+from odradek.engine.partition.shared_head import PAGE_PREFIX, Page, SharedHead, counts_of, decode_image, decode_page
 from odradek.errors import KafkaError, StoreError
-from odradek.format.item_keys import index_base_offset
+from odradek.format.item_keys import HEAD_SK, index_base_offset
 from odradek.format.object_keys import index_key, segment_key
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.meter import Usage
+from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
@@ -93,6 +96,7 @@ class Soak:
             objects=MisbehavingPort(self.objects, self.fate),  # type: ignore[arg-type]
             clock=self.clock,
             rng=SeededRng(seed),
+            settings=Settings(default_partitions_per_head=1),  # what `measure` takes apart
         )
 
     async def run(self, hours: int) -> None:
@@ -147,14 +151,17 @@ class Soak:
 
     def measure(self, requests: int) -> Hour:
         """Look at the memory itself: nothing is asked of the store."""
-        partitions = {pk: rows for pk, rows in self.store.log._partitions.items() if "head" in rows}
         wanted: set[str | bytes] = set()
         rows_max = tail_max = 0
-        for pk, items in partitions.items():
+        for pk, items in self.store.log._partitions.items():
+            if pk.startswith(("w#", "txn#")):
+                continue
             topic_id, number = pk.rsplit("#", 1)
-            head = decode_head(items["head"].item)  # type: ignore[arg-type]
-            tail_max = max(tail_max, len(head.tail))
-            wanted |= {entry.object_id for _, entry in head.entries()}
+            if HEAD_SK in items:
+                head_id = PartitionId(UUID(topic_id), int(number))
+                tail, object_ids = _head(head_id, {sk: state.item for sk, state in items.items()})
+                tail_max = max(tail_max, tail)
+                wanted |= object_ids
             found = [(sk, state.item) for sk, state in items.items() if sk.startswith("i#")]
             rows_max = max(rows_max, len(found))
             for sk, item in found:
@@ -175,6 +182,26 @@ class Soak:
         tables = (self.store.log, self.store.groups, self.store.catalog)
         items_count = sum(len(rows) for table in tables for rows in table._partitions.values())
         return Hour(orphans, rows_max, items_count, len(objects), requests, tail_max)
+
+
+def _head(head_id: PartitionId, items: dict[str, Any]) -> tuple[int, set[bytes]]:
+    """How long the tail of a head is; the uploads that it refers to, also in its pages."""
+    head = decode_image(head_id, items[HEAD_SK])
+    if not isinstance(head, SharedHead):
+        return len(head.tail), {entry.object_id for _, entry in head.entries()}
+    pages = [decode_page(sk, item) for sk, item in sorted(items.items()) if sk.startswith(PAGE_PREFIX)]
+    live = [page for page in pages if page.first >= head.indexed]
+    partitions = [
+        PartitionId(head_id.topic_id, head_id.partition + place) for place in counts_of(_elements(head, live))
+    ]
+    views = [head.view(partition, live) for partition in partitions]
+    return len(head.tail), {entry.object_id for view in views for _, entry in view.entries()}
+
+
+def _elements(head: SharedHead, pages: list[Page]) -> Iterator[bytes]:
+    for page in pages:
+        yield from page.elements
+    yield from head.tail
 
 
 def worst(hours: list[Hour], name: str) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from odradek.adapters.memory.task_queue import MemoryTaskQueue
 from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, UnknownVersion
@@ -28,7 +29,7 @@ from odradek.model.user import SaslMechanism
 from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Schema
 
-from tests.golden.release import RELEASES
+from tests.golden.release import RELEASES, Watcher
 from tests.support.clients.share_member import ShareMember
 from tests.support.clients.streams_member import StreamsMember, settle
 from tests.support.clients.transactional_producer import Transactor, committed
@@ -62,6 +63,9 @@ async def test_all_that_a_release_stored_is_read(release: str) -> None:
     report = await audit_store(engine)
     assert report.findings == []
     assert report.checked["segments"] >= 2
+    places = [TopicPartition("spread", number) for number in range(3)]
+    found = [each.committed and each.committed.offset for each in await engine.offsets.fetch("spread", places)]
+    assert found == expected["spread_committed"]
     for group, offset in expected["committed"].items():
         assert await committed(engine, group, "plain") == offset
     [acl] = (await engine.acls.current()).acls
@@ -145,6 +149,19 @@ def streams_members(stored: Stored, engine: Engine) -> list[StreamsMember]:
     for member in members:
         member.epoch = stored.expected["streams"][member.member_id]
     return members
+
+
+@pytest.mark.parametrize("release", ALL)
+async def test_a_trigger_is_woken_where_a_release_left_it_waiting(release: str) -> None:
+    stored = await open_release(release)
+    queue = MemoryTaskQueue()
+    watcher = Watcher(stored.engine(wakes=queue), queue)
+    known = await watcher.parts.triggers.get("orders")
+    assert (known.topic, known.secret, known.is_enabled) == ("watched", stored.expected["trigger"]["secret"], True)
+
+    assert not (await produce(watcher.engine, "watched", 0, batch([b"one more"]))).error
+
+    assert await watcher.called() == [stored.expected["trigger"]["offset"]]
 
 
 @pytest.mark.parametrize("release", ALL)

@@ -6,8 +6,10 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 from uuid import UUID
 
+from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import group_pk
 from odradek.model.classic_group import (
@@ -31,6 +33,9 @@ REBALANCE_MS = 20_000
 _REQUEST_S = 15.0  # shorter than a round may take
 _PATIENCE_S = 1_200.0  # beside the longest absence
 _QUIET_S = 60.0
+_JOINS_MAX = 16  # in a row that a round does not end: four times REBALANCE_MS, with clocks a minute apart
+_STUBBORN = 0.15  # of the lives: the member hears of a round and does not join it
+_STALE = 0.05  # of the heartbeats: one of the generation before comes, too
 
 
 class ClassicGroupMember(GroupMember):
@@ -41,8 +46,13 @@ class ClassicGroupMember(GroupMember):
     async def program(self, process: Process) -> None:
         world, engine = self._world, process.engine
         member_id = ""
+        waited = 0
         while not world.stop.is_set():
             joined = await self._join(process, member_id)
+            is_waiting = joined is None and process.frozen_until_s < asyncio.get_running_loop().time()
+            waited = waited + 1 if is_waiting else 0
+            if waited > _JOINS_MAX and not world.ledger.shares.jumped:
+                world.history.problem(f"{self._name} has waited for a round for {waited * _REQUEST_S} s")
             if joined is None or joined.error is not ErrorCode.NONE:
                 forgotten = joined is not None and joined.error is ErrorCode.UNKNOWN_MEMBER_ID
                 member_id = "" if forgotten else (joined.member_id if joined is not None else member_id)
@@ -124,8 +134,15 @@ class ClassicGroupMember(GroupMember):
         """Read, process and commit until another round is due, and why; None: the member leaves, or the run is over."""
         world = self._world
         positions: dict[PartitionId, int] = {}
+        self._is_stubborn = world.rng.random() < _STUBBORN
         while not world.stop.is_set():
+            if world.rng.random() < _STALE:
+                await self._speak_of_the_past(process.engine, me)
             code = await process.engine.classic_groups.heartbeat(me)
+            if code is ErrorCode.REBALANCE_IN_PROGRESS and self._is_stubborn and self._turns > 0:
+                self._turns -= 1
+                await asyncio.sleep(world.rng.random() * self._pace_s)
+                continue  # it stays away from the round, and lives
             if code not in (ErrorCode.NONE, ErrorCode.COORDINATOR_NOT_AVAILABLE):
                 return code
             for partition in sorted(partitions):
@@ -139,6 +156,12 @@ class ClassicGroupMember(GroupMember):
                 await world.settled.wait()  # silent until then: its session expires
             await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else idle_pace_s(world)))
         return None
+
+    async def _speak_of_the_past(self, engine: Engine, me: Any) -> None:
+        """A heartbeat of the generation before the member's."""
+        code = await engine.classic_groups.heartbeat(replace(me, generation=me.generation - 1))
+        if code is ErrorCode.NONE:
+            self._world.history.problem(f"{me.member_id} goes on in generation {me.generation - 1}")
 
     async def _work(
         self, process: Process, me: ClassicIdentity, partition: PartitionId, positions: dict[PartitionId, int]

@@ -18,6 +18,7 @@ from tests.simulation.world import Process, World
 _GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _LAST_TRIES = 5
 _LOOKUPS = 0.15  # of the polls: they ask something else besides
+_CURIOUS_REST_S = 5.0  # who rests less than that asks after every second poll
 
 
 class Consumer:
@@ -28,6 +29,8 @@ class Consumer:
         self._name = name
         self._topic = topic
         self._idle_s_max = idle_s_max
+        self._is_curious = idle_s_max < _CURIOUS_REST_S
+        self._lookups = 0.5 if self._is_curious else _LOOKUPS
         self._lives = 0
 
     async def program(self, process: Process) -> None:
@@ -50,9 +53,15 @@ class Consumer:
             for number in range(len(polls), topic.partition_count):
                 polls.append(Poll(f"{self._name}/{self._lives}", PartitionId(topic.topic_id, number)))
                 world.history.polls.append(polls[-1])
-            if not is_last and world.rng.random() < _LOOKUPS:
+            if not is_last and world.rng.random() < self._lookups:
                 ask = world.rng.choice((look_up_by_time, read_again))
-                await ask(world, process.engine, topic, world.rng.randrange(topic.partition_count))
+                await ask(
+                    world,
+                    process.engine,
+                    topic,
+                    world.rng.randrange(topic.partition_count),
+                    is_patient=not self._is_curious,
+                )
             before = [poll.position for poll in polls]
             wanted = [
                 FetchPartition(self._topic, p, poll.position, max_bytes=400, topic_id=topic.topic_id)

@@ -7,6 +7,7 @@ from typing import Any
 
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.model.group import GroupHeartbeat
 from odradek.model.log import FetchPartition
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 
@@ -18,6 +19,7 @@ from tests.support.clients.group_member import Member
 _POLL_BYTES_MAX = 600
 _LEAVES = 0.08  # of the turns
 _RESETS = 0.3  # of the lives begin with one
+_STALE = 0.15  # of the turns: a heartbeat under an epoch that is over comes, too
 _STUBBORN = 0.3  # of the lives: they let go of nothing that they are told to give up
 
 
@@ -61,6 +63,8 @@ class GroupMember:
             world.ledger.groups.owned[member.member_id] = lambda member=member: member.owned  # type: ignore[misc]
             positions: dict[PartitionId, int] = {}
             while not world.stop.is_set():
+                if self._turns > 0 and world.rng.random() < _STALE:
+                    await self._speak_of_the_past(engine, member)
                 await self._turn(process, member, positions)
                 if self._turns > 0 and world.rng.random() < _LEAVES:
                     await member.leave()
@@ -70,6 +74,19 @@ class GroupMember:
                 if self._turns == 0:
                     await world.settled.wait()  # silent until then: its session expires
                 await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else idle_pace_s(world)))
+
+    async def _speak_of_the_past(self, engine: Engine, member: Any) -> None:
+        """A heartbeat under an epoch that the member has left, as of a process that was cloned or set back.
+
+        The epoch before may be a repetition; but then the member says what it owns.
+        """
+        epoch = member.epoch - self._world.rng.choice((1, 2, 3))
+        if epoch < 1:
+            return
+        owned = self._world.rng.choice((None, {topic_id: [*range(99)] for topic_id in self._world.ledger.live_topics}))
+        answer = await engine.groups.heartbeat(GroupHeartbeat(self._group_id, member.member_id, epoch, owned=owned))
+        if answer.error is ErrorCode.NONE:
+            self._world.history.problem(f"{member.member_id}, of {member.epoch}, goes on under epoch {epoch}")
 
     def _member(self, engine: Engine) -> Any:
         """A new member: its client's side."""

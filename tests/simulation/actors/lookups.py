@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.item_keys import partition_pk
@@ -13,17 +15,23 @@ from tests.simulation.actors.common import read_from
 from tests.simulation.books.history import identity
 from tests.simulation.world import World
 
+_ATTEMPTS = 12
 _READ_BYTES = (1, 300, 100_000)
 
 
-async def look_up_by_time(world: World, engine: Engine, topic: Topic, number: int) -> None:
-    """Ask for the first record of some time, or for the largest, of one partition, and judge the answer."""
+async def look_up_by_time(world: World, engine: Engine, topic: Topic, number: int, *, is_patient: bool) -> None:
+    """Ask for the first record of some time, or for the largest, of one partition, and judge the answer.
+
+    Args:
+        is_patient: not while a transaction is being applied.
+    """
     ledger, rng = world.ledger, world.rng
     partition = PartitionId(topic.topic_id, number)
     pk = partition_pk(partition)
     known = len(ledger.records(pk))
     heads_pk = partition_pk(partition.head_id)
-    if not known or not all(world.visibility.is_whole("log", each, consistent=True) for each in (pk, heads_pk)):
+    whole = (pk, heads_pk) if is_patient else (heads_pk,)
+    if not known or not all(world.visibility.is_whole("log", each, consistent=True) for each in whole):
         return  # what a transaction wrote may not be seen yet
     asked_ms = ledger.records(pk)[rng.randrange(known)].timestamp_ms + rng.choice((0, 0, 1))
     is_largest = rng.random() < 0.2
@@ -51,8 +59,12 @@ async def look_up_by_time(world: World, engine: Engine, topic: Topic, number: in
         world.history.problem(f"{what} is said to be {result.offset}, which passes over {passed[:3]}")
 
 
-async def read_again(world: World, engine: Engine, topic: Topic, number: int) -> None:
-    """Read one partition from some earlier offset on, as a consumer that seeks, and judge what comes."""
+async def read_again(world: World, engine: Engine, topic: Topic, number: int, *, is_patient: bool) -> None:
+    """Read one partition from some earlier offset on, as a consumer that seeks, and judge what comes.
+
+    Args:
+        is_patient: content with no answer, and rarely at the log's start, where retention and sweeps are at work.
+    """
     ledger, rng = world.ledger, world.rng
     partition = PartitionId(topic.topic_id, number)
     known = len(ledger.records(partition_pk(partition)))
@@ -60,11 +72,21 @@ async def read_again(world: World, engine: Engine, topic: Topic, number: int) ->
     if start >= known:
         return
     offset = rng.randrange(start, known)
+    if not is_patient and offset % 2:
+        offset = start
     wanted = FetchPartition(topic.name, number, offset, rng.choice(_READ_BYTES), topic_id=topic.topic_id)
+    what = f"who read {partition} from {offset} on"
     [result] = await engine.fetch([wanted])
+    for attempt in range(0 if is_patient else _ATTEMPTS):
+        if result.error is not ErrorCode.KAFKA_STORAGE_ERROR or world.stop.is_set():
+            break
+        await asyncio.sleep(0.1 * attempt)
+        [result] = await engine.fetch([wanted])
+    else:
+        if not is_patient:
+            world.history.problem(f"{what} never got an answer: {result.error.name}")
     if result.error is not ErrorCode.NONE:
         return
-    what = f"who read {partition} from {offset} on"
     try:
         records, _ = read_from(offset, result.records)
     except FormatError as error:

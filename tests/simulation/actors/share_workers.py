@@ -27,8 +27,11 @@ class ShareWorker:
         turns: how many polls before the world calms down; after it has, the worker goes on until the run stops.
     """
 
-    def __init__(self, world: World, group_id: str, topics: list[str], *, turns: int, pace_s: float) -> None:
+    def __init__(
+        self, world: World, group_id: str, topics: list[str], *, turns: int, pace_s: float, deliveries_max: int
+    ) -> None:
         self._world = world
+        self._deliveries_max = deliveries_max
         self._group_id = group_id
         self._topics = topics
         self._turns = turns
@@ -38,6 +41,7 @@ class ShareWorker:
 
     async def program(self, process: Process) -> None:
         world = self._world
+        world.ledger.shares.deliveries_max = self._deliveries_max
         world.ledger.shares.window_max = world.settings.share_partition_max_record_locks
         while not world.stop.is_set():
             self._lives += 1
@@ -131,8 +135,9 @@ class ShareWorker:
         return RELEASE if draw < 0.08 else REJECT if draw < 0.12 else None if draw < 0.2 else ACCEPT
 
     def _acknowledged(self, partition: PartitionId, batches: list[AcknowledgementBatch]) -> None:
-        accepted = {batch.first_offset for batch in batches if batch.types == (ACCEPT,)}
-        self._world.history.accepted[self._group_id, partition] |= accepted
+        history, place = self._world.history, (self._group_id, partition)
+        history.accepted[place] |= {batch.first_offset for batch in batches if batch.types == (ACCEPT,)}
+        history.rejected[place] |= {batch.first_offset for batch in batches if batch.types == (REJECT,)}
 
 
 async def queue_at_rest(world: World, topic_names: list[str], longest_absence_s: float) -> list[str]:

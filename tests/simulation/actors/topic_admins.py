@@ -47,14 +47,37 @@ class TopicAdmin:
             await engine.topics.alter_configs(name, set={"max.message.bytes": str(rng.choice((1000, 100_000)))})
 
 
+class TopicGrower:
+    """Adds a partition to each of its topics, once."""
+
+    def __init__(self, world: World, names: list[str], pace_s: float) -> None:
+        self._world = world
+        self._names = names
+        self._pace_s = pace_s
+
+    async def program(self, process: Process) -> None:
+        while self._names:
+            await pause(self._world, self._pace_s)
+            topic = await look_up(process.engine, self._names[-1])
+            if topic is None:
+                continue
+            try:
+                await process.engine.topics.create_partitions(topic.name, topic.partition_count + 1)
+            except KafkaError as error:
+                if error.code.is_retryable:
+                    continue
+            self._names.pop()
+
+
 class RecordDeleter:
     """Asks for records to be deleted, up to an offset or up to the high watermark."""
 
-    def __init__(self, world: World, names: list[str], turns: int, pace_s: float) -> None:
+    def __init__(self, world: World, names: list[str], turns: int, pace_s: float, all_: float = 0.2) -> None:
         self._world = world
         self._names = names
         self._turns = turns
         self._pace_s = pace_s
+        self._all = all_  # of the requests: up to the high watermark
 
     async def program(self, process: Process) -> None:
         while self._turns > 0:
@@ -71,7 +94,7 @@ class RecordDeleter:
         if head is None:
             return
         end: int = head["no"]  # type: ignore[assignment]
-        asked = -1 if world.rng.random() < 0.2 else world.rng.randrange(end + 3)
+        asked = -1 if world.rng.random() < self._all else world.rng.randrange(end + 3)
         deletions = world.history.deletions_asked
         deletions[partition] = max(deletions.get(partition, 0), end if asked < 0 else asked)
         request, moves = DeleteRecordsPartition(topic.name, partition.partition, asked), len(world.ledger.starts)

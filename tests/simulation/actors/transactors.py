@@ -6,6 +6,7 @@ until they are told. The committed offset is read after that: nobody begins wher
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,6 +26,7 @@ TIMEOUT_MS = 30_000
 _END_ATTEMPTS = 40
 _PRODUCE_ATTEMPTS = 6
 _POLL_BYTES_MAX = 250
+_IDLE_S = 200.0  # longer than TIMEOUT_MS, with clocks that are a minute apart
 _GAPS = 0.03  # of the batches: the one before is lost on its way, and the client does not care
 _REPEATS = 0.1  # of the transactions of the first protocol: a batch of an earlier one comes again
 _INTRUSIONS = 0.05  # of the last turns: somebody writes under the producer's id and a far later epoch
@@ -60,6 +62,7 @@ class Transactor:
         transactional_id: shared with other actors; each of them is an instance of one application.
         group_id: whose offsets are committed.
         bump: whether each end bumps the epoch (KIP-890), or sequences go on.
+        mischief: how many times as often something is repeated, lost, aborted or too late.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Transactor:
         turns: int,
         pace_s: float,
         bump: bool,
+        mischief: int = 1,
     ) -> None:
         self._world = world
         self._name = name
@@ -82,7 +86,9 @@ class Transactor:
         self._turns = turns
         self._pace_s = pace_s
         self._bump = bump
+        self._mischief = mischief
         self._transactions = 0
+        self._intrusions = 0
         self.committer: dict[str, Any] = {}  # as which member of the group it commits; nobody: a simple consumer
         self.metadata = ""  # of its commits
 
@@ -140,18 +146,26 @@ class Transactor:
         world.history.transactions.append(one)
         sends: list[Send] = []
         is_good = was_taken = await self._produce(process, session, sink, records, one, sends)
+        begun_s = asyncio.get_running_loop().time()
+        if self._mischief > 1 and world.rng.random() < 0.05:
+            await asyncio.sleep(_IDLE_S)
         end = records[-1].offset + 1
         if self._turns < _LAST_TURNS and world.rng.random() < _INTRUSIONS:
             await self._intrude(process, session, sink, one)
         if is_good:
             one.commits = (place, end)
+            if self._mischief > 1 and len(records) > 1:  # then a repetition of an earlier one may come late
+                await self._commit_offset(engine, session, TopicPartition(source.name, number), end - 1)
             is_good = await self._commit_offset(engine, session, TopicPartition(source.name, number), end)
-        commit = is_good and world.rng.random() < 0.85
+        commit = is_good and world.rng.random() < 1 - 0.15 * min(3, self._mischief)
+        is_too_late = asyncio.get_running_loop().time() > begun_s + _IDLE_S - 1.0
         if not commit:
             one.commits = None
         await self._end(engine, session, one, commit=commit)
         for send in sends:
             send.outcome = {"committed": "acked", "aborted": "failed"}.get(one.outcome, "unknown")
+        if commit and is_too_late and one.outcome == "committed" and not world.ledger.shares.jumped:
+            world.history.problem(f"{one.name} was committed long after it had timed out")
         if one.outcome == "committed":
             positions[number] = end
         if not was_taken and not self._bump:
@@ -182,7 +196,7 @@ class Transactor:
         """Write one output a record, spread over the sink's partitions; False where not all was taken."""
         world = self._world
         parts: dict[int, list[Payload]] = {}
-        if session.sent and not self._bump and world.rng.random() < _REPEATS:
+        if session.sent and not self._bump and world.rng.random() < _REPEATS * self._mischief:
             await self._send(process.engine, world.rng.choice(session.sent))
         for record in records:
             payload = Payload(b"%s|%s" % (identity(record), one.name.encode()), identity(record))
@@ -207,7 +221,7 @@ class Transactor:
     ) -> bool:
         """Write a batch, and note the offsets that the answer tells; False where it was not taken."""
         base = session.sequences.get(place, 0)
-        if self._world.rng.random() < _GAPS:
+        if self._world.rng.random() < _GAPS * self._mischief:
             base += 1
             one.has_gap = True
         session.sequences[place] = base + len(payloads)
@@ -231,7 +245,8 @@ class Transactor:
         """Write under the producer's id and a later epoch, outside of any transaction: commits there must end."""
         number, name = self._world.rng.randrange(sink.partition_count), b"intruder|%s" % one.name.encode()
         send = self._world.history.sent(name, PartitionId(sink.topic_id, number), "", 0)
-        producer = session.producer_id, session.epoch + _LATER_EPOCHS, 0
+        self._intrusions += 1  # under an epoch of its own: a second one is no duplicate of the first
+        producer = session.producer_id, session.epoch + _LATER_EPOCHS + self._intrusions, 0
         batch = encode([Payload(name, name)], producer, process.clock.now_ms())
         [result] = await process.engine.produce([ProducePartition(sink.name, number, batch)])
         if result.error is ErrorCode.NONE:

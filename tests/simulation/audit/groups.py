@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from odradek.engine.groups.items import lease_partition
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.books.history import History
+from tests.simulation.books.lease_items import own_partition
 from tests.simulation.books.ledger import Ledger, partition_of
 from tests.simulation.books.truth import TrueLog
 
@@ -15,7 +15,7 @@ from tests.simulation.books.truth import TrueLog
 def audit_groups(ledger: Ledger, history: History, logs: Mapping[PartitionId, TrueLog]) -> Iterator[str]:
     """At least once: no offset below a commit was left out."""
     for key, commits in ledger.commits.items():
-        group_id, partition = key.pk.removeprefix("g#"), lease_partition(key.sk)
+        group_id, partition = key.pk.removeprefix("g#"), own_partition(key)
         log = logs.get(partition)
         place = (group_id, partition)
         if log is None or not commits or place not in history.processed:
@@ -33,7 +33,7 @@ def audit_groups(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
 def lagging(ledger: Ledger, group_id: str, topic_names: set[str]) -> list[str]:
     """Partitions of the topics of which no commit has been at the end of the log."""
     committed = {
-        lease_partition(key.sk): max(commit.offset for commit in commits)
+        own_partition(key): max(commit.offset for commit in commits)
         for key, commits in ledger.commits.items()
         if key.pk == f"g#{group_id}" and commits
     }

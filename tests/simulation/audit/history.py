@@ -7,7 +7,7 @@ poll, unseen.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from odradek.model.topic_partition import PartitionId
 
@@ -29,20 +29,23 @@ def audit_history(logs: Logs, history: History) -> Iterator[str]:
                 yield f"duplicate: {record.identity!r} is at {both}"
             places[record.identity] = record.offset
     sent_by_actors = {p: places for p, places in where.items() if p.topic_id not in history.server_written}
-    yield from _sends(sent_by_actors, history)
+    returned = {partition for partition, log in logs.items() if log.has_returned}
+    yield from _sends(sent_by_actors, history, returned)
     for poll in history.polls:
         log = logs.get(poll.partition)
         if log is not None:
             yield from _poll(poll, log)
 
 
-def _sends(where: Mapping[PartitionId, Mapping[bytes, int]], history: History) -> Iterator[str]:
+def _sends(
+    where: Mapping[PartitionId, Mapping[bytes, int]], history: History, returned: Set[PartitionId]
+) -> Iterator[str]:
     ordered: dict[tuple[PartitionId, str], list[tuple[int, int]]] = defaultdict(list)
     sent: dict[PartitionId, set[bytes]] = defaultdict(set)
     for send in history.sends:
         sent[send.partition].add(send.identity)
         offset = where.get(send.partition, {}).get(send.identity)
-        if send.outcome == "acked" and offset is None:
+        if send.outcome == "acked" and offset is None and send.partition not in returned:
             yield f"lost write: {send.identity!r} acknowledged at {send.offset} never entered the log"
         if send.offset is not None and offset is not None and send.offset != offset:
             yield f"inconsistent offset: {send.identity!r} acknowledged at {send.offset} is at {offset}"

@@ -4,6 +4,7 @@
 * what was accepted is done and was never delivered again; books/share_book.py sees to it that done stays done
 * every record of the queue that is in the log still was accepted or is a dead letter; the duplicate check of
   history.py sees to it that a dead letter is there once
+* what was rejected is a dead letter
 * what was done before anybody had it, compaction had taken
 """
 
@@ -50,6 +51,11 @@ def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
         accepted = history.accepted[place]
         if not accepted <= done:
             yield f"{sorted(accepted - done)[:5]} of {partition} were accepted and are not done"
+        rejected = history.rejected[place]
+        for record in log.records:
+            if record.offset in rejected and log.must_survive(record) and record.identity not in letters:
+                yield f"{record.offset} of {partition} was rejected, and is no dead letter"
+                break
         given = {offset for offset, _, _, _ in deliveries}
         for record in log.records:
             if record.offset not in done or not log.must_survive(record):

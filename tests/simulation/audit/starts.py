@@ -44,7 +44,10 @@ def _config_forbids(config: Mapping[str, str], move: StartMove, ledger: Ledger, 
     if "delete" not in config.get("cleanup.policy", "delete"):
         return "the topic is only compacted"
     retention_ms = int(config.get("retention.ms", "604800000"))
-    oldest_kept_ms = move.at_ms - retention_ms + _CLOCKS_APART_MS
+    # Timestamps are told by the producers, and the age by the clock of whoever deleted.
+    ahead_ms = max(0, ledger.shares.skews_ms.get(move.caller, 0))
+    is_clock_right = move.caller not in ledger.shares.jumped
+    oldest_kept_ms = move.at_ms - retention_ms + (ahead_ms if is_clock_right else _CLOCKS_APART_MS)
     too_young = [r.offset for r in log.records[move.before : move.start] if r.timestamp_ms >= oldest_kept_ms]
     if retention_ms >= 0 and not too_young:
         return ""

@@ -10,10 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from odradek.engine.groups.items import lease_key
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.books.history import History, Transaction
+from tests.simulation.books.lease_items import own_key
 from tests.simulation.books.ledger import Ledger
 from tests.simulation.books.truth import TrueLog, TrueRecord
 
@@ -46,7 +46,7 @@ def _atomic(one: Transaction, ledger: Ledger, where: Mapping[tuple[PartitionId, 
     if one.commits is None:
         return
     partition, offset = one.commits
-    commits = ledger.commits.get(lease_key(one.group, partition), [])
+    commits = ledger.commits.get(own_key(one.group, partition), [])
     together = any(commit.call in calls and commit.offset == offset for commit in commits)
     if there and not together:
         yield f"transaction {one.name} is in the log without its offset {offset} of {partition}"
@@ -64,7 +64,7 @@ def _exactly_once(
             outputs[one.group, partition, offset] += is_there
             inputs.add((one.group, partition))
     for group, partition in sorted(inputs):
-        commits = ledger.commits.get(lease_key(group, partition), [])
+        commits = ledger.commits.get(own_key(group, partition), [])
         end = commits[-1].offset if commits else 0
         for record in logs[partition].records:
             count = outputs[group, partition, record.offset]

@@ -27,6 +27,11 @@ def signature(member_id: str, generation: int, *, is_early: bool = False) -> str
     return f"{_EARLY if is_early else _SIGNED} {generation} {member_id}"
 
 
+def number_in(name: str) -> str:
+    """What the names of an actor and of its processes end in."""
+    return name[len(name.rstrip("0123456789")) :]
+
+
 def is_signed(metadata: str) -> bool:
     """Whether a commit is a classic member's."""
     return metadata.startswith((f"{_SIGNED} ", f"{_EARLY} "))
@@ -51,7 +56,7 @@ class ClassicBook:
         self.owners: dict[tuple[str, int], dict[PartitionId, str]] = defaultdict(dict)
         self._told: dict[tuple[str, int, str], frozenset[PartitionId]] = {}
 
-    def stored(self, key: Key, new: Item | None) -> None:
+    def stored(self, key: Key, new: Item | None, caller: str) -> None:
         """A group's item was written (new None: deleted)."""
         group_id = key.pk.removeprefix(group_pk(""))
         before = self.groups.pop(group_id, None)
@@ -61,8 +66,20 @@ class ClassicBook:
         is_settled = before is not None and before.state is ClassicState.COMPLETING_REBALANCE
         if is_settled and group.state is ClassicState.STABLE and not any(m.assignment for m in group.members):
             self._problem(f"generation {group.generation} of {group_id} is settled, and nobody was assigned anything")
+        if before is not None and before.state is ClassicState.PREPARING_REBALANCE:
+            self._round_ended(group_id, before, group, caller)
         if before is not None and group.generation < before.generation:
             self._problem(f"the generation of {group_id} goes back from {before.generation} to {group.generation}")
+
+    def _round_ended(self, group_id: str, before: ClassicGroup, after: ClassicGroup, caller: str) -> None:
+        """Who is in the new generation has joined its round; who ends the round joins with that write."""
+        if after.state is not ClassicState.COMPLETING_REBALANCE:
+            return
+        for member in after.members:
+            was = before.member(member.member_id)
+            is_writer = number_in(member.client_id) == number_in(caller.split(".")[0])
+            if was is not None and not was.joined and was.instance_id is None and not is_writer:
+                self._problem(f"{member.member_id} is in generation {after.generation} of {group_id} without joining")
 
     def committed(self, group_id: str, metadata: str) -> None:
         """A commit that a classic member signed was applied."""

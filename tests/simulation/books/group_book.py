@@ -14,15 +14,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
-from odradek.engine.groups.items import LEASE_PREFIX, MEMBER_PREFIX, decode_group, decode_member, lease_partition
+from odradek.engine.groups.items import MEMBER_PREFIX, decode_group, decode_member
+from odradek.engine.groups.leases import LEASE_PREFIX
 from odradek.engine.groups.state import MemberState
 from odradek.model.streams import TaskId, Tasks
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
+from odradek.triggers.leases import OWNER_PREFIX
+
+from tests.simulation.books.lease_items import own_partition
 
 _Target = Mapping[str, frozenset[PartitionId]]
 _TaskTarget = Mapping[str, Tasks]
-
 
 RESET = "reset"  # the metadata of a commit by somebody who sets a group's offsets while it has no members
 
@@ -35,6 +38,8 @@ def signature(member_id: str, epoch: int) -> str:
 def foreign_commit(metadata: str, owner: str | None, lease_epoch: int) -> str:
     """Why whoever signed a commit must not make it; empty: it may. A simple consumer signs with nothing."""
     member_id, _, epoch = ("" if metadata == RESET else metadata).partition("@")
+    if owner is None and member_id.startswith(OWNER_PREFIX) and int(epoch) == lease_epoch:
+        return ""  # a dispatcher of triggers gives the lease back with its last commit
     if member_id != (owner or ""):
         return f"{member_id!r} committed what {owner!r} owns"
     if member_id and int(epoch) < lease_epoch:
@@ -95,8 +100,9 @@ class GroupBook:
                 self._problem(f"{where}: the stamp fell from {old['c']} to {new.get('c')}")
             elif old.get("c") == new.get("c") and any(old.get(name) != new.get(name) for name in ("f", "le", "m")):
                 self._problem(f"{where}: two commits have the stamp {old.get('c')}")
-        partition = lease_partition(key.sk)
-        if new is not None and isinstance(owner := new.get("o"), str):
+        partition = own_partition(key)
+        owner = None if new is None else new.get("o")
+        if isinstance(owner, str) and not owner.startswith(OWNER_PREFIX):  # a dispatcher of triggers is no member
             self._leases[key.pk][partition] = owner
         else:
             self._leases[key.pk].pop(partition, None)

@@ -70,11 +70,12 @@ class History:
     # What members of a group processed, and the offsets that they were sent past because the log starts later.
     processed: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
     skipped: dict[tuple[str, PartitionId], list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
-    # Share groups: (offset, delivery count, member, identity) of what workers were given; what was surely accepted.
+    # Share groups: (offset, delivery count, member, identity) of what workers were given; what was accepted, rejected.
     deliveries: dict[tuple[str, PartitionId], list[tuple[int, int, str, bytes]]] = field(
         default_factory=lambda: defaultdict(list)
     )
     accepted: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
+    rejected: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
     server_written: set[UUID] = field(default_factory=set)  # topics whose records no actor sends: dead letters
     deletions_asked: dict[PartitionId, int] = field(default_factory=dict)  # DeleteRecords up to here
     problems: list[str] = field(default_factory=list)  # what an actor saw that cannot be

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX
+from odradek.engine.groups.items import GROUP_SK, MEMBER_PREFIX
+from odradek.engine.groups.leases import LEASE_PREFIX
 from odradek.engine.partition.shared_head import PAGE_PREFIX
 from odradek.format.item_keys import (
     CLEAN_SK,
@@ -23,6 +24,7 @@ from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import is_signed
 from tests.simulation.books.group_book import foreign_commit
+from tests.simulation.books.lease_items import own_leases
 from tests.simulation.books.producer_book import ProducerBook, is_shared
 
 if TYPE_CHECKING:
@@ -141,7 +143,7 @@ class LateRules:
             return self._unmaintained(key.pk)
         head: Any = self._ledger.heads[key.pk]
         base = index_base_offset(key.sk)
-        is_believed = new is not None and new["k"] != "s" and head["mo"] <= base < head["tb"]
+        is_believed = new is not None and new["k"] == "w" and head["mo"] <= base < head["tb"]
         return "a row that was removed comes back, and readers believe it" if is_believed else ""
 
     def _unmaintained(self, pk: str) -> str:
@@ -152,7 +154,8 @@ class LateRules:
 
     def _of_groups(self, key: Key, old: Any, new: Any) -> str:
         if key.sk.startswith(LEASE_PREFIX):
-            return self._commit(key, old, new)
+            reasons = (self._commit(own, before, after) for own, before, after in own_leases(key, old, new))
+            return next(filter(None, reasons), "")
         if key.sk == GROUP_SK and new is not None and old is not None and new.get("k") != old.get("k"):
             return ""  # the group becomes one of the other protocol
         if key.sk.startswith(SHARE_PARTITION_PREFIX) and old is not None and new is not None and old["i"] != new["i"]:

@@ -21,6 +21,7 @@ Checked at once, at every write:
 * a consumer group's members and leases agree, and keep to the rules of their protocol (group_book.py)
 * a write that came again, late, would change nothing that it must not (late_book.py, late_rules.py)
 * whoever is refused learns from what is there (futile_book.py)
+* who searches for an append whose answer was lost finds it (search_book.py)
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ from uuid import UUID
 
 from odradek.adapters.expressions import NOTHING, State
 from odradek.engine.compaction.state import decode_state
-from odradek.engine.groups.items import GROUP_SK, LEASE_PREFIX, MEMBER_PREFIX, decode_lease
+from odradek.engine.groups.items import GROUP_SK, MEMBER_PREFIX
+from odradek.engine.groups.leases import LEASE_PREFIX, decode_lease
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
 from odradek.engine.partition.shared_head import PAGE_PREFIX
 from odradek.engine.read.log_reader import Piece, entry_piece
+from odradek.errors import FormatError
 from odradek.format.item_keys import (
     CLEAN_SK,
     DELETED_TOPICS_PK,
@@ -54,6 +57,8 @@ from odradek.format.item_keys import (
     partition_pk,
 )
 from odradek.format.object_keys import index_key, segment_key, wal_key
+from odradek.format.offset_index import decode_offset_index
+from odradek.format.parquet.segment import verify_columnar
 from odradek.format.record_batch import decode_batches
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.limits import PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX
@@ -67,9 +72,11 @@ from tests.simulation.books.group_book import RESET, GroupBook, foreign_commit
 from tests.simulation.books.history import identity
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
+from tests.simulation.books.lease_items import own_leases
 from tests.simulation.books.notes import Commit, Entered, LeaderEpoch, StartMove
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
+from tests.simulation.books.search_book import Rows, SearchBook
 from tests.simulation.books.share_book import ShareBook
 from tests.simulation.books.shared_book import SharedBook
 from tests.simulation.books.time_book import Compactable, TimeBook
@@ -95,6 +102,7 @@ class Ledger:
         truth: per partition key, every entry that entered its log, in order.
         uploads: every WAL item (by object id) and object (by key) that was ever written.
         gone: partitions whose head was deleted.
+        returned: those of them whose head a creation that came late brought back.
         epochs: per partition key, every leader epoch after the first.
         starts: every rise of a log start.
         live_items: WAL items that are there, with the time of their arrival, ms.
@@ -119,6 +127,7 @@ class Ledger:
         self.truth: dict[str, list[Entered]] = defaultdict(list)
         self.heads: dict[str, Item] = {}
         self.gone: set[str] = set()
+        self.returned: set[str] = set()
         self.epochs: dict[str, list[LeaderEpoch]] = defaultdict(list)
         self.uploads: dict[bytes | str, bytes] = {}
         self.starts: list[StartMove] = []
@@ -146,6 +155,8 @@ class Ledger:
             self.problem, lambda table, key: self.state_of(table, key), LateRules(self, self._producers).why_not
         )
         self.futile = FutileBook(self.problem, lambda table, key: self.state_of(table, key))
+        self.seen_rows: Callable[[str], tuple[Rows, bool]] = lambda pk: ({}, True)
+        self.search = SearchBook(self.problem, lambda pk: self.seen_rows(pk))
         self._records: dict[str, list[Compactable]] = defaultdict(list)
         self._decoded: dict[str, int] = defaultdict(int)
         self.log_rows: Callable[[str], Mapping[str, Any]] = lambda pk: {}
@@ -230,16 +241,17 @@ class Ledger:
         elif table == "groups" and key.sk.startswith(SHARE_PARTITION_PREFIX):
             self.shares.stored(key, old, new, self.caller)
         elif table == "groups" and key.sk == GROUP_SK:
-            self.classic.stored(key, new)
+            self.classic.stored(key, new, self.caller)
             self.groups.group_stored(key, new)
         elif table == "groups" and key.sk.startswith(MEMBER_PREFIX):
             self.groups.member_stored(key, new)
         elif table == "groups" and key.sk.startswith(LEASE_PREFIX):
-            self.groups.lease_stored(key, old, new)
-            if new is None:
-                self.commits.pop(key, None)  # the group was deleted
-            elif "c" in new and new["c"] != (old or {}).get("c"):
-                self._committed(key, new)
+            for own, before, after in own_leases(key, old, new):
+                self.groups.lease_stored(own, before, after)
+                if after is None:
+                    self.commits.pop(own, None)  # the group, or the offset, was deleted
+                elif "c" in after and after["c"] != (before or {}).get("c"):
+                    self._committed(own, after)
 
     def object_put(self, key: str, content: bytes) -> None:
         """An object was created."""
@@ -275,6 +287,8 @@ class Ledger:
         self._call += 1
         for pk in self._dirty:
             self._check_index(pk)
+            if self.is_readable(pk) and not partition_of(pk).shares_head:
+                self.search.changed(pk, self.truth[pk])
         self._dirty.clear()
         self.groups.settled()
         self.late.settled()
@@ -313,7 +327,9 @@ class Ledger:
 
     def head_stored(self, pk: str, old: Item | None, new: Item | None) -> None:
         if pk in self.gone:
-            return  # a late creation may bring back a head of a deleted topic: nobody looks for it there
+            # Only who asked for the topic before its deletion, and froze, comes to such a head.
+            self.returned.update([pk] if new is not None else [])
+            return
         if new is None:
             self.gone.add(pk)
             self.heads.pop(pk, None)
@@ -325,6 +341,7 @@ class Ledger:
             return
         if not partition_of(pk).shares_head:
             self._head_is_bounded(pk, new)
+            self.search.head_stored(pk, new)
         for name, meaning in RISING.items():
             if new[name] < old[name]:
                 self.problem(f"{pk}: the {meaning} fell from {old[name]!r} to {new[name]!r}")
@@ -390,6 +407,12 @@ class Ledger:
         partition = partition_of(key.pk)
         if not all(self.has_object(name) for name in _segment_objects(key, new)):
             self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
+        elif row.is_columnar:
+            log, index = (self.uploads[name] for name in _segment_objects(key, new))
+            try:
+                verify_columnar(log, decode_offset_index(index))
+            except FormatError as damaged:
+                self.problem(f"{key.pk}: the file of the row at {row.base_offset} is damaged: {damaged}")
         elif self.was_compacted(partition.topic_id):
             content = self.uploads[segment_key(partition, row.base_offset, row.segment_id)]
             configs = [config for _, config in self.configs[partition.topic_id]]
@@ -430,7 +453,11 @@ class Ledger:
         """The rows that readers go by, with their base offsets; a spilled one below the merged offset is a ghost."""
         merged = self.heads[pk]["mo"]
         rows = ((index_base_offset(sk), item) for sk, item in self.log_rows(pk).items() if sk.startswith(INDEX_PREFIX))
-        return sorted(((base, item) for base, item in rows if item["k"] == "s" or base >= merged), key=lambda r: r[0])
+        return sorted(((base, item) for base, item in rows if item["k"] != "w" or base >= merged), key=lambda r: r[0])
+
+    def live_rows(self, pk: str) -> list[IndexRow]:
+        """The rows that readers go by, oldest first; also those of a spill under way."""
+        return [decode_index_row(base, item) for base, item in self._live_rows(pk)]
 
     def _check_index(self, pk: str) -> None:
         head = self.heads.get(pk)
@@ -492,7 +519,7 @@ class Ledger:
             if piece.item_id is not None:
                 items.add(piece.item_id)
             else:
-                objects |= {piece.object_key, piece.object_key.removesuffix(".log") + ".index"}
+                objects |= {piece.object_key, piece.object_key.rpartition(".")[0] + ".index"}
         return objects, items
 
     def _live_pieces(self) -> Iterator[Piece]:
@@ -538,7 +565,10 @@ def _segment_objects(key: Key, item: Item) -> tuple[str, ...]:
     if row.segment_id is None:
         return ()
     partition = partition_of(key.pk)
-    return tuple(named(partition, row.base_offset, row.segment_id) for named in (segment_key, index_key))
+    return (
+        segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar),
+        index_key(partition, row.base_offset, row.segment_id),
+    )
 
 
 def _partition_of_object(key: str) -> str:
@@ -550,7 +580,7 @@ def _partition_of_object(key: str) -> str:
 def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
     """The bytes that a row refers to: the whole of its segment, or its entries'."""
     if row.segment_id is not None:
-        key = segment_key(partition, row.base_offset, row.segment_id)
+        key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar)
         yield Piece(row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms)
     offset = row.base_offset
     for entry in row.entries:

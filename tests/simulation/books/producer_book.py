@@ -17,7 +17,7 @@ from uuid import UUID
 from odradek.engine.partition.head import ProducerState, RecentBatch, decode_head, decode_producer, next_sequence
 from odradek.format.item_keys import producer_sk
 from odradek.format.tail_entry import TailEntry
-from odradek.limits import PRODUCER_BATCHES_REMEMBERED
+from odradek.limits import PRODUCER_BATCHES_REMEMBERED, SEQUENCE_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item
 
@@ -69,7 +69,8 @@ class ProducerBook:
             return f"{what} after {last.epoch}"
         is_next = entry.producer_epoch == last.epoch
         expected = next_sequence(last.base_sequence, last.record_count) if is_next else 0
-        if entry.base_sequence != expected and not self._leaves_gaps(entry.producer_id):
+        is_gap = (entry.base_sequence - expected) % (SEQUENCE_MAX + 1) <= SEQUENCE_MAX // 2
+        if entry.base_sequence != expected and not (is_gap and self._leaves_gaps(entry.producer_id)):
             return f"{what} and the sequence {entry.base_sequence}, not {expected}"
         return ""
 

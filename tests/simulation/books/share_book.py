@@ -51,6 +51,7 @@ class ShareBook:
         self.skews_ms: dict[str, int] = {}  # of processes, by name
         self.jumped: set[str] = set()  # processes whose clock has jumped: nobody can say when their locks end
         self.window_max = 0  # 0: not told
+        self.deliveries_max = 0  # of a record; 0: not told
         self.leaving: set[str] = set()  # members that close their session: what they hold counts as not delivered
         self.windows: dict[Key, SharePartition] = {}
         self.incarnations: dict[Key, bytes] = {}
@@ -116,6 +117,8 @@ class ShareBook:
             is_new = was is None or was.state is not RecordState.ACQUIRED or now.delivery_count != count
             if is_new:
                 self.deliveries[key][offset, now.delivery_count].append(now.member_id)
+                if 0 < self.deliveries_max < now.delivery_count:
+                    self._problem(f"{what} is delivered the {now.delivery_count}th time")
                 if now.delivery_count != count + 1:
                     self._problem(f"{what} is delivered the {now.delivery_count}th time after the {count}th")
 

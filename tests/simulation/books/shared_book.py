@@ -55,6 +55,10 @@ class SharedBook:
         if new is None or pk in self._gone:
             self._gone.add(pk)
             self.heads.pop(pk, None)
+            if new is not None:
+                each_pk = map(partition_pk, self._sharing(head_id, decode_shared_head(new)))
+                self._ledger.returned.update(each_pk)
+                return
             for partition in self._sharing(head_id, old):
                 self._ledger.head_stored(partition_pk(partition), self._ledger.heads.get(partition_pk(partition)), None)
             return

@@ -36,6 +36,8 @@ class TrueLog:
 
     Attributes:
         was_compacted: the topic's cleanup policy was ever `compact`.
+        has_returned: a creation that came late brought its head back after the topic's deletion. What enters there is
+            deleted with the topic, as if it had come before: nothing of it is in `records`.
         young_ms: records of this time and later must not be compacted yet.
         tombstones_kept_ms: tombstones of this time and later must not be dropped yet.
         last_of_key: per key, the offset of its last record.
@@ -45,6 +47,7 @@ class TrueLog:
     records: list[TrueRecord]
     was_compacted: bool
     is_gone: bool
+    has_returned: bool
     log_start: int
     young_ms: int
     tombstones_kept_ms: int
@@ -85,6 +88,7 @@ def true_logs(ledger: Ledger, now_ms: int) -> tuple[dict[PartitionId, TrueLog], 
             records,
             was_compacted=ledger.was_compacted(partition.topic_id),
             is_gone=head is None or partition.topic_id not in ledger.live_topics,
+            has_returned=pk in ledger.returned,
             log_start=0 if head is None else int(head["ls"]),  # type: ignore[arg-type]
             young_ms=earliest_ms - min((int(c.get("min.compaction.lag.ms", 0)) for c in configs), default=0),
             tombstones_kept_ms=earliest_ms

@@ -58,11 +58,15 @@ def bug(
     def register(function: Patch) -> Patch:
         planted = contextmanager(function)
         PLANTED[function.__name__] = Planted(
-            planted, profile, lambda scenario: shared(scenario if change is None else change(scenario)), seeds
+            planted, profile, lambda scenario: shared(_changed(replace(scenario, tables=False), change)), seeds
         )
         return planted
 
     return register
+
+
+def _changed(scenario: Scenario, change: Callable[[Scenario], Scenario] | None) -> Scenario:
+    return scenario if change is None else change(scenario)
 
 
 def settings(**values: Any) -> Callable[[Scenario], Scenario]:

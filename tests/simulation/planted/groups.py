@@ -26,7 +26,7 @@ def _busy_group(scenario: Scenario) -> Scenario:
 @bug("groups", change=_busy_group, seeds=20)
 def commit_of_a_former_owner() -> Iterator[None]:
     """A commit is taken from whoever sends it."""
-    with patch.object(offset_decisions, "_may_commit", lambda committer: (_TRUE,)):
+    with patch.object(offset_decisions, "_may_commit", lambda slot, committer: (_TRUE,)):
         yield
 
 
@@ -45,5 +45,5 @@ def target_that_stands_for_ever() -> Iterator[None]:
 @bug("groups", change=_late_commits)
 def commit_without_a_stamp() -> Iterator[None]:
     """A commit that arrives late puts back an older offset."""
-    with patch.object(offset_decisions, "_is_newer", lambda stamp_ms: _TRUE):
+    with patch.object(offset_decisions, "_is_newer", lambda slot, stamp_ms: _TRUE):
         yield

@@ -11,23 +11,46 @@ from odradek.engine.append import conditional_append
 from odradek.engine.append.row_search import Search
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 
-from tests.simulation.planted.bug import bug
+from tests.simulation.planted.bug import bug, settings
 from tests.simulation.scenario import Scenario, TopicPlan
 from tests.simulation.store.ports import Fates
 
 
 def _torn(scenario: Scenario) -> Scenario:
-    """Instances that fence each other at once, and every transaction visible bit by bit; no told offset aborts one."""
-    fates = replace(Fates(stall=0.003), torn=1.0)
-    topics = tuple(replace(plan, configs={}) for plan in scenario.topics)
-    return replace(scenario, topics=topics, fates=fates, transactors=3, pace_s=0.2, maintainers=0)
+    """Every transaction visible bit by bit, its answer often lost, or itself late; no told offset aborts one."""
+    fates = replace(
+        Fates.none(),
+        lost_answer=0.2,
+        losing=frozenset({"transact"}),
+        late=0.1,
+        lating=frozenset({"transact"}),
+        lates_s=(0.05, 0.3, 1.0),
+        stall=0.003,
+        torn=1.0,
+    )
+    return replace(
+        scenario,
+        topics=tuple(replace(plan, configs={}) for plan in scenario.topics),
+        fates=fates,
+        transactors=3,
+        transactor_turns=30,
+        transactional_members=(),
+        pace_s=1.0,
+        maintainers=0,
+    )
 
 
-@bug("transactions", change=_torn, seeds=60)
+def _one_protocol_back(scenario: Scenario) -> Scenario:
+    """The same, where sequences go on from one transaction to the next."""
+    return replace(_torn(scenario), bump=False)
+
+
+@bug("transactions", change=_torn, seeds=20)
 def offsets_read_while_a_transaction_is_applied() -> Iterator[None]:
     """A fetch of offsets reads leases by BatchGetItem: one may be from before the commit that was fenced off."""
 
@@ -38,13 +61,38 @@ def offsets_read_while_a_transaction_is_applied() -> Iterator[None]:
         yield
 
 
+@bug("transactions", change=_one_protocol_back, seeds=20)
+def commit_refused_by_a_head_that_is_being_written() -> Iterator[None]:
+    """A commit gives up for a reason that it saw in heads from before the producer's last commit."""
+    original = PartitionIndex.read_images
+
+    async def read_images(
+        self: PartitionIndex, head_ids: Any, *, consistent: bool = True, applied: bool = False
+    ) -> Any:
+        return await original(self, head_ids, consistent=consistent)
+
+    with patch.object(PartitionIndex, "read_images", read_images):
+        yield
+
+
 def _dying_maintainers(scenario: Scenario) -> Scenario:
-    """Several at once, whose answers get lost in the middle of swaps that take their time."""
-    fates = replace(Fates(crash=0.01, lost_answer=0.12, stall=0), torn=1.0)
-    return replace(scenario, fates=fates, maintainers=4, maintainer_pace_s=5.0, maintainer_turns=30)
+    """Several at once, who learn of every second swap no more than that it may have happened, and many swaps.
+
+    Who does not know gives the lease back unclean, and the next one takes it while the swap is being applied.
+    """
+    many = settings(merge_rows_min=1, merge_age_ms=0, merge_delay_ms=0)
+    return replace(
+        many(scenario),
+        records_of=40,
+        maintainers=4,
+        maintainer_pace_s=2.0,
+        maintainer_turns=60,
+        pace_s=2.0,
+        fates=replace(Fates.none(), lost_answer=0.5, losing=frozenset({"transact"}), torn=1.0),
+    )
 
 
-@bug("upkeep", change=_dying_maintainers, seeds=60)
+@bug("upkeep", change=_dying_maintainers, seeds=20)
 def lease_taken_while_a_swap_is_applied() -> Iterator[None]:
     """A new maintainer reads index rows that the last swap of the former one has not reached yet."""
 

@@ -13,12 +13,29 @@ from tests.simulation.planted import (
     shared,
     stock,
     streams,
+    tables,
     time,
     transactions,
+    triggers,
 )
 from tests.simulation.planted.bug import PLANTED
 
 # Importing a module registers its bugs.
-MODULES = (classic, foreign, groups, isolation, log, maintenance, share, shared, stock, streams, time, transactions)
+MODULES = (
+    classic,
+    foreign,
+    groups,
+    isolation,
+    log,
+    maintenance,
+    share,
+    shared,
+    stock,
+    streams,
+    tables,
+    time,
+    transactions,
+    triggers,
+)
 
 __all__ = ["MODULES", "PLANTED"]

@@ -15,6 +15,7 @@ from odradek.engine.share.window import RecordState, SharePartition
 from odradek.engine.transactions.numbered_batches import NumberedBatches
 from odradek.ports.table import Exists
 
+from tests.simulation.fates import MINUTES
 from tests.simulation.planted.bug import bug, settings
 from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
@@ -52,7 +53,7 @@ def _few_in_flight(scenario: Scenario) -> Scenario:
     """The queue is compacted while a small window is full of what workers forgot."""
     small = settings(share_partition_max_record_locks=4)(_compacted(scenario))
     queue, *others = small.topics
-    changed = replace(small, topics=(replace(queue, keys=2), *others), fates=Fates(stalls_s=(2.0, 60.0)))
+    changed = replace(small, topics=(replace(queue, keys=2), *others), fates=MINUTES)
     return replace(changed, share_workers=4, share_turns=40, maintainers=3, maintainer_pace_s=2.0, maintainer_turns=40)
 
 

@@ -50,11 +50,12 @@ class Fates:
     """How likely what is, per port call. `none()` for a calm end of a run.
 
     Attributes:
-        stalling, lating, losing: the calls that stall, are late, lose their answers, by name ("put", or "log.put" for
-            those of one port); empty: any.
+        crashing, stalling, lating, losing: the calls at which processes die, that stall, are late, lose their answers,
+            by name ("put", or "log.put" for those of one port); empty: any.
     """
 
     crash: float = 0.004
+    crashing: frozenset[str] = frozenset()
     unavailable: float = 0.03
     lost_request: float = 0.02
     lost_answer: float = 0.03
@@ -76,7 +77,19 @@ class Fates:
 
     @classmethod
     def none(cls) -> Fates:
-        return cls(0, 0, 0, 0, 0, 0, 0, torn=0, freeze=0, jump=0, twice=0)
+        return cls(
+            crash=0,
+            unavailable=0,
+            lost_request=0,
+            lost_answer=0,
+            late=0,
+            repeated=0,
+            stall=0,
+            torn=0,
+            freeze=0,
+            jump=0,
+            twice=0,
+        )
 
     def drawn(self, seed: int) -> Fates:
         """Without some of those that not every run has, by the seed."""
@@ -123,7 +136,7 @@ class SimPort:
         label = f"{process.name} {self._name}.{method_name}"
         is_write = method_name in WRITES
         await self._pause(rng.random() * fates.pause_s, is_sent=rng.random() < 0.5)
-        self._die_perhaps(fates.crash, label, "before")
+        self._die_perhaps(fates, method_name, label, "before")
         process.suffer(fates)
         await process.thawed()
         if rng.random() < fates.stall and self._is_among(fates.stalling, method_name):
@@ -156,7 +169,7 @@ class SimPort:
         except StoreError as error:
             world.note(f"{label} -> {type(error).__name__}")
             process.answered()
-            self._die_perhaps(fates.crash, label, "after")
+            self._die_perhaps(fates, method_name, label, "after")
             await self._pause(rng.random() * fates.pause_s)
             raise
         world.note(f"{label} -> ok")
@@ -168,7 +181,7 @@ class SimPort:
             await self._pause(max(0.0, answer - asyncio.get_running_loop().time()))
             answer = None
         process.answered()
-        self._die_perhaps(fates.crash, label, "after")
+        self._die_perhaps(fates, method_name, label, "after")
         await self._pause(rng.random() * fates.pause_s)
         return answer
 
@@ -208,8 +221,8 @@ class SimPort:
         if self._process.dead:
             raise Crash
 
-    def _die_perhaps(self, chance: float, label: str, when: str) -> None:
-        if self._process.world.rng.random() < chance:
+    def _die_perhaps(self, fates: Fates, method_name: str, label: str, when: str) -> None:
+        if self._process.world.rng.random() < fates.crash and self._is_among(fates.crashing, method_name):
             self._process.world.note(f"{label} crashes {when}")
             self._process.kill()
             raise Crash

@@ -27,6 +27,7 @@ class WitnessedStore(MemoryStore):
         self.groups = _WitnessedTable("groups", ledger, visibility, self._lock)
         self.catalog = _WitnessedTable("catalog", ledger, visibility, self._lock)
         ledger.state_of = lambda table, key: getattr(self, table)._find(key)
+        ledger.seen_rows = lambda pk: _seen(self.log, visibility, pk)
         ledger.log_rows = lambda pk: {sk: state.item for sk, state in self.log._partitions.get(pk, {}).items()}
 
 
@@ -42,6 +43,13 @@ class _WitnessedTable(MemoryTable):
         super()._store(key, state)
         self._visibility.changed(self._name, Key(*key), old)
         self._ledger.stored(self._name, Key(*key), old, state.item)
+
+
+def _seen(table: MemoryTable, visibility: Visibility, pk: str) -> tuple[dict[str, Any], bool]:
+    """The items of a `pk` as a consistent read sees them now, and whether that is as they are."""
+    images = visibility.seen("log", pk, consistent=True)
+    items = {sk: state.item for sk, state in table._partitions.get(pk, {}).items()} | images
+    return {sk: item for sk, item in items.items() if item is not None}, not images
 
 
 class WitnessedObjects(MemoryObjectStore):

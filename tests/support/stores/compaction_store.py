@@ -29,7 +29,9 @@ CONFIGS = {
     "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "retention.ms": "-1", "segment.bytes": "1048576",
     "delete.retention.ms": "0",
 }  # fmt: skip
-SETTINGS = Settings(merge_rows_min=1, merge_delay_ms=0, spill_entries=1, head_bytes_max=400)
+SETTINGS = Settings(
+    merge_rows_min=1, merge_delay_ms=0, spill_entries=1, head_bytes_max=400, default_partitions_per_head=1
+)
 
 
 class Opened:

@@ -9,6 +9,7 @@ from typing import Any
 
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.engine import Engine
+from odradek.ports.task_queue import TaskQueue
 from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
@@ -29,9 +30,11 @@ class Stored:
     clock: ManualClock
     expected: dict[str, Any]
 
-    def engine(self, seed: int = 1000, **more: Any) -> Engine:
-        settings = Settings(**{**SETTINGS, **more})
-        return Engine(tables=self.store, objects=self.objects, clock=self.clock, rng=SeededRng(seed), settings=settings)
+    def engine(self, seed: int = 1000, wakes: TaskQueue | None = None, **more: Any) -> Engine:
+        settings, rng = Settings(**{**SETTINGS, **more}), SeededRng(seed)
+        return Engine(
+            tables=self.store, objects=self.objects, clock=self.clock, rng=rng, settings=settings, wakes=wakes
+        )
 
     @property
     def schemas(self) -> Subjects:

@@ -74,7 +74,7 @@ async def test_partitions_that_records_are_spread_over_and_producers_cost_units(
     many = await measure(Workload(MIB, linger_ms=1000, partitions=24, producers=16))
     units = [each.per_append.table_write_units for each in (one, spread, many)]
     assert units == sorted(units)
-    assert spread.per_look.table_read_units > one.per_look.table_read_units or units[0] == units[1]
+    assert units[1] < 4 * units[0], "partitions that share a head are one update"
 
 
 async def test_an_idle_stage_costs_what_its_alarms_polls_and_plans_do() -> None:

@@ -39,4 +39,10 @@ def test_refuses_malformed_function_urls(text: str) -> None:
 
 
 def test_every_function_has_a_handler_string() -> None:
-    assert set(HANDLERS) == {name.value for name in FunctionName} | {"maintenance", "maintainer", "registry"}
+    assert set(HANDLERS) == {name.value for name in FunctionName} | {
+        "maintenance",
+        "maintainer",
+        "registry",
+        "triggers",
+        "trigger-dispatcher",
+    }

@@ -28,7 +28,7 @@ SPILLING = {"head_bytes_max": 400, "spill_entries": 2, "merge_rows_min": 1}
 @pytest.fixture
 async def store() -> Store:
     """Three partitions with something to merge, and an upload to sweep."""
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine(**SPILLING)
     await engine.topics.create("t", 3)
     for i in range(30):
@@ -158,7 +158,7 @@ async def test_only_the_messages_whose_task_failed_come_again(store: Store) -> N
 async def test_a_bug_in_one_task_leaves_the_others_to_go_on(store: Store) -> None:
     class Broken(Maintenance):
         async def do(self, task: MaintenanceTask, report: MaintenanceReport, topics: Any = None) -> None:
-            if task.partition == 1:
+            if task.partitions == (1,):
                 raise ZeroDivisionError("a bug")
             await super().do(task, report, topics)
 
@@ -175,7 +175,7 @@ async def test_a_bug_in_one_task_leaves_the_others_to_go_on(store: Store) -> Non
 async def test_what_the_time_does_not_suffice_for_comes_again(store: Store) -> None:
     class Slow(Maintenance):
         async def do(self, task: MaintenanceTask, report: MaintenanceReport, topics: Any = None) -> None:
-            await asyncio.sleep(0 if task.partition == 0 else 60)
+            await asyncio.sleep(0 if task.partitions == (0,) else 60)
 
     maintenance = store.engine(2).maintenance
     maintenance.__class__ = Slow
@@ -192,7 +192,7 @@ async def test_a_task_cut_short_leaves_its_partition_to_the_next_worker(store: S
     async def stall(*_: Any) -> None:
         await asyncio.sleep(60)
 
-    stalled.merger.run = stall  # type: ignore[method-assign, assignment]
+    stalled.merger.run_all = stall  # type: ignore[method-assign, assignment]
     [message] = await upkeep_of(store, 1)
     answer = await maintainer(store, [], stalled.maintenance).handle(event([message]), context(store, 2.05))
     assert failed(answer) == ["m0"]

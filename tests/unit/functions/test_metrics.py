@@ -82,7 +82,7 @@ async def test_what_is_left_to_do_is_counted() -> None:
 
 
 async def test_what_cannot_be_read_is_said_and_fails_nothing() -> None:
-    store = memory_store()
+    store = memory_store(per_head=1)
     engine = store.engine()
     await engine.topics.create("t", 2)
     store.log.script["get_many", 1] = Fault.UNAVAILABLE

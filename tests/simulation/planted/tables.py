@@ -1,0 +1,74 @@
+"""Planted bugs of columnar segments, in runs whose topics are tables (every second seed)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from odradek.engine.maintenance import merge
+from odradek.engine.maintenance.segment_swap import SegmentSwap
+from odradek.format.parquet import segment as columnar_segment
+from odradek.format.segment import Segment
+
+from tests.simulation.planted.bug import bug, settings
+from tests.simulation.scenario import Scenario
+
+
+def _small(scenario: Scenario) -> Scenario:
+    """Small files, in every second run."""
+    change = settings(segment_bytes_max=500, merge_rows_min=1, merge_delay_ms=0, table_group_bytes=100)
+    return change(replace(scenario, tables=True))
+
+
+@bug("upkeep", change=_small)
+def file_without_its_last_row_group() -> Iterator[None]:
+    """The upload of a Parquet file ends early, and its row takes the place of the others."""
+    original = merge.as_table
+
+    def cut(held: Any, segment: Segment, group_bytes: int) -> Segment:
+        made = original(held, segment, group_bytes)
+        if not made.index.is_columnar:
+            return made
+        return replace(made, parts=(memoryview(made.parts[0])[: made.index.groups[-1].position],))
+
+    with patch.object(merge, "as_table", cut):
+        yield
+
+
+@bug("upkeep", change=_small)
+def file_swapped_before_its_upload() -> Iterator[None]:
+    """Rows name a Parquet file that is not there yet."""
+    original_put, original_replace = SegmentSwap._put, SegmentSwap.replace
+    late: list[tuple[Any, ...]] = []
+
+    async def put(self: SegmentSwap, *arguments: Any) -> None:
+        if arguments[1].endswith(".parquet"):
+            late.append(arguments)
+        else:
+            await original_put(self, *arguments)
+
+    async def swap(self: SegmentSwap, *arguments: Any) -> None:
+        await original_replace(self, *arguments)
+        while late:
+            await original_put(self, *late.pop())
+
+    with patch.object(SegmentSwap, "_put", put), patch.object(SegmentSwap, "replace", swap):
+        yield
+
+
+@bug("upkeep", change=_small)
+def values_of_the_next_row() -> Iterator[None]:
+    """A fetch of old offsets gives each record the value of the one after it, and no maintainer compares."""
+    original = columnar_segment._spread
+
+    def spread(column: Any) -> list[bytes | None]:
+        values = original(column)
+        return values[1:] + values[:1]
+
+    with (
+        patch.object(columnar_segment, "_spread", spread),
+        patch("odradek.columnar.table_file._compare", lambda *_: None),
+    ):
+        yield
