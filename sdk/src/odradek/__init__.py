@@ -36,6 +36,7 @@ _HOMES = {
     "ShareRecord": "odradek.client.share.consumer",
     "TopicDescription": "odradek.client.types",
     "TopicPartition": "odradek.model.topic_partition",
+    "query": "odradek.operations.query.run",
 }
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from odradek.local import start_local as local
     from odradek.model.share import AcknowledgeType
     from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+    from odradek.operations.query import query
 
 __all__ = [
     "AcknowledgeType",
@@ -83,6 +85,7 @@ __all__ = [
     "TopicDescription",
     "TopicPartition",
     "local",
+    "query",
 ]
 
 

@@ -34,11 +34,13 @@ COMMANDS: Mapping[str, Home] = {
     ),
     "top": Home("admin.top", "top", "Show what happens now, until Ctrl-C"),
     "groups": Home("admin.groups", "groups", "List, describe and delete groups; change their offsets"),
+    "triggers": Home("admin.triggers", "triggers", "Call functions with the new records of a topic"),
     "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),
     "quotas": Home("admin.quotas", "quotas", "Set, list and remove client quotas"),
     "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
     "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, and run them here"),
     "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
+    "query": Home("records.query", "query", "Run SQL over topics, up to the last record that was acknowledged"),
     "connect": Home("connect.connectors", "connect", "Run connectors: data into topics and out of them"),
     "perf": Home("records.perf", "perf", "Measure producing and consuming"),
     "audit": Home(

@@ -34,7 +34,8 @@ Server = Annotated[
         "--bootstrap-servers",
         "-b",
         envvar="ODRADEK_BOOTSTRAP_SERVERS",
-        help="URL of the coordinator function, or of the service that `odradek local` started.",
+        help="URL of the coordinator function, or of the service that `odradek local` started; kafka://host:port is "
+        "any Kafka port.",
     ),
 ]
 DataDir = Annotated[
@@ -82,7 +83,7 @@ def _found_configs(bootstrap_servers: str, data_dir: Path, given: dict[str, Any]
                 "aws_region": known.region,
             }
     configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
-    if "aws_access_key_id" in given:
+    if "aws_access_key_id" in given or bootstrap_servers.startswith("kafka://"):
         return configs
     is_local = urlsplit(bootstrap_servers).hostname in ("127.0.0.1", "localhost", "::1")
     # AWS credentials in the environment are not those of an embedded service.
@@ -101,6 +102,44 @@ def _found_configs(bootstrap_servers: str, data_dir: Path, given: dict[str, Any]
             "aws_region": credentials.region,
         }
     return configs
+
+
+def connected(
+    bootstrap_servers: str,
+    data_dir: Path,
+    *,
+    chosen: Profile | None = None,
+    client_id: str | None = None,
+    registry_url: str | None = None,
+) -> Cluster:
+    """Return a cluster that is not started yet, with its store where that can be read: the folder's, or the profile's.
+
+    Args:
+        chosen: a deployment, whatever the folder has.
+        registry_url: of a schema registry beside a Kafka port; "https://user:password@host" logs in.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    from odradek.operations.cluster import Cluster
+    from odradek.operations.storage import StorePlace
+
+    if chosen is not None:
+        configs = {"bootstrap_servers": chosen.bootstrap_servers, "aws_region": chosen.region}
+    else:
+        configs = client_configs(bootstrap_servers, data_dir)
+    if client_id is not None:
+        configs["client_id"] = client_id
+    address = str(configs.get("bootstrap_servers") or "")
+    store = None
+    if chosen is not None:
+        store = StorePlace.of_deployment(chosen.outputs, chosen.region)
+    elif urlsplit(address).scheme == "http" and urlsplit(address).hostname in ("127.0.0.1", "localhost", "::1"):
+        store = StorePlace.of_folder(data_dir)
+    else:
+        known = profile()
+        if known is not None and known.bootstrap_servers == address:
+            store = StorePlace.of_deployment(known.outputs, known.region)
+    return Cluster(configs, store, registry_url)
 
 
 _config_file: list[Path] = []  # of the root option --config-file
@@ -125,10 +164,9 @@ def file_configs() -> dict[str, Any]:
 
 def run(bootstrap_servers: str, data_dir: Path, work: Callable[[Cluster], Coroutine[Any, Any, T]]) -> T:
     """Run a call of odradek.operations on a connection, and return its result."""
-    from odradek.operations.cluster import Cluster
 
     async def within() -> T:
-        async with Cluster(client_configs(bootstrap_servers, data_dir)) as cluster:
+        async with connected(bootstrap_servers, data_dir) as cluster:
             return await work(cluster)
 
     return asyncio.run(within())

@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from odradek.adapters.aws import open_queue
 from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import Environment
 from odradek.functions.logs import log_as_json
@@ -39,6 +40,7 @@ from odradek.gateway.serve import Ports, serve
 from odradek.gateway.server import Listener, host_and_port
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.meter import Usage
+from odradek.ports.task_queue import TaskQueue
 from odradek.settings import Settings
 from odradek.system import SystemRng
 
@@ -115,6 +117,12 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
     meter = InvocationMeter()
     store = environment.open_store(meter)
 
+    wakes: TaskQueue | None = None
+    if environment.wake_queue_url is not None:
+        wakes = open_queue(
+            environment.wake_queue_url, region=environment.region, endpoint_url=environment.endpoint_url, meter=meter
+        )
+
     def billed() -> Usage:
         return meter.total.usage
 
@@ -131,6 +139,7 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
         telemetry=KafkaTelemetry(settings.cluster_id, clock=store.clock, billed=billed, write_line=write_stdout)
         if _wants_metrics(environ)
         else None,
+        wakes=wakes,
     )
 
 

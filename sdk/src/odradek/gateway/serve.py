@@ -21,6 +21,7 @@ from odradek.ports.meter import Usage
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.tables import Tables
+from odradek.ports.task_queue import TaskQueue
 from odradek.registry.api import RegistryApi
 from odradek.registry.subjects import Subjects
 from odradek.settings import Settings
@@ -48,16 +49,25 @@ async def serve(
     ready: Callable[[dict[str, str]], None],
     billed: Callable[[], Usage] | None = None,
     telemetry: KafkaTelemetry | None = None,
+    wakes: TaskQueue | None = None,
 ) -> None:
     """Serve until `stopping` is set or another process takes the broker id; then answer pending requests and stop.
 
     `ready` is called with the addresses once the ports are open; `billed` returns the usage of the store since the
-    start, for the metrics; `telemetry` writes a line a minute.
+    start, for the metrics; `telemetry` writes a line a minute; `wakes` is the queue that wakes triggers.
 
     Raises KafkaError(INVALID_CONFIG) if it cannot listen.
     """
     loop = asyncio.get_running_loop()
-    engine = Engine(tables=tables, objects=objects, clock=clock, rng=rng, settings=settings, broker_id=ports.broker_id)
+    engine = Engine(
+        tables=tables,
+        objects=objects,
+        clock=clock,
+        rng=rng,
+        settings=settings,
+        broker_id=ports.broker_id,
+        wakes=wakes,
+    )
     metrics = Metrics(billed)
 
     def observe(api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.connect.errors import ConnectError
-from odradek.connect.plugin import SinkConnector, SinkTask, SourceConnector, SourceTask
+from odradek.connect.plugin import SinkConnector, SinkTask, SourceConnector, SourceTask, TransactionContext
 from odradek.connect.record import Offset, Partition, SinkRecord, SourceRecord
 from odradek.connect.state.offsets import frozen, offset_record
 from odradek.model.topic_partition import TopicPartition
@@ -68,6 +68,7 @@ class SourceUnderTest:
 class _ConnectorContext:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
+        self.client: Mapping[str, Any] = {}  # there is no service
 
     def request_task_reconfiguration(self) -> None:
         return
@@ -96,8 +97,11 @@ class SourceDriver(_Waiting):
         offsets: what is stored, by partition (`frozen`); `store` adds to it.
     """
 
+    transaction: TransactionContext | None = None
+
     def __init__(self, task: SourceTask, configs: Mapping[str, str], clock: Clock, offsets: dict[str, Offset]) -> None:
         super().__init__(clock)
+        self.client: Mapping[str, Any] = {}
         self._task, self._configs, self._offsets = task, configs, offsets
         self._read: list[SourceRecord] = []
 
@@ -112,7 +116,7 @@ class SourceDriver(_Waiting):
         """Poll once."""
         found = list(self._task.poll() or ())
         self._read += found
-        return found
+        return [each for each in found if not each.is_position]
 
     def poll_until(self, count: int) -> list[SourceRecord]:
         """Poll until there are so many records, or none for a while."""

@@ -15,6 +15,7 @@ from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from odradek.operations.cluster import Cluster
     from odradek.operations.groups import GroupDetail
 
 groups = typer.Typer(
@@ -93,6 +94,69 @@ def _show(group: GroupDetail) -> None:
     if group.members and not group.reads_by_partition:
         typer.echo("")
         show_rows(described["members"], ["client", "topics" if group.is_share else "assigned", "member"])
+
+
+@groups.command("in-flight")
+def in_flight(
+    group_id: GroupId,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show a share group's records in flight: who holds them, how often they were delivered, when locks end.
+
+    Reads the store itself, not the service.
+    """
+    from odradek.operations import plain
+    from odradek.operations.storage import InFlight
+
+    async def read(cluster: Cluster) -> list[InFlight]:
+        async with cluster.open_store() as store:
+            return await store.in_flight(group_id)
+
+    rows = plain(run(bootstrap_servers, data_dir, read))
+    columns = ["partition", "first_offset", "end_offset", "state", "deliveries", "lock_until_ms", "member"]
+    show_rows(rows, columns, output)
+
+
+@groups.command("dead-letters")
+def list_dead_letters(
+    group_id: GroupId,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many, the oldest first.")] = 100,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the dead letters of a share group that no redrive has passed."""
+    from odradek.operations import plain
+    from odradek.operations.redrive import dead_letters
+
+    found = plain(run(bootstrap_servers, data_dir, lambda cluster: dead_letters(cluster, group_id, limit)))
+    columns = ["topic", "from_partition", "from_offset", "deliveries", "reason", "partition", "offset"]
+    if not show_data(found, output):
+        show_rows(found["letters"], columns)
+
+
+@groups.command("redrive")
+def redrive_letters(
+    group_id: GroupId,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000, help="At most so many.")] = 1_000,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Send the dead letters of a share group back to their topics, where every group of the topic sees them again.
+
+    The next redrive continues behind this one: group GROUP.redrive has the positions.
+    """
+    from odradek.operations import plain
+    from odradek.operations.redrive import redrive
+
+    confirm(f"Send dead letters of {group_id} back to their topics?", yes=yes)
+    done = run(bootstrap_servers, data_dir, lambda cluster: redrive(cluster, group_id, limit))
+    if not show_data(plain(done), output):
+        typer.echo(f"{done.sent} sent back, {done.passed_over} passed over, {done.left} left")
 
 
 @groups.command()

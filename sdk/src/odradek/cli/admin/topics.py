@@ -132,6 +132,59 @@ def describe(
         typer.echo(f"{config['name']} = {config['value']}")
 
 
+@topics.command()
+def segments(
+    name: TopicName,
+    partition: Annotated[int, typer.Option("--partition", "-p", min=0, help="Of this partition.")] = 0,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show how a partition is stored: segments, spilled uploads, tail. Reads the store itself, not the service.
+
+    Example: [bold]odradek topics segments orders -p 2[/bold]
+    """
+    from odradek.operations import plain
+    from odradek.operations.storage import SegmentMap
+
+    async def read(cluster: Cluster) -> SegmentMap:
+        async with cluster.open_store() as store:
+            return await store.segments(name, partition)
+
+    found = run(bootstrap_servers, data_dir, read)
+    if show_data(plain(found), output):
+        return
+    typer.echo(f"{name}-{partition}  offsets {found.log_start_offset} to {found.next_offset}  {found.size_bytes} bytes")
+    columns = ["kind", "base_offset", "end_offset", "size_bytes", "uploads", "max_timestamp_ms"]
+    show_rows(plain(found.pieces), columns)
+
+
+@topics.command()
+def skew(
+    name: TopicName,
+    sample: Annotated[int, typer.Option("--sample", min=1, help="Newest records of each partition to read.")] = 1_000,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Show how keys spread over the partitions of a topic, from a sample of its newest records.
+
+    Example: [bold]odradek topics skew orders[/bold]
+    """
+    from odradek.operations import plain
+    from odradek.operations.skew import key_skew
+
+    found = run(bootstrap_servers, data_dir, lambda cluster: key_skew(cluster, name, sample))
+    data = plain(found)
+    if show_data(data, output):
+        return
+    typer.echo(f"{found.keys} keys in {found.sampled} records; largest partition: {found.imbalance:.2f} times the mean")
+    show_rows(data["partitions"], ["partition", "records", "sampled", "keys", "without_key", "heaviest"])
+    typer.echo("")
+    show_rows([each | {"share": round(each["share"], 3)} for each in data["top"]],
+              ["key", "records", "share", "partitions"])  # fmt: skip
+
+
 @topics.command("delete-records")
 def delete_records(
     name: TopicName,

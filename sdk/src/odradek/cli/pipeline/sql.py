@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,6 +35,9 @@ def sql(
         str | None, typer.Option("--checkpoints", help="Folder or s3:// URL of the queries' positions and state.")
     ] = None,
     trigger: Annotated[str, typer.Option("--trigger", help="How often a query looks for records.")] = "1 second",
+    progress: Annotated[
+        bool, typer.Option("--progress", help="Also print a line of JSON for each micro-batch: rates and state.")
+    ] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     log_table: Annotated[str, typer.Option(envvar="ODRADEK_LOG_TABLE", help="On AWS: the log table.")] = "",
@@ -41,6 +45,9 @@ def sql(
     bucket: Annotated[str, typer.Option(envvar="ODRADEK_BUCKET", help="On AWS: the bucket.")] = "",
     prefix: Annotated[str, typer.Option(help="On AWS: prefix of the objects.")] = "",
     region: Annotated[str, typer.Option(help="On AWS: the region.")] = "",
+    schema_registry: Annotated[
+        str, typer.Option(envvar="ODRADEK_SCHEMA_REGISTRY", help="URL of the registry of AVRO, PROTOBUF and JSON_SR.")
+    ] = "",
 ) -> None:
     """Run scripts of stream SQL: CREATE STREAM ..., CREATE TABLE ... AS SELECT ..., SELECT ... EMIT CHANGES.
 
@@ -59,7 +66,7 @@ def sql(
     scripts += [("", text) for text in execute or []]
     if not scripts:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give a FILE, or statements with -e")
-    steps = check_scripts(scripts)
+    steps = check_scripts(scripts, _schemas(schema_registry) if schema_registry else None)
     if check:
         typer.echo(f"{len(steps)} valid statements")
         return
@@ -68,7 +75,15 @@ def sql(
         given = {"logTable": log_table, "catalogTable": catalog_table, "bucket": bucket, "prefix": prefix}
         store = {"store": "aws", **{name: value for name, value in {**given, "region": region}.items() if value}}
     servers = None if bucket else bootstrap_servers
-    _run(steps, store, servers, data_dir, once, output, checkpoints or str(data_dir / "sql"), trigger)
+    where = checkpoints or str(data_dir / "sql")
+    _run(steps, store, servers, data_dir, once, output, where, trigger, schema_registry, progress=progress)
+
+
+def _schemas(url: str) -> Any:
+    """Return a function that reads columns from a registry."""
+    from odradek.sql.running.registered import RegistryAddress, columns_of
+
+    return partial(columns_of, RegistryAddress.of(url).open())
 
 
 def _read(path: Path) -> str:
@@ -87,6 +102,9 @@ def _run(
     output: Output,
     checkpoints: str,
     trigger: str,
+    schema_registry: str,
+    *,
+    progress: bool,
 ) -> None:
     """Run the checked steps on a Spark that is started for them."""
     if servers is not None:
@@ -95,6 +113,7 @@ def _run(
     from odradek.spark.jobs.arguments import StoreArguments
     from odradek.spark.jobs.run import make_session, stopping_signals
     from odradek.sql.on_spark import SparkEngine
+    from odradek.sql.running.registered import RegistryAddress
     from odradek.sql.session import Session
     from odradek.sql.topics import OpenTopics
 
@@ -103,8 +122,15 @@ def _run(
         checkpoints = str(Path(checkpoints).absolute())
     with stopping_signals() as stop, OpenTopics(store, servers) as topics:
         spark = make_session(StoreArguments(JOB_NAME="odradek-sql", shuffle_partitions=2), "odradek-sql")
+        if progress:
+            from odradek.spark.jobs.listener import ProgressLines
+
+            spark.streams.addListener(ProgressLines(sys.stderr))
         try:
-            engine = SparkEngine(spark, store=store, sink=sink, checkpoints=checkpoints, stop=stop, trigger=trigger)
+            registry = RegistryAddress.of(schema_registry) if schema_registry else None
+            engine = SparkEngine(
+                spark, store=store, sink=sink, checkpoints=checkpoints, stop=stop, trigger=trigger, registry=registry
+            )
             Session(engine, topics, TextScreen(output), once=once).run(steps)
         finally:
             spark.stop()

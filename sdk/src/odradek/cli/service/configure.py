@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -25,6 +26,14 @@ def configure(
 
     Example: [bold]odradek configure --stack odradek-prod[/bold]
     """
+    found = describe_deployment(stack, region)
+    found = replace(found, name=profile or found.name)
+    save_profile(found, FILE.expanduser())
+    typer.echo(f"profile {found.name}: {found.bootstrap_servers} ({FILE})")
+
+
+def describe_deployment(stack: str, region: str | None) -> Profile:
+    """Return the outputs of a deployment's stacks; its name is the stacks'. Raises KafkaError(INVALID_CONFIG)."""
     with extra("aws"):
         import boto3
     from botocore.exceptions import BotoCoreError
@@ -37,9 +46,7 @@ def configure(
         found = read_outputs(client, base)
     except BotoCoreError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"the request to CloudFormation failed: {error}") from None
-    name = profile or base
-    save_profile(Profile(name, found[COORDINATOR_URL], client.meta.region_name, found), FILE.expanduser())
-    typer.echo(f"profile {name}: {found[COORDINATOR_URL]} ({FILE})")
+    return Profile(base, found[COORDINATOR_URL], client.meta.region_name, found)
 
 
 def read_outputs(cloudformation: Any, base: str) -> dict[str, str]:

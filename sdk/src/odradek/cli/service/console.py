@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, connected
 from odradek.extras import extra
 
 if TYPE_CHECKING:
+    from odradek.client.profiles import Profile
     from odradek.console.serving import RunningConsole
+    from odradek.operations.cluster import Cluster
 
 DEFAULT_CONSOLE_PORT = 9293
 
@@ -39,6 +41,17 @@ def console(
     audit_file: Annotated[
         Path | None, typer.Option("--audit-file", help="Append a line of JSON for each change to this file.")
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option("--profile", help="A deployment that `odradek configure` saved, by its profile.")
+    ] = None,
+    stack: Annotated[
+        str | None, typer.Option("--stack", help="A deployment by the name of its stacks, odradek-prod.")
+    ] = None,
+    region: Annotated[str | None, typer.Option("--region", envvar="AWS_REGION", help="AWS region of --stack.")] = None,
+    registry: Annotated[
+        str | None,
+        typer.Option("--registry", help="URL of the schema registry of a Kafka port: https://user:password@host"),
+    ] = None,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
 ) -> None:
@@ -46,23 +59,38 @@ def console(
 
     The link signs in once; Enter prints another one. The console has your own rights: ACLs apply.
 
-    Examples: [bold]odradek console[/bold], [bold]odradek console --read-only[/bold]
+    Examples: [bold]odradek console[/bold], [bold]odradek console --read-only[/bold],
+    [bold]odradek console --stack odradek-prod[/bold], [bold]odradek console -b kafka://broker:9092[/bold]
     """
     with extra("console"):
         import odradek.console.serving  # noqa: F401  (what is missing is named before anything else)
-    configs = client_configs(bootstrap_servers, data_dir) | {"client_id": "odradek-console"}
+    chosen = _deployment(profile, stack, region)
+    cluster = connected(bootstrap_servers, data_dir, chosen=chosen, client_id="odradek-console", registry_url=registry)
     options: dict[str, Any] = {"read_only": read_only, "hosts": tuple(name or ())}
     if audit_file is not None:
         options["audit_file"] = str(audit_file)
-    asyncio.run(_serve(configs, host, port, options, opens_browser=not no_browser))
+    asyncio.run(_serve(cluster, host, port, options, opens_browser=not no_browser))
 
 
-async def _serve(
-    configs: dict[str, Any], host: str, port: int, options: dict[str, Any], *, opens_browser: bool
-) -> None:
+def _deployment(profile: str | None, stack: str | None, region: str | None) -> Profile | None:
+    """Return the deployment that the options name, None if they name none. Raises KafkaError(INVALID_CONFIG)."""
+    from odradek.client.profiles import FILE, load_profile
+    from odradek.errors import ErrorCode, KafkaError
+
+    if profile and stack:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give --profile or --stack, not both")
+    if profile:
+        return load_profile(FILE.expanduser(), profile)
+    if stack:
+        from odradek.cli.service.configure import describe_deployment
+
+        return describe_deployment(stack, region)
+    return None
+
+
+async def _serve(cluster: Cluster, host: str, port: int, options: dict[str, Any], *, opens_browser: bool) -> None:
     from odradek.console.serving import serve_console
     from odradek.console.settings import ConsoleSettings
-    from odradek.operations.cluster import Cluster
 
     if host not in ("127.0.0.1", "localhost", "::1"):
         typer.echo(
@@ -72,7 +100,7 @@ async def _serve(
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with serve_console(Cluster(configs), ConsoleSettings(**options), host=host, port=port) as running:
+    async with serve_console(cluster, ConsoleSettings(**options), host=host, port=port) as running:
         show_link(running, opens_browser=opens_browser)
         print_more_links(running)
         await stopping.wait()

@@ -59,6 +59,9 @@ def local(
             "--console-port", help="Also serve the console in a browser, on this machine; 0 takes a free port."
         ),
     ] = None,
+    trigger_modules: Annotated[
+        str, typer.Option(help="Modules whose functions triggers may call (module:handler), with commas.")
+    ] = "",
 ) -> None:
     """Run Odradek durably on this machine until Ctrl-C: functions, log and groups in one process.
 
@@ -82,7 +85,8 @@ def local(
     registry = None
     if registry_port is not None:  # with the Kafka port's certificate and logins: the same users
         registry = replace(common, port=registry_port)
-    asyncio.run(_serve(str(data_dir), host, port, kafka, registry, console_port))
+    modules = tuple(each.strip() for each in trigger_modules.split(",") if each.strip())
+    asyncio.run(_serve(str(data_dir), host, port, kafka, registry, console_port, modules))
 
 
 async def _serve(
@@ -92,6 +96,7 @@ async def _serve(
     kafka: Listener | None,
     registry: Listener | None,
     console_port: int | None,
+    trigger_modules: tuple[str, ...],
 ) -> None:
     from rich.console import Console
 
@@ -105,7 +110,13 @@ async def _serve(
     async with AsyncExitStack() as stack:
         service = await stack.enter_async_context(
             LocalService(
-                data_dir, host=host, port=port, settings=Settings.from_env(os.environ), kafka=kafka, registry=registry
+                data_dir,
+                host=host,
+                port=port,
+                settings=Settings.from_env(os.environ),
+                kafka=kafka,
+                registry=registry,
+                trigger_modules=trigger_modules,
             )
         )
         console = Console(highlight=False, soft_wrap=True)
@@ -137,8 +148,10 @@ async def _console(service: LocalService, port: int) -> AsyncIterator[None]:
         from odradek.console.settings import ConsoleSettings
     from odradek.cli.service.console import print_more_links, show_link
     from odradek.operations.cluster import Cluster
+    from odradek.operations.storage import StorePlace
 
-    cluster = Cluster({**service.client_config, "client_id": "odradek-console"})
+    configs = {**service.client_config, "client_id": "odradek-console"}
+    cluster = Cluster(configs, StorePlace.of_folder(service.data_dir))
     async with serve_console(cluster, ConsoleSettings(), port=port) as running:
         show_link(running, opens_browser=False)
         print_more_links(running)
