@@ -1,4 +1,4 @@
-"""`python -m tests.simulation.planted [NAME ...]`: with which seed each planted bug is found first, and what that costs.
+"""`python -m tests.simulation.planted [NAME ...]`: with which seed each planted bug is found, and at what cost.
 
 What is found is kept in first_seeds.json, where the tests begin: a search of twenty seeds is then a run of one. A seed
 that no longer shows its bug, after a change of the simulation, costs the search again, and no more.
