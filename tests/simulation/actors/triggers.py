@@ -18,10 +18,10 @@ from odradek.model.log import FetchPartition, ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.model.trigger import FunctionKind, Trigger
 from odradek.ports.table import Put
+from odradek.triggers.calls import Call, CallFailed
 from odradek.triggers.definition import encode_trigger, trigger_key
 from odradek.triggers.event import EventSource
 from odradek.triggers.progress import lane_of
-from odradek.triggers.targets import Call, CallFailed
 from odradek.triggers.triggers import head_ids
 from odradek.triggers.wiring import TriggerParts, wire_triggers
 
