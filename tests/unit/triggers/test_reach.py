@@ -134,7 +134,9 @@ def url_of(server: asyncio.Server) -> str:
     [("429 Too Many Requests", CallRefused), ("500 Oh", CallFailed), ("302 Found", CallFailed)],
 )
 async def test_an_answer_that_is_no_success(status: str, error: type[Exception]) -> None:
-    server = await answering(f"HTTP/1.1 {status}\r\nlocation: http://example.org\r\ncontent-length: 2\r\n\r\nno".encode())
+    server = await answering(
+        f"HTTP/1.1 {status}\r\nlocation: http://example.org\r\ncontent-length: 2\r\n\r\nno".encode()
+    )
     with pytest.raises(CallFailed, match=f"HTTP {status}: no") as failed:
         await webhook(EMBEDDED).call(Call(trigger(url_of(server)), "id", b"{}", 30.0))
     assert type(failed.value) is error
