@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -95,10 +95,10 @@ def api(credentials: None) -> Iterator[LambdaApi]:
 
 
 @pytest.fixture
-async def dispatched(api: LambdaApi) -> AsyncIterator[Dispatched]:
+async def dispatched(api: LambdaApi) -> Dispatched:
     dispatched = Dispatched(lambda: AwsServices(region="eu-west-1", endpoint_url=api.url), catalog_cache_ms=0)
     await dispatched.engine.topics.create("orders", 1)
-    yield dispatched
+    return dispatched
 
 
 async def test_a_function_is_called_with_the_event_and_its_response_is_read(

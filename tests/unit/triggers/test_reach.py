@@ -43,7 +43,7 @@ def trigger(function: str, on_failure: str = "") -> Trigger:
         ("fd00:ec2::254", False, False),
         ("168.63.129.16", False, False),
         ("100.100.100.200", False, False),
-        ("0.0.0.0", False, False),  # noqa: S104 (an address that is refused)
+        ("0.0.0.0", False, False),
         ("224.0.0.1", False, False),
     ],
 )
@@ -60,7 +60,7 @@ def test_an_operator_may_allow_a_network() -> None:
 
 
 def test_networks_that_are_none_are_refused_at_the_start() -> None:
-    with pytest.raises(KafkaError, match="trigger_networks must be networks like 10.0.0.0/8"):
+    with pytest.raises(KafkaError, match="trigger_networks must be networks like"):
         Settings(trigger_networks="10.0.0.0/8;inside")
 
 
