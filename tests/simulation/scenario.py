@@ -57,6 +57,7 @@ class Scenario:
     group_configs: Mapping[str, str] = field(default_factory=dict)
     triggers: int = 0  # of the last topic
     trigger_factor: int = 1  # parallelization factor
+    trigger_options: Mapping[str, Any] = field(default_factory=dict)  # of all of them, beside those that are drawn
     trigger_sweeps: bool = True
     trigger_queue_is_kind: bool = False  # it loses and delays nothing
     admins: int = 0
@@ -87,6 +88,8 @@ class Scenario:
     fates: Fates = field(default_factory=Fates)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+
+DEAD_TOPIC = "given-up"  # of triggers
 
 Draw = Callable[[Random], Scenario]
 
@@ -568,6 +571,39 @@ def _triggers(rng: Random) -> Scenario:
     )
 
 
+def _trigger_topics(rng: Random) -> Scenario:
+    """Triggers whose topic changes: retention and DeleteRecords take records before anybody was called with them,
+    partitions are added, the topic goes and comes again; windows, failure topics, clocks that jump."""
+    scenario = _triggers(rng)
+    kind = rng.choice(("windows", "gives up", "gives up", "fills"))
+    options: dict[str, Any] = {
+        "windows": {"tumbling_window_s": rng.choice((5, 60))},
+        "gives up": {"on_failure": f"topic:{DEAD_TOPIC}", "retry_attempts": rng.choice((0, 2)), "bisect": True},
+        "fills": {"batching_window_s": rng.choice((1, 60)), "batch_size": 4},
+    }[kind]
+    keeping: Mapping[str, str] = rng.choice(({}, {"retention.ms": "60000"}, {"retention.bytes": "600"}))
+    churn = rng.choice(((), ("alpha",)))
+    return replace(
+        scenario,
+        profile="trigger_topics",
+        topics=(TopicPlan(DEAD_TOPIC, 2), TopicPlan("alpha", rng.choice((1, 2)), keeping)),
+        producers=3,
+        chains=(),
+        churn=churn,
+        admins=len(churn),
+        admin_turns=4,
+        deleters=0 if churn else rng.choice((0, 1)),
+        deletes_all=0.5,
+        grows=not churn and rng.random() < 0.5,
+        maintainers=1,
+        maintainer_pace_s=30.0,
+        trigger_factor=1 if kind == "windows" else scenario.trigger_factor,
+        trigger_options=options,
+        fates=replace(scenario.fates, jump=rng.choice((0, 0.0006))),
+        settings={**scenario.settings, **_sweep_settings(rng)},
+    )
+
+
 PROFILES: dict[str, Draw] = {
     "log": _log,
     "topics": _topics,
@@ -585,6 +621,7 @@ PROFILES: dict[str, Draw] = {
     "storm": _storm,
     "streams": _streams,
     "transactions": _transactions,
+    "trigger_topics": _trigger_topics,
     "triggers": _triggers,
     "everything": _everything,
 }

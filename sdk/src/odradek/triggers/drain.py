@@ -387,8 +387,10 @@ class Drain:
         window = progress.window
         assert window is not None
         state = window.state
-        if outcome.first_failed is None and outcome.batch.records:
-            state = json.dumps(window_state(outcome.response), separators=(",", ":"))
+        if outcome.first_failed != 0 and outcome.batch.records:
+            # Of a partial response, too: its state has the records before the first that failed, which are done.
+            kept = window_state(outcome.response, state if outcome.first_failed else "{}")
+            state = json.dumps(kept, separators=(",", ":"))
             if len(state) > _STATE_CHARACTERS_MAX:
                 error = f"the state of a window may have {_STATE_CHARACTERS_MAX} characters, not {len(state)}"
                 outcome = replace(outcome, first_failed=0, error=error)

@@ -150,9 +150,13 @@ def _offset(failure: Any, partition: TopicPartition) -> int:
     return identifier if type(identifier) is int else -1
 
 
-def window_state(response: bytes) -> Any:
-    """Return the state that a call of a tumbling window hands on; `{}` where it returns none. Raises BadResponse."""
-    return _document(response).get("state") or {}
+def window_state(response: bytes, otherwise: str) -> Any:
+    """Return the state that a call of a tumbling window hands on.
+
+    Args:
+        otherwise: JSON of the state where the response has none: `{}`, or of a partial response the one of before.
+    """
+    return _document(response).get("state") or json.loads(otherwise)
 
 
 def _document(response: bytes) -> dict[str, Any]:
