@@ -12,7 +12,7 @@ from uuid import UUID
 from odradek.engine.marks import MARK, Marks, Wake, encode_wake
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, head_key
-from odradek.errors import ErrorCode, KafkaError, StoreError
+from odradek.errors import StoreError
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Exists, Remove, Set, Update
 from odradek.triggers import drain, leases, progress
