@@ -14,7 +14,7 @@ from tests.support.kafka.port import until
 
 
 def kept(name: str, count: int) -> list[Any]:
-    until(lambda: len(values(name)) >= count, 30, f"{name}: {count} records, {len(values(name))} now")
+    until(lambda: len(values(name)) >= count, 30, lambda: f"{name}: {count} records, {len(values(name))} now")
     return values(name)
 
 
