@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, Home] = {
     "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),
     "quotas": Home("admin.quotas", "quotas", "Set, list and remove client quotas"),
     "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
-    "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, and run them here"),
+    "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, run them here, and steer runs on Glue"),
     "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
     "query": Home("records.query", "query", "Run SQL over topics, up to the last record that was acknowledged"),
     "connect": Home("connect.connectors", "connect", "Run connectors: data into topics and out of them"),
