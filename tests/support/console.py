@@ -147,6 +147,8 @@ def _triggers(configs: dict[str, Any]) -> None:
             filters=['{"value": {"customer": {"country": ["CH"]}}}', '{"value": {"paid": [true]}}'],
             on_failure="topic:mails-dead",
         )
+        hostile = {"filters": [json.dumps({"value": {HOSTILE: [HOSTILE]}})]}
+        admin.create_trigger("hostile", "things", f"http://127.0.0.1:9/{HOSTILE.replace(' ', '')}", **hostile)
         admin.create_trigger("audit-payments", "payments", "http://127.0.0.1:9/audit")
         admin.pause_trigger("audit-payments")
 

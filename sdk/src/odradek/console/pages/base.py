@@ -69,6 +69,8 @@ def status_of(error: KafkaError) -> int:
     """Return the HTTP status of an error."""
     if error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_RECORD):
         return HTTPStatus.UNPROCESSABLE_ENTITY
+    if error.code is ErrorCode.RESOURCE_NOT_FOUND:
+        return HTTPStatus.NOT_FOUND
     return error.code.http_status
 
 

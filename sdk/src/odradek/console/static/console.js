@@ -291,6 +291,13 @@ if (charts) {
   addEventListener("pagehide", () => source.close());
 }
 
+// --- narrow windows: what is chosen is in sight -----------------------------------------------------------------------
+
+for (const each of $$(".bar nav [aria-current], .tabs [aria-current]")) {
+  const list = each.parentElement;
+  list.scrollLeft = each.offsetLeft - list.offsetLeft - (list.clientWidth - each.clientWidth) / 2;
+}
+
 // --- times and keys ---------------------------------------------------------------------------------------------------
 
 function showLocalTimes() {
