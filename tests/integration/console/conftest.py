@@ -81,9 +81,17 @@ def service() -> Iterator[ThreadedService]:
 
 
 @asynccontextmanager
-async def browsing(configs: dict[str, Any], *, data_dir: Path | None = None, **settings: Any) -> AsyncIterator[Browser]:
-    """Open a console and sign in; with the folder of the service it sees the store, too."""
-    cluster = Cluster(configs, None if data_dir is None else StorePlace.of_folder(data_dir), job_runs=glue_jobs())
+async def browsing(
+    configs: dict[str, Any], *, data_dir: Path | None = None, jobs: bool = True, **settings: Any
+) -> AsyncIterator[Browser]:
+    """Open a console and sign in; with the folder of the service it sees the store, too.
+
+    Args:
+        jobs: it sees jobs on Glue.
+    """
+    cluster = Cluster(
+        configs, None if data_dir is None else StorePlace.of_folder(data_dir), job_runs=glue_jobs() if jobs else None
+    )
     app = console_app(cluster, ConsoleSettings(**{**QUICK, **settings}))
     through = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000), raise_app_exceptions=True)
     async with cluster, httpx.AsyncClient(transport=through, base_url=ORIGIN, timeout=60) as client:

@@ -30,6 +30,7 @@ _SERIES: Final = {  # field: metric, statistic
     "lag_offsets": ("LagOffsets", "Maximum"),
     "lag_s": ("LagTime", "Maximum"),
 }
+_MISSING: Final = ("EntityNotFoundException", "JobRunNotFoundException")
 _DENIED: Final = ("AccessDeniedException", "AccessDenied", "UnauthorizedOperation", "UnrecognizedClientException")
 _REFUSED: Final = (
     "ConcurrentRunsExceededException",
@@ -82,7 +83,10 @@ class GlueJobRuns:
         answer = _called(self._glue.batch_stop_job_run, JobName=job, JobRunIds=[run_id])
         for error in answer.get("Errors", ()):
             detail = error.get("ErrorDetail", {})
-            raise _error(str(detail.get("ErrorCode", "")), str(detail.get("ErrorMessage", "the run cannot be stopped")))
+            code, message = str(detail.get("ErrorCode", "")), str(detail.get("ErrorMessage", "it cannot be stopped"))
+            if code in (*_MISSING, *_DENIED):
+                raise _error(code, message)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Glue does not stop the run: {message}")
 
     def metrics(self, job: str, now_ms: int) -> list[QueryMetrics]:
         self._check(job)
@@ -157,13 +161,13 @@ def _called(call: Callable[..., Any], **parameters: Any) -> Any:
 
 
 def _error(code: str, message: str) -> KafkaError:
-    if code in ("EntityNotFoundException", "JobRunNotFoundException"):
+    if code in _MISSING:
         return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no such job or run: {message}")
     if code in _DENIED:
         return KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"AWS refused it: {message}")
     if code == "ConcurrentRunsExceededException":
         return KafkaError(ErrorCode.INVALID_REQUEST, "the job runs already: stop that run first")
-    if code in _REFUSED or "NotValid" in code or "InvalidState" in code:
+    if code in _REFUSED:
         return KafkaError(ErrorCode.INVALID_REQUEST, f"Glue refused it: {message}")
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"AWS failed: {code}: {message}")
 
