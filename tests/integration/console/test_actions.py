@@ -194,7 +194,7 @@ async def test_users_acls_and_quotas_are_made_and_removed() -> None:
         async with browsing(service.client_config) as browser:
             assert "bob" in await browser.done("/security/users", user="bob", password="secret", again="secret")
             assert "User:bob" in await browser.done("/security/acls", **rule)
-            why = await browser.get("/security?tab=explain&principal=User:bob&topic=t-1")
+            why = await browser.get("/security?tab=explain&principal=User:bob&name=t-1")
             assert "allow User:bob to read on t…" in why
             assert "bob" in await browser.done(
                 "/security/quotas", kind="user", name="bob", quota="consumer_byte_rate", value="1000"
