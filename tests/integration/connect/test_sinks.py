@@ -14,7 +14,7 @@ from tests.support.kafka.port import until
 
 
 def kept(name: str, count: int) -> list[Any]:
-    until(lambda: len(values(name)) >= count, 30, f"{name}: {count} records, {len(values(name))} now")
+    until(lambda: len(values(name)) >= count, 30, lambda: f"{name}: {count} records, {len(values(name))} now")
     return values(name)
 
 
@@ -55,13 +55,14 @@ def test_tasks_of_two_workers_share_the_partitions(service: Any) -> None:
         assert {record.partition for record in plugins.KEPT["s2"]} == {0, 1, 2, 3}
 
 
-def test_a_busy_target_gets_the_batch_again(running: RunningCluster) -> None:
-    FAIL["s3"] = 3
+def test_a_target_that_is_away_for_a_while_fails_no_task(running: RunningCluster) -> None:
+    FAIL.update({"s3": 3, "s3/start": 2, "s3/open": 2})
     topic = running.topic("in-3")
     running.produce(topic, *range(10))
     running.create("s3", {"connector.class": KEEPER, "topics": topic})
     assert kept("s3", 10) == list(range(10))
-    assert FAIL["s3"] == 0
+    assert [FAIL[each] for each in ("s3", "s3/start", "s3/open")] == [0, 0, 0]
+    assert EVENTS["s3"] == ["open 1"]
 
 
 def test_a_bad_record_fails_the_task_unless_it_is_tolerated(running: RunningCluster) -> None:

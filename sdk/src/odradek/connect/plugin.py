@@ -239,10 +239,14 @@ class SinkTask(Plugin):
 
     @abstractmethod
     def start(self, configs: Configs) -> None:
-        """Take the task's configuration."""
+        """Take the task's configuration. Raises RetriableError: the worker calls again after a pause."""
 
     def open(self, partitions: Iterable[TopicPartition]) -> None:
-        """The task gets these partitions; a sink that keeps offsets in its target calls `context.seek`."""
+        """The task gets these partitions; a sink that keeps offsets in its target calls `context.seek`.
+
+        Raises:
+            RetriableError: the worker calls again after a pause, and gives no records meanwhile.
+        """
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:

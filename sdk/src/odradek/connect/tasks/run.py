@@ -146,10 +146,16 @@ class Run(ABC):
         try:
             if self.forgotten:
                 self.environment.statuses.forget(self.unit)
-            else:
+            elif not self._is_elsewhere():
                 self.put(state, trace)
         except KafkaError as error:
             _log.warning("the state of %s could not be written: %s", self.unit, error)
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether another worker, or a newer generation, has said that it runs the unit. Raises KafkaError."""
+        found = self.environment.statuses.all().get(self.unit)
+        is_mine = found is None or found.worker_id == self.environment.worker_id
+        return found is not None and (found.generation > self.generation or (not is_mine and found.state == RUNNING))
 
     def put(self, state: str, trace: str | None = None) -> None:
         """Write the state. Raises KafkaError."""
