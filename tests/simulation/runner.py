@@ -233,7 +233,8 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
         admin = TopicAdmin(world, list(scenario.churn), scenario.admin_turns, scenario.pace_s * 10)
         writers.append(lives(world, f"admin{i}", admin.program))
     for i in range(scenario.deleters):
-        deleter = RecordDeleter(world, list(plans), scenario.admin_turns, scenario.pace_s * 10, scenario.deletes_all)
+        shortened = [name for name in plans if name != DEAD_TOPIC]
+        deleter = RecordDeleter(world, shortened, scenario.admin_turns, scenario.pace_s * 10, scenario.deletes_all)
         writers.append(lives(world, f"deleter{i}", deleter.program))
     if scenario.grows:
         grower = TopicGrower(world, list(plans), scenario.pace_s * 20)
