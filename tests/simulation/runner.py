@@ -40,7 +40,8 @@ from tests.simulation.audit.auditor import audit
 from tests.simulation.audit.cleanup import clean_up
 from tests.simulation.audit.groups import lagging
 from tests.simulation.loop import run
-from tests.simulation.scenario import DEAD_TOPIC, Scenario, draw
+from tests.simulation.plan import DEAD_TOPIC, Scenario
+from tests.simulation.scenario import draw
 from tests.simulation.stock.cast import StockCast
 from tests.simulation.store.ports import HOUR_S, Crash, Fates
 from tests.simulation.world import World

@@ -30,7 +30,7 @@ from odradek.triggers.wiring import TriggerParts, wire_triggers
 from tests.simulation.actors.common import Payload, encode, look_up
 from tests.simulation.books.history import Send
 from tests.simulation.books.trigger_book import Known
-from tests.simulation.scenario import DEAD_TOPIC
+from tests.simulation.plan import DEAD_TOPIC
 from tests.simulation.world import Process, World
 
 _LOST, _LATE, _TWICE = 0.1, 0.15, 0.15  # of the messages

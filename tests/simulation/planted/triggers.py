@@ -22,8 +22,8 @@ from odradek.triggers.leases import Leases
 from odradek.triggers.progress import Window
 from odradek.triggers.sweep import TriggerSweep
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 

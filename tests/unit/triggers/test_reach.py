@@ -32,7 +32,7 @@ def trigger(function: str, on_failure: str = "") -> Trigger:
         ("2606:2800:220:1::1", True, True),
         ("127.0.0.1", False, True),  # Lambda's runtime API
         ("::1", False, True),
-        ("10.1.2.3", False, True),
+        ("172.16.1.2", False, True),
         ("fd12::1", False, True),
         ("169.254.169.254", False, False),  # credentials of a machine
         ("169.254.170.2", False, False),  # of a container
@@ -52,10 +52,10 @@ def test_a_url_reaches_the_internet_and_no_metadata(address: str, *, from_aws: b
 
 
 def test_an_operator_may_allow_a_network() -> None:
-    reach = Reach(networks="10.0.0.0/8; fd00::/8")
-    assert reach.allows_address("10.1.2.3")
+    reach = Reach(networks="172.16.0.0/16; fd00::/8")
+    assert reach.allows_address("172.16.1.2")
     assert reach.allows_address("fd12::1")
-    assert not reach.allows_address("172.16.0.1")
+    assert not reach.allows_address("172.17.0.1")
     assert not reach.allows_address("169.254.169.254")
 
 
