@@ -1,4 +1,4 @@
-"""Records that are given up, at SQS, SNS and S3 of moto: Lambda's document, or held back where the place is not there."""
+"""Records that are given up, at SQS, SNS and S3 of moto: Lambda's document; held back where the place is missing."""
 
 from __future__ import annotations
 
