@@ -13,8 +13,8 @@ from odradek.engine.maintenance.table_segments import TableSegment
 from odradek.format.parquet import segment as columnar_segment
 from odradek.format.segment import Segment
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug, settings
-from tests.simulation.scenario import Scenario
 
 
 def _small(scenario: Scenario) -> Scenario:
