@@ -18,6 +18,7 @@ APACHE_KAFKA = "apache_kafka"
 SPARK_KAFKA = "spark_kafka"
 APACHE_CONNECT = "apache_connect"
 OPENSEARCH = "opensearch"
+SPARK_ICEBERG = "spark_iceberg"
 
 
 class NoJars(Exception):
@@ -49,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
     """Fetch all jars."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(argv)
     try:
-        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, OPENSEARCH):
+        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, SPARK_ICEBERG, OPENSEARCH):
             print(f"{peer}: {len(maven_jars(peer))} jars")
     except NoJars as reason:
         print(reason)

@@ -34,6 +34,7 @@ Catalog table:
     registry-subjects  <subject>    a subject's versions
     registry-schemas   <id, 10 digits>   a schema
     registry-guids     <hex>        {"id": id of the schema with that canonical form}   (all: registry/rows.py)
+    tables          <topic id>      a table topic's Iceberg table, and what is refused  (iceberg/state.py)
     triggers        <name>          a trigger               (triggers/definition.py)
     sweep           floor           the sweep's floor and progress   (catalog/sweep_floor.py)
 """
@@ -84,6 +85,7 @@ REGISTRY_CONFIGS_PK = "registry-configs"
 REGISTRY_SUBJECTS_PK = "registry-subjects"
 REGISTRY_SCHEMAS_PK = "registry-schemas"
 REGISTRY_GUIDS_PK = "registry-guids"
+TABLES_PK = "tables"
 TRIGGERS_PK = "triggers"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"
