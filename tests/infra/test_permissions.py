@@ -20,7 +20,8 @@ from odradek.engine.marks import decode_wake
 from odradek.errors import ErrorCode
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
+from odradek.format.record_batch import RecordBatchBuilder
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
@@ -33,6 +34,7 @@ from odradek.model.log import (
     ProducePartition,
 )
 from odradek.model.quota import PRODUCER_BYTE_RATE, QuotaEntity
+from odradek.model.table import ServedTable
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.trigger import FunctionKind, Trigger
@@ -42,6 +44,8 @@ from odradek.ports.tables import TableOperation
 from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Reference, Schema
 from odradek.registry.subjects import Subjects
+from odradek.served.reads import Bounds, Freshness
+from odradek.served.wiring import TableParts, wire_tables
 from odradek.settings import Settings
 from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
@@ -123,6 +127,7 @@ class RecordingTables:
         self.log: Any = Recorder(tables.log, calls, note_table, TableName.LOG)
         self.groups: Any = Recorder(tables.groups, calls, note_table, TableName.GROUPS)
         self.catalog: Any = Recorder(tables.catalog, calls, note_table, TableName.CATALOG)
+        self.rows: Any = Recorder(tables.rows, calls, note_table, TableName.ROWS)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         self._calls.update(
@@ -188,6 +193,7 @@ async def work(world: World) -> None:
 
     await lead(world, admin, coordinator, producer, fetcher)
     await triggers(world, admin, producer)
+    await tables(world, admin)
 
     places = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     member, epoch = "member-1", JOIN_EPOCH
@@ -332,6 +338,72 @@ async def triggers(world: World, admin: Engine, producer: Engine) -> None:
     await manages.triggers.delete("t")
 
 
+async def tables(world: World, admin: Engine) -> None:
+    """A served table from its creation to its removal: rows that come, change and go, a wait, a recreated topic."""
+    queue = MemoryTaskQueue()
+
+    def parts(function: str) -> TableParts:
+        engine = world.engine(function, catalog_cache_ms=0)
+        return wire_tables(engine, engine.tools.tables.rows, queue)  # type: ignore[attr-defined]
+
+    async def work_off() -> None:
+        while queue.messages:
+            wake = decode_wake(queue.messages.pop())
+            topic = await follows.topics.get_by_id(wake.head_id.topic_id)
+            await maintainer.handle(topic, wake, world.clock.monotonic() + 60)
+
+    follows = world.engine(TRIGGER_DISPATCHER, catalog_cache_ms=0)
+    maintainer = wire_tables(follows, follows.tools.tables.rows, queue).maintainer  # type: ignore[attr-defined]
+    answers, sweeps = parts(TABLES), parts(MAINTENANCE)
+    await world.engine(TABLES).acls.current()
+    row = Schema("AVRO", '"string"')
+    stored = await Subjects(admin.catalog, world.clock, admin.rng).register("scores-value", row)
+    value = b"\0" + stored.stored.schema_id.to_bytes(4, "big") + b"\x02v"
+
+    appends = world.engine("produce", catalog_cache_ms=0, head_bytes_max=400, spill_entries=1)
+
+    async def put(*records: tuple[bytes, bytes | None]) -> None:
+        builder = RecordBatchBuilder()
+        for record in records:
+            builder.append(world.clock.now_ms(), *record)
+        assert not (await produce(appends, "scores", 0, builder.build())).error
+
+    async def waits() -> None:
+        fresh = Freshness({0: 0}, 1_000)
+        [found] = (await answers.reader.get("scores", "a", Bounds(), fresh)).rows
+        assert found.value == "v", found
+
+    for _ in range(2):  # the second time, the topic is another one of that name
+        await admin.topics.create("scores", 1, {"cleanup.policy": "compact"})
+        await answers.tables.serve(ServedTable(name="scores", topic="scores", value_format="AVRO"))
+        await put((b"a", value), (b"b", value), (b"large", b"x" * 20_000))
+        await waits()
+        await put((b"a", value), (b"b", None))
+        await sweeps.sweep.run()
+        await work_off()
+        for size in (10, 20_000, 10, 10):
+            await put((b"c", b"x" * size))
+        merged = MaintenanceReport()
+        merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
+        await merging.run_partition(await admin.topics.resolve("scores"), 0, merged)
+        assert merged.done["segments_merged"], merged
+        await work_off()
+        await answers.tables.stop("scores")
+        await answers.tables.resume("scores")
+        await answers.reader.range("scores", (None, None, None), Bounds(), Freshness({}, 0), limit=10)
+        await answers.reader.changes("scores", None, Bounds(), {0: 0}, wait_ms=0)
+        await answers.tables.describe("scores")
+        await answers.tables.list_all()
+        await admin.topics.delete("scores")
+    await sweeps.sweep.run()
+    await answers.tables.drop("scores")
+    await sweeps.sweep.run()
+    await work_off()
+    world.clock.advance(90_000)
+    await sweeps.sweep.run()
+    await work_off()
+
+
 async def acls(admin: Engine, others: Sequence[Engine]) -> None:
     rule = AclBinding(
         ResourceType.TOPIC, "f", PatternType.PREFIXED, "User:ada", "*", AclOperation.READ, AclPermission.ALLOW
@@ -460,6 +532,7 @@ FUNCTIONS = (
     MAINTENANCE,
     MAINTAINER,
     REGISTRY,
+    TABLES,
     TRIGGERS,
     TRIGGER_DISPATCHER,
 )

@@ -74,9 +74,7 @@ class Served:
             wake = decode_wake(message)
             topic = await self.engine.topics.get_by_id(wake.head_id.topic_id)
             count += 1
-            if topic is not None:
-                deadline_s = self.clock.monotonic() + 60
-                await (parts or self.parts).maintainer.handle(topic, wake, deadline_s)
+            await (parts or self.parts).maintainer.handle(topic, wake, self.clock.monotonic() + 60)
         return count
 
     async def rows(self, key: str, name: str = "scores", bounds: Bounds = ALL) -> Sequence[TableRow]:

@@ -134,7 +134,7 @@ async def test_records_without_a_key_are_counted() -> None:
     served = Served()
     await served.topic()
     await served.serve()
-    await served.engine.topics.alter_configs("scores", {"cleanup.policy": "delete"})
+    await served.engine.topics.alter_configs("scores", set={"cleanup.policy": "delete"})
     await served.put((None, b"1"), (b"a", b"2"))
     await served.work()
     status = await served.parts.tables.describe("scores")
@@ -159,6 +159,7 @@ async def test_a_recreated_topic_is_an_empty_table_and_the_old_rows_are_removed(
     await served.work()
     assert await served.value("b") == 2
     await served.parts.sweep.run()
+    await served.work()
     definition = await served.parts.reader.table("scores")
     left = {pk for pk in served.store.rows._partitions if not pk.startswith(definition.generation)}
     assert not left
@@ -261,12 +262,14 @@ async def test_a_dropped_table_leaves_nothing_and_may_be_served_again() -> None:
     with pytest.raises(KafkaError, match="there is no served table 'scores'"):
         await served.rows("a")
     await served.parts.sweep.run()
+    await served.work()
     assert not served.store.rows._partitions
     await served.serve(value_format="STRING")
     await served.work()
     assert await served.value("a") == "1"
     served.clock.advance(90_000)
     await served.parts.sweep.run()
+    await served.work()
     assert not await served.store.catalog.query("dropped-tables")
 
 

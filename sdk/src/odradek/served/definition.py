@@ -213,17 +213,21 @@ class Definitions:
 
     async def dropped(self) -> list[Dropped]:
         """The generations whose rows are to be removed. Raises StoreUnavailable, FormatError."""
-        found = []
-        for key, item in await self._catalog.query(DROPPED_TABLES_PK):
-            check_version(item, VERSION, "a dropped table")
-            found.append(
-                Dropped(key.sk, attribute(item, "d", str), attribute(item, "s", int), attribute(item, "t", int))
-            )
-        return found
+        return [_dropped(row.key.sk, row.item) for row in await self._catalog.query(DROPPED_TABLES_PK)]
+
+    async def dropped_generation(self, generation: str) -> Dropped | None:
+        """One of them; None: its rows are removed. Raises StoreUnavailable, FormatError."""
+        item = await self._catalog.get(Key(DROPPED_TABLES_PK, generation))
+        return None if item is None else _dropped(generation, item)
 
     async def removed(self, dropped: Dropped) -> None:
         """The rows of a generation are no more. Raises StoreError."""
         await self._catalog.delete(Delete(Key(DROPPED_TABLES_PK, dropped.generation)))
+
+
+def _dropped(generation: str, item: Item) -> Dropped:
+    check_version(item, VERSION, "a dropped table")
+    return Dropped(generation, attribute(item, "d", str), attribute(item, "s", int), attribute(item, "t", int))
 
 
 def not_found(name: str) -> KafkaError:

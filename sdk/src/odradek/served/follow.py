@@ -28,6 +28,7 @@ from odradek.ports.task_queue import TaskQueue
 from odradek.served.definition import Definition, Definitions
 from odradek.served.keys import row_key_of, row_place
 from odradek.served.positions import BUSY_MS, Fenced, Position, Positions, is_ours
+from odradek.served.removal import REMOVAL_PREFIX, Removal
 from odradek.served.rows import RowWriter, StoredRow, fits_key, fitting
 from odradek.triggers.dispatcher import partitions_of
 
@@ -80,14 +81,20 @@ class TableMaintainer:
         self._positions = Positions(rows)
         self._writer = RowWriter(rows, engine.tools.backoff(first_s=0.02, max_s=1.0))
         self._queue = queue
+        self._removal = Removal(rows, definitions, engine.clock)
 
     # --- wake messages --------------------------------------------------------------------------------------------
 
-    async def handle(self, topic: Topic, wake: Wake, deadline_s: float) -> None:
+    async def handle(self, topic: Topic | None, wake: Wake, deadline_s: float) -> None:
         """Do what a message asks for: implements triggers.dispatcher.Follower.
 
         Raises StoreError, FormatError, KafkaError: deliver the message again.
         """
+        if wake.trigger is not None and wake.trigger.startswith(REMOVAL_PREFIX):
+            await self._removal.run(wake.trigger.removeprefix(REMOVAL_PREFIX), deadline_s)
+            return
+        if topic is None:
+            return
         tables = [
             each
             for each in await self._definitions.current()

@@ -1,12 +1,9 @@
 """The slow sweep of served tables, part of maintenance: what lost messages and dead maintainers left, and old rows.
 
-    behind the log, or a head without a mark     a message for the maintainer
-    a topic that was recreated                   the same: the maintainer begins a new generation
-    rows of a generation that was dropped        removed, a stretch at a time, and once more for a day
-    expired rows                                 by the table's own expiry (DynamoDB's TTL); embedded, here
-
-Positions are removed before rows: after that nobody can add one (rows.py). A maintainer with an outdated definition may
-begin a position anew, so a dropped generation is looked at for a day.
+behind the log, or a head without a mark     a message for the maintainer
+a topic that was recreated                   the same: the maintainer begins a new generation
+rows of a generation that was dropped        the same: it removes them (served/removal.py)
+expired rows                                 by the table's own expiry (DynamoDB's TTL); embedded, here
 """
 
 from __future__ import annotations
@@ -17,17 +14,17 @@ from odradek.engine.partition.shared_head import view_of
 from odradek.errors import ConditionFailed, FormatError, KafkaError, StoreError
 from odradek.ports.table import Compare, Delete, Table
 from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, TaskQueue
-from odradek.served.definition import Definition, Definitions, Dropped
+from odradek.served.definition import Definition, Definitions
 from odradek.served.follow import WAKE_PREFIX
 from odradek.served.keys import shard_pk
 from odradek.served.positions import Positions
+from odradek.served.removal import removal_of
 from odradek.triggers.dispatcher import partitions_of
 from odradek.triggers.triggers import head_ids
 
 _FAILURES = (StoreError, FormatError, KafkaError)
-_KEPT_MS = 86_400_000
 _ROWS_AT_ONCE = 500
-_ROWS_PER_RUN = 5_000
+_TOLD_MS = 3_600_000  # an older error is of a partition that nobody has tried since
 
 
 class TableSweep:
@@ -63,24 +60,27 @@ class TableSweep:
         for definition in tables:
             try:
                 if definition.table.is_enabled:
-                    sent += await self._look(definition)
+                    sent += await self._look(definition, failures)
                 if self._expires and definition.table.retention_ms > 0:
                     await self._expire(definition)
             except _FAILURES as error:
                 failures.append(f"table {definition.table.name}: {type(error).__name__}: {error}")
         for each in dropped:
-            try:
-                await self._remove(each)
-            except _FAILURES as error:
-                failures.append(f"rows of the dropped table {each.name}: {type(error).__name__}: {error}")
-        return sent, failures
+            await self._queue.send([encode_wake(removal_of(each))])
+        return sent + len(dropped), failures
 
-    async def _look(self, definition: Definition) -> int:
+    async def _look(self, definition: Definition, failures: list[str]) -> int:
         table = definition.table
         topic = await self._engine.topics.get(table.topic)
         if topic is None:
             return 0
         positions = await self._positions.read_all(definition.generation)
+        # What failed once is tried again; what has failed for longer than a sweep's interval, a person looks at.
+        failures += [
+            f"table {table.name}: {topic.name}-{each.partition}: {each.error}"
+            for each in positions.values()
+            if each.error and self._engine.clock.now_ms() - each.error_ms < _TOLD_MS
+        ]
         heads = head_ids(topic)
         images = await self._engine.index.read_images(heads, consistent=False)
         now_ms = self._engine.clock.now_ms()
@@ -118,25 +118,6 @@ class TableSweep:
                 if len(found) < _ROWS_AT_ONCE:
                     break
                 after = found[-1].key.sk + "\x01"
-
-    async def _remove(self, dropped: Dropped) -> None:
-        now = await self._definitions.get(dropped.name, fresh=True)
-        if now is not None and now.generation == dropped.generation:
-            return  # its drop was begun and never ended: it is served still
-        for key, _ in await self._rows.query(dropped.generation):
-            await self._rows.delete(Delete(key))
-        left = _ROWS_PER_RUN
-        for shard in range(dropped.shards):
-            while left > 0:
-                pk = shard_pk(dropped.generation, shard)
-                found = await self._rows.query(pk, limit=min(left, _ROWS_AT_ONCE))
-                for key, _ in found:
-                    await self._rows.delete(Delete(key))
-                left -= len(found)
-                if not found:
-                    break
-        if left > 0 and self._engine.clock.now_ms() - dropped.dropped_ms > _KEPT_MS:
-            await self._definitions.removed(dropped)
 
 
 async def _gone(rows: Table, delete: Delete) -> None:

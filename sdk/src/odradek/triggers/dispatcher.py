@@ -28,8 +28,11 @@ from odradek.triggers.triggers import Definitions
 class Follower(Protocol):
     """Who else reads what was appended: served tables (served/follow.py)."""
 
-    async def handle(self, topic: Topic, wake: Wake, deadline_s: float) -> None:
-        """Do what a message asks for. Raises StoreError, FormatError, KafkaError: deliver the message again."""
+    async def handle(self, topic: Topic | None, wake: Wake, deadline_s: float) -> None:
+        """Do what a message asks for; `topic` None: there is none of its id.
+
+        Raises StoreError, FormatError, KafkaError: deliver the message again.
+        """
         ...
 
 
@@ -63,6 +66,7 @@ class TriggerDispatcher:
         """
         topic = await self._engine.topics.get_by_id(wake.head_id.topic_id)
         if topic is None:
+            await asyncio.gather(*(each.handle(None, wake, deadline_s) for each in self._followers))
             return
         triggers = [
             each

@@ -83,8 +83,8 @@ def describe(
     output: OutputOption = Output.TABLE,
 ) -> None:
     """Print a table's options, and how far it follows its topic."""
-    from odradek.operations import plain
     from odradek.model.table import TablePartition
+    from odradek.operations import plain
     from odradek.operations.tables import describe_table
 
     found = run(bootstrap_servers, data_dir, lambda cluster: describe_table(cluster.admin, name))
