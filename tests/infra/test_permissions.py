@@ -372,19 +372,24 @@ async def tables(world: World, admin: Engine) -> Callable[[], Awaitable[None]]:
             builder.append(world.clock.now_ms(), *record)
         assert not (await produce(appends, "scores", 0, builder.build())).error
 
-    async def waits() -> None:
-        fresh = Freshness({0: 0}, 1_000)
+    async def waits(offset: int) -> None:
+        fresh = Freshness({0: offset}, 1_000)
         [found] = (await answers.reader.get("scores", "a", Bounds(), fresh)).rows
         assert found.value == "v", found
 
     for _ in range(2):  # the second time, the topic is another one of that name
-        await admin.topics.create("scores", 1, {"cleanup.policy": "compact"})
+        await admin.topics.create("scores", 2, {"cleanup.policy": "compact", "odradek.partitions.per.head": "1"})
         await answers.tables.serve(ServedTable(name="scores", topic="scores", value_format="AVRO"))
-        await put((b"a", value), (b"b", value), (b"large", b"x" * 20_000))
-        await waits()
-        await put((b"a", value), (b"b", None))
         await sweeps.sweep.run()
         await work_off()
+        await put((b"a", value), (b"b", value), (b"large", b"x" * 20_000))
+        await waits(2)
+        await put((b"a", value), (b"b", None))
+        await waits(4)
+        await put((b"d", value), (b"e", value))
+        await sweeps.sweep.run()
+        await work_off()
+        await put((b"d", value), (b"e", None))
         for size in (10, 20_000, 10, 10):
             await put((b"c", b"x" * size))
         merged = MaintenanceReport()
