@@ -69,7 +69,7 @@ class ApiStack(Stack):
             )
             allow_wakes(self, stage, name, made.role)
             aliases.append(released(title, name, made))
-            url = SignedUrl(self, f"{title}Address", alias=aliases[-1], stage=stage).url
+            url: str = SignedUrl(self, f"{title}Address", alias=aliases[-1], stage=stage).url
             CfnOutput(self, f"{title}Url", value=url)
             return url
 

@@ -6,7 +6,7 @@ The real engine runs over memory stores that record every call as the IAM action
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -20,7 +20,6 @@ from odradek.engine.marks import decode_wake
 from odradek.errors import ErrorCode
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
-from odradek.format.record_batch import RecordBatchBuilder
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
@@ -34,7 +33,6 @@ from odradek.model.log import (
     ProducePartition,
 )
 from odradek.model.quota import PRODUCER_BYTE_RATE, QuotaEntity
-from odradek.model.table import ServedTable
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.trigger import FunctionKind, Trigger
@@ -44,8 +42,6 @@ from odradek.ports.tables import TableOperation
 from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Reference, Schema
 from odradek.registry.subjects import Subjects
-from odradek.served.reads import Bounds, Freshness
-from odradek.served.wiring import TableParts, wire_tables
 from odradek.settings import Settings
 from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
@@ -55,6 +51,8 @@ from odradek.triggers.targets import CallFailed
 from odradek.triggers.wiring import TriggerParts, wire_triggers
 
 from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
+from tests.infra.compaction_plan import plan_compaction
+from tests.infra.served_tables import served_tables
 from tests.infra.shared_heads import shared_heads
 from tests.support.clients.share_member import ACCEPT, REJECT, ShareMember, ack
 from tests.support.clients.streams_member import StreamsMember
@@ -193,7 +191,7 @@ async def work(world: World) -> None:
 
     await lead(world, admin, coordinator, producer, fetcher)
     await triggers(world, admin, producer)
-    remove_rows = await tables(world, admin)
+    remove_rows = await served_tables(world, admin)
 
     places = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     member, epoch = "member-1", JOIN_EPOCH
@@ -246,20 +244,6 @@ async def work(world: World) -> None:
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
     await maintain(await shared_heads(world, admin))
     await remove_rows()
-
-
-async def plan_compaction(world: World, admin: Engine, producer: Engine) -> None:
-    """Whether a segment is overdue is read from its first batch, by the function that plans."""
-    configs = {"cleanup.policy": "compact", "max.compaction.lag.ms": "86400000", "min.cleanable.dirty.ratio": "1"}
-    table = await admin.topics.create("table", 1, configs)
-    for _ in range(4):
-        assert not (await produce(producer, "table", 0, batch([b"v"], keys=[b"k"]))).error
-    merged = MaintenanceReport()
-    merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
-    await merging.run_partition(table, 0, merged)
-    assert merged.done["segments_merged"], merged
-    await world.engine(MAINTENANCE).maintenance.plan(MaintenancePlan())
-    await admin.topics.delete("table")
 
 
 async def maintain(world: World) -> MaintenanceReport:
@@ -337,83 +321,6 @@ async def triggers(world: World, admin: Engine, producer: Engine) -> None:
     await manages.triggers.resume("t")
     await work_off()
     await manages.triggers.delete("t")
-
-
-async def tables(world: World, admin: Engine) -> Callable[[], Awaitable[None]]:
-    """A served table from its creation to its removal: rows that come, change and go, a wait, a recreated topic.
-
-    Returns what is left to be done a day later.
-    """
-    queue = MemoryTaskQueue()
-
-    def parts(function: str) -> TableParts:
-        engine = world.engine(function, catalog_cache_ms=0)
-        return wire_tables(engine, engine.tools.tables.rows, queue)  # type: ignore[attr-defined]
-
-    async def work_off() -> None:
-        while queue.messages:
-            wake = decode_wake(queue.messages.pop())
-            topic = await follows.topics.get_by_id(wake.head_id.topic_id)
-            await maintainer.handle(topic, wake, world.clock.monotonic() + 60)
-
-    follows = world.engine(TRIGGER_DISPATCHER, catalog_cache_ms=0)
-    maintainer = wire_tables(follows, follows.tools.tables.rows, queue).maintainer  # type: ignore[attr-defined]
-    answers, sweeps = parts(TABLES), parts(MAINTENANCE)
-    await world.engine(TABLES).acls.current()
-    row = Schema("AVRO", '"string"')
-    stored = await Subjects(admin.catalog, world.clock, admin.rng).register("scores-value", row)
-    value = b"\0" + stored.stored.schema_id.to_bytes(4, "big") + b"\x02v"
-
-    appends = world.engine("produce", catalog_cache_ms=0, head_bytes_max=400, spill_entries=1)
-
-    async def put(*records: tuple[bytes, bytes | None]) -> None:
-        builder = RecordBatchBuilder()
-        for record in records:
-            builder.append(world.clock.now_ms(), *record)
-        assert not (await produce(appends, "scores", 0, builder.build())).error
-
-    async def waits(offset: int) -> None:
-        fresh = Freshness({0: offset}, 1_000)
-        [found] = (await answers.reader.get("scores", "a", Bounds(), fresh)).rows
-        assert found.value == "v", found
-
-    for _ in range(2):  # the second time, the topic is another one of that name
-        await admin.topics.create("scores", 2, {"cleanup.policy": "compact", "odradek.partitions.per.head": "1"})
-        await answers.tables.serve(ServedTable(name="scores", topic="scores", value_format="AVRO"))
-        await sweeps.sweep.run()
-        await work_off()
-        await put((b"a", value), (b"b", value), (b"large", b"x" * 20_000))
-        await waits(2)
-        await put((b"a", value), (b"b", None))
-        await waits(4)
-        await put((b"d", value), (b"e", value))
-        await sweeps.sweep.run()
-        await work_off()
-        await put((b"d", value), (b"e", None))
-        for size in (10, 20_000, 10, 10):
-            await put((b"c", b"x" * size))
-        merged = MaintenanceReport()
-        merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
-        await merging.run_partition(await admin.topics.resolve("scores"), 0, merged)
-        assert merged.done["segments_merged"], merged
-        await work_off()
-        await answers.tables.stop("scores")
-        await answers.tables.resume("scores")
-        await answers.reader.range("scores", (None, None, None), Bounds(), Freshness({}, 0), limit=10)
-        await answers.reader.changes("scores", None, Bounds(), {0: 0}, wait_ms=0)
-        await answers.tables.describe("scores")
-        await answers.tables.list_all()
-        await admin.topics.delete("scores")
-    await sweeps.sweep.run()
-    await answers.tables.drop("scores")
-    await sweeps.sweep.run()
-    await work_off()
-
-    async def a_day_later() -> None:
-        await sweeps.sweep.run()
-        await work_off()
-
-    return a_day_later
 
 
 async def acls(admin: Engine, others: Sequence[Engine]) -> None:
