@@ -170,12 +170,21 @@ def test_a_state_that_goes_on_while_the_worker_reads_it_ends_no_worker(
     gone: list[ConnectorState] = []
 
     def settled(worker: Worker, state: ClusterState) -> None:
-        known = state.get("moving")
-        if gone:
-            state.connectors["moving"] = gone[0]
-        elif known.tasks:
-            gone.append(known)
-            state.connectors["moving"] = replace(known, tasks=(), slots=(), generation=-1, made_from=-1)
+        with worker._configs.log.lock:  # what other threads read meanwhile, such as the fencing, stays
+            known = state.get("moving")
+            if gone:
+                if known.generation < 0:
+                    before = gone[0]
+                    state.connectors["moving"] = replace(
+                        known,
+                        tasks=before.tasks,
+                        slots=before.slots,
+                        generation=before.generation,
+                        made_from=before.made_from,
+                    )
+            elif known.tasks and known.fenced == known.generation:  # nobody is about to fence
+                gone.append(known)
+                state.connectors["moving"] = replace(known, tasks=(), slots=(), generation=-1, made_from=-1)
 
     monkeypatch.setattr(Worker, "_settle_stopped", settled)
     running.cluster.create("moving", {**CONFIG, "topic": "moving"})

@@ -69,7 +69,13 @@ class RunningCluster:
         return [status["connector"]["state"], *(each["state"] for each in status["tasks"])]
 
     def wait_states(self, name: str, *states: str, timeout_s: float = 30) -> None:
-        until(lambda: self.states(name) == list(states), timeout_s, f"{name}: {states}, {self.cluster.status(name)}")
+        found: list[str] = []
+
+        def has_come() -> bool:
+            found[:] = self.states(name)
+            return found == list(states)
+
+        until(has_come, timeout_s, lambda: f"{name} is to be {states} and is {found}")
 
     def wait_running(self, name: str, tasks: int = 1) -> None:
         self.wait_states(name, "RUNNING", *["RUNNING"] * tasks)

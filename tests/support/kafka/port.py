@@ -47,11 +47,16 @@ def kafka_service(listener: Listener | None = None, **settings: Any) -> Iterator
 PATIENCE = 3
 
 
-def until(condition: Callable[[], R], timeout_s: float = 30.0, what: str = "") -> R:
-    """Poll until the condition holds, on a quiet machine for at most that long; give what it said."""
+def until(condition: Callable[[], R], timeout_s: float = 30.0, what: str | Callable[[], str] = "") -> R:
+    """Poll until the condition holds, on a quiet machine for at most that long; give what it said.
+
+    A text with what was found last is given as a function: it is asked for after the last look.
+    """
     deadline_s = time.monotonic() + PATIENCE * timeout_s
     while not (answer := condition()):
-        assert time.monotonic() < deadline_s, f"did not happen within {PATIENCE * timeout_s} s: {what}"
+        if time.monotonic() >= deadline_s:
+            said = what() if callable(what) else what
+            raise AssertionError(f"did not happen within {PATIENCE * timeout_s} s: {said}")
         time.sleep(0.02)
     return answer
 

@@ -43,11 +43,12 @@ class StoreNames:
     log_table: str = "odradek-log"
     groups_table: str = "odradek-groups"
     catalog_table: str = "odradek-catalog"
+    rows_table: str = "odradek-rows"
     bucket: str = "odradek-objects"
 
     @property
-    def tables(self) -> tuple[str, str, str]:
-        return self.log_table, self.groups_table, self.catalog_table
+    def tables(self) -> tuple[str, ...]:
+        return self.log_table, self.groups_table, self.catalog_table, self.rows_table
 
 
 @contextmanager
@@ -124,6 +125,7 @@ def open_store(
             log_table=names.log_table,
             groups_table=names.groups_table,
             catalog_table=names.catalog_table,
+            rows_table=names.rows_table,
             bucket=names.bucket,
             prefix=prefix,
             endpoint_url=endpoint_url,

@@ -9,6 +9,7 @@
     triggers.py      functions that are called with new records
     tables.py        served tables, and their rows by key
     health.py        the checks of `odradek doctor`; metrics.py: the numbers of a running service
+    jobs/            installed jobs, and runs of a deployment's jobs on Glue
     costs.py         what a workload costs a month
     query/           SQL over topics by DuckDB, to Arrow
     sql.py           checks of stream SQL scripts
