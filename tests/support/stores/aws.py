@@ -47,8 +47,9 @@ class StoreNames:
     bucket: str = "odradek-objects"
 
     @property
-    def tables(self) -> tuple[str, ...]:
-        return self.log_table, self.groups_table, self.catalog_table, self.rows_table
+    def tables(self) -> tuple[str, str, str]:
+        """Those of the log, which are backed up."""
+        return self.log_table, self.groups_table, self.catalog_table
 
 
 @contextmanager
@@ -81,7 +82,7 @@ def create_tables(endpoint_url: str, names: StoreNames | None = None) -> StoreNa
     names = names or StoreNames()
     dynamodb, s3 = _client("dynamodb", DYNAMODB or endpoint_url), _client("s3", endpoint_url)
     there = dynamodb.list_tables()["TableNames"] if DYNAMODB else ()
-    for table_name in names.tables:
+    for table_name in (*names.tables, names.rows_table):
         if table_name in there:
             dynamodb.delete_table(TableName=table_name)
         dynamodb.create_table(
