@@ -574,7 +574,7 @@ async def compact(world: World) -> None:
 async def hold(engine: Engine, topic: Topic, report: MaintenanceReport) -> HeldPartition:
     lease = await engine.leases.take(PartitionId(topic.topic_id, 0))
     assert lease is not None
-    return HeldPartition(topic, TopicConfig.of(topic, engine.settings), lease.partition, lease, report)
+    return HeldPartition(topic, TopicConfig.of(topic, engine.settings), lease.partition, lease, report, engine.tables)
 
 
 def test_the_compaction_job_may_do_what_a_compaction_does_and_nothing_else_beyond_a_job() -> None:

@@ -34,6 +34,7 @@ Catalog table:
     registry-subjects  <subject>    a subject's versions
     registry-schemas   <id, 10 digits>   a schema
     registry-guids     <hex>        {"id": id of the schema with that canonical form}   (all: registry/rows.py)
+    tables          <topic id>      a table topic's Iceberg table, and what is refused  (iceberg/state.py)
     triggers        <name>          a trigger               (triggers/definition.py)
     tables          <name>          a served table          (served/definition.py)
     dropped-tables  <generation>    rows of a served table that have yet to be removed
@@ -91,6 +92,7 @@ REGISTRY_CONFIGS_PK = "registry-configs"
 REGISTRY_SUBJECTS_PK = "registry-subjects"
 REGISTRY_SCHEMAS_PK = "registry-schemas"
 REGISTRY_GUIDS_PK = "registry-guids"
+TABLES_PK = "tables"
 TRIGGERS_PK = "triggers"
 TABLES_PK = "tables"
 DROPPED_TABLES_PK = "dropped-tables"

@@ -77,6 +77,8 @@ class MaintenanceHandler(InvokedFunction):
                 if self._queue is None:
                     report = await self._maintenance.run()
                     done: dict[str, Any] = {"finished": True, **report.done, "failures": report.failures}
+                    if report.tables_behind:
+                        self.call_attention(Reason.TABLE_BEHIND, **report.tables_behind)
                 else:
                     done = await self._plan(self._queue, context)
                 for name, sweep in self._sweeps.items():

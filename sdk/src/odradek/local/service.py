@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
+from odradek.adapters.iceberg import embedded_catalog
 from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
@@ -226,7 +227,7 @@ class LocalService:
                 rng=SystemRng(),
                 settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
                 wakes=self._triggers.queue,
-            )
+            ).keep_tables(embedded_catalog(self.settings.table_catalog, self.data_dir))
             registry = RegistryApi(
                 Subjects(engine.catalog, self._clock, engine.rng), engine.acls, self.settings.cluster_id
             )
