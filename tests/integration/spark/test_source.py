@@ -132,7 +132,7 @@ def test_a_topic_is_a_table_and_its_changes_a_stream(spark: SparkSession, log: L
     log.create("t", 2)
     log.produce("t", 0, [(b"a", b"1"), (b"b", b"1"), (None, b"no row"), (b"a", b"2")])
     log.produce("t", 1, [(b"c", b"1"), (b"c", None), (b"d", b"1")])
-    table = odradek.spark.table(spark, "t", log.options)
+    table = odradek.spark.latest(spark, "t", log.options)
     assert {(bytes(row.key), bytes(row.value), row.offset) for row in table.collect()} == {
         (b"a", b"2", 3),
         (b"b", b"1", 1),

@@ -53,6 +53,15 @@ def test_offsets_and_partitions_are_json() -> None:
     assert options.ending_offsets == {("a", 3): 9, ("b", 0): LATEST, ("b", 1): 4}
 
 
+def test_exact_ranges_and_typed_columns() -> None:
+    options = parse_options(
+        {**EMBEDDED, "ranges": '{"a": {"1": [[20, 30], [0, 10]]}}', "typedColumns": "origin string, delay bigint"}
+    )
+    assert options.subscription.partitions == (TopicPartition("a", 1),)
+    assert options.ranges == {TopicPartition("a", 1): ((0, 10), (20, 30))}
+    assert options.typed_columns == (("origin", "string"), ("delay", "bigint"))
+
+
 def test_aws_names_its_tables_and_bucket() -> None:
     options = parse_options(
         {"store": "aws", "logTable": "l", "catalogTable": "c", "bucket": "b", "region": "eu-west-1", "subscribe": "t"}
@@ -65,11 +74,16 @@ def test_aws_names_its_tables_and_bucket() -> None:
 @pytest.mark.parametrize(
     ("given", "named"),
     [
+        ({**EMBEDDED, "ranges": '{"a": {"0": [[0, 10], [9, 12]]}}'}, "do not overlap"),
+        ({**EMBEDDED, "ranges": '{"a": {"0": [[-1, 10]]}}'}, "option ranges"),
+        ({**EMBEDDED, "ranges": '{"a": {"0": [[0, 10]]}}', "endingOffsets": "latest"}, "omit the option endingOffsets"),
+        ({**EMBEDDED, "subscribe": "a", "ranges": '{"a": {"0": [[0, 1]]}}'}, "exactly one"),
+        ({**EMBEDDED, "subscribe": "a", "typedColumns": "delay int"}, "not delay int"),
         ({"subscribe": "t"}, "option store "),
         ({"store": "s3://bucket", "subscribe": "t"}, "option store "),
         ({"store": "embedded:", "subscribe": "t"}, "option store "),
         ({"store": "aws", "logTable": "l", "subscribe": "t"}, "catalogTable, bucket"),
-        (EMBEDDED, "subscribe, subscribePattern and assign, not none"),
+        (EMBEDDED, "subscribePattern, assign and ranges, not none"),
         ({**EMBEDDED, "subscribe": "t", "assign": '{"t": [0]}'}, "not subscribe and assign"),
         ({**EMBEDDED, "subscribe": " , "}, "option subscribe "),
         ({**EMBEDDED, "subscribePattern": "("}, "option subscribePattern "),

@@ -6,7 +6,8 @@
     source/           reading: plan, pushdown, ranges to Arrow, the adapter of PySpark 4.1's Python Data Source API
     sink/             writing: partitioning, uploads in tasks, the commit, the adapter
     exactly_once.py   the sink from foreachBatch
-    table.py          a topic as a table: the latest value of each key, and its changes
+    table.py          a topic as a table: its columnar history by Spark's own Parquet reader, and the rest
+    latest.py         the latest value of each key, and its changes
     available_now.py  Trigger.AvailableNow in several bounded micro-batches
     compaction.py     the log cleaner for huge partitions
     admin.py          an admin client for a job's driver
@@ -23,12 +24,13 @@ from typing import TYPE_CHECKING
 
 from odradek.extras import extra
 from odradek.spark.exactly_once import exactly_once, write_once
-from odradek.spark.table import changelog, table
+from odradek.spark.latest import changelog, latest
+from odradek.spark.table import table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["changelog", "exactly_once", "register", "table", "write_once"]
+__all__ = ["changelog", "exactly_once", "latest", "register", "table", "write_once"]
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 

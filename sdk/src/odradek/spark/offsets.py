@@ -16,6 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -26,6 +27,8 @@ LATEST = -1
 EARLIEST = -2
 
 Offsets = dict[TopicPartition, int]
+Ranges = dict[TopicPartition, tuple[tuple[int, int], ...]]
+"""Offsets to read by partition: [first, end) each, rising, without overlaps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,36 @@ def parse_assignment(option: str, text: str) -> list[TopicPartition]:
             ErrorCode.INVALID_CONFIG, f'option {option} must be JSON such as {{"topic": [0, 1]}}, not {text!r}'
         )
     return partitions
+
+
+def parse_ranges(option: str, text: str) -> Ranges:
+    """Parse ranges of offsets, `{"topic": {"0": [[0, 10], [20, 30]]}}`, rising. Raises KafkaError(INVALID_CONFIG)."""
+    try:
+        found = {
+            TopicPartition(topic, _whole(int(partition))): tuple(
+                (_whole(first), _whole(end)) for first, end in sorted(spans)
+            )
+            for topic, partitions in json.loads(text).items()
+            for partition, spans in partitions.items()
+        }
+        bounds = [[offset for span in spans for offset in span] for spans in found.values()]
+        if not found or any(first > end for each in bounds for first, end in pairwise([0, *each])):
+            raise ValueError(text)
+    except (ValueError, TypeError, AttributeError):
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f'option {option} must be JSON such as {{"topic": {{"0": [[0, 10], [20, 30]]}}}}, ranges that do not '
+            f"overlap, not {text!r}",
+        ) from None
+    return found
+
+
+def ranges_document(ranges: Ranges) -> dict[str, dict[str, list[list[int]]]]:
+    """Return ranges for JSON."""
+    document: dict[str, dict[str, list[list[int]]]] = {}
+    for (topic, partition), spans in sorted(ranges.items()):
+        document.setdefault(topic, {})[str(partition)] = [list(span) for span in spans]
+    return document
 
 
 def offsets_document(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

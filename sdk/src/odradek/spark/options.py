@@ -1,11 +1,11 @@
 """The options of the source, with the names of Spark's Kafka source, and of the store.
 
-    records            subscribe | subscribePattern | assign (exactly one)
+    records            subscribe | subscribePattern | assign | ranges (exactly one; ranges is of batches)
     start              startingOffsets: earliest, latest or JSON (latest for streams, earliest for batches)
                        startingTimestamp: ms since the epoch, overrides startingOffsets
     end                endingOffsets: latest or JSON; a stream that has it ends there (available_now.py)
     how                maxOffsetsPerTrigger, minPartitions, failOnDataLoss, corruptBatches, columns, includeHeaders,
-                       rangeBytes
+                       typedColumns, rangeBytes
     the store          store: embedded:<data dir>, or aws with logTable, catalogTable, bucket and, if necessary,
                        prefix, region, endpointUrl
 
@@ -21,9 +21,10 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from odradek.columnar.schema import COLUMNS
+from odradek.engine.catalog.topic_configs import parse_table_columns
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
-from odradek.spark.offsets import EARLIEST, LATEST, Offsets, parse_assignment, parse_offsets
+from odradek.spark.offsets import EARLIEST, LATEST, Offsets, Ranges, parse_assignment, parse_offsets, parse_ranges
 
 EMBEDDED_PREFIX = "embedded:"
 AWS = "aws"
@@ -83,6 +84,8 @@ class SourceOptions:
     columns: tuple[str, ...] = COLUMNS[:-1]
     range_bytes: int = RANGE_BYTES  # approximate stored bytes per Spark task
     min_partitions: int | None = None  # minimum of Spark tasks, if there is enough to split; None: by range_bytes
+    ranges: Ranges | None = None  # instead of start and end; None: not given
+    typed_columns: tuple[tuple[str, str], ...] = ()  # names and types, as in odradek.table.schema
 
 
 class Option(NamedTuple):
@@ -102,9 +105,14 @@ STORE_OPTIONS: Mapping[str, Option] = {
     "endpointUrl": Option("AWS's", "endpoint of S3 and DynamoDB, for emulators"),
 }
 SOURCE_OPTIONS: Mapping[str, Option] = {
-    "subscribe": Option("one of three", "topics, separated by commas"),
-    "subscribePattern": Option("one of three", "regular expression of topic names"),
-    "assign": Option("one of three", 'partitions: `{"orders": [0, 1]}`'),
+    "subscribe": Option("one of four", "topics, separated by commas"),
+    "subscribePattern": Option("one of four", "regular expression of topic names"),
+    "assign": Option("one of four", 'partitions: `{"orders": [0, 1]}`'),
+    "ranges": Option(
+        "one of four",
+        "of a batch: exactly these offsets, the ends exclusive, in place of start and end: "
+        '`{"orders": {"0": [[0, 100], [250, 300]]}}`',
+    ),
     "startingOffsets": Option(
         "`latest` for streams, `earliest` for batches",
         'start of a batch or of a new checkpoint: `earliest`, `latest`, or `{"orders": {"0": 17, "1": -2}}` '
@@ -124,6 +132,11 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     ),
     "columns": Option("all but headers", "columns to read, separated by commas: fewer are faster"),
     "includeHeaders": Option("false", "also read the column headers"),
+    "typedColumns": Option(
+        "none",
+        "also read these columns, from values in JSON or from columnar history: `origin string, dep_delay bigint`, as "
+        "`odradek.table.schema`. A value that does not fit has nulls",
+    ),
     "rangeBytes": Option(str(RANGE_BYTES), "approximate stored bytes per Spark task"),
     **STORE_OPTIONS,
 }
@@ -147,6 +160,8 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
         columns=_columns(options),
         range_bytes=parse_number(options, "rangeBytes", low=1) or RANGE_BYTES,
         min_partitions=parse_number(options, "minPartitions", low=1),
+        ranges=_ranges(options),
+        typed_columns=_typed_columns(options),
     )
 
 
@@ -198,11 +213,13 @@ def _camel(name: str) -> str:
 
 
 def _subscription(options: Mapping[str, str]) -> Subscription:
-    given = [name for name in ("subscribe", "subscribePattern", "assign") if options.get(name)]
+    given = [name for name in ("subscribe", "subscribePattern", "assign", "ranges") if options.get(name)]
     if len(given) != 1:
         found = " and ".join(given) or "none"
-        raise _refused(f"set exactly one of the options subscribe, subscribePattern and assign, not {found}")
+        raise _refused(f"set exactly one of the options subscribe, subscribePattern, assign and ranges, not {found}")
     text = options[given[0]]
+    if given[0] == "ranges":
+        return Subscription(partitions=tuple(parse_ranges("ranges", text)))
     if given[0] == "assign":
         return Subscription(partitions=tuple(parse_assignment("assign", text)))
     if given[0] == "subscribePattern":
@@ -234,6 +251,26 @@ def _ending_offsets(options: Mapping[str, str]) -> int | Offsets:
     if EARLIEST in offsets.values():
         raise _refused("option endingOffsets must not contain -2 (earliest): nothing precedes it")
     return offsets
+
+
+def _ranges(options: Mapping[str, str]) -> Ranges | None:
+    text = options.get("ranges")
+    if not text:
+        return None
+    others = [name for name in ("startingOffsets", "startingTimestamp", "endingOffsets") if name in options]
+    if others:
+        raise _refused(f"option ranges says where to start and to end: omit the option {others[0]}")
+    return parse_ranges("ranges", text)
+
+
+def _typed_columns(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    text = options.get("typedColumns", "")
+    try:
+        return parse_table_columns(text)
+    except ValueError as error:
+        raise _refused(
+            f"option typedColumns must be names with types, such as origin string, dep_delay bigint, not {error}"
+        ) from None
 
 
 def _columns(options: Mapping[str, str]) -> tuple[str, ...]:

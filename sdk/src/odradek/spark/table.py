@@ -1,56 +1,239 @@
-"""A topic as a table: the latest value of each key, as a DataFrame or as the stream of its changes.
+"""A topic as a table: what is columnar by Spark's own Parquet reader, the rest by format("odradek"), each record once.
 
-A stream of changes, applied in order, is a table, and the changes of a table are a stream. The order of a key's changes
-is that of the offsets in its partition; a null value removes the key. This is meant for topics whose keys choose the
-partition (the default everywhere) and whose `cleanup.policy` is `compact`, so that reading costs the size of the table
-and not of its history. Records without a key are not part of a table.
+    1 fix     the ends of all partitions, in one consistent look at the heads; AS OF lowers them
+    2 files   the index rows name the Parquet files that lie wholly within [start, end), and their offsets
+    3 rest    the offsets between: the tail, spilled rows, segments of batches, a file that an end cuts in two
+
+The offsets are fixed by the call, not when Spark runs: a record that a merge moves into a file afterwards is still read
+once, since format("odradek") reads the offsets of the rest wherever they are then. No row passes through Python but
+those of the rest. A file that lacks a typed column, or has it in another type, belongs to the rest: its values are
+parsed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import io
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from odradek.columnar.schema import COLUMNS, TIMESTAMP_MS_MAX
 from odradek.errors import ErrorCode, KafkaError
+from odradek.extras import extra
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark.offsets import Ranges, ranges_document
+from odradek.spark.options import (
+    EMBEDDED_PREFIX,
+    STORE_OPTIONS,
+    StoreOptions,
+    Subscription,
+    known_options,
+    parse_store,
+)
+from odradek.spark.source.log_view import LogView, TableFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_COLUMNS = "key,value,partition,offset,timestamp"
-_CHOSEN = ("subscribe", "subscribepattern", "assign", "columns")
+AsOf = int | str | datetime | Mapping[int, int] | None
+
+_MADE = ("topic", "partition")  # not in the files
+_PATTERN = frozenset("[]{}*?\\")  # Hadoop takes a path with one of these for a pattern
+_PARTITION = "CAST(substring_index(substring_index(_metadata.file_path, '/', -2), '/', 1) AS INT)"
 
 
-def table(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """Return the topic at the time of evaluation: key, value, timestamp, partition, offset; one row per key.
+def table(
+    spark: SparkSession,
+    topic: str,
+    store: Mapping[str, str] | Path | str = ".odradek",
+    *,
+    as_of: AsOf = None,
+    columns: Sequence[str] | None = None,
+    scheme: str | None = None,
+) -> DataFrame:
+    """Return all records of a topic that are there at the time of the call, in no order.
 
     Args:
         spark: a session that knows the source (`odradek.spark.register`).
-        options: of the store; and startingOffsets, endingOffsets and other options of the source.
+        store: the folder of an embedded service, which may be running, or the options of a store as those of
+            `format("odradek")`: `{"store": "aws", "logTable": ..., "catalogTable": ..., "bucket": ...}`.
+        as_of: the table at a time, up to the first record of each partition with a later timestamp: a datetime, text in
+            ISO 8601 (UTC where it names no zone), or ms since the epoch. Or ends by partition, exclusive; partitions
+            that are not named are not read.
+        columns: of the record, and the typed columns of `odradek.table.schema`; all by default. Spark reads only the
+            columns that a query uses anyway, except of the rest.
+        scheme: of the bucket's paths, `s3` or `s3a`; by default what the session has a file system for.
 
-    Raises KafkaError(INVALID_CONFIG) for an option that would choose other records.
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION; INVALID_CONFIG for an option, a column or a moment that does not
+    exist.
     """
+    given = {"store": f"{EMBEDDED_PREFIX}{store}"} if isinstance(store, Path | str) else store
+    options = parse_store(known_options(given, tuple(STORE_OPTIONS), {}))
+    with LogView(options) as view:
+        typed = dict(view.table_columns_of(topic))
+        names = _chosen(topic, columns, typed)
+        wanted = tuple((name, kind) for name, kind in typed.items() if name in names)
+        ids = view.partitions(Subscription(topics=(topic,)))
+        bounds = view.bounds(ids)
+        ranges = {place: (there.log_start_offset, there.next_offset) for place, there in bounds.items()}
+        if as_of is not None:
+            ranges = _at(view, ranges, as_of)
+        by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
+        files = _readable(view, view.table_files(by_id), wanted) if _is_name(options) else []
+    rest = uncovered(ranges, {ids[place]: place for place in ranges}, files)
+    parts = []
+    if files:
+        paths = paths_of(options, files, scheme or _scheme(spark))
+        parts.append(_of_files(spark, topic, paths, names, wanted))
+    if rest or not files:
+        parts.append(_of_rest(spark, given, rest, names, wanted))
+    return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+
+
+def uncovered(
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+    places: Mapping[Any, TopicPartition],
+    files: Iterable[TableFile],
+) -> Ranges:
+    """Return the offsets of ranges that no file has.
+
+    Args:
+        places: by partition id.
+    """
+    covered: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for file in files:
+        covered.setdefault(places[file.partition], []).append((file.base_offset, file.end_offset))
+    found: Ranges = {}
+    for place, (first, end) in ranges.items():
+        spans = []
+        for base, stop in sorted(covered.get(place, ())):
+            if first < base:
+                spans.append((first, base))
+            first = stop
+        if first < end:
+            spans.append((first, end))
+        if spans:
+            found[place] = tuple(spans)
+    return found
+
+
+def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> list[str]:
+    """Return the paths of files as Hadoop's file systems name them."""
+    if options.data_dir is None:
+        return [f"{scheme}://{options.bucket}/{options.prefix}{file.object_key}" for file in files]
+    folder = os.path.abspath(os.path.join(options.data_dir, "objects"))
+    return [f"file://{folder}/{file.object_key}" for file in files]
+
+
+def _is_name(options: StoreOptions) -> bool:
+    """Return True unless Spark would take paths of the store for patterns: then no file is read as it lies."""
+    return not _PATTERN & set(os.path.abspath(options.data_dir) if options.data_dir is not None else options.prefix)
+
+
+def _scheme(spark: SparkSession) -> str:
+    """Return `s3` where the session has a file system for it, as on Glue and EMR, else `s3a`."""
+    context = getattr(spark, "_jsc", None)  # Spark Connect has none
+    return "s3" if context is not None and context.hadoopConfiguration().get("fs.s3.impl") else "s3a"
+
+
+def _chosen(topic: str, columns: Sequence[str] | None, typed: Mapping[str, str]) -> list[str]:
+    names = [*COLUMNS, *typed]
+    if columns is None:
+        return names
+    unknown = [name for name in columns if name not in names]
+    if unknown or not columns:
+        raise _refused(f"{topic} has no column {', '.join(map(repr, unknown)) or ''}: use {', '.join(names)}")
+    return list(dict.fromkeys(columns))
+
+
+def _at(
+    view: LogView, ranges: Mapping[TopicPartition, tuple[int, int]], as_of: int | str | datetime | Mapping[int, int]
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the ranges as they were at a moment."""
+    if isinstance(as_of, Mapping):
+        unknown = [each for each in as_of if all(each != place.partition for place in ranges)]
+        wrong = [end for end in as_of.values() if not isinstance(end, int) or end < 0]
+        if unknown or wrong:
+            raise _refused(
+                f"as_of: there is no partition {unknown[0]}" if unknown else f"as_of: {wrong[0]!r} is no offset"
+            )
+        return {
+            place: (first, max(first, min(as_of[place.partition], end)))
+            for place, (first, end) in ranges.items()
+            if place.partition in as_of
+        }
+    later = view.offsets_at(list(ranges), _milliseconds(as_of) + 1)
+    return {place: (first, max(first, min(later.get(place, end), end))) for place, (first, end) in ranges.items()}
+
+
+def _milliseconds(moment: int | str | datetime) -> int:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError:
+            raise _refused(f"as_of: invalid time {moment!r}: use ISO 8601, such as 2026-11-22T10:00") from None
+    if isinstance(moment, datetime):
+        return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    return moment
+
+
+def _readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, str]]) -> list[TableFile]:
+    """Return the files that Spark can read as they lie: these typed columns, and timestamps that fit its own."""
+    files = [file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX]
+    if not typed:
+        return files
+    with extra("table"):
+        import pyarrow.parquet as pq
+
+        from odradek.spark.source.typed import typed_schema
+    kinds = typed_schema(typed)
+    found = []
+    for file, footer in zip(files, view.footers(files), strict=True):
+        if footer is None:
+            continue
+        there = pq.read_schema(io.BytesIO(footer))
+        if all(there.get_field_index(each.name) >= 0 and there.field(each.name).type == each.type for each in kinds):
+            found.append(file)
+    return found
+
+
+def _of_files(
+    spark: SparkSession, topic: str, paths: Sequence[str], names: Sequence[str], typed: Sequence[tuple[str, str]]
+) -> DataFrame:
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
 
-    records = spark.read.format("odradek").options(**_options(topic, options)).load()
-    row = F.struct("value", "timestamp", "partition", "offset")
-    latest = records.where("key IS NOT NULL").groupBy("key").agg(F.max_by(row, "offset").alias("row"))
-    return latest.where("row.value IS NOT NULL").select("key", "row.*")
+    from odradek.spark.source.data_source import kinds_of
 
-
-def changelog(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """Return the changes of the table as a stream: key, value, timestamp, partition, offset and `deleted`.
-
-    It begins at the topic's beginning, with the whole table, unless startingOffsets is set.
-    """
-    chosen = {"startingOffsets": "earliest", **_options(topic, options)}
-    records = spark.readStream.format("odradek").options(**chosen).load()
-    return records.where("key IS NOT NULL").selectExpr(
-        "key", "value", "timestamp", "partition", "offset", "value IS NULL AS deleted"
-    )
+    kinds = kinds_of(typed)
+    schema = StructType()
+    for name in [name for name in kinds if name not in _MADE]:
+        schema = schema.add(name, kinds[name])
+    frame = spark.read.schema(schema).option("mergeSchema", "false").parquet(*paths)
+    made = {"topic": F.lit(topic), "partition": F.expr(_PARTITION)}
+    return frame.select(*(made[name].alias(name) if name in made else F.col(name) for name in names))
 
 
-def _options(topic: str, options: Mapping[str, str]) -> dict[str, str]:
-    wrong = [name for name in options if name.lower() in _CHOSEN]
-    if wrong:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"a table contains all of its topic: omit the option {wrong[0]}")
-    return {**options, "subscribe": topic, "columns": _COLUMNS}
+def _of_rest(
+    spark: SparkSession, store: Mapping[str, str], rest: Ranges, names: Sequence[str], typed: Sequence[tuple[str, str]]
+) -> DataFrame:
+    from odradek.spark.source.data_source import kinds_of
+
+    if not rest:
+        kinds = kinds_of(typed)
+        return spark.createDataFrame([], ", ".join(f"`{name}` {kinds[name].simpleString()}" for name in names))
+    plain = [name for name in names if name in COLUMNS] or ["offset"]
+    options = {
+        **store,
+        "ranges": json.dumps(ranges_document(rest)),
+        "columns": ",".join(plain),
+        "typedColumns": ", ".join(f"{name} {kind}" for name, kind in typed),
+    }
+    return spark.read.format("odradek").options(**options).load().select(*names)
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, message)

@@ -33,6 +33,7 @@ from pyspark.sql.datasource import (
     Filter,
     InputPartition,
 )
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -65,7 +66,7 @@ from odradek.spark.sink.options import parse_sink_options
 from odradek.spark.source.log_view import LogView
 from odradek.spark.source.plan import ReadRange, range_bytes_of, split_range
 from odradek.spark.source.pushdown import Narrowing, narrow
-from odradek.spark.source.read import read
+from odradek.spark.source.typed import read_columns, typed_schema
 from odradek.spark.workers.settle import settle
 
 if TYPE_CHECKING:
@@ -97,13 +98,20 @@ class OdradekDataSource(DataSource):
         return "odradek"
 
     def schema(self) -> StructType:
-        return StructType([StructField(name, _TYPES[name]) for name in parse_options(self.given).columns])
+        options = parse_options(self.given)
+        names = [*options.columns, *(name for name, _ in options.typed_columns)]
+        kinds = kinds_of(options.typed_columns)
+        return StructType([StructField(name, kinds[name]) for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return BatchReader(parse_options(self.given), _columns_of(schema))
+        options = parse_options(self.given)
+        return BatchReader(options, _columns_of(schema, options))
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        return StreamReader(parse_options(self.given), _columns_of(schema))
+        options = parse_options(self.given)
+        if options.ranges is not None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "option ranges is for batches: a stream has startingOffsets")
+        return StreamReader(options, _columns_of(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from odradek.spark.sink.writers import BatchWriter
@@ -120,13 +128,20 @@ class NarrowingDataSource(OdradekDataSource):
     """The data source with filters that narrow the offsets to read, for sessions that allow it."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        return NarrowingReader(parse_options(self.given), _columns_of(schema))
+        options = parse_options(self.given)
+        return NarrowingReader(options, _columns_of(schema, options))
 
 
-def _columns_of(schema: StructType) -> tuple[str, ...]:
+def kinds_of(typed: Sequence[tuple[str, str]]) -> dict[str, DataType]:
+    """Return Spark's types of the record's columns, and of typed ones, given as in `odradek.table.schema`."""
+    return _TYPES | {field.name: from_arrow_type(field.type) for field in typed_schema(typed)}
+
+
+def _columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
     """Return the columns of a schema, which a user may have given. Raises KafkaError(INVALID_CONFIG)."""
+    kinds = kinds_of(options.typed_columns)
     for field in schema.fields:
-        if field.name not in _TYPES or field.dataType != _TYPES[field.name]:
+        if kinds.get(field.name) != field.dataType:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"the source has no column {field.name} {field.dataType.simpleString()}: omit the schema",
@@ -211,7 +226,13 @@ class _Reader:
             return
         assert isinstance(partition, RangePartition)
         with LogView(self._options.store) as view:
-            yield from read(partition.wanted, self._columns, view, corrupt_batches=self._options.corrupt_batches)
+            yield from read_columns(
+                partition.wanted,
+                self._columns,
+                view,
+                typed_schema(self._options.typed_columns),
+                corrupt_batches=self._options.corrupt_batches,
+            )
         settle()
 
 
@@ -223,15 +244,30 @@ class BatchReader(_Reader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         try:
             bounds = self._bounds()
-            start, end = self._start(bounds, EARLIEST), self._end(bounds)
-            readable = check_loss(start, end, bounds, fail=self._options.fail_on_data_loss)
-            narrowed = self._narrowed(readable)
-            return self._plan(
-                {place: first for place, (first, _) in narrowed.items()},
-                {place: stop for place, (_, stop) in narrowed.items()},
-            )
+            planned: list[RangePartition] = []
+            for start, end in self._spans(bounds):
+                readable = check_loss(start, end, bounds, fail=self._options.fail_on_data_loss)
+                narrowed = self._narrowed(readable)
+                planned += self._plan(
+                    {place: first for place, (first, _) in narrowed.items()},
+                    {place: stop for place, (_, stop) in narrowed.items()},
+                )
+            return planned
         finally:
             self._close()
+
+    def _spans(self, bounds: dict[TopicPartition, Bounds]) -> Iterator[tuple[Offsets, Offsets]]:
+        """Yield starts and ends; of `ranges` the first range of every partition, then the second, and so on."""
+        ranges = self._options.ranges
+        if ranges is None:
+            yield self._start(bounds, EARLIEST), self._end(bounds)
+            return
+        for number in range(max(map(len, ranges.values()))):
+            there = {place: spans[number] for place, spans in ranges.items() if number < len(spans)}
+            yield (
+                {place: first for place, (first, _) in there.items()},
+                {place: end for place, (_, end) in there.items()},
+            )
 
     def _narrowed(self, readable: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, tuple[int, int]]:
         """Return the part that the filters may keep."""

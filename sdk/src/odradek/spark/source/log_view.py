@@ -6,10 +6,13 @@ store is opened read-only, also while its service writes.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from odradek.engine.append.wal import Wal
+from odradek.engine.catalog.topic_configs import TABLE_SCHEMA, parse_table_columns
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.read.list_offsets import OffsetLister
@@ -17,6 +20,7 @@ from odradek.engine.read.log_reader import LogReader, Piece, PieceReader
 from odradek.engine.read.segment_reader import UNBOUNDED, SegmentIndexes
 from odradek.engine.read.timestamp_lookup import TimestampLookup
 from odradek.errors import ErrorCode, KafkaError, ObjectMissing
+from odradek.format.object_keys import segment_key
 from odradek.model.log import ListOffsetsPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.settings import Settings
@@ -26,6 +30,20 @@ from odradek.spark.options import StoreOptions, Subscription
 from odradek.system import SystemRng
 
 _PLANS = 5  # attempts for one range, while maintenance replaces its objects
+_ROWS_PER_QUERY = 1_000
+_PARALLEL = 16  # requests of a plan
+_FOOTER_BYTES = 64 * 1024  # read at first
+
+
+class TableFile(NamedTuple):
+    """A columnar segment: all records of the offsets [base_offset, end_offset) of a partition."""
+
+    partition: PartitionId
+    base_offset: int
+    end_offset: int
+    object_key: str
+    size_bytes: int
+    max_timestamp_ms: int
 
 
 class LogView(OpenedStore):
@@ -71,6 +89,22 @@ class LogView(OpenedStore):
         FormatError.
         """
         return self._run(lambda: self._plan(partition, start_offset, end_offset, piece_bytes))
+
+    def table_files(self, ranges: Mapping[PartitionId, tuple[int, int]]) -> list[TableFile]:
+        """Return the columnar segments that lie wholly within these offsets, by their index rows alone."""
+        return self._run(lambda: self._table_files(ranges))
+
+    def footers(self, files: Sequence[TableFile]) -> list[bytes | None]:
+        """Return the ends of these files with their footers; None for one that no longer exists."""
+        return self._run(lambda: self._footers(files))
+
+    def table_columns_of(self, topic: str) -> tuple[tuple[str, str], ...]:
+        """Return names and types of the typed columns that the topic's configuration names.
+
+        Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION).
+        """
+        configs = self._run(lambda: self._topics.resolve(topic)).configs
+        return parse_table_columns(configs.get(TABLE_SCHEMA, ""))
 
     def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """Return the bytes of pieces, neighbours in one request. Raises ObjectMissing: `forget`, then plan again."""
@@ -123,6 +157,55 @@ class LogView(OpenedStore):
             if answer.offset >= 0:
                 offsets[place] = answer.offset
         return offsets
+
+    async def _table_files(self, ranges: Mapping[PartitionId, tuple[int, int]]) -> list[TableFile]:
+        slots = asyncio.Semaphore(_PARALLEL)
+
+        async def of_one(partition: PartitionId, first: int, end: int) -> list[TableFile]:
+            async with slots:
+                return await self._files_of(partition, first, end)
+
+        found = await asyncio.gather(*(of_one(partition, *ends) for partition, ends in ranges.items()))
+        return [file for files in found for file in files]
+
+    async def _files_of(self, partition: PartitionId, first: int, end: int) -> list[TableFile]:
+        """Return the files of one partition; a row that is replaced meanwhile is only not among them."""
+        found = []
+        offset = first
+        while offset < end:
+            rows = await self._index.rows_from(partition, offset, _ROWS_PER_QUERY)
+            if not rows:
+                break
+            for row in rows:
+                if (
+                    row.is_columnar
+                    and row.segment_id is not None
+                    and offset <= row.base_offset
+                    and row.end_offset <= end
+                ):
+                    key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=True)
+                    found.append(
+                        TableFile(partition, row.base_offset, row.end_offset, key, row.file_bytes, row.max_timestamp_ms)
+                    )
+                offset = max(offset, row.end_offset)
+        return found
+
+    async def _footers(self, files: Sequence[TableFile]) -> list[bytes | None]:
+        slots = asyncio.Semaphore(_PARALLEL)
+
+        async def of_one(file: TableFile) -> bytes | None:
+            length = min(_FOOTER_BYTES, file.size_bytes)
+            try:
+                async with slots:
+                    data = await self._store.objects.get_range(file.object_key, file.size_bytes - length, length)
+                    needed = int.from_bytes(data[-8:-4], "little") + 8
+                    if length < needed <= file.size_bytes:
+                        data = await self._store.objects.get_range(file.object_key, file.size_bytes - needed, needed)
+            except ObjectMissing:
+                return None
+            return bytes(data)
+
+        return list(await asyncio.gather(*(of_one(file) for file in files)))
 
     async def _plan(self, partition: PartitionId, start_offset: int, end_offset: int, piece_bytes: int) -> list[Piece]:
         for _ in range(_PLANS):
