@@ -232,7 +232,7 @@ class Fleet:
         settings = Settings(catalog_cache_ms=HOUR_MS, default_partitions_per_head=self.plan.per_head)
         engine = Engine(
             tables=self._plain_tables, objects=self.objects, clock=self.clock, rng=self.rng, settings=settings
-        )  # type: ignore[arg-type]
+        )
         await engine.topics.create("t", self.plan.partitions)
 
     async def invoke(self, requests: list[ProducePartition]) -> list[Any] | None:
