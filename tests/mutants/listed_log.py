@@ -36,7 +36,7 @@ MUTANTS = [
         "if head.sweep_floor > first.object_id:",
         "if False:",
         killed_by="tests/unit/engine/append/test_append.py::test_a_writer_past_the_sweep_floor_uploads_again",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "older producer epoch is taken",
@@ -133,7 +133,7 @@ MUTANTS = [
         "            return Search.UNKNOWABLE\n        offset = row",
         "            return Search.ABSENT\n        offset = row",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "search believes ghosts",
@@ -141,7 +141,7 @@ MUTANTS = [
         "        if is_ghost(row, head.merged_offset):\n            continue\n",
         "",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "search passes over gaps between rows",
@@ -149,7 +149,7 @@ MUTANTS = [
         "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
         "if False:",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "search does not ask whether the floor was lowered",
@@ -166,7 +166,7 @@ MUTANTS = [
         "            elif where is Search.UNKNOWABLE and member.is_plain:\n",
         "            elif False:\n",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "entry uploaded again keeps its old position",
@@ -175,7 +175,7 @@ MUTANTS = [
         "                position=entry.position,",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "attempt that may be applied ends as not appended",
@@ -215,7 +215,7 @@ MUTANTS = [
         "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
         "return self._clock.now_ms()",
         killed_by="tests/unit/engine/append/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "batches of a request lie at the same place",
@@ -231,7 +231,7 @@ MUTANTS = [
         "            start = 0",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     # --- append: the order of a producer's batches
     Mutant(
@@ -328,7 +328,7 @@ MUTANTS = [
         'condition = all_of(is_version(VERSION), Compare(("wf",), "<", floor))',
         "condition = all_of(is_version(VERSION))",
         killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_floor_that_comes_late_does_not_lower_the_heads",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "new head has no sweep floor",
@@ -452,7 +452,7 @@ MUTANTS = [
         "return not row.is_segment and row.base_offset < merged_offset",
         "return not row.is_segment and row.end_offset < merged_offset",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "ghosts are believed",
@@ -460,7 +460,7 @@ MUTANTS = [
         "return not row.is_segment and row.base_offset < merged_offset",
         "return False",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "rows that overlap are kept",
@@ -468,7 +468,7 @@ MUTANTS = [
         "if not kept or row.base_offset >= kept[-1].end_offset:",
         "if True:",
         killed_by="tests/unit/engine/append/test_isolation.py::test_rows_that_begin_within_the_one_before_are_passed_over",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "swap does not compare the rows that it replaces",
@@ -483,7 +483,7 @@ MUTANTS = [
         "    if merged_offset is not None:\n        path",
         "    if False:\n        path",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
     Mutant(
         "log start passes the high watermark",
@@ -498,6 +498,6 @@ MUTANTS = [
         '_is_below(path, offset), Compare(_next_offset_path(partition), ">=", offset)',
         'Compare(_next_offset_path(partition), ">=", offset)',
         killed_by="tests/unit/engine/read/test_delete_records.py::test_a_log_start_that_comes_late_changes_nothing",
-        near=("storm",),
+        near=("duel", "storm"),
     ),
 ]

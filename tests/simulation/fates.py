@@ -25,6 +25,26 @@ STORM = Fates(
     twice=0.08,
 )
 
+# Few troubles, but where there is one the next comes soon: two faults within one append.
+TROUBLE = Fates(
+    crash=0.002,
+    unavailable=0.01,
+    lost_request=0.0,
+    lost_answer=0.05,
+    late=0.04,
+    repeated=0.05,
+    stall=0.04,
+    cluster=0.35,
+    pause_s=0.3,
+    stalls_s=(1.0, 20.0, 130.0),
+    lates_s=(0.3, 20.0, 130.0),
+    torn=0.7,
+    freeze=0.002,
+    freezes_s=(20.0, 130.0),
+    jump=0.0,
+    twice=0.05,
+)
+
 # A store that is slow and no more: calls that take up to so long now and then, refusals, lost answers.
 SLOW = Fates(
     crash=0.0005,

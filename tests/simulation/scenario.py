@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from tests.simulation import trigger_profiles
+from tests.simulation import small_profiles, trigger_profiles
 from tests.simulation.fates import MINUTES, SLOW, STORM, group_settings, merge_settings, sweep_settings
 from tests.simulation.plan import Scenario, TopicPlan
 from tests.simulation.store.ports import Fates
@@ -471,6 +471,8 @@ PROFILES: dict[str, Draw] = {
     "transactions": _transactions,
     "trigger_topics": trigger_profiles.trigger_topics,
     "triggers": trigger_profiles.triggers,
+    "duel": small_profiles.duel,
+    "handover": small_profiles.handover,
     "everything": _everything,
 }
 

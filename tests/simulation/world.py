@@ -151,6 +151,7 @@ class Process:
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     dead: bool = False
     frozen_until_s: float = 0.0
+    troubled_calls: int = 0  # of its next ones
     died: asyncio.Event = field(default_factory=asyncio.Event)
     on_death: Callable[[], None] = lambda: None
 
@@ -185,6 +186,15 @@ class Process:
         except asyncio.CancelledError:
             if not self.dead:
                 raise
+
+    @property
+    def fates(self) -> Fates:
+        """What the next call may meet."""
+        fates = self.world.fates
+        if self.troubled_calls and fates.cluster:
+            self.troubled_calls -= 1
+            return fates.troubled
+        return fates
 
     def suffer(self, fates: Fates) -> None:
         """Freeze, or let the clock jump, if that is its fate at this call."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 HOUR_S = 3600.0
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+_TROUBLED_CALLS = 6
 _SOMETIMES = ("torn", "freeze", "jump", "twice")
 WRITES = frozenset({"put", "update", "delete", "transact"})
 
@@ -52,6 +54,8 @@ class Fates:
     Attributes:
         crashing, stalling, lating, losing: the calls at which processes die, that stall, are late, lose their answers,
             by name ("put", or "log.put" for those of one port); empty: any.
+        cluster: troubles come together: how likely a stall, a late call and a lost answer are in each of the next
+            `_TROUBLED_CALLS` calls of a process that had one of them.
     """
 
     crash: float = 0.004
@@ -74,6 +78,7 @@ class Fates:
     jump: float = 0.0006
     jumps_ms: tuple[int, ...] = (-2 * DAY_MS, -3 * HOUR_MS, 3 * HOUR_MS, 2 * DAY_MS)
     twice: float = 0.01  # of a request to a function: delivered again, at once or late
+    cluster: float = 0.0
 
     @classmethod
     def none(cls) -> Fates:
@@ -90,6 +95,12 @@ class Fates:
             jump=0,
             twice=0,
         )
+
+    @cached_property
+    def troubled(self) -> Fates:
+        """The fates of a process that has just met one of its own."""
+        likely = {name: max(getattr(self, name), self.cluster) for name in ("stall", "late", "lost_answer")}
+        return replace(self, cluster=0, **likely)  # type: ignore[arg-type]
 
     def drawn(self, seed: int) -> Fates:
         """Without some of those that not every run has, by the seed."""
@@ -132,7 +143,7 @@ class SimPort:
 
     async def _call(self, method_name: str, act: Callable[[], Awaitable[Any]]) -> Any:
         process, world = self._process, self._process.world
-        fates, rng = world.fates, world.rng
+        fates, rng = process.fates, world.rng
         label = f"{process.name} {self._name}.{method_name}"
         is_write = method_name in WRITES
         await self._pause(rng.random() * fates.pause_s, is_sent=rng.random() < 0.5)
@@ -141,6 +152,7 @@ class SimPort:
         await process.thawed()
         if rng.random() < fates.stall and self._is_among(fates.stalling, method_name):
             world.note(f"{label} stalls")
+            process.troubled_calls = _TROUBLED_CALLS
             await self._pause(rng.choice(fates.stalls_s))
         draw = rng.random()
         if draw < fates.unavailable:
@@ -155,6 +167,7 @@ class SimPort:
             if draw < fates.late and self._is_among(fates.lating, method_name):
                 delay = rng.choice(fates.lates_s)
                 world.note(f"{label} late by {delay}")
+                process.troubled_calls = _TROUBLED_CALLS
                 world.deliver(self._deliver(label, act, delay))
                 raise OutcomeUnknown(label)
             draw -= fates.late
@@ -175,6 +188,7 @@ class SimPort:
         world.note(f"{label} -> ok")
         if is_write and rng.random() < fates.lost_answer and self._is_among(fates.losing, method_name):
             world.note(f"{label} answer lost")
+            process.troubled_calls = _TROUBLED_CALLS
             raise OutcomeUnknown(label)
         if method_name == "transact":
             # The answer to a transaction comes when all of its items are visible; one that is lost tells nothing.
