@@ -30,7 +30,7 @@ from odradek.spark.jobs.progress import NAMESPACE as JOB_METRICS
 from infra.artifacts import Artifacts
 from infra.constructs.alarm import add_alarm, alarm_name, description
 from infra.constructs.store_role import Store
-from infra.constructs.task_queue import dead_letters_name, queue_name
+from infra.constructs.task_queue import MAINTENANCE_QUEUE, dead_letters_name, queue_name
 from infra.stages import Stage
 
 _PERIOD = Duration.minutes(5)
@@ -155,9 +155,9 @@ class ObservabilityStack(Stack):
         self._alarm("functions-failed", failed, 0, periods=2, of_periods=6)
         latency = self._of_function("Duration", FunctionName.PRODUCE.value, _PERIOD, "p99")
         self._alarm("produce-slow", latency, limits.produce_p99_ms_max, periods=3)
-        age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))
+        age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage, MAINTENANCE_QUEUE))
         self._alarm("maintenance-late", age, limits.task_age_s_max, periods=3)
-        dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage))
+        dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage, MAINTENANCE_QUEUE))
         self._alarm("maintenance-dead-letters", dead, 0, periods=1)
         throttled = self._sum("throttled requests to tables", self._throttled_tables())
         self._alarm("tables-throttled", throttled, limits.table_throttles_max, periods=2)
@@ -286,12 +286,17 @@ class ObservabilityStack(Stack):
             _graph(
                 "Maintenance tasks",
                 [
-                    self._of_queue("ApproximateNumberOfMessagesVisible", queue_name(self._stage)),
-                    self._of_queue("ApproximateNumberOfMessagesNotVisible", queue_name(self._stage)),
-                    self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage)),
+                    self._of_queue("ApproximateNumberOfMessagesVisible", queue_name(self._stage, MAINTENANCE_QUEUE)),
+                    self._of_queue("ApproximateNumberOfMessagesNotVisible", queue_name(self._stage, MAINTENANCE_QUEUE)),
+                    self._of_queue(
+                        "ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage, MAINTENANCE_QUEUE)
+                    ),
                 ],
             ),
-            _graph("Oldest task (s)", [self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))]),
+            _graph(
+                "Oldest task (s)",
+                [self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage, MAINTENANCE_QUEUE))],
+            ),
             _graph("Maintainers at once", [self._of_function("ConcurrentExecutions", MAINTAINER, statistic="Maximum")]),
         )
         board.add_widgets(_graph("Table units", self._units()))

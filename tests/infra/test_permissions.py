@@ -46,8 +46,8 @@ from odradek.settings import Settings
 from odradek.testing.faults import Fault, Faulty, FaultyTables
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
+from odradek.triggers.calls import CallFailed
 from odradek.triggers.event import EventSource
-from odradek.triggers.targets import CallFailed
 from odradek.triggers.wiring import TriggerParts, wire_triggers
 
 from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName

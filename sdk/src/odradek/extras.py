@@ -20,6 +20,7 @@ _EXTRA_OF = {
     "duckdb": "query",
     "fastavro": "avro",
     "google": "protobuf",
+    "hypercorn": "sql-server",
     "jinja2": "console",
     "joserfc": "console-oidc",
     "lark": "sql",

@@ -12,8 +12,8 @@ from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.format.parquet import segment as columnar_segment
 from odradek.format.segment import Segment
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug, settings
-from tests.simulation.scenario import Scenario
 
 
 def _small(scenario: Scenario) -> Scenario:

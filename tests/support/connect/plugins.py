@@ -17,7 +17,7 @@ BOUNDED = f"{__name__}:BoundedSource"
 KEEPER = f"{__name__}:KeeperSink"
 KEPT: dict[str, list[SinkRecord]] = defaultdict(list)
 EVENTS: dict[str, list[str]] = defaultdict(list)
-FAIL: dict[str, int] = {}  # how often `put`, or NAME/start and NAME/open, are still to fail with a RetriableError
+FAIL: dict[str, int] = {}  # how often `put`, or NAME/start and the like, are still to fail with a RetriableError
 LOCK = threading.Lock()
 _A_POLL = 10
 
@@ -28,6 +28,7 @@ class CounterTask(SourceTask):
         self._partition = {"counter": configs["task"]}
         stored = self.context.offset(self._partition)
         self._next = 0 if stored is None else int(stored["next"])
+        _fail(f"{configs['name']}/start")
         if configs.get("fail") == "start":
             raise DataError("it cannot start")
 
@@ -130,7 +131,12 @@ class KeeperSink(SinkConnector):
 
     task_class = KeeperTask
 
+    def start(self, configs: Mapping[str, str]) -> None:
+        super().start(configs)
+        _fail(f"{configs['name']}/connector")
+
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        _fail(f"{self.configs['name']}/tasks")
         return [dict(self.configs) for _ in range(tasks_max)]
 
 

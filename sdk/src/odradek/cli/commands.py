@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, Home] = {
     "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
     "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, run them here, and steer runs on Glue"),
     "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
+    "sql-server": Home("pipeline.sql_server", "sql_server", "Serve ksqlDB's REST API over stream SQL"),
     "query": Home("records.query", "query", "Run SQL over topics, up to the last record that was acknowledged"),
     "connect": Home("connect.connectors", "connect", "Run connectors: data into topics and out of them"),
     "perf": Home("records.perf", "perf", "Measure producing and consuming"),

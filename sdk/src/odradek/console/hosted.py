@@ -115,6 +115,7 @@ async def _serve(environ: Mapping[str, str]) -> None:
     from odradek.settings import Settings
     from odradek.system import SystemClock, SystemRng
     from odradek.triggers.leases import Leases
+    from odradek.triggers.reach import Reach
     from odradek.triggers.triggers import Definitions, Triggers
 
     settings = Settings.from_env(environ)
@@ -131,7 +132,8 @@ async def _serve(environ: Mapping[str, str]) -> None:
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)
         # Without the queue: what a created or resumed trigger has to do waits for the sweep of maintenance.
         leases = Leases(engine, engine.rng.random_bytes(8).hex())
-        api = TriggersApi(Triggers(engine, Definitions(engine), leases, None), engine.acls)
+        reach = Reach(settings.trigger_targets, settings.trigger_networks)
+        api = TriggersApi(Triggers(engine, Definitions(engine), leases, None, reach), engine.acls)
         make = cluster_of(dispatcher, asyncio.get_running_loop(), api)
         chosen = ConsoleSettings(
             read_only=environ.get(_PREFIX + "READ_ONLY", "").lower() == "true", sql_jobs=False, history_s=0

@@ -16,11 +16,12 @@ from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.local.wake_queue import WakeQueue
 from odradek.model.trigger import FunctionKind
 from odradek.ports.clock import Clock
+from odradek.ports.outside import Outside
 from odradek.triggers.event import EventSource
 from odradek.triggers.sweep import TriggerSweep
 from odradek.triggers.targets import Handler, HandlerTarget
 from odradek.triggers.triggers import Triggers
-from odradek.triggers.wiring import Outside, wire_triggers
+from odradek.triggers.wiring import call_threads, wire_triggers
 
 
 def local_arn(cluster_id: str) -> str:
@@ -41,7 +42,7 @@ class LocalTriggers:
     ) -> None:
         self.queue = WakeQueue(clock, write_line)
         self._clock = clock
-        self._handlers = HandlerTarget(handlers, modules)
+        self._handlers = HandlerTarget(handlers, modules, call_threads())
         self.triggers: Triggers
         self.sweep: TriggerSweep
 

@@ -50,10 +50,12 @@ class TriggerDispatcher:
         topic = await self._engine.topics.get_by_id(wake.head_id.topic_id)
         if topic is None:
             return
+        known = await self._definitions.current()
+        if wake.trigger is not None and not any(each.name == wake.trigger and each.is_enabled for each in known):
+            self._definitions.forget()  # it may have been created, or resumed, since they were read
+            known = await self._definitions.current()
         triggers = [
-            each
-            for each in await self._definitions.current()
-            if each.topic == topic.name and each.is_enabled and wake.trigger in (None, each.name)
+            each for each in known if each.topic == topic.name and each.is_enabled and wake.trigger in (None, each.name)
         ]
         await asyncio.gather(*(self._run(each, topic, wake, deadline_s) for each in triggers))
 
@@ -95,14 +97,17 @@ class TriggerDispatcher:
             return Drained(Ended.BUSY)
         if trigger.parallelization_factor == 1 and lease.progress.lane(0, lease.committed).retry_ms > now_ms:
             return Drained(Ended.LATER, later_ms)
-        taken = await self._leases.take(trigger, lease)
-        if taken is None:
-            return Drained(Ended.BUSY)
-        drain = Drain(self._tools, trigger, topic, taken, is_due=is_due, deadline_s=deadline_s)
-        try:
-            return await drain.run()
-        except LeaseLost:
-            return Drained(Ended.BUSY)
+        async with self._tools.slots.taken(trigger.parallelization_factor):
+            if self._engine.clock.monotonic() >= deadline_s:
+                return Drained(Ended.CUT)
+            taken = await self._leases.take(trigger, lease)
+            if taken is None:
+                return Drained(Ended.BUSY)
+            drain = Drain(self._tools, trigger, topic, taken, is_due=is_due, deadline_s=deadline_s)
+            try:
+                return await drain.run()
+            except LeaseLost:
+                return Drained(Ended.BUSY)
 
     async def _remind(self, trigger: Trigger, wake: Wake, leases: list[Lease], ended: list[Drained]) -> None:
         """Send a message for what is to be done later, unless one was sent when that was decided."""

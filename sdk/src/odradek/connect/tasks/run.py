@@ -6,8 +6,11 @@ import logging
 import threading
 import traceback
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from odradek.backoff import Backoff
+from odradek.connect.errors import RetriableError
 from odradek.connect.settings import WorkerSettings
 from odradek.connect.state.offsets import SourceOffsets
 from odradek.connect.state.statuses import (
@@ -123,6 +126,19 @@ class Run(ABC):
             self._quiet_since_s = None
         elif self._quiet_since_s is None:
             self._quiet_since_s = self.environment.clock.monotonic()
+
+    def begin(self, start: Callable[[], object]) -> None:
+        """Call `start` of a plugin; while what it needs is away (RetriableError), again and again. Raises Stopped."""
+        backoff, failures = Backoff(self.environment.clock, self.environment.rng, first_s=0.1, max_s=10.0), 0
+        while True:
+            try:
+                start()
+                return
+            except RetriableError as error:
+                _log.warning("%s starts again: %s", self.unit, error)
+                if self.wait(backoff.delay_s(failures)):
+                    raise Stopped(f"it has not started: {error}") from error
+                failures += 1
 
     @abstractmethod
     def run(self) -> None:

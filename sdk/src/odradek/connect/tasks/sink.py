@@ -24,7 +24,7 @@ from odradek.connect.settings import overrides
 from odradek.connect.state.state_topic import ensure_topic
 from odradek.connect.state.statuses import Unit
 from odradek.connect.tasks.conversion import Conversion
-from odradek.connect.tasks.run import Environment, Run, Stopped
+from odradek.connect.tasks.run import Environment, Run
 from odradek.connect.tasks.tolerance import ErrantRecords, Skipped, Tolerance
 from odradek.connect.tasks.topics import UsedTopics
 from odradek.errors import ErrorCode, KafkaError
@@ -128,7 +128,7 @@ class SinkTaskRun(Run):
         work = _SinkWork(self, task, consumer, conversion, tolerance, dead_letters)
         try:
             task.initialize(work.context)
-            self._start(task)
+            self.begin(lambda: task.start(self._task_configs))
             pattern = self._configs["topics.regex"]
             consumer.subscribe(None if pattern else self._configs["topics"], pattern=pattern, listener=work)
             self.put_activity()
@@ -140,19 +140,6 @@ class SinkTaskRun(Run):
             conversion.close()
             if dead_letters is not None:
                 dead_letters.close()
-
-    def _start(self, task: SinkTask) -> None:
-        """Start the task; while its target is away, again and again, as `put` does. Raises Stopped."""
-        backoff, failures = Backoff(self.environment.clock, self.environment.rng, first_s=0.1, max_s=10.0), 0
-        while True:
-            try:
-                task.start(self._task_configs)
-                return
-            except RetriableError as error:
-                _log.info("%s starts again: %s", self.unit, error)
-                if self.wait(backoff.delay_s(failures)):
-                    raise Stopped(f"it has not started: {error}") from error
-                failures += 1
 
 
 class _SinkWork(RebalanceListener):
