@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -157,14 +158,14 @@ async def columns(cluster: Cluster) -> dict[str, Any]:
     }
 
 
-async def paints(running: RunningConsole, browser: Path, environment: dict[str, str]) -> list[dict[str, Any]]:
+async def paints(running: RunningConsole, browser: Path, environment: Mapping[str, str]) -> list[dict[str, Any]]:
     """Return when a browser paints first, in ms after the navigation, by its own Performance API."""
     from playwright.async_api import async_playwright
 
     rows = []
     async with async_playwright() as playwright:
         chromium = await playwright.chromium.launch(
-            executable_path=str(browser), env=environment, args=["--no-sandbox", "--disable-gpu", "--no-zygote"]
+            executable_path=str(browser), env={**environment}, args=["--no-sandbox", "--disable-gpu", "--no-zygote"]
         )
         page = await chromium.new_page(viewport={"width": 1440, "height": 900})
         await page.goto(running.sign_in_url())
