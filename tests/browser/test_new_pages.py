@@ -196,3 +196,34 @@ def test_a_read_only_console_offers_no_trigger_and_no_run(
     expect(page.locator("main h1")).to_be_visible()
     expect(page.locator("main form[method=post]")).to_have_count(0)
     context.close()
+
+
+def test_a_row_is_looked_up_by_its_key(page: Page) -> None:
+    page.goto("/tables")
+    page.get_by_role("link", name="accounts").first.click()
+    expect(page.locator("main tbody tr")).to_have_count(9)
+    page.get_by_label("Look for").select_option("key")
+    page.get_by_label("Key", exact=True).fill("account-3")
+    page.get_by_role("button", name="Look up").click()
+    expect(page.locator("main tbody tr")).to_have_count(1)
+    expect(page.locator("main tbody")).to_contain_text('"balance": 39')
+    page.locator("main tbody a").click()
+    expect(page.locator("main h1")).to_contain_text("offset")
+
+
+def test_a_table_is_served_stopped_and_dropped(page: Page) -> None:
+    page.goto("/tables")
+    page.get_by_text("Serve a topic as a table").click()
+    page.get_by_label("Name").fill("from-a-browser")
+    page.get_by_label("Compacted topic").fill("orders")
+    page.get_by_role("button", name="Serve").click()
+    expect(page.get_by_role("alert")).to_contain_text("compact")
+    page.get_by_label("Compacted topic").fill("accounts")
+    page.get_by_role("button", name="Serve").click()
+    expect(page.get_by_role("status")).to_contain_text("is served")
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    page.get_by_role("link", name="Drop").click()
+    page.locator("input[name=confirm]").fill("from-a-browser")
+    page.get_by_role("button", name="Drop table").click()
+    expect(page.get_by_role("status")).to_contain_text("was dropped")
