@@ -94,11 +94,11 @@ async def _detail(
 async def _rows(state: ConsoleState, name: str, query: Fields) -> TableRows:
     """Return the rows of a key, or a page of a range. Raises KafkaError."""
     admin = state.cluster.admin
-    windows = {"start": query.text("start"), "end": query.text("end")}
+    key, start, end = query.exactly("key"), query.text("start"), query.text("end")
     if query.text("by") == "key":
-        return await get_row(admin, name, query.exactly("key"), **windows)
-    prefix = query.exactly("key")
-    return await range_rows(admin, name, prefix=prefix or None, **windows, limit=_ROWS, cursor=query.text("cursor"))
+        return await get_row(admin, name, key, start=start, end=end)
+    cursor = query.text("cursor")
+    return await range_rows(admin, name, prefix=key or None, start=start, end=end, limit=_ROWS, cursor=cursor)
 
 
 def _as_json(value: Any) -> str:
