@@ -44,7 +44,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.kafka_broker import NoBroker, kafka_broker
-from bench.pipeline import PARTITIONS, ROOT, chunks, kafka_jars, kafka_port
+from bench.pipeline import PARTITIONS, ROOT, kafka_jars, kafka_port, make_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -108,11 +108,22 @@ def flights(total: int) -> Iterator[tuple[int, pa.Table]]:
     value = pa.array([row[1] for row in rows], pa.binary())
     at = pa.array([row[2] * 1_000 for row in rows], pa.timestamp("us", tz="UTC"))
     whole = pa.table({"key": key, "value": value, "timestamp": at})
-    size = min(50_000, -(-total // PARTITIONS))
+    twice = pa.concat_tables([whole, whole])
+    for partition, first, size in _pieces(total):
+        yield partition, twice.slice(first % whole.num_rows, size)
+
+
+def records(total: int) -> Iterator[tuple[int, pa.Table]]:
+    """Pieces of the records, a partition each."""
+    for partition, first, size in _pieces(total):
+        yield partition, make_rows(first, size, total)
+
+
+def _pieces(total: int) -> Iterator[tuple[int, int, int]]:
+    """Partition, first row and rows of small pieces: all partitions grow together, so their tails stay short."""
+    size = max(1, min(20_000, total // (64 * PARTITIONS)))
     for number, first in enumerate(range(0, total, size)):
-        start = first % whole.num_rows
-        part = pa.concat_tables([whole, whole]).slice(start, min(size, total - first))
-        yield number % PARTITIONS, part
+        yield number % PARTITIONS, first, min(size, total - first)
 
 
 async def fill(folder: Path, data: dict[str, Chunks]) -> dict[str, dict[str, Any]]:
@@ -392,7 +403,7 @@ def run(total: int, repeats: int, *, with_kafka: bool, folder: Path) -> dict[str
 
     console = Console()
     counts = {RECORDS: total, FLIGHTS: total // FLIGHTS_SHARE}
-    data: dict[str, Chunks] = {RECORDS: lambda: chunks(total), FLIGHTS: lambda: flights(counts[FLIGHTS])}
+    data: dict[str, Chunks] = {RECORDS: lambda: records(total), FLIGHTS: lambda: flights(counts[FLIGHTS])}
     store = folder / "store"
     missing: list[str] = []
     console.print(f"{total:,} records of 100 bytes, {counts[FLIGHTS]:,} flights ...")

@@ -11,7 +11,7 @@ from constructs import Construct
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, QUEUE_URL, WAKE_QUEUE_URL
 
 from infra.artifacts import Artifacts
-from infra.constructs.function import OdradekFunction, OdradekLayer
+from infra.constructs.function import OdradekFunction, OdradekLayer, TablesLayer
 from infra.constructs.schedule import Schedule
 from infra.constructs.store_role import Store
 from infra.constructs.task_queue import TaskQueue
@@ -42,6 +42,8 @@ class MaintenanceStack(Stack):
         works = OdradekFunction(
             self, "Maintainer", name=MAINTAINER, stage=stage, store=store, artifacts=artifacts, layer=layer
         )
+        if artifacts.tables is not None:
+            works.function.add_layers(TablesLayer(self, "Tables", zip_file=artifacts.tables).version)
         tasks.allow(MAINTENANCE, plans)
         allow_wakes(self, stage, MAINTENANCE, plans.role)
         tasks.allow(MAINTAINER, works)
