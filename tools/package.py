@@ -52,7 +52,7 @@ NOT_IN_TABLES = (
     *(
         "*_flight*",
         "*flight.*",
-        "*substrait*",
+        "_substrait*",
         "libarrow_s3*",
         "*_s3fs*",
         "*_gcsfs*",
