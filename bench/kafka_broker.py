@@ -40,13 +40,17 @@ class Broker:
 
 
 @contextmanager
-def kafka_broker() -> Iterator[Broker]:
-    """A broker with an empty log; it and its log are gone in the end. Raises NoBroker."""
+def kafka_broker(*more: str) -> Iterator[Broker]:
+    """A broker with an empty log; it and its log are gone in the end. Raises NoBroker.
+
+    Args:
+        more: further lines of its properties.
+    """
     classpath = _classpath()
     with tempfile.TemporaryDirectory() as folder:
         port, controller_port = _free_ports(2)
         properties = Path(folder) / "server.properties"
-        properties.write_text(_properties(port, controller_port, Path(folder) / "log"))
+        properties.write_text("\n".join((_properties(port, controller_port, Path(folder) / "log"), *more)))
         _format(classpath, properties)
         with (Path(folder) / "broker.log").open("w+") as log:
             command = ["java", _HEAP, "-cp", classpath, "kafka.Kafka", str(properties)]

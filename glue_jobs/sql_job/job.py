@@ -74,6 +74,10 @@ def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any
             max_offsets_per_trigger=arguments.max_offsets_per_trigger,
             registry=address,
         )
+        if arguments.metrics == "emf":
+            from odradek.spark.jobs.listener import QueryMetricsLines
+
+            spark.streams.addListener(QueryMetricsLines(arguments.JOB_NAME or "sql_job"))
         Session(engine, topics, LogScreen(), once=arguments.once).run(steps)
     return {"statements": len(steps)}
 

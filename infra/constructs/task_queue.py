@@ -1,53 +1,63 @@
-"""The queue of maintenance tasks: a standard queue, its dead-letter queue, and the permissions to send and receive.
+"""A queue of tasks that a function works off: a standard queue and its dead-letter queue, encrypted, over TLS alone.
 
-    visibility timeout    six times the maintainer's timeout, as AWS advises: Lambda may hold a batch before it calls
-    receptions            5: a task that fails, or is cut short, comes again after that timeout; five times are seven
-                          hours, in which plans have named the same work again: not a transient failure
-    retention             two days: longer than these receptions take, so that messages reach the dead-letter queue
-    dead letters          kept for 14 days, for inspection; losing them loses no work (OPERATIONS.md)
+    receptions      5: a task that fails, or is cut short, comes again after the visibility timeout
+    retention       two days: longer than these receptions take, so that messages reach the dead-letter queue
+    dead letters    kept for 14 days, for inspection; losing them loses no work (OPERATIONS.md): a later plan of
+                    maintenance names the same work again, and its sweep finds what triggers have to do
 
-Names are fixed, so that the alarms can name the queues without a reference between the stacks.
+Names are fixed, so that the alarms, and who sends, can name the queues without a reference between the stacks.
 """
 
 from __future__ import annotations
 
 from aws_cdk import Duration
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
-from odradek.functions.environment import MAINTAINER
 from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
 
-from infra.constructs.function import OdradekFunction
-from infra.permissions import PERMISSIONS
-from infra.stages import FUNCTION_SIZES, Stage
+from infra.stages import Stage
 
+MAINTENANCE_QUEUE = "maintenance"
 RECEPTIONS_MAX = 5
 BATCH_TASKS = MESSAGES_PER_SEND_MAX  # the largest batch that Lambda receives without waiting for it to fill
 
 
-def queue_name(stage: Stage) -> str:
-    """Return the name of the queue."""
-    return f"odradek-{stage.name}-maintenance"
+def queue_name(stage: Stage, name: str) -> str:
+    """Return the name of a queue."""
+    return f"odradek-{stage.name}-{name}"
 
 
-def dead_letters_name(stage: Stage) -> str:
+def dead_letters_name(stage: Stage, name: str) -> str:
     """Return the name of its dead-letter queue."""
-    return f"{queue_name(stage)}-dead-letters"
+    return f"{queue_name(stage, name)}-dead-letters"
 
 
 class TaskQueue(Construct):
-    """The queue in `queue`, its dead letters in `dead_letters`."""
+    """The queue in `queue`, its dead letters in `dead_letters`.
 
-    def __init__(self, scope: Construct, construct_id: str, *, stage: Stage, key: kms.IKey | None) -> None:
+    Args:
+        name: without the stage's.
+        visibility_timeout_s: above the worker's timeout: the message of one that died comes again after it.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        stage: Stage,
+        name: str,
+        key: kms.IKey | None,
+        visibility_timeout_s: int,
+    ) -> None:
         super().__init__(scope, construct_id)
         encryption = sqs.QueueEncryption.SQS_MANAGED if key is None else sqs.QueueEncryption.KMS
         self.dead_letters = sqs.Queue(
             self,
             "DeadLetters",
-            queue_name=dead_letters_name(stage),
+            queue_name=dead_letters_name(stage, name),
             encryption=encryption,
             encryption_master_key=key,
             enforce_ssl=True,
@@ -56,19 +66,13 @@ class TaskQueue(Construct):
         self.queue = sqs.Queue(
             self,
             "Tasks",
-            queue_name=queue_name(stage),
+            queue_name=queue_name(stage, name),
             encryption=encryption,
             encryption_master_key=key,
             enforce_ssl=True,
-            visibility_timeout=Duration.seconds(6 * FUNCTION_SIZES[MAINTAINER].timeout_s),
+            visibility_timeout=Duration.seconds(visibility_timeout_s),
             retention_period=Duration.days(2),
             dead_letter_queue=sqs.DeadLetterQueue(queue=self.dead_letters, max_receive_count=RECEPTIONS_MAX),
-        )
-
-    def allow(self, name: str, made: OdradekFunction) -> None:
-        """Grant a function the permissions of its row in permissions.py."""
-        made.role.add_to_policy(
-            iam.PolicyStatement(actions=list(PERMISSIONS[name].queue), resources=[self.queue.queue_arn])
         )
 
     def call(self, function: lambda_.Function, *, workers: int) -> None:

@@ -7,6 +7,7 @@ schedule ──> maintenance, which plans ──> queue ──> maintainers, up 
 from __future__ import annotations
 
 from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_iam as iam
 from constructs import Construct
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, QUEUE_URL, WAKE_QUEUE_URL
 
@@ -14,9 +15,12 @@ from infra.artifacts import Artifacts
 from infra.constructs.function import OdradekFunction, OdradekLayer, TablesLayer
 from infra.constructs.schedule import Schedule
 from infra.constructs.store_role import Store
-from infra.constructs.task_queue import TaskQueue
+from infra.constructs.task_queue import MAINTENANCE_QUEUE, TaskQueue
 from infra.constructs.wake_queue import allow_wakes, queue_url
-from infra.stages import Stage
+from infra.permissions import PERMISSIONS
+from infra.stages import FUNCTION_SIZES, Stage
+
+_TIMEOUTS = 6  # of the maintainer: as AWS advises, since Lambda may hold a batch before it calls
 
 
 class MaintenanceStack(Stack):
@@ -28,7 +32,10 @@ class MaintenanceStack(Stack):
         super().__init__(scope, construct_id, description="Odradek: maintenance of the log")
         artifacts.require(self)
         layer = OdradekLayer(self, "Layer", artifacts=artifacts)
-        tasks = TaskQueue(self, "Queue", stage=stage, key=store.key)
+        visibility_timeout_s = _TIMEOUTS * FUNCTION_SIZES[MAINTAINER].timeout_s
+        tasks = TaskQueue(
+            self, "Queue", stage=stage, name=MAINTENANCE_QUEUE, key=store.key, visibility_timeout_s=visibility_timeout_s
+        )
         plans = OdradekFunction(
             self,
             "Maintenance",
@@ -44,9 +51,10 @@ class MaintenanceStack(Stack):
         )
         if artifacts.tables is not None:
             works.function.add_layers(TablesLayer(self, "Tables", zip_file=artifacts.tables).version)
-        tasks.allow(MAINTENANCE, plans)
+        for name, role in ((MAINTENANCE, plans.role), (MAINTAINER, works.role)):
+            actions, resources = list(PERMISSIONS[name].queue), [tasks.queue.queue_arn]
+            role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))
         allow_wakes(self, stage, MAINTENANCE, plans.role)
-        tasks.allow(MAINTAINER, works)
         tasks.call(works.function, workers=stage.maintenance_workers)
         Schedule(
             self,

@@ -22,7 +22,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.functions.telemetry import ATTENTION, DETAILED_METRICS, NAMESPACE
 from odradek.protocol.api import FunctionName
 from odradek.spark.jobs.progress import NAMESPACE as JOB_METRICS
@@ -30,12 +30,21 @@ from odradek.spark.jobs.progress import NAMESPACE as JOB_METRICS
 from infra.artifacts import Artifacts
 from infra.constructs.alarm import add_alarm, alarm_name, description
 from infra.constructs.store_role import Store
-from infra.constructs.task_queue import dead_letters_name, queue_name
+from infra.constructs.task_queue import MAINTENANCE_QUEUE, dead_letters_name, queue_name
+from infra.permissions import TableName
 from infra.stages import Stage
 
 _PERIOD = Duration.minutes(5)
 FAILED_STATES = ("FAILED", "TIMEOUT", "ERROR", "EXPIRED")  # of a run of a job (Glue's JobRunState)
-_FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE, MAINTAINER, REGISTRY, TRIGGERS, TRIGGER_DISPATCHER)
+_FUNCTIONS = (
+    *(name.value for name in FunctionName),
+    MAINTENANCE,
+    MAINTAINER,
+    REGISTRY,
+    TRIGGERS,
+    TABLES,
+    TRIGGER_DISPATCHER,
+)
 
 
 class ObservabilityStack(Stack):
@@ -111,6 +120,7 @@ class ObservabilityStack(Stack):
         return cloudwatch.Metric(namespace="AWS/Lambda", metric_name=name, statistic="Sum", period=_PERIOD)
 
     def _throttled_tables(self) -> list[cloudwatch.IMetric]:
+        """Of the log's tables. That served tables are behind, maintenance tells (`attention`)."""
         return [
             cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
@@ -119,7 +129,8 @@ class ObservabilityStack(Stack):
                 statistic="Sum",
                 period=_PERIOD,
             )
-            for table in self._store.tables.values()
+            for each, table in self._store.tables.items()
+            if each is not TableName.ROWS
             for name in ("ReadThrottleEvents", "WriteThrottleEvents")
         ]
 
@@ -148,16 +159,16 @@ class ObservabilityStack(Stack):
 
     def _add_more_alarms(self) -> None:
         limits = self._stage.alarms
-        # Each metric costs $0.10 a month. People call `triggers`, and see its errors themselves.
-        watched = [self._of_function("Errors", name, _PERIOD) for name in _FUNCTIONS if name != TRIGGERS]
+        # Each metric costs $0.10 a month. People call `triggers` and `tables`, and see their errors themselves.
+        watched = [self._of_function("Errors", name, _PERIOD) for name in _FUNCTIONS if name not in (TRIGGERS, TABLES)]
         failed = self._sum("failed invocations", watched)
         # A single time-out among many is none: a function that cannot be imported goes on failing.
         self._alarm("functions-failed", failed, 0, periods=2, of_periods=6)
         latency = self._of_function("Duration", FunctionName.PRODUCE.value, _PERIOD, "p99")
         self._alarm("produce-slow", latency, limits.produce_p99_ms_max, periods=3)
-        age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))
+        age = self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage, MAINTENANCE_QUEUE))
         self._alarm("maintenance-late", age, limits.task_age_s_max, periods=3)
-        dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage))
+        dead = self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage, MAINTENANCE_QUEUE))
         self._alarm("maintenance-dead-letters", dead, 0, periods=1)
         throttled = self._sum("throttled requests to tables", self._throttled_tables())
         self._alarm("tables-throttled", throttled, limits.table_throttles_max, periods=2)
@@ -286,12 +297,17 @@ class ObservabilityStack(Stack):
             _graph(
                 "Maintenance tasks",
                 [
-                    self._of_queue("ApproximateNumberOfMessagesVisible", queue_name(self._stage)),
-                    self._of_queue("ApproximateNumberOfMessagesNotVisible", queue_name(self._stage)),
-                    self._of_queue("ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage)),
+                    self._of_queue("ApproximateNumberOfMessagesVisible", queue_name(self._stage, MAINTENANCE_QUEUE)),
+                    self._of_queue("ApproximateNumberOfMessagesNotVisible", queue_name(self._stage, MAINTENANCE_QUEUE)),
+                    self._of_queue(
+                        "ApproximateNumberOfMessagesVisible", dead_letters_name(self._stage, MAINTENANCE_QUEUE)
+                    ),
                 ],
             ),
-            _graph("Oldest task (s)", [self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage))]),
+            _graph(
+                "Oldest task (s)",
+                [self._of_queue("ApproximateAgeOfOldestMessage", queue_name(self._stage, MAINTENANCE_QUEUE))],
+            ),
             _graph("Maintainers at once", [self._of_function("ConcurrentExecutions", MAINTAINER, statistic="Maximum")]),
         )
         board.add_widgets(_graph("Table units", self._units()))

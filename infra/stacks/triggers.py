@@ -15,9 +15,12 @@ from odradek.functions.environment import TRIGGER_DISPATCHER, WAKE_QUEUE_URL
 from infra.artifacts import Artifacts
 from infra.constructs.function import OdradekFunction, OdradekLayer
 from infra.constructs.store_role import Store
+from infra.constructs.task_queue import TaskQueue
 from infra.constructs.trigger import dispatcher_role_name
-from infra.constructs.wake_queue import WakeQueue, allow_wakes, queue_url
-from infra.stages import Stage
+from infra.constructs.wake_queue import WAKE_QUEUE, allow_wakes, queue_url
+from infra.stages import FUNCTION_SIZES, Stage
+
+_SPARE_S = 60  # between the dispatcher's timeout and the next delivery of a message
 
 
 class TriggersStack(Stack):
@@ -29,7 +32,10 @@ class TriggersStack(Stack):
         super().__init__(scope, construct_id, description="Odradek: triggers call functions with new records")
         artifacts.require(self)
         layer = OdradekLayer(self, "Layer", artifacts=artifacts)
-        wakes = WakeQueue(self, "Queue", stage=stage, key=store.key)
+        visibility_timeout_s = FUNCTION_SIZES[TRIGGER_DISPATCHER].timeout_s + _SPARE_S
+        wakes = TaskQueue(
+            self, "Queue", stage=stage, name=WAKE_QUEUE, key=store.key, visibility_timeout_s=visibility_timeout_s
+        )
         made = OdradekFunction(
             self,
             "Dispatcher",

@@ -23,7 +23,7 @@ from odradek.operations.storage import StorePlace
 from playwright.sync_api import Browser, sync_playwright
 
 from tests.browser.chromium import ARGUMENTS, executable
-from tests.support.console import OPEN, fill
+from tests.support.console import OPEN, fill, glue_jobs
 
 INTO = Path(__file__).resolve().parents[2] / "docs" / "images" / "console"
 PAGES = {
@@ -53,10 +53,19 @@ PAGES = {
     "schema": "/schemas/detail?subject=payments-value",
     "sql": "/sql",
     "connectors": "/connectors",
+    "triggers": "/triggers",
+    "trigger": "/triggers/detail?name=new-orders",
+    "trigger-options": "/triggers/detail?name=new-orders&tab=options",
+    "trigger-reset": "/triggers/detail?name=audit-payments&tab=reset&to=earliest",
+    "trigger-delete": "/triggers/detail?name=new-orders&tab=delete",
+    "jobs": "/jobs",
+    "job": "/jobs/runs?name=odradek-test-sql_job",
+    "job-never": "/jobs/runs?name=odradek-test-word_count",
     "acls": "/security",
     "users": "/security?tab=users",
     "quotas": "/security?tab=quotas",
-    "explain": "/security?tab=explain&principal=User:ada&topic=orders",
+    "explain": "/security?tab=explain&principal=User:ada&name=orders",
+    "matrix": "/security?tab=explain&name=orders",
     "transactions": "/transactions",
     "costs": "/costs?rate=5MiB/s&record_bytes=1024&producers=20&consumers=3&retention=7d&partitions=16",
     "health": "/health",
@@ -85,7 +94,8 @@ def served(
 
     async def serve() -> None:
         try:
-            async with serve_console(Cluster(configs, store), settings or ConsoleSettings()) as running:
+            cluster = Cluster(configs, store, job_runs=glue_jobs())
+            async with serve_console(cluster, settings or ConsoleSettings()) as running:
                 found.extend((running, asyncio.get_running_loop()))
                 ready.set()
                 await stopping.wait()

@@ -45,8 +45,8 @@ from odradek.registry.subjects import Registered, Subjects
 from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
+from odradek.triggers.calls import Call
 from odradek.triggers.event import EventSource
-from odradek.triggers.targets import Call
 from odradek.triggers.wiring import wire_triggers
 
 from tests.golden.stored import dump

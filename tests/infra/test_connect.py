@@ -70,3 +70,11 @@ def test_wrong_options_are_refused() -> None:
     for wrong in ({"workers": 0}, {"every_minutes": -1}, {"policy_arns": ("writer",)}):
         with pytest.raises(ValueError, match="connect: "):
             ConnectOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_nobody_reaches_the_function_but_by_the_right_to_invoke_it(deployed: Deployment) -> None:
+    """It has no REST API and no URL; who changes connectors is a client of the service, with SigV4."""
+    kinds = {each["Type"] for each in deployed.templates["connect"]["Resources"].values()}
+    assert {kind for kind in kinds if "Url" in kind or "ApiGateway" in kind or "LoadBalancing" in kind} == set()
+    permissions = deployed.resources("connect", "AWS::Lambda::Permission").values()
+    assert {each["Properties"]["Principal"] for each in permissions} <= {"events.amazonaws.com"}

@@ -49,3 +49,26 @@ def merge_settings(rng: Random) -> dict[str, Any]:
         "merge_age_ms": rng.choice((0, 60_000)),
         "segment_bytes_max": rng.choice((500, 2_000, 64 * 1024 * 1024)),
     }
+
+
+# Sessions as short as the hostile value never let a group come to rest; these let members expire often enough.
+_GROUP_SETTINGS = {"group_members_max": 250, "group_attempts_max": 30}
+
+
+def group_settings(rng: Random) -> dict[str, Any]:
+    return {
+        **_GROUP_SETTINGS,
+        "group_session_timeout_ms": rng.choice((3_000, 10_000, 45_000)),
+        "group_heartbeat_interval_ms": 1_000,
+    }
+
+
+# A sweep within minutes: its horizon must exceed the longest transaction and request.
+def sweep_settings(rng: Random) -> dict[str, Any]:
+    return {
+        "transaction_timeout_ms_max": 60_000,  # transactors ask for 30 s
+        "sweep_horizon_ms": rng.choice((100_000, 960_000)),
+        "sweep_interval_ms": rng.choice((0, 300_000)),
+        "sweep_recheck_hours": rng.choice((1, 6)),
+        "producer_expiry_ms": 86_400_000,
+    }

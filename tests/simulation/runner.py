@@ -40,7 +40,8 @@ from tests.simulation.audit.auditor import audit
 from tests.simulation.audit.cleanup import clean_up
 from tests.simulation.audit.groups import lagging
 from tests.simulation.loop import run
-from tests.simulation.scenario import Scenario, draw
+from tests.simulation.plan import DEAD_TOPIC, Scenario
+from tests.simulation.scenario import draw
 from tests.simulation.stock.cast import StockCast
 from tests.simulation.store.ports import HOUR_S, Crash, Fates
 from tests.simulation.world import World
@@ -179,20 +180,28 @@ async def _trigger_fleet(world: World, scenario: Scenario) -> list[TriggerFleet]
     if not scenario.triggers:
         return []
     world.wakes = WakeQueue(world, is_kind=scenario.trigger_queue_is_kind)
+    if any(plan.name == DEAD_TOPIC for plan in scenario.topics):
+        dead = await world.process("trigger-setup", 0).engine.topics.resolve(DEAD_TOPIC)
+        world.history.server_written.add(dead.topic_id)
+        world.history.written_again.add(dead.topic_id)  # by a dispatcher that died before its commit
     topic = scenario.topics[-1].name
     triggers = [
         Trigger(
-            name=f"trigger{number}",
-            topic=topic,
-            function="https://example.org",
-            batch_size=world.weather.choice((1, 3, 100)),
-            parallelization_factor=scenario.trigger_factor,
-            bisect=world.weather.random() < 0.5,
-            timeout_s=TIMEOUT_S,
+            **{
+                "name": f"trigger{number}",
+                "topic": topic,
+                "function": "https://example.org",
+                "batch_size": world.weather.choice((1, 3, 100)),
+                "parallelization_factor": scenario.trigger_factor,
+                "bisect": world.weather.random() < 0.5,
+                "timeout_s": TIMEOUT_S,
+                **scenario.trigger_options,
+            }
         )
         for number in range(scenario.triggers)
     ]
     world.trigger_book.triggers += triggers
+    world.trigger_book.may_overlap = scenario.fates.jump > 0
     await create_triggers(world.process("trigger-setup", 0), triggers)
     return [TriggerFleet(world, sweeps=scenario.trigger_sweeps)]
 
@@ -225,7 +234,8 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
         admin = TopicAdmin(world, list(scenario.churn), scenario.admin_turns, scenario.pace_s * 10)
         writers.append(lives(world, f"admin{i}", admin.program))
     for i in range(scenario.deleters):
-        deleter = RecordDeleter(world, list(plans), scenario.admin_turns, scenario.pace_s * 10, scenario.deletes_all)
+        shortened = [name for name in plans if name != DEAD_TOPIC]
+        deleter = RecordDeleter(world, shortened, scenario.admin_turns, scenario.pace_s * 10, scenario.deletes_all)
         writers.append(lives(world, f"deleter{i}", deleter.program))
     if scenario.grows:
         grower = TopicGrower(world, list(plans), scenario.pace_s * 20)
@@ -330,9 +340,9 @@ def _members_and_maintainers(world: World, scenario: Scenario) -> list[Coroutine
 
 
 def _queued(scenario: Scenario) -> list[str]:
-    """The topics that share groups read."""
-    dead = scenario.group_configs.get("errors.deadletterqueue.topic.name")
-    return [plan.name for plan in scenario.topics if plan.name != dead]
+    """The topics that producers write and share groups read."""
+    dead = (scenario.group_configs.get("errors.deadletterqueue.topic.name"), DEAD_TOPIC)
+    return [plan.name for plan in scenario.topics if plan.name not in dead]
 
 
 async def _group_at_rest(world: World, group_id: str, topic_names: set[str]) -> list[str]:

@@ -6,100 +6,16 @@ scenario. `everything` mixes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from random import Random
-from typing import Any
 
-from tests.simulation.fates import MINUTES, SLOW, STORM, merge_settings
+from tests.simulation import trigger_profiles
+from tests.simulation.fates import MINUTES, SLOW, STORM, group_settings, merge_settings, sweep_settings
+from tests.simulation.plan import Scenario, TopicPlan
 from tests.simulation.store.ports import Fates
 
-
-@dataclass(frozen=True)
-class TopicPlan:
-    """A topic that is there from the start."""
-
-    name: str
-    partitions: int
-    configs: Mapping[str, str] = field(default_factory=dict)
-    keys: int = 0  # different keys of what producers send; 0: no keys, no tombstones
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One run's cast.
-
-    Attributes:
-        records_of: how many records each producer sends.
-        pace_s: about how long an actor rests between two steps.
-        churn: topics that an admin creates, grows and deletes.
-    """
-
-    profile: str
-    topics: tuple[TopicPlan, ...]
-    producers: int = 3
-    idempotent_share: float = 0.7
-    records_of: int = 30
-    conditional: int = 0
-    together: float = 0.2  # of the producers' requests: batches for two partitions
-    consumers: int = 1  # a topic
-    consumers_rest_s: float = 120.0  # at the end of the log, at most
-    unruly: int = 0  # connections whose producers send batches without their predecessors, and epochs over each other
-    group_members: int = 0
-    grows: bool = False  # whether topics get more partitions
-    group_turns: int = 40
-    group_assignor: str | None = None  # that members of the consumer protocol ask for
-    classic_members: int = 0  # of a group of the classic protocol
-    streams_members: int = 0
-    streams_standbys: int = 0
-    share_workers: int = 0
-    share_turns: int = 30
-    group_configs: Mapping[str, str] = field(default_factory=dict)
-    triggers: int = 0  # of the last topic
-    trigger_factor: int = 1  # parallelization factor
-    trigger_sweeps: bool = True
-    trigger_queue_is_kind: bool = False  # it loses and delays nothing
-    admins: int = 0
-    admin_turns: int = 12
-    churn: tuple[str, ...] = ()
-    chains: tuple[tuple[str, str], ...] = ()  # (source, sink): transactors copy one to the other
-    transactors: int = 0  # instances a chain
-    transactor_turns: int = 20
-    transactional_members: tuple[str, ...] = ()  # of groups that read the first chain's source: "consumer", "classic"
-    bump: bool = True
-    tables: bool = True  # topics are tables where the seed is odd
-    mischief: int = 1  # of transactors
-    deleters: int = 0
-    deletes_all: float = 0.2  # of their requests: up to the high watermark
-    gateways: int = 0
-    stock_clients: tuple[str, ...] = ()  # producers that follow the rules of stock clients, by name (stock/)
-    stock_gateways: int = 0
-    stock_leads: bool = False  # whether the gateways are brokers of their own
-    stock_gateway_life_s: float = 0.0
-    stock_batches: int = 40  # of each client
-    stock_silence_s: float = 0.0
-    stock_recreations: int = 0
-    maintainers: int = 0
-    maintainer_turns: int = 12
-    maintainer_pace_s: float = 600.0
-    pace_s: float = 0.05
-    write_units: int = 0  # of a partition key a second, as DynamoDB throttles; 0: never
-    fates: Fates = field(default_factory=Fates)
-    settings: Mapping[str, Any] = field(default_factory=dict)
-
-
 Draw = Callable[[Random], Scenario]
-
-# Sessions as short as the hostile value never let a group come to rest; these let members expire often enough.
-_GROUP_SETTINGS = {"group_members_max": 250, "group_attempts_max": 30}
-
-
-def _group_settings(rng: Random) -> dict[str, Any]:
-    return {
-        **_GROUP_SETTINGS,
-        "group_session_timeout_ms": rng.choice((3_000, 10_000, 45_000)),
-        "group_heartbeat_interval_ms": 1_000,
-    }
 
 
 def _log(rng: Random) -> Scenario:
@@ -110,7 +26,7 @@ def _log(rng: Random) -> Scenario:
         producers=rng.choice((2, 3, 4)),
         records_of=rng.randrange(10, 50),
         conditional=rng.choice((0, 1, 2)),
-        settings=_group_settings(rng),
+        settings=group_settings(rng),
     )
 
 
@@ -127,7 +43,7 @@ def _topics(rng: Random) -> Scenario:
         maintainer_pace_s=30.0,
         maintainer_turns=8,
         pace_s=1.0,
-        settings=_group_settings(rng),
+        settings=group_settings(rng),
     )
 
 
@@ -145,7 +61,7 @@ def _groups(rng: Random) -> Scenario:
         grows=turns % 3 == 0,
         group_assignor=(None, "range")[turns % 2],  # who loses partitions to one member gains another's
         pace_s=1.0,
-        settings=_group_settings(rng),
+        settings=group_settings(rng),
     )
 
 
@@ -161,7 +77,7 @@ def _streams(rng: Random) -> Scenario:
         streams_standbys=rng.choice((0, 1, 1)),
         group_turns=rng.randrange(8, 24),
         pace_s=1.0,
-        settings=_group_settings(rng),
+        settings=group_settings(rng),
     )
 
 
@@ -177,7 +93,7 @@ def _classic(rng: Random) -> Scenario:
         group_turns=rng.randrange(8, 30),
         pace_s=1.0,
         settings={
-            **_group_settings(rng),
+            **group_settings(rng),
             "group_session_timeout_ms_min": 1_000,
             "group_initial_rebalance_delay_ms": rng.choice((0, 500)),
             # Each look of a member that waits is a step of the run.
@@ -185,17 +101,6 @@ def _classic(rng: Random) -> Scenario:
             "poll_interval_ms_max": 500,
         },
     )
-
-
-# A sweep within minutes: its horizon must exceed the longest transaction and request.
-def _sweep_settings(rng: Random) -> dict[str, Any]:
-    return {
-        "transaction_timeout_ms_max": 60_000,  # transactors ask for 30 s
-        "sweep_horizon_ms": rng.choice((100_000, 960_000)),
-        "sweep_interval_ms": rng.choice((0, 300_000)),
-        "sweep_recheck_hours": rng.choice((1, 6)),
-        "producer_expiry_ms": 86_400_000,
-    }
 
 
 def _calls_of(rng: Random) -> Fates:
@@ -216,7 +121,7 @@ def _upkeep(rng: Random) -> Scenario:
         maintainer_pace_s=rng.choice((60.0, 300.0)),
         pace_s=rng.choice((20.0, 120.0)),
         fates=_calls_of(rng),
-        settings={**_group_settings(rng), **_sweep_settings(rng), **merge_settings(rng)},
+        settings={**group_settings(rng), **sweep_settings(rng), **merge_settings(rng)},
     )
 
 
@@ -250,8 +155,8 @@ def _storm(rng: Random) -> Scenario:
             stalling=rng.choice((frozenset(), frozenset({"log.update"}))),  # between an upload and its head
         ),
         settings={
-            **_group_settings(rng),
-            **_sweep_settings(rng),
+            **group_settings(rng),
+            **sweep_settings(rng),
             **merge_settings(rng),
             "sweep_horizon_ms": 100_000,
             "sweep_interval_ms": 0,
@@ -276,7 +181,7 @@ def _connections(rng: Random) -> Scenario:
         unruly=rng.choice((2, 3)),
         pace_s=0.2,
         fates=replace(SLOW, unavailable=rng.choice((0.05, 0.3)), late=0.02, lost_answer=0.05, pause_s=0.2, twice=0),
-        settings={**_group_settings(rng), "append_attempts_max": rng.choice((1, 3, 20))},
+        settings={**group_settings(rng), "append_attempts_max": rng.choice((1, 3, 20))},
     )
 
 
@@ -300,8 +205,8 @@ def _compaction(rng: Random) -> Scenario:
         pace_s=rng.choice((20.0, 60.0)),
         fates=_calls_of(rng),
         settings={
-            **_group_settings(rng),
-            **_sweep_settings(rng),
+            **group_settings(rng),
+            **sweep_settings(rng),
             **merge_settings(rng),
             "compaction_map_entries_max": rng.choice((3, 1_000)),
             "compaction_read_bytes": rng.choice((400, 8 * 1024 * 1024)),
@@ -331,7 +236,7 @@ def _transactions(rng: Random) -> Scenario:
         maintainers=rng.choice((0, 1)),
         maintainer_pace_s=60.0,
         pace_s=rng.choice((0.2, 5.0)),
-        settings={**_group_settings(rng), **_sweep_settings(rng), **merge_settings(rng)},
+        settings={**group_settings(rng), **sweep_settings(rng), **merge_settings(rng)},
     )
 
 
@@ -381,8 +286,8 @@ def _leaders(rng: Random) -> Scenario:
         maintainer_pace_s=60.0,
         pace_s=rng.choice((0.05, 2.0)),
         settings={
-            **_group_settings(rng),
-            **_sweep_settings(rng),
+            **group_settings(rng),
+            **sweep_settings(rng),
             **merge_settings(rng),
             "broker_session_ms": rng.choice((2_000, 10_000)),
         },
@@ -428,8 +333,8 @@ def _share(rng: Random) -> Scenario:
         pace_s=rng.choice((0.2, 1.0)),
         fates=Fates(jump=0.003),  # locks end by clocks
         settings={
-            **_group_settings(rng),
-            **_sweep_settings(rng),
+            **group_settings(rng),
+            **sweep_settings(rng),
             **merge_settings(rng),
             "share_partition_max_record_locks": rng.choice((4, 20, 2_000)),
         },
@@ -459,8 +364,8 @@ def _stock(rng: Random) -> Scenario:
         pace_s=rng.choice((0.1, 0.5)),
         fates=rng.choice((SLOW, replace(SLOW, stall=0.08), replace(SLOW, unavailable=0.15))),
         settings={
-            **_group_settings(rng),
-            **_sweep_settings(rng),
+            **group_settings(rng),
+            **sweep_settings(rng),
             **expiry,
             "broker_session_ms": rng.choice((2_000, 10_000)),
             "poll_interval_ms_max": 250,
@@ -483,8 +388,8 @@ def _crowd(rng: Random) -> Scenario:
         write_units=1_000,
         fates=Fates(crash=0.0005, late=0.003, stall=0.0003),
         settings={
-            **_group_settings(rng),
-            **_sweep_settings(rng),
+            **group_settings(rng),
+            **sweep_settings(rng),
             "head_bytes_max": rng.choice((400, 1024)),
             "spill_entries": rng.choice((4, 8, 120)),
             "producers_in_head_max": rng.choice((8, 32, 500)),
@@ -508,7 +413,7 @@ def _large_groups(rng: Random) -> Scenario:
         write_units=1_000,
         fates=MINUTES,
         settings={
-            **_group_settings(rng),
+            **group_settings(rng),
             "group_session_timeout_ms": rng.choice((10_000, 45_000)),
             "group_session_timeout_ms_min": 1_000,
             "group_initial_rebalance_delay_ms": 500,
@@ -543,28 +448,7 @@ def _everything(rng: Random) -> Scenario:
         maintainers=2,
         maintainer_pace_s=60.0,
         pace_s=rng.choice((1.0, 10.0)),
-        settings={**_group_settings(rng), **_sweep_settings(rng), **merge_settings(rng)},
-    )
-
-
-def _triggers(rng: Random) -> Scenario:
-    """Functions that are called with records: marks, lost wake messages, dispatchers that die, transactions."""
-    factor, settings = rng.choice((1, 1, 3)), {**_group_settings(rng), **merge_settings(rng), "catalog_cache_ms": 0}
-    return Scenario(
-        "triggers",
-        (TopicPlan("beta", 1), TopicPlan("alpha", rng.choice((1, 2)), keys=rng.choice((0, 3)))),
-        producers=rng.choice((1, 2, 3)),
-        records_of=rng.randrange(10, 30),
-        consumers=0,
-        chains=rng.choice(((), (("beta", "alpha"),))),
-        transactors=1,
-        transactor_turns=10,
-        triggers=rng.choice((1, 2)),
-        trigger_factor=factor,
-        pace_s=rng.choice((0.2, 2.0, 20.0)),
-        # A clock that is off by hours says so to who asks how long a lease lasts: the fence holds, calls may overlap.
-        fates=Fates(jump=0, stalls_s=(2.0, 60.0, 600.0), freezes_s=(5.0, 90.0, 600.0)),
-        settings=settings,
+        settings={**group_settings(rng), **sweep_settings(rng), **merge_settings(rng)},
     )
 
 
@@ -585,7 +469,8 @@ PROFILES: dict[str, Draw] = {
     "storm": _storm,
     "streams": _streams,
     "transactions": _transactions,
-    "triggers": _triggers,
+    "trigger_topics": trigger_profiles.trigger_topics,
+    "triggers": trigger_profiles.triggers,
     "everything": _everything,
 }
 

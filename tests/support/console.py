@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import odradek
+from odradek.adapters.memory.job_runs import MemoryJobRuns
 from odradek.client.serializers import AvroSerializer, HttpRegistry
 from odradek.client.serializers.registry import Schema
 from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
+from odradek.model.job_run import Job, JobRun, QueryMetrics
 from odradek.model.quota import QuotaEntity
 
 NAMES = ("Ada Lovelace", "Grace Hopper", "Zoë Krüger", "李小龙", "محمد علي", "Ὀδυσσεύς", "O'Brien & <b>Sons</b>")
@@ -31,6 +33,8 @@ def fill(configs: dict[str, Any], *, orders: int = 500) -> None:
     things             text, bytes, nulls, markup, right-to-left, a long value
     an-empty-topic     nothing
     a name of 249 characters
+
+    Triggers: `new-orders` calls a URL that refuses connections, `audit-payments` is paused.
     """
     with odradek.Admin(**configs) as admin:
         admin.create_topics(
@@ -56,6 +60,7 @@ def fill(configs: dict[str, Any], *, orders: int = 500) -> None:
         producer.flush()
     _payments(configs)
     _groups(configs)
+    _triggers(configs)
     _transaction(configs)
 
 
@@ -130,6 +135,47 @@ def _transaction(configs: dict[str, Any]) -> None:
     producer.begin_transaction()
     producer.send("accounts", b'{"balance": 1}', b"account-1").result(30)
     OPEN.append(producer)
+
+
+def _triggers(configs: dict[str, Any]) -> None:
+    with odradek.Admin(**configs) as admin:
+        admin.create_trigger(
+            "new-orders",
+            "orders",
+            "http://127.0.0.1:9/new-orders",
+            starting_position="TRIM_HORIZON",
+            filters=['{"value": {"customer": {"country": ["CH"]}}}', '{"value": {"paid": [true]}}'],
+            on_failure="topic:mails-dead",
+        )
+        hostile = {"filters": [json.dumps({"value": {HOSTILE: [HOSTILE]}})]}
+        admin.create_trigger("hostile", "things", f"http://127.0.0.1:9/{HOSTILE.replace(' ', '')}", **hostile)
+        admin.create_trigger("audit-payments", "payments", "http://127.0.0.1:9/audit")
+        admin.pause_trigger("audit-payments")
+
+
+_HOUR_MS = 3_600_000
+_NOON_MS = 1_795_435_200_000  # 2026-11-23 12:00 UTC
+
+
+def glue_jobs() -> MemoryJobRuns:
+    """Return jobs of a deployment: one that runs, has run and failed, and one that never ran."""
+    sql = Job("odradek-test-sql_job", "G.025X", 2, 2880, "6.0", {"metrics": "emf"})
+    runs = [
+        JobRun(sql.name, "jr_0a", "SUCCEEDED", _NOON_MS - 50 * _HOUR_MS, _NOON_MS - 26 * _HOUR_MS, 86_400, 12.0,
+               "G.025X", 2, 0, "", {"script": "s3://bucket/top.sql"}),
+        JobRun(sql.name, "jr_1b", "FAILED", _NOON_MS - 20 * _HOUR_MS, _NOON_MS - 19 * _HOUR_MS, 3_600, 0.5, "G.025X",
+               2, 0, "SystemExit: line 3, column 8: unknown column 'contry': did you mean country? " + HOSTILE,
+               {"script": "s3://bucket/" + "very-long-name-" * 9 + ".sql", "registry_password": "hush"}),
+        JobRun(sql.name, "jr_" + "2c" * 32, "RUNNING", _NOON_MS - 9 * _HOUR_MS, 0, 32_400, 4.5, "G.025X", 2, 0, "",
+               {"script": "s3://bucket/top.sql"}),
+    ]  # fmt: skip
+    lag = tuple((_NOON_MS + 60_000 * minute, float((minute * 37) % 90)) for minute in range(-60, 1))
+    told = [
+        QueryMetrics(sql.name, "paid_by_country", _NOON_MS, 1_240.0, 830.0, 5.0, 1_832.0, 74.0, 2.0, lag),
+        QueryMetrics(sql.name, "sessions-" * 9, _NOON_MS, 0.4, 61_000.0, 2_430_112.0, 9.1e8, None, None),
+    ]
+    word_count = Job("odradek-test-word_count", "G.025X", 2, 0, "6.0", {})
+    return MemoryJobRuns([sql, word_count], runs, told, started_ms=_NOON_MS)
 
 
 OPEN: list[Any] = []

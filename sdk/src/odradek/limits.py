@@ -12,6 +12,7 @@ FUNCTION_PAYLOAD_BYTES_MAX = 6 * 1024 * 1024
 FUNCTION_EVENT_OVERHEAD_BYTES = 64 * 1024
 FUNCTION_BINARY_BYTES_MAX = (FUNCTION_PAYLOAD_BYTES_MAX - FUNCTION_EVENT_OVERHEAD_BYTES) * 3 // 4
 FUNCTION_TIMEOUT_S_MAX = 900
+CALLS_AT_ONCE = 64  # of functions of triggers, in one process: each has a thread, a batch of 1 MiB, and its event
 
 # DynamoDB (service quotas).
 TABLE_ITEM_BYTES_MAX = 400 * 1024

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_network
 from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
@@ -100,6 +101,10 @@ class Settings:
     super_users: str = _knob("")  # "User:a;User:b": exempt from ACLs; administrators over the Kafka port
     # true: what no ACL covers is allowed, as in Kafka; false: denied; until_first_acl: allowed until an ACL exists
     allow_everyone_if_no_acl_found: str = _knob("until_first_acl")
+    # What triggers may call and leave records at: names with *, separated by ";"; empty: everything.
+    trigger_targets: str = _knob("")
+    # Networks that URLs of triggers may reach beside the internet: "10.0.0.0/8;fd00::/8" (triggers/reach.py).
+    trigger_networks: str = _knob("")
     acl_cache_ms: int = _knob(5_000, hostile=0)  # age at which cached ACLs are read again
     offset_metadata_bytes_max: int = _knob(4_096)  # size of the metadata of a committed offset
     transaction_timeout_ms_max: int = _knob(900_000)  # longest timeout of a transaction
@@ -118,6 +123,8 @@ class Settings:
     merge_delay_ms: int = _knob(60_000, hostile=0)  # age below which a row is not merged: its writer may read it
     segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=500)  # caps the topic configuration segment.bytes
     table_group_bytes: int = _knob(2 * 1024 * 1024, hostile=300)  # stored bytes of a columnar segment's row group
+    # Iceberg catalog of topics' tables, PyIceberg's properties: "type=rest,uri=https://..."; embedded: SQLite if empty
+    table_catalog: str = _knob("")
     compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one compaction pass keeps in memory
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # bytes of a segment per read
     producer_id_block: int = _knob(1, hostile=3)  # producer ids reserved per write of the counter
@@ -182,11 +189,26 @@ class Settings:
                 f"allow_everyone_if_no_acl_found must be one of {', '.join(EVERYONE_WITHOUT_ACLS)}, "
                 f"not {self.allow_everyone_if_no_acl_found!r}",
             )
+        for network in filter(None, (each.strip() for each in self.trigger_networks.split(";"))):
+            try:
+                ip_network(network)
+            except ValueError as error:
+                raise KafkaError(
+                    ErrorCode.INVALID_CONFIG, f"trigger_networks must be networks like 10.0.0.0/8: {error}"
+                ) from None
         if self.sweep_uploads_max < 1 or self.sweep_recheck_hours < 0:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, "sweep_uploads_max must be at least 1, sweep_recheck_hours not negative"
             )
 
+        if self.table_catalog and not all(
+            part.partition("=")[0].strip() and "=" in part for part in self.table_catalog.split(",")
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "table_catalog must be properties of PyIceberg's catalog with commas, such as type=glue,warehouse=s3://"
+                f"bucket/tables, not {self.table_catalog!r}",
+            )
         if self.compaction_map_entries_max < 1 or self.compaction_read_bytes < 1:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, "compaction_map_entries_max and compaction_read_bytes must be at least 1"

@@ -214,3 +214,92 @@ def test_what_cannot_start_says_why(service: Any, tmp_path: Path) -> None:
     assert failed.returncode == 2
     assert "odradek local" in failed.stderr
     assert "Traceback" not in failed.stderr
+
+
+def test_schemas_from_registration_to_deletion(cli: Cli, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.avsc", tmp_path / "second.avsc"
+    first.write_text(RECORD)
+    second.write_text(json.dumps({**json.loads(RECORD), "fields": [{"name": "m", "type": "long"}]}))
+    assert cli("schemas", "register", "life-value", str(first))[1].startswith("life-value: schema id ")
+    listed = json.loads(cli("schemas", "list", "--output", "json")[1])
+    assert [row["versions"] for row in listed if row["subject"] == "life-value"] == [1]
+    code, out, _ = cli("schemas", "check", "life-value", str(second), "--output", "json")
+    assert (code, json.loads(out)["is_compatible"]) == (1, False)
+    assert cli("schemas", "register", "life-value", str(second))[0] == 1
+    assert cli("schemas", "set-compatibility", "life-value", "none")[0] == 0
+    assert cli("schemas", "register", "life-value", "-", stdin=second.read_bytes())[0] == 0
+    described = json.loads(cli("schemas", "describe", "life-value", "--output", "json")[1])
+    assert (described["level"], [each["version"] for each in described["versions"]]) == ("NONE", [2, 1])
+    lines = cli("schemas", "diff", "life-value")[1].splitlines()
+    assert '-       "name": "n",' in lines
+    assert '+       "name": "m",' in lines
+    assert "subject: life-value" in cli("schemas", "describe", "life-value", "--version", "1", "--output", "yaml")[1]
+    code, _, error = cli("schemas", "describe", "life-value", "--version", "9")
+    assert (code, "it has 1, 2" in error) == (2, True)
+    assert cli("schemas", "delete", "life-value", "-v", "1", "--yes")[1] == "deleted version 1 of life-value\n"
+    assert cli("schemas", "delete", "life-value", "--yes")[1] == "deleted the subject life-value\n"
+    assert cli("schemas", "describe", "life-value")[0] == 1
+
+
+def test_records_are_searched_looked_up_and_saved(cli: Cli, tmp_path: Path) -> None:
+    cli("topics", "create", "found", "-p", "2")
+    lines = "".join(f'{{"key": "k{n % 3}", "value": {{"n": {n}}}}}\n' for n in range(30))
+    cli("produce", "found", "--json", stdin=lines.encode())
+    code, out, error = cli("search", "found", "--where", "value.n >= 20", "--output", "json")
+    assert (code, len(json.loads(out))) == (0, 10), error
+    assert "10 found in 30 records" in error
+    [latest] = json.loads(cli("search", "found", "--latest-of", "k1", "--output", "json")[1])
+    assert json.loads(latest["value"]["text"]) == {"n": 28}
+    assert "k1" in cli("search", "found", "--key", "k1", "-n", "2")[1]
+    saved = tmp_path / "found.csv"
+    assert cli("search", "found", "--key", "k1", "--save", str(saved))[0] == 0
+    assert len(saved.read_text().splitlines()) == 11
+    for wrong, text in {
+        ("--where", "value."): "invalid expression",
+        ("--latest-of", "nobody"): "no record of found has the key",
+        ("--save", str(tmp_path / "found.xml")): "must end in",
+        ("--value-format", "cobol"): "unknown format",
+        ("--offset", "soon"): "--offset must be",
+    }.items():
+        code, _, error = cli("search", "found", *wrong)
+        assert (code != 0, text in error) == (True, True), (wrong, error)
+
+
+def test_transactions_rights_and_consumers_are_shown(cli: Cli, service: Any) -> None:
+    cli("topics", "create", "shown", "-p", "1")
+    producer = odradek.Producer(**service.client_config, transactional_id="cli-import")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send("shown", b"x").result(30)
+    [row] = json.loads(cli("transactions", "list", "--open", "--output", "json")[1])
+    assert (row["transactional_id"], row["partitions"]) == ("cli-import", ["shown-0"])
+    assert cli("transactions", "abort", "cli-import", "--yes")[:2] == (0, "aborted cli-import\n")
+    assert json.loads(cli("transactions", "list", "--open", "--output", "json")[1]) == []
+    producer.close()
+    with odradek.Admin(**service.client_config) as admin:
+        admin.alter_consumer_group_offsets("looks", {odradek.TopicPartition("shown", 0): 0})
+    [consumer] = json.loads(cli("topics", "consumers", "shown", "--output", "json")[1])
+    assert (consumer["group"], consumer["members"]) == ("looks", 0)
+    rights = json.loads(cli("acls", "explain", "--topic", "shown", "--output", "json")[1])
+    assert [each["principal"] for each in rights] == ["User:*"]
+    assert "describe_configs" in cli("acls", "explain", "--cluster", "--principal", "User:ada")[1]
+
+
+def test_triggers_are_listed_with_progress_and_planned(cli: Cli) -> None:
+    cli("topics", "create", "triggering", "-p", "1")
+    cli("produce", "triggering", stdin=b"a\nb\n")
+    url = "http://127.0.0.1:9/"
+    cli("triggers", "create", "late", "--topic", "triggering", "--function", url)
+    cli("triggers", "pause", "late")
+    [row] = json.loads(cli("triggers", "list", "--progress", "--output", "json")[1])
+    assert (row["name"], row["state"], row["lag"], row["failures"]) == ("late", "PAUSED", 0, 0)
+    planned = json.loads(cli("triggers", "reset", "late", "--to", "earliest", "--dry-run", "--output", "json")[1])
+    assert planned == [{"partition": "triggering-0", "committed": 2, "new": 0}]
+    assert json.loads(cli("triggers", "describe", "late", "--output", "json")[1])["lag"] == 0
+    cli("triggers", "delete", "late", "--yes")
+
+
+def test_jobs_on_glue_need_a_deployment(cli: Cli) -> None:
+    for words in (["runs"], ["progress", "word_count"], ["start", "word_count"], ["stop", "word_count"]):
+        code, _, error = cli("jobs", *words)
+        assert (code, "odradek configure" in error) == (2, True), (words, error)

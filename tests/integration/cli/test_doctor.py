@@ -138,3 +138,25 @@ def test_tables_and_the_queue_that_a_profile_names_are_checked(deployed: dict[st
     sqs.delete_queue(QueueUrl=deployed["MaintenanceQueueUrl"])
     boto3.client("dynamodb", REGION).delete_table(TableName="groups")
     assert found(deployed) == [("ok", "tables"), ("warn", "tables"), ("warn", "maintenance")], "what cannot be read"
+
+
+def test_alarms_that_ring_are_findings(deployed: dict[str, str]) -> None:
+    outputs = {**deployed, "MaintenanceFunctionName": "odradek-dev-maintenance"}
+    cloudwatch = boto3.client("cloudwatch", REGION)
+    for name in ("odradek-dev-errors", "odradek-dev-lag", "odradek-prod-errors"):
+        cloudwatch.put_metric_alarm(
+            AlarmName=name,
+            AlarmDescription=f"see {name} in the runbook",
+            MetricName="m",
+            Namespace="n",
+            Statistic="Sum",
+            Period=60,
+            EvaluationPeriods=1,
+            Threshold=1.0,
+            ComparisonOperator="GreaterThanThreshold",
+        )
+    assert found(outputs)[-1] == ("ok", "alarms")
+    for name in ("odradek-dev-lag", "odradek-prod-errors"):
+        cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="it is late")
+    [finding] = [each for each in check_store() if each.check == "alarms"]
+    assert (finding.outcome, "lag rings: see odradek-dev-lag" in finding.text) == ("warn", True)

@@ -197,7 +197,7 @@ def test_the_sink_keeps_the_contract_of_sinks(
 
 def test_the_sink_mirrors_topics_and_leaves_out_what_came_from_the_target(sides: tuple[Side, Side]) -> None:
     west, east = sides
-    west.admin.create_topics([odradek.NewTopic("out", 3), odradek.NewTopic("east.out", 1)])
+    west.admin.create_topics([odradek.NewTopic("out", 4), odradek.NewTopic("east.out", 1)])
     west.produce("out", "a", partition=2)
     west.produce("east.out", "from there")
     west.running.create(
@@ -211,4 +211,5 @@ def test_the_sink_mirrors_topics_and_leaves_out_what_came_from_the_target(sides:
     [record] = east.running.read("west.out", 1, timeout_s=30)
     assert (record.value, record.partition, record.key, record.timestamp_ms) == (b"a", 2, b"k", 1_000)
     assert list(record.headers) == [("h", b"1")]
+    assert east.admin.describe_topics(["west.out"])["west.out"].partition_count == 4
     assert "west.east.out" not in east.admin.list_topics()

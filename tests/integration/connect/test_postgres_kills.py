@@ -135,7 +135,7 @@ def test_the_copy_is_equal_and_nothing_is_there_twice(tmp_path: Path) -> None:
                 done = 0
                 for _ in range(KILLS):
                     # A kill before the copy goes on again would only hit the recovery from the last one.
-                    done = until(lambda done=done: progress(target, more_than=done), 120, f"more than {done} records")
+                    done = until(lambda done=done: moved(running, target, done), 120, f"more than {done} records")
                     time.sleep(rng.uniform(0.1, 1.0))
                     kind = rng.choice(("source", "target", "worker", "worker", "connection"))
                     kinds[kind] += 1
@@ -150,11 +150,28 @@ def test_the_copy_is_equal_and_nothing_is_there_twice(tmp_path: Path) -> None:
                     else:
                         source.execute(database, "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots")
             for table in TABLES:
-                until(lambda table=table: not differences(source, target, table), 180, table)
+                copied_to_its_end(running, source, target, table)
             assert load.transactions > 5 * KILLS
             assert load.schema_changes > 0
-            check_transactions(running, database)
+            check_transactions(running, database, [f"{database}.public.{table}" for table in TABLES])
     print(f"kills: {dict(kinds)}; {load.transactions} transactions, {load.schema_changes} changes of the schema")
+
+
+def moved(running: RunningCluster, target: Postgres, done: int) -> int:
+    """Return `progress`. Raises AssertionError if a task has failed: kills fail none."""
+    for name in ("capture", "copy"):
+        status = running.cluster.status(name)
+        for each in (status["connector"], *status["tasks"]):
+            assert each["state"] != "FAILED", f"{name}: {each}"
+    return progress(target, more_than=done)
+
+
+def copied_to_its_end(running: RunningCluster, source: Postgres, target: Postgres, table: str) -> None:
+    """Wait for equal tables, for as long as the copy goes on: a busy machine has a long way to the end."""
+    while found := differences(source, target, table):
+        done = progress(target, more_than=0)
+        what = f"{table}: {len(found)} rows differ, such as {next(iter(found.items()))}"
+        until(lambda done=done: moved(running, target, done) or not differences(source, target, table), 120, what)
 
 
 def progress(target: Postgres, *, more_than: int) -> int:
@@ -175,15 +192,15 @@ def differences(source: Postgres, target: Postgres, table: str) -> dict[Any, Any
     }
 
 
-def check_transactions(running: RunningCluster, prefix: str) -> None:
+def check_transactions(running: RunningCluster, prefix: str, topics: list[str]) -> None:
     """Every transaction of the stream has one beginning, one end, and each of its events once; no row is read twice."""
     borders = [json.loads(each.value)["payload"] for each in all_of(running, f"{prefix}.transaction")]
     assert set(Counter((each["status"], each["id"]) for each in borders).values()) == {1}
     expected = {each["id"]: each["event_count"] for each in borders if each["status"] == "END"}
     seen: Counter[tuple[str, int, str]] = Counter()
-    for table in TABLES:
+    for topic in topics:
         reads: Counter[int] = Counter()
-        for record in all_of(running, f"{prefix}.public.{table}"):
+        for record in all_of(running, topic):
             value = None if record.value is None else json.loads(record.value)["payload"]
             if value is None:
                 continue

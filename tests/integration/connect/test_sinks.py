@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import odradek
 import pytest
 from odradek.connect.errors import BadRequest, Conflict
 
@@ -55,13 +60,15 @@ def test_tasks_of_two_workers_share_the_partitions(service: Any) -> None:
         assert {record.partition for record in plugins.KEPT["s2"]} == {0, 1, 2, 3}
 
 
-def test_a_busy_target_gets_the_batch_again(running: RunningCluster) -> None:
-    FAIL["s3"] = 3
+def test_a_target_that_is_away_for_a_while_fails_no_task(running: RunningCluster) -> None:
+    parts = {"s3": 3, "s3/connector": 2, "s3/tasks": 2, "s3/start": 2, "s3/open": 2}
+    FAIL.update(parts)
     topic = running.topic("in-3")
     running.produce(topic, *range(10))
     running.create("s3", {"connector.class": KEEPER, "topics": topic})
     assert kept("s3", 10) == list(range(10))
-    assert FAIL["s3"] == 0
+    assert {FAIL[each] for each in parts} == {0}
+    assert EVENTS["s3"] == ["open 1"]
 
 
 def test_a_bad_record_fails_the_task_unless_it_is_tolerated(running: RunningCluster) -> None:
@@ -132,6 +139,58 @@ def test_offsets_of_a_stopped_sink_can_be_changed(running: RunningCluster) -> No
     assert running.cluster.offsets("s6") == {"offsets": []}
     running.cluster.set_target("s6", "STARTED")
     assert kept("s6", 12)[7:] == list(range(5))
+
+
+def test_offsets_that_a_database_keeps_are_changed_with_the_groups(running: RunningCluster, tmp_path: Path) -> None:
+    """Exactly once: the offsets in the target count, and those of the group may be behind them, or not be there."""
+    topic = running.topic("in-8")
+    running.produce(topic, *({"n": n} for n in range(5)))
+    file = tmp_path / "rows.db"
+    running.create(
+        "s8",
+        {
+            "connector.class": "JdbcSink", "topics": topic, "connection.url": f"sqlite:///{file}",
+            "table.name.format": "rows", "auto.create": "true", "exactly.once": "true",
+        },
+    )  # fmt: skip
+
+    def numbers() -> list[int]:
+        try:
+            with closing(sqlite3.connect(file)) as connection:
+                return [n for (n,) in connection.execute("SELECT n FROM rows ORDER BY n")]
+        except sqlite3.OperationalError:
+            return []
+
+    def stopped() -> None:
+        running.cluster.set_target("s8", "STOPPED")
+        running.wait_states("s8", "STOPPED")
+
+    until(lambda: numbers() == [0, 1, 2, 3, 4], 30, "the rows")
+    stopped()
+    place = {"kafka_topic": topic, "kafka_partition": 0}
+    until(lambda: _succeeds(lambda: running.cluster.alter_offsets("s8", [{"partition": place, "offset":
+                                                                          {"kafka_offset": 3}}])), 20)  # fmt: skip
+    running.cluster.set_target("s8", "STARTED")
+    until(lambda: numbers() == [0, 1, 2, 3, 3, 4, 4], 30, "two rows again")
+    stopped()
+    until(lambda: _resets(running, "s8"), 20, "the group is empty")
+    running.cluster.set_target("s8", "STARTED")
+    until(lambda: numbers() == [0, 0, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4], 30, "all rows again")
+    # Nothing is committed in the group: its offsets are reset all the same.
+    stopped()
+    with odradek.Admin(**running.client) as admin:
+        until(lambda: _succeeds(lambda: admin.delete_consumer_groups(["connect-s8"])), 20)
+    running.cluster.reset_offsets("s8")
+    running.cluster.set_target("s8", "STARTED")
+    until(lambda: len(numbers()) == 17, 30, "all rows again")
+
+
+def _succeeds(act: Callable[[], object]) -> bool:
+    try:
+        act()
+    except (Conflict, odradek.KafkaError):
+        return False
+    return True
 
 
 def _resets(running: RunningCluster, name: str) -> bool:

@@ -20,8 +20,9 @@ from odradek.local.threaded import ThreadedService
 from odradek.operations.cluster import Cluster
 from odradek.operations.storage import StorePlace
 from odradek.protocol.api import OWNED, FunctionName
+from odradek.triggers.api import Request, TriggersApi
 
-from tests.support.console import OPEN, fill
+from tests.support.console import OPEN, fill, glue_jobs
 
 ORIGIN = "http://127.0.0.1"
 QUICK = {"requests_per_s": 1e6, "changes_per_s": 1e6, "sign_ins_per_min": 1e6}
@@ -80,9 +81,17 @@ def service() -> Iterator[ThreadedService]:
 
 
 @asynccontextmanager
-async def browsing(configs: dict[str, Any], *, data_dir: Path | None = None, **settings: Any) -> AsyncIterator[Browser]:
-    """Open a console and sign in; with the folder of the service it sees the store, too."""
-    cluster = Cluster(configs, None if data_dir is None else StorePlace.of_folder(data_dir))
+async def browsing(
+    configs: dict[str, Any], *, data_dir: Path | None = None, jobs: bool = True, **settings: Any
+) -> AsyncIterator[Browser]:
+    """Open a console and sign in; with the folder of the service it sees the store, too.
+
+    Args:
+        jobs: it sees jobs on Glue.
+    """
+    cluster = Cluster(
+        configs, None if data_dir is None else StorePlace.of_folder(data_dir), job_runs=glue_jobs() if jobs else None
+    )
     app = console_app(cluster, ConsoleSettings(**{**QUICK, **settings}))
     through = httpx.ASGITransport(app=app, client=("127.0.0.1", 50_000), raise_app_exceptions=True)
     async with cluster, httpx.AsyncClient(transport=through, base_url=ORIGIN, timeout=60) as client:
@@ -111,4 +120,10 @@ def as_principal(service: ThreadedService, principal: str) -> dict[str, Any]:
         parts = await service.service._dispatcher.dispatch(frame, context)
         return b"".join(parts or ())
 
-    return {"transport": transport.InProcessTransport(dispatch, loop=service.loop)}
+    api = TriggersApi(service.service.triggers, service.service._engine.acls)  # type: ignore[union-attr]
+
+    async def functions(name: str, method: str, path: str, body: bytes) -> Any:
+        assert name == "triggers"
+        return await api.answer(Request(method, path, body, principal, "127.0.0.1"))
+
+    return {"transport": transport.InProcessTransport(dispatch, loop=service.loop, functions=functions)}

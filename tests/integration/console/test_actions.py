@@ -117,6 +117,7 @@ def test_every_form_is_in_the_lists_of_this_module() -> None:
 
     elsewhere = {"/theme", "/sign-out", "/schemas/check"}  # test_door.py, and below
     elsewhere |= {path for path in forms if path.startswith("/connectors/")}  # test_connectors.py
+    elsewhere |= {path for path in forms if path.startswith(("/triggers", "/jobs"))}  # test_triggers_and_jobs.py
     named = {path for path in forms if f'"{path}"' in text or f'"{path.replace("{name}", "orders")}"' in text}
     assert forms - named - elsewhere == set()
 
@@ -193,7 +194,7 @@ async def test_users_acls_and_quotas_are_made_and_removed() -> None:
         async with browsing(service.client_config) as browser:
             assert "bob" in await browser.done("/security/users", user="bob", password="secret", again="secret")
             assert "User:bob" in await browser.done("/security/acls", **rule)
-            why = await browser.get("/security?tab=explain&principal=User:bob&topic=t-1")
+            why = await browser.get("/security?tab=explain&principal=User:bob&name=t-1")
             assert "allow User:bob to read on t…" in why
             assert "bob" in await browser.done(
                 "/security/quotas", kind="user", name="bob", quota="consumer_byte_rate", value="1000"

@@ -75,7 +75,7 @@ def functions(
     with ExitStack() as stack:
         yield {
             name: stack.enter_context(running_function(deployment, name, environment, logs / name))
-            for name in (*FunctionName, "maintenance", "maintainer", "registry")
+            for name in (*FunctionName, "maintenance", "maintainer", "registry", "triggers", "trigger-dispatcher")
         }
 
 
@@ -223,6 +223,61 @@ def test_maintenance_plans_a_deletion_and_the_maintainer_finishes_it(
     assert functions["maintenance"].invoke(scheduled)["planned"].get("topic_deletion", 0) == 0
 
 
+def test_an_append_wakes_the_dispatcher_which_keeps_what_nobody_takes(
+    functions: dict[str, RunningFunction], environment: dict[str, str]
+) -> None:
+    """moto has no such function, as Lambda has none that was deleted: the record expires, and goes to the queue."""
+    create_topic(functions, "orders")
+    failed = create_queue(environment[ENDPOINT_URL], "failed-orders")
+    trigger = {
+        "name": "orders",
+        "topic": "orders",
+        "function": f"arn:aws:lambda:{REGION}:123456789012:function:gone",
+        "maximum_record_age_s": 60,
+        "on_failure": f"sqs:{failed}",
+    }
+    created = functions["triggers"].invoke(function_event(json.dumps(trigger).encode(), path="/", host="t.example"))
+    assert created["statusCode"] == 200, created
+    assert work_off(functions, environment) == {"batchItemFailures": []}  # the creation's message: the head is marked
+    # batch() dates its records of 2023: they are too old for a call, and given up.
+    produce(functions, "orders", batch([b"one", b"two"]))
+    assert work_off(functions, environment) == {"batchItemFailures": []}
+    [message] = receive(environment[ENDPOINT_URL], failed)
+    document = json.loads(message["Body"])
+    assert document["requestContext"]["condition"] == "RecordAgeExceeded"
+    assert document["KafkaBatchInfo"]["topicPartition"] == "orders-0"
+    described = functions["triggers"].invoke(function_event(method="GET", path="/orders", host="t.example"))
+    [partition] = json.loads(body_of(described))["partitions"]
+    assert (partition["offset"], partition["lag"], partition["given_up"]) == (2, 0, 2)
+
+
+def test_a_function_that_is_missing_is_told_and_called_again(
+    functions: dict[str, RunningFunction], environment: dict[str, str]
+) -> None:
+    create_topic(functions, "calls")
+    trigger = {"name": "calls", "topic": "calls", "function": f"arn:aws:lambda:{REGION}:123456789012:function:gone"}
+    created = functions["triggers"].invoke(function_event(json.dumps(trigger).encode(), path="/", host="t.example"))
+    assert created["statusCode"] == 200, created
+    work_off(functions, environment)
+    produce(functions, "calls", batch([b"one"]))
+    work_off(functions, environment)
+    described = functions["triggers"].invoke(function_event(method="GET", path="/calls", host="t.example"))
+    [partition] = json.loads(body_of(described))["partitions"]
+    assert "ResourceNotFoundException" in partition["error"]
+    assert partition["lag"] == 1
+    assert partition["retry_ms"] > 0
+    deleted = functions["triggers"].invoke(function_event(method="DELETE", path="/calls", host="t.example"))
+    assert deleted["statusCode"] == 200
+
+
+def work_off(functions: dict[str, RunningFunction], environment: dict[str, str]) -> Any:
+    """Call the dispatcher with the messages that wait, as the queue's mapping does."""
+    messages = receive(environment[ENDPOINT_URL], environment[WAKE_QUEUE_URL])
+    assert messages, "a wake message was sent"
+    records = [{"messageId": each["MessageId"], "body": each["Body"]} for each in messages]
+    return functions["trigger-dispatcher"].invoke({"Records": records})
+
+
 def test_missing_configuration_is_one_clear_message(deployment: Deployment, tmp_path: Path) -> None:
     with (
         running_function(deployment, "produce", {REGION_VARIABLE: REGION}, tmp_path / "log") as function,
@@ -240,6 +295,8 @@ def test_the_layer_holds_what_the_functions_need_and_no_more(deployment: Deploym
     python = deployment.layer / "python"
     for unwanted in ("aiohttp", "typer", "rich", "boto3", "pyspark", "numba", "pyarrow", "numpy", "moto"):
         assert not (python / unwanted).exists(), unwanted
+    described = {each.name for each in (python / "botocore" / "data").iterdir() if each.is_dir()}
+    assert described >= {"dynamodb", "s3", "sqs", "sns", "lambda"}, "the services that functions call"
     assert list((python / "odradek").rglob("__pycache__/*.pyc")), "bytecode is packaged"
     assert (python / "odradek" / "py.typed").exists()
 

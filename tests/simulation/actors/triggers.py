@@ -14,24 +14,28 @@ from typing import Any
 from odradek.engine.marks import Wake, decode_wake, encode_wake
 from odradek.errors import FormatError, KafkaError, StoreError
 from odradek.format.record_batch import decode_batches
-from odradek.model.log import FetchPartition, ProducePartition
-from odradek.model.topic_partition import PartitionId
+from odradek.model.log import EARLIEST_TIMESTAMP, FetchPartition, ListOffsetsPartition, ProducePartition
+from odradek.model.record import Record
+from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.model.trigger import FunctionKind, Trigger
 from odradek.ports.table import Put
+from odradek.triggers.calls import Call, CallFailed, CallRefused
 from odradek.triggers.definition import encode_trigger, trigger_key
-from odradek.triggers.event import EventSource
+from odradek.triggers.event import EventSource, encode_event
+from odradek.triggers.failures import HEADER_PREFIX
 from odradek.triggers.progress import lane_of
-from odradek.triggers.targets import Call, CallFailed
 from odradek.triggers.triggers import head_ids
 from odradek.triggers.wiring import TriggerParts, wire_triggers
 
-from tests.simulation.actors.common import Payload, encode
+from tests.simulation.actors.common import Payload, encode, look_up
 from tests.simulation.books.history import Send
+from tests.simulation.books.trigger_book import Known
+from tests.simulation.plan import DEAD_TOPIC
 from tests.simulation.world import Process, World
 
 _LOST, _LATE, _TWICE = 0.1, 0.15, 0.15  # of the messages
 _LATE_S = (0.5, 30.0, 1_200.0)
-_FAILS, _FAILS_PARTLY = 0.1, 0.1  # of the calls
+_FAILS, _REFUSED, _FAILS_PARTLY = 0.1, 0.03, 0.1  # of the calls
 _VISIBILITY_S = 960.0  # after which a message that was not deleted comes again
 _LIVES_S = 120.0  # of a dispatcher
 _SWEEP_EVERY_S = 300.0
@@ -77,17 +81,18 @@ class WakeQueue:
 
 
 class BookedTarget:
-    """The function that is called."""
+    """The function that is called; of a tumbling window it keeps the records that it has seen as the state."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
 
     async def call(self, call: Call) -> bytes:
         world = self._process.world
-        [(name, records)] = json.loads(call.event)["records"].items()
-        offsets = [record["offset"] for record in records]
+        event = json.loads(call.event)
+        [(name, records)] = event["records"].items()
+        known = [_known(each["offset"], each["value"], each["headers"]) for each in records]
         book, rng = world.trigger_book, world.weather
-        number = book.begin(call.trigger.name, name, offsets, [record.get("key") for record in records])
+        number = book.begin(call.trigger.name, name, known, [record.get("key") for record in records])
         try:
             await asyncio.sleep(rng.random() * (0.9 * TIMEOUT_S if rng.random() < 0.1 else 0.2))
         except asyncio.CancelledError:
@@ -97,13 +102,31 @@ class BookedTarget:
         if fate < _FAILS:
             book.end(number, [])
             raise CallFailed("made to fail")
-        if fate < _FAILS + _FAILS_PARTLY and len(offsets) > 1:
-            failed = rng.randrange(1, len(offsets))
-            book.end(number, offsets[:failed])
-            item = {"partition": name, "offset": offsets[failed]}
-            return json.dumps({"batchItemFailures": [{"itemIdentifier": item}]}).encode()
-        book.end(number, offsets)
-        return b""
+        if fate < _FAILS + _REFUSED:
+            book.end(number, [])
+            raise CallRefused("made to be refused")
+        failed = len(known)
+        if fate < _FAILS + _REFUSED + _FAILS_PARTLY and len(known) > 1:
+            failed = rng.randrange(1, len(known))
+        book.end(number, known[:failed])
+        if event.get("isFinalInvokeForWindow"):
+            book.final(call.trigger.name, name, [Known(*each) for each in event["state"].get("seen", ())])
+        answer: dict[str, Any] = {"state": {"seen": [*event.get("state", {}).get("seen", ()), *known[:failed]]}}
+        if failed < len(known):
+            item = {"partition": name, "offset": known[failed].offset}
+            answer["batchItemFailures"] = [{"itemIdentifier": item}]
+        return json.dumps(answer).encode()
+
+
+def _known(offset: int, value: str | None, headers: Any) -> Known:
+    return Known(offset, json.dumps([value, headers]))
+
+
+def _known_of(record: Record) -> Known:
+    """The record of the log, as an event has it."""
+    event = encode_event(EventSource("", ""), TopicPartition("t", 0), [record])
+    [encoded] = json.loads(event)["records"]["t-0"]
+    return _known(record.offset, encoded["value"], encoded["headers"])
 
 
 def parts_of(process: Process) -> TriggerParts:
@@ -210,6 +233,8 @@ async def triggers_at_rest(world: World, *, sweeps: bool) -> list[str]:
         for trigger in world.trigger_book.triggers:
             status = await parts_of(observer).triggers.describe(trigger.name)
             left += [f"{trigger.name} {each.partition}" for each in status.partitions if each.lag]
+            if trigger.tumbling_window_s:  # the last window ends by the clock
+                left += [f"{trigger.name} {each.partition}" for each in status.partitions if each.retry_ms]
         if not left:
             return []
         if asyncio.get_running_loop().time() > give_up:
@@ -219,8 +244,9 @@ async def triggers_at_rest(world: World, *, sweeps: bool) -> list[str]:
 
 async def _append_once_more(observer: Process, topics: set[str]) -> None:
     for name in sorted(topics):
-        topic = await observer.engine.topics.resolve(name)
-        for number in range(topic.partition_count):
+        topic = await look_up(observer.engine, name)
+        for number in range(0 if topic is None else topic.partition_count):
+            assert topic is not None
             identity = f"once-more-{number}".encode()
             send = Send(identity, PartitionId(topic.topic_id, number), "", 0)
             observer.world.history.sends.append(send)
@@ -229,22 +255,48 @@ async def _append_once_more(observer: Process, topics: set[str]) -> None:
 
 
 async def audit_triggers(world: World, auditor: Process) -> list[str]:
-    """Every record handed over, in order within its lane, one call of a lane at a time."""
+    """Every record handed over, in order within its lane, one call of a lane at a time, and in one window."""
     problems = list(world.trigger_book.problems)
     for trigger in world.trigger_book.triggers:
-        topic = await auditor.engine.topics.resolve(trigger.topic)
-        for number in range(topic.partition_count):
-            records = []
-            offset = 0
-            while True:
-                [result] = await auditor.engine.fetch([FetchPartition(topic.name, number, offset)])
-                found = [each for each in decode_batches(b"".join(result.records)) if each.offset >= offset]
-                if not found:
-                    break
-                records += found
-                offset = found[-1].offset + 1
-            lanes: dict[int, list[int]] = {}
-            for record in records:
-                lanes.setdefault(lane_of(record, trigger.parallelization_factor), []).append(record.offset)
-            problems += world.trigger_book.audit(trigger.name, f"{topic.name}-{number}", lanes)
+        topic = await look_up(auditor.engine, trigger.topic)
+        for number in range(0 if topic is None else topic.partition_count):
+            records = await _read(auditor, trigger.topic, number)
+            known = [_known_of(each) for each in records]
+            lanes: dict[int, list[Known]] = {}
+            for record, each in zip(records, known, strict=True):
+                lanes.setdefault(lane_of(record, trigger.parallelization_factor), []).append(each)
+            name = f"{trigger.topic}-{number}"
+            given_up = await _given_up(auditor, trigger, number, records) if trigger.on_failure else []
+            problems += world.trigger_book.audit(trigger.name, name, lanes, given_up)
+            if trigger.tumbling_window_s:
+                problems += world.trigger_book.audit_windows(trigger.name, name, known)
     return problems
+
+
+async def _read(auditor: Process, topic: str, number: int) -> list[Record]:
+    """The records of a partition that retention has left."""
+    [at] = await auditor.engine.list_offsets([ListOffsetsPartition(topic, number, EARLIEST_TIMESTAMP)])
+    records, offset = [], max(0, at.offset)
+    while True:
+        [result] = await auditor.engine.fetch([FetchPartition(topic, number, offset)])
+        found = [each for each in decode_batches(b"".join(result.records)) if each.offset >= offset]
+        if not found:
+            return records
+        records += found
+        offset = found[-1].offset + 1
+
+
+async def _given_up(auditor: Process, trigger: Trigger, number: int, records: Sequence[Record]) -> list[Known]:
+    """The records of a partition that are in the failure topic, with why."""
+    by_offset = {each.offset: each for each in records}
+    found = []
+    dead = await auditor.engine.topics.resolve(DEAD_TOPIC)
+    for place in range(dead.partition_count):
+        for record in await _read(auditor, DEAD_TOPIC, place):
+            said = {name.removeprefix(HEADER_PREFIX): value for name, value in record.headers}
+            if (said.get("name"), said.get("partition")) != (trigger.name.encode(), str(number).encode()):
+                continue
+            original = by_offset.get(int(said["offset"] or b"-1"))
+            if original is not None and original.value == record.value:
+                found.append(_known_of(original))
+    return found

@@ -77,6 +77,7 @@ class History:
     accepted: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
     rejected: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
     server_written: set[UUID] = field(default_factory=set)  # topics whose records no actor sends: dead letters
+    written_again: set[UUID] = field(default_factory=set)  # of these, topics that may have a record more than once
     deletions_asked: dict[PartitionId, int] = field(default_factory=dict)  # DeleteRecords up to here
     problems: list[str] = field(default_factory=list)  # what an actor saw that cannot be
 

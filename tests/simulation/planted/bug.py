@@ -16,7 +16,7 @@ from unittest.mock import patch
 from odradek.engine.partition.index import PartitionIndex
 from odradek.ports.table import AllOf, Condition, Update
 
-from tests.simulation.scenario import Scenario
+from tests.simulation.plan import Scenario
 
 Patch = Callable[[], Any]
 

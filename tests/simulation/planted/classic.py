@@ -15,8 +15,8 @@ from odradek.engine.offsets import classic as classic_offsets
 from odradek.model.classic_group import ClassicGroup, ClassicSync, ClassicSyncResult
 from odradek.ports.table import Check, Compare, Exists
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 

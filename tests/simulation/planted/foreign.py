@@ -16,8 +16,8 @@ from odradek.format.item_keys import partition_pk, producer_sk
 from odradek.model.log import OFFSET_END
 from odradek.ports.table import Key, Put
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 

@@ -10,8 +10,8 @@ from odradek.engine.groups import decisions as group_decisions
 from odradek.engine.offsets import decisions as offset_decisions
 from odradek.ports.table import Exists
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 _SESSION = {"group_session_timeout_ms": 3_000}

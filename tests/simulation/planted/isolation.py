@@ -16,8 +16,8 @@ from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 
+from tests.simulation.plan import Scenario, TopicPlan
 from tests.simulation.planted.bug import bug, settings
-from tests.simulation.scenario import Scenario, TopicPlan
 from tests.simulation.store.ports import Fates
 
 

@@ -22,8 +22,8 @@ from odradek.engine.read import fetch
 from odradek.errors import StoreError
 from odradek.ports.table import Compare, Condition, Contains, Exists, Not, Update
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug, rewritten_append, settings, without
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 _BACKGROUND: set[asyncio.Task[None]] = set()

@@ -22,8 +22,8 @@ from odradek.engine.read.log_reader import LogReader
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Compare, Condition, Exists
 
+from tests.simulation.plan import Scenario, TopicPlan
 from tests.simulation.planted.bug import bug, rewritten_append, without
-from tests.simulation.scenario import Scenario, TopicPlan
 from tests.simulation.store.ports import HOUR_S, Fates
 
 

@@ -16,8 +16,8 @@ from odradek.engine.transactions.numbered_batches import NumberedBatches
 from odradek.ports.table import Exists
 
 from tests.simulation.fates import MINUTES
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug, settings
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 

@@ -14,8 +14,8 @@ from odradek.engine.partition.shared_head import Page, SharedHead
 from odradek.engine.partition.shared_spill import SharedSpills
 from odradek.ports.table import AllOf, Copy, Update
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug, settings
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 PER_HEAD = 3

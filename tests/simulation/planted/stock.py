@@ -11,8 +11,8 @@ from odradek.engine.append import order
 from odradek.engine.append.conditional_append import ConditionalAppend, Member
 from odradek.engine.append.order import AheadAnswer, Turn
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 
 _WAIT_S = 0.5
 

@@ -11,8 +11,8 @@ from odradek.engine.streams import decisions
 from odradek.engine.streams.topology import ConfiguredTopology
 from odradek.model.streams import Tasks
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 
 
 def _with_standbys(scenario: Scenario) -> Scenario:

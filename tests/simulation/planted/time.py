@@ -11,8 +11,8 @@ from odradek.adapters.store_clock import StoreClock
 from odradek.engine.compaction.decisions import CompactionPolicy
 from odradek.engine.maintenance.roll import Roll
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 

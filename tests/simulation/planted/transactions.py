@@ -16,8 +16,8 @@ from odradek.format.tail_entry import TailEntry
 from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set
 from odradek.ports.tables import TableOperation
 
+from tests.simulation.plan import Scenario, TopicPlan
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario, TopicPlan
 from tests.simulation.store.ports import SimTables
 
 

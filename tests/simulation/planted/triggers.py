@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
 from odradek.engine.marks import MARK, Marks, Wake, encode_wake
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, head_key
 from odradek.errors import StoreError
-from odradek.ports.table import Exists, Set, Update
-from odradek.triggers import drain, leases
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Exists, Remove, Set, Update
+from odradek.triggers import drain, leases, progress
+from odradek.triggers.dispatcher import TriggerDispatcher
 from odradek.triggers.drain import Drain
 from odradek.triggers.leases import Leases
+from odradek.triggers.progress import Window
 from odradek.triggers.sweep import TriggerSweep
 
+from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
-from tests.simulation.scenario import Scenario
 from tests.simulation.store.ports import Fates
 
 
@@ -27,10 +32,39 @@ def _unswept(scenario: Scenario) -> Scenario:
     return replace(scenario, trigger_sweeps=False, trigger_queue_is_kind=True, fates=Fates.none(), pace_s=2.0)
 
 
+def _slow_to_take(scenario: Scenario) -> Scenario:
+    """Updates of heads take their time now and then, longer than a dispatcher."""
+    fates = replace(Fates.none(), stall=0.1, stalling=frozenset({"log.update"}), stalls_s=(5.0, 60.0))
+    return replace(_unswept(scenario), fates=fates, producers=3, chains=())
+
+
 def _dying(scenario: Scenario) -> Scenario:
     """Processes die at every fifth message that they send."""
     calm = replace(scenario, trigger_sweeps=False, trigger_queue_is_kind=True, producers=3, chains=())
     return replace(calm, fates=replace(Fates.none(), crash=0.2, crashing=frozenset({"wakes.send"})), pace_s=2.0)
+
+
+def _windows(scenario: Scenario) -> Scenario:
+    """A topic that stays as it is; calls that hand a state on."""
+    calm = replace(scenario, churn=(), admins=0, deleters=0, trigger_factor=1)
+    return replace(calm, trigger_options={"tumbling_window_s": 60}, fates=replace(scenario.fates, jump=0))
+
+
+def _shortened(scenario: Scenario) -> Scenario:
+    """Records are deleted before anybody is called with them."""
+    return replace(scenario, churn=(), admins=0, deleters=2, deletes_all=0.8, pace_s=2.0, trigger_options={})
+
+
+def _recreated(scenario: Scenario) -> Scenario:
+    """The topic goes and comes again, and is written to afterwards."""
+    again = replace(scenario, churn=("alpha",), admins=2, admin_turns=12, records_of=40, pace_s=2.0)
+    return replace(again, grows=False, deleters=0, trigger_options={})
+
+
+def _filling(scenario: Scenario) -> Scenario:
+    """Records wait for a full batch that does not come."""
+    options = {"batching_window_s": 30, "batch_size": 1_000}
+    return replace(_unswept(scenario), churn=(), admins=0, deleters=0, grows=False, trigger_options=options)
 
 
 def _stalling(scenario: Scenario) -> Scenario:
@@ -123,4 +157,94 @@ def a_former_owner_commits() -> Iterator[None]:
 def failed_records_count_as_done() -> Iterator[None]:
     """Of a call that failed from some record on, all records are passed."""
     with patch.object(drain, "first_failure", lambda *_: None):
+        yield
+
+
+@bug("triggers", change=_slow_to_take)
+def an_append_removes_the_mark_that_came_after_it() -> Iterator[None]:
+    """The dispatcher was faster than the append that woke it, and had marked the head again."""
+
+    async def _take(self: Marks, head_id: Any, mark: int) -> None:
+        await self._log.update(Update(head_key(head_id), (Remove((MARK,)),), is_version(VERSION)))
+
+    with patch.object(Marks, "_take", _take):
+        yield
+
+
+@bug("trigger_topics", change=_shortened, seeds=20)
+def a_trigger_that_retention_overtakes_begins_at_the_end() -> Iterator[None]:
+    """What came after the removed records is passed over with them."""
+    original = Drain._fetch
+
+    async def _fetch(self: Drain, offset: int) -> Any:
+        read = await original(self, offset)
+        return await original(self, read.high_watermark) if read.start > offset else read
+
+    with patch.object(Drain, "_fetch", _fetch):
+        yield
+
+
+@bug("trigger_topics", change=_recreated, seeds=20)
+def offsets_by_the_name_of_the_topic() -> Iterator[None]:
+    """A topic that was created again begins where the one before had ended."""
+    original = leases.lease_slot
+
+    def lease_slot(group: str, partition: PartitionId) -> Any:
+        return original(group, PartitionId(UUID(int=1), partition.partition))
+
+    with patch.object(leases, "lease_slot", lease_slot):
+        yield
+
+
+@bug("trigger_topics", change=_recreated, seeds=20)
+def the_sweep_knows_the_topics_of_the_beginning() -> Iterator[None]:
+    """Topics that were created again have no mark, and nobody looks at them."""
+    original = TriggerSweep._look
+    known: dict[str, Any] = {}
+
+    async def _look(self: TriggerSweep, trigger: Any, *, queue_is_empty: bool) -> int:
+        topic = await self._engine.topics.get(trigger.topic)
+        if topic is not None and known.setdefault(trigger.name, topic.topic_id) != topic.topic_id:
+            return 0
+        return await original(self, trigger, queue_is_empty=queue_is_empty)
+
+    with patch.object(TriggerSweep, "_look", _look):
+        yield
+        known.clear()
+
+
+@bug("trigger_topics", change=_windows)
+def a_partial_response_loses_the_state() -> Iterator[None]:
+    """The records before the failure are done, and in no window's state."""
+    original = drain.window_state
+
+    def window_state(response: bytes, otherwise: str) -> Any:
+        return json.loads(otherwise) if b"batchItemFailures" in response else original(response, otherwise)
+
+    with patch.object(drain, "window_state", window_state):
+        yield
+
+
+@bug("trigger_topics", change=_windows)
+def the_state_of_a_window_goes_on_in_the_next() -> Iterator[None]:
+    """A window begins with what the last one has handed on."""
+    last: dict[Any, str] = {}
+
+    class Kept(Window):
+        def __init__(self, start_ms: int, end_ms: int, state: str = "{}") -> None:
+            super().__init__(start_ms, end_ms, last.get("state", "{}") if state == "{}" else state)
+            last["state"] = self.state
+
+    with patch.object(drain, "Window", Kept), patch.object(progress, "Window", Kept):
+        yield
+
+
+@bug("trigger_topics", change=_filling)
+def nobody_is_reminded_of_a_batch_that_does_not_fill() -> Iterator[None]:
+    """Records that wait for others wait for ever."""
+
+    async def _remind(self: TriggerDispatcher, *_: Any) -> None:
+        return
+
+    with patch.object(TriggerDispatcher, "_remind", _remind):
         yield

@@ -11,7 +11,7 @@ from odradek.model.cluster import FLEET_BROKER_ID
 
 from tests.simulation.actors.common import lives
 from tests.simulation.books.truth import true_logs
-from tests.simulation.scenario import Scenario, TopicPlan
+from tests.simulation.plan import Scenario, TopicPlan
 from tests.simulation.stock.aiokafka import AiokafkaProducer
 from tests.simulation.stock.cluster import StockCluster, StockGateway
 from tests.simulation.stock.java import JavaProducer

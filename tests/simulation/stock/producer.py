@@ -21,7 +21,7 @@ from odradek.model.topic_partition import TopicPartition
 from odradek.protocol.frame import decode_response, encode_request
 
 from tests.simulation.actors.common import Payload, encode
-from tests.simulation.scenario import TopicPlan
+from tests.simulation.plan import TopicPlan
 from tests.simulation.stock.cluster import StockCluster
 from tests.simulation.stock.wire import Disconnected, Wire
 

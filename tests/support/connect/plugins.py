@@ -17,7 +17,7 @@ BOUNDED = f"{__name__}:BoundedSource"
 KEEPER = f"{__name__}:KeeperSink"
 KEPT: dict[str, list[SinkRecord]] = defaultdict(list)
 EVENTS: dict[str, list[str]] = defaultdict(list)
-FAIL: dict[str, int] = {}  # how often `put` is still to fail with a RetriableError
+FAIL: dict[str, int] = {}  # how often `put`, or NAME/start and the like, are still to fail with a RetriableError
 LOCK = threading.Lock()
 _A_POLL = 10
 
@@ -28,6 +28,7 @@ class CounterTask(SourceTask):
         self._partition = {"counter": configs["task"]}
         stored = self.context.offset(self._partition)
         self._next = 0 if stored is None else int(stored["next"])
+        _fail(f"{configs['name']}/start")
         if configs.get("fail") == "start":
             raise DataError("it cannot start")
 
@@ -89,19 +90,26 @@ class BoundedSource(CounterSource):
         return True
 
 
+def _fail(what: str) -> None:
+    if FAIL.get(what, 0) > 0:
+        FAIL[what] -= 1
+        raise RetriableError("the target is busy")
+
+
 class KeeperTask(SinkTask):
     def start(self, configs: Mapping[str, str]) -> None:
         self._name = configs["name"]
         self._refuses = configs.get("refuse", "")
         self._held: list[SinkRecord] = []
+        _fail(f"{self._name}/start")
 
     def open(self, partitions: Iterable[TopicPartition]) -> None:
+        _fail(f"{self._name}/open")
         EVENTS[self._name].append(f"open {len(list(partitions))}")
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        if records and FAIL.get(self._name, 0) > 0:
-            FAIL[self._name] -= 1
-            raise RetriableError("the target is busy")
+        if records:
+            _fail(self._name)
         for record in records:
             if self._refuses and self._refuses in str(record.value):
                 self.context.errant_records.report(record, DataError("the sink does not want it"))
@@ -123,7 +131,12 @@ class KeeperSink(SinkConnector):
 
     task_class = KeeperTask
 
+    def start(self, configs: Mapping[str, str]) -> None:
+        super().start(configs)
+        _fail(f"{configs['name']}/connector")
+
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        _fail(f"{self.configs['name']}/tasks")
         return [dict(self.configs) for _ in range(tasks_max)]
 
 

@@ -39,10 +39,11 @@ from odradek.local.context import LocalContext
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.log import Buffer
 from odradek.ports.meter import Meter, Usage
-from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX
+from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, TaskQueue
 from odradek.protocol.api import FunctionName
 from odradek.testing.latency import Latency, Slow, SlowTables
 from odradek.testing.seeded_rng import SeededRng
+from odradek.triggers.sweep import TriggerSweep
 
 from infra.stages import FUNCTION_SIZES, Stage
 from tests.support.loop_clock import LoopClock
@@ -143,7 +144,7 @@ class _SlowObjects:
         return getattr(self._puts if name == "put" else self._gets, name)
 
 
-class _Instances:
+class Instances:
     """The instances of one function: the last one that became idle serves the next request, as on Lambda."""
 
     def __init__(self, start: Callable[[], InvokedFunction]) -> None:
@@ -180,11 +181,12 @@ class VirtualAccount:
         self.objects = DeflatedObjects(self.clock, self._invocations)
         self._queue = MemoryTaskQueue(self._invocations)
         self.log_bytes: Counter[str] = Counter()
-        self.instances: dict[str, _Instances] = {}
+        self.instances: dict[str, Instances] = {}
         for name in FunctionName:
-            self.instances[name.value] = _Instances(lambda name=name: self._handler(name))  # type: ignore[misc]
-        self.instances[MAINTENANCE] = _Instances(self._planner)
-        self.instances[MAINTAINER] = _Instances(self._maintainer)
+            self.instances[name.value] = Instances(lambda name=name: self._handler(name))  # type: ignore[misc]
+        self.instances[MAINTENANCE] = Instances(self._planner)
+        self.instances[MAINTAINER] = Instances(self._maintainer)
+        self.wakes: TaskQueue | None = None  # of triggers, for who measures them
         self._workers = asyncio.Semaphore(stage.maintenance_workers)
         self._working: set[asyncio.Task[None]] = set()
         self._requests = 0
@@ -201,9 +203,10 @@ class VirtualAccount:
             clock=self.clock,
             rng=self.rng,
             settings=self.stage.settings,
+            wakes=self.wakes,
         )
 
-    def _instruments(self) -> Instruments:
+    def instruments(self) -> Instruments:
         return Instruments(
             clock=self.clock,
             meter=self._invocations,
@@ -218,23 +221,28 @@ class VirtualAccount:
 
     def _handler(self, name: FunctionName) -> InvokedFunction:
         cluster = Cluster(self.stage.settings.cluster_id, Broker(FLEET_BROKER_ID, "fleet", 443))
-        return FunctionHandler(name, Dispatcher(self.engine(), cluster), self._instruments())
+        return FunctionHandler(name, Dispatcher(self.engine(), cluster), self.instruments())
 
     def _planner(self) -> InvokedFunction:
         engine = self.engine()
         return MaintenanceHandler(
             engine.maintenance,
-            self._instruments(),
+            self.instruments(),
             rng=self.rng,
             queue=self._queue,
             backlogs=engine.backlogs,
             limits=self.stage.settings,
+            sweeps={} if (sweep := self.sweep(engine)) is None else {"triggers": sweep},
         )
+
+    def sweep(self, engine: Engine) -> TriggerSweep | None:
+        """Return what the planner looks for triggers with; None: there are none."""
+        return None
 
     def _maintainer(self) -> InvokedFunction:
         return MaintainerHandler(
             self.engine().maintenance,
-            self._instruments(),
+            self.instruments(),
             tasks_at_once=self.stage.settings.maintenance_parallelism,
         )
 

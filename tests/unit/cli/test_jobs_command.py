@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from odradek.cli import run
-from odradek.cli.pipeline.jobs import GROUP, description, installed
+from odradek.operations.jobs.installed import GROUP, description, installed
 from odradek.spark.jobs.arguments import parse_arguments
 from odradek.spark.jobs.field_comments import comments_in, field_comments
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 from odradek.cli.service.configure import read_outputs
-from odradek.cli.service.doctor import queue_finding, table_findings
 from odradek.client.profiles import Profile, load_profile, save_profile
 from odradek.cost.clients import Clients
 from odradek.cost.measure import measure
 from odradek.cost.model import Measured, Workload, deleted_copies, own_cost, peer_costs, with_linger
 from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.costs import parse_rate, parse_time
-from odradek.operations.health import advice, check_reach, clock_finding
+from odradek.operations.health import advice, check_reach, clock_finding, queue_finding, table_findings
 
 MIB = 2**20
 

@@ -13,7 +13,7 @@ from odradek.connect.connectors.redis import RedisSinkConnector
 from odradek.connect.data import INT64, STRING, Struct, struct
 from odradek.connect.data.logical import DATE, TIMESTAMP, decimal
 from odradek.connect.data.schema import BYTES, array
-from odradek.connect.errors import ConnectError, RetriableError
+from odradek.connect.errors import RetriableError
 from odradek.connect.record import SinkRecord
 from odradek.model.topic_partition import TopicPartition
 from odradek.testing.connect import SinkDriver, SinkUnderTest
@@ -146,15 +146,18 @@ def test_a_key_of_another_type_is_reported_and_the_others_are_written(redis: Val
     driver.stop()
 
 
-def test_a_task_that_was_replaced_writes_nothing(redis: Valkey) -> None:
+def test_of_two_tasks_each_writes_only_what_the_other_has_not(redis: Valkey) -> None:
     first = into_redis(redis, "XADD", **{"exactly.once": "true"})
     first.put([record(0, value={"n": 0})])
     second = into_redis(redis, "XADD", **{"exactly.once": "true"})
     assert second.open() == 1
     second.put([record(1, value={"n": 1})])
-    with pytest.raises(ConnectError, match="another task has written"):
-        first.put([record(1, value={"n": 1}), record(2, value={"n": 2})])
+    batch = [record(1, value={"n": 1}), record(2, value={"n": 2})]
+    with pytest.raises(RetriableError, match="another task has written"):
+        first.put(batch)
     assert redis.client.xlen("Rows") == 2
+    first.put(batch)  # as the worker does
+    assert redis.client.xlen("Rows") == 3
     first.stop()
     second.stop()
 

@@ -28,7 +28,7 @@ from odradek.connect.connectors.opensearch import OpenSearchSinkConnector
 from odradek.connect.connectors.redis import RedisSinkConnector
 from odradek.connect.data import INT64, STRING, Struct, struct
 from odradek.connect.data.schema import OPTIONAL_STRING
-from odradek.connect.errors import ConnectError
+from odradek.connect.errors import RetriableError
 from odradek.connect.record import SinkRecord
 from odradek.testing.connect import SINK_CHECKS, SinkDriver, SinkUnderTest, sink_restarts_anywhere
 from odradek.testing.contract import check_id
@@ -334,17 +334,19 @@ def test_the_contract_finds_a_sink_that_commits_too_early(tmp_path: Path, stack:
         sink_restarts_anywhere(under_test)
 
 
-def test_a_task_that_was_replaced_writes_no_rows(tmp_path: Path, stack: ExitStack) -> None:
-    """Exactly once in a database: the offset in the transaction fences the older task."""
+def test_of_two_tasks_each_writes_only_what_the_other_has_not(tmp_path: Path, stack: ExitStack) -> None:
+    """Exactly once in a database: the offset in the transaction says who was first."""
     under_test = _jdbc(**{"exactly.once": "true"})(tmp_path, stack)
     first, second = SinkDriver(under_test, {}), SinkDriver(under_test, {})
     first.start()
     first.put([row(0), row(1)])
     assert second.start() == 2
     second.put([row(2)])
-    with pytest.raises(ConnectError, match="another task has written"):
+    with pytest.raises(RetriableError, match="another task has written"):
         first.put([row(2), row(3)])
     assert under_test.read() == [0, 1, 2]
+    first.put([row(2), row(3)])  # as the worker does
+    assert under_test.read() == [0, 1, 2, 3]
     first.stop()
     second.stop()
 

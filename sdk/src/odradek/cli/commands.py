@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_SUMMARY_COLUMN, _WIDTH = 14, 100
+_SUMMARY_COLUMN, _WIDTH = 16, 100
 
 
 class Home(NamedTuple):
@@ -29,17 +29,22 @@ COMMANDS: Mapping[str, Home] = {
     "topics": Home("admin.topics", "topics", "Create, alter, list, describe and delete topics"),
     "produce": Home("records.produce", "produce", "Send each line of standard input as a record"),
     "consume": Home("records.consume", "consume", "Print records, one per line, up to the present end of the topic"),
+    "search": Home("records.search", "search", "Print records that match, the newest first"),
     "offsets": Home(
         "admin.offsets", "offsets", "Print first offset, next offset and number of records of each partition of a topic"
     ),
     "top": Home("admin.top", "top", "Show what happens now, until Ctrl-C"),
     "groups": Home("admin.groups", "groups", "List, describe and delete groups; change their offsets"),
     "triggers": Home("admin.triggers", "triggers", "Call functions with the new records of a topic"),
+    "tables": Home("records.tables", "tables", "Serve compacted topics as tables; read rows by key"),
+    "schemas": Home("admin.schemas", "schemas", "List, compare, check, register and delete schemas"),
+    "transactions": Home("admin.transactions", "transactions", "List and abort transactions"),
     "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),
     "quotas": Home("admin.quotas", "quotas", "Set, list and remove client quotas"),
     "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
-    "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, and run them here"),
+    "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, run them here, and steer runs on Glue"),
     "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
+    "sql-server": Home("pipeline.sql_server", "sql_server", "Serve ksqlDB's REST API over stream SQL"),
     "query": Home("records.query", "query", "Run SQL over topics, up to the last record that was acknowledged"),
     "connect": Home("connect.connectors", "connect", "Run connectors: data into topics and out of them"),
     "perf": Home("records.perf", "perf", "Measure producing and consuming"),

@@ -157,12 +157,17 @@ class Connector(Plugin):
 
         Raises:
             ConfigError, ConnectError: the connector fails with this message.
+            RetriableError: the worker calls again after a pause.
         """
         self.configs = dict(configs)
 
     @abstractmethod
     def task_configs(self, tasks_max: int) -> Sequence[Configs]:
-        """Return the configuration of each task, at most so many; the same work must give the same answer."""
+        """Return the configuration of each task, at most so many; the same work must give the same answer.
+
+        Raises:
+            RetriableError: the worker calls again after a pause.
+        """
 
     def stop(self) -> None:
         """Release everything. May be called without `start`."""
@@ -212,7 +217,11 @@ class SourceTask(Plugin):
 
     @abstractmethod
     def start(self, configs: Configs) -> None:
-        """Take the task's configuration, and find the position to continue at by `context.offset`."""
+        """Take the task's configuration, and find the position to continue at by `context.offset`.
+
+        Raises:
+            RetriableError: the worker calls again after a pause.
+        """
 
     @abstractmethod
     def poll(self) -> Sequence[SourceRecord] | None:
@@ -239,10 +248,14 @@ class SinkTask(Plugin):
 
     @abstractmethod
     def start(self, configs: Configs) -> None:
-        """Take the task's configuration."""
+        """Take the task's configuration. Raises RetriableError: the worker calls again after a pause."""
 
     def open(self, partitions: Iterable[TopicPartition]) -> None:
-        """The task gets these partitions; a sink that keeps offsets in its target calls `context.seek`."""
+        """The task gets these partitions; a sink that keeps offsets in its target calls `context.seek`.
+
+        Raises:
+            RetriableError: the worker calls again after a pause, and gives no records meanwhile.
+        """
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:

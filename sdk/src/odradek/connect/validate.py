@@ -1,4 +1,7 @@
-"""Validation of a connector's configuration: the worker's part, the plugin's, converters, transforms, predicates."""
+"""Validation of a connector's configuration: the worker's part, the plugin's, converters, transforms, predicates.
+
+Options that nothing reads are errors, too (unknown.py).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from odradek.connect.errors import BadRequest, ConfigError
 from odradek.connect.plugin import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 from odradek.connect.settings import CONNECTOR, SINK, SOURCE, overrides
 from odradek.connect.transforms.chain import make_chain
+from odradek.connect.unknown import names_of, refused
 from odradek.extras import MissingExtra
 from odradek.patterns import PatternInvalid, compile_pattern
 
@@ -37,6 +41,8 @@ def validate(kind: type[Connector], configs: Mapping[str, Any]) -> dict[str, Con
     found = (CONNECTOR + (SOURCE if issubclass(kind, SourceConnector) else SINK)).validate(given)
     found |= kind.validate(given)
     _check_parts(given, found)
+    for name, why in refused(kind, names_of(definitions(kind)), given):
+        _problem(found, name, why)
     if issubclass(kind, SinkConnector):
         _check_topics(given, found)
     elif issubclass(kind, SourceConnector):

@@ -18,7 +18,20 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from odradek.console.guard import Guard
-from odradek.console.pages import connectors, groups, others, overview, produce, records, schemas, security, sql, topics
+from odradek.console.pages import (
+    connectors,
+    groups,
+    jobs,
+    others,
+    overview,
+    produce,
+    records,
+    schemas,
+    security,
+    sql,
+    topics,
+    triggers,
+)
 from odradek.console.pages.base import render
 from odradek.console.settings import ConsoleSettings
 from odradek.console.state import ConsoleState
@@ -94,6 +107,16 @@ ROUTES = [
     _post("/connectors/steer", connectors.steer),
     _post("/connectors/offsets", connectors.change_offsets),
     _post("/connectors/delete", connectors.delete),
+    _get("/triggers", triggers.triggers),
+    _post("/triggers", triggers.create),
+    _get("/triggers/detail", triggers.trigger),
+    _post("/triggers/steer", triggers.steer),
+    _post("/triggers/reset", triggers.reset),
+    _post("/triggers/delete", triggers.delete),
+    _get("/jobs", jobs.jobs),
+    _get("/jobs/runs", jobs.runs),
+    _post("/jobs/start", jobs.start),
+    _post("/jobs/stop", jobs.stop),
     _get("/security", security.security),
     _post("/security/acls", security.create_acl),
     _post("/security/acls/delete", security.delete_acl),

@@ -35,6 +35,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.operations.cluster import Cluster
 from odradek.protocol.api import OWNED, FunctionName
+from odradek.triggers.api import Request, TriggersApi
 
 _PREFIX = "ODRADEK_CONSOLE_"
 _ALL = "0.0.0.0"  # noqa: S104  # nosec B104: a container's only interface
@@ -43,10 +44,17 @@ ClusterOf = Callable[[str], Cluster]
 """A principal -> the cluster as that principal sees it."""
 
 
-def cluster_of(dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop) -> ClusterOf:
+def cluster_of(
+    dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop, triggers: TriggersApi | None = None
+) -> ClusterOf:
     """Return what makes the cluster of a principal over a dispatcher in this process, which runs on a loop."""
 
     def make(principal: str) -> Cluster:
+        async def functions(name: str, method: str, path: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
+            if triggers is None or name != "triggers":
+                return 400, {"error": "INVALID_CONFIG", "message": f"there is no function {name!r} in this process"}
+            return await triggers.answer(Request(method, path, body, principal, "127.0.0.1"))
+
         async def dispatch(function: FunctionName, frame: bytes) -> bytes:
             context = RequestContext(
                 principal=principal,
@@ -57,7 +65,8 @@ def cluster_of(dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop) -> Clust
             )
             return b"".join(await dispatcher.dispatch(frame, context) or ())
 
-        return Cluster({"transport": InProcessTransport(dispatch, loop=loop), "client_id": "odradek-console"})
+        transport = InProcessTransport(dispatch, loop=loop, functions=functions)
+        return Cluster({"transport": transport, "client_id": "odradek-console"})
 
     return make
 
@@ -105,6 +114,9 @@ async def _serve(environ: Mapping[str, str]) -> None:
     from odradek.ports.meter import NullMeter
     from odradek.settings import Settings
     from odradek.system import SystemClock, SystemRng
+    from odradek.triggers.leases import Leases
+    from odradek.triggers.reach import Reach
+    from odradek.triggers.triggers import Definitions, Triggers
 
     settings = Settings.from_env(environ)
     oidc = oidc_settings(environ, lambda name: _from_aws("ssm", "get_parameter", ("Parameter", "Value"), Name=name))
@@ -118,7 +130,11 @@ async def _serve(environ: Mapping[str, str]) -> None:
         stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-        make = cluster_of(dispatcher, asyncio.get_running_loop())
+        # Without the queue: what a created or resumed trigger has to do waits for the sweep of maintenance.
+        leases = Leases(engine, engine.rng.random_bytes(8).hex())
+        reach = Reach(settings.trigger_targets, settings.trigger_networks)
+        api = TriggersApi(Triggers(engine, Definitions(engine), leases, None, reach), engine.acls)
+        make = cluster_of(dispatcher, asyncio.get_running_loop(), api)
         chosen = ConsoleSettings(
             read_only=environ.get(_PREFIX + "READ_ONLY", "").lower() == "true", sql_jobs=False, history_s=0
         )

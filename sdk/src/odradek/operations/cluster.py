@@ -14,6 +14,7 @@ from odradek.client.producer.producer import Producer
 from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.schemas import RegistryAdmin
 from odradek.operations.storage import StorePlace, StoreView
+from odradek.ports.job_runs import JobRuns
 
 T = TypeVar("T")
 
@@ -28,6 +29,7 @@ class Cluster:
         configs: keyword arguments that Admin, Consumer and Producer share.
         store: where the store itself can be read; None: it cannot, and pages of it say so.
         registry_url: of the schema registry, where the address is a Kafka port, which does not tell it.
+        job_runs: the jobs of the deployment; None: Glue's, if the store is a deployment's.
 
     Attributes:
         admin: the admin client.
@@ -35,8 +37,14 @@ class Cluster:
     """
 
     def __init__(
-        self, configs: Mapping[str, Any], store: StorePlace | None = None, registry_url: str | None = None
+        self,
+        configs: Mapping[str, Any],
+        store: StorePlace | None = None,
+        registry_url: str | None = None,
+        *,
+        job_runs: JobRuns | None = None,
     ) -> None:
+        self._job_runs = job_runs
         self._registry_url = registry_url
         self._configs = dict(configs)
         self.store = store
@@ -59,6 +67,17 @@ class Cluster:
                 "service, or with the profile of a deployment (`odradek configure`)",
             )
         return self.store.open()
+
+    def job_runs(self) -> JobRuns | None:
+        """Return the jobs of the deployment, None for other services. It blocks for a moment, at the first time.
+
+        Raises KafkaError(INVALID_CONFIG), MissingExtra.
+        """
+        if self._job_runs is None and self.store is not None and self.store.alarm_prefix:
+            from odradek.operations.jobs.runs import open_job_runs
+
+            self._job_runs = open_job_runs(self.store.alarm_prefix, self.store.region)
+        return self._job_runs
 
     @property
     def is_kafka_port(self) -> bool:

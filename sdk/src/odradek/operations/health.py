@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.operations.alarms import read_alarms
+from odradek.operations.storage import TableStatus
 
+_DAY_MS = 86_400_000
 CLOCK_WARN_S, CLOCK_FAIL_S = 60, 240  # SigV4 allows 300
 _CODES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -85,6 +89,24 @@ def round_trip(admin: Any, configs: dict[str, Any]) -> Finding:
     return checked("round trip", work)
 
 
+def topic_findings(tables: Sequence[TableStatus], now_ms: int) -> list[Finding]:
+    """Judge what maintenance has noted of topics that are tables; a refused segment is told for a day."""
+    found = []
+    for each in tables:
+        if each.behind_why:
+            since = datetime.fromtimestamp(each.behind_since_ms / 1000, UTC)
+            name = f"the Iceberg table {each.iceberg}" if each.iceberg else "the Iceberg table"
+            text = f"{each.topic}: {name} is behind since {since:%Y-%m-%d %H:%M} UTC: {each.behind_why}"
+            found.append(Finding("warn", "iceberg", text))
+        if each.refused and now_ms - each.refused_ms < _DAY_MS:
+            text = f"{each.topic}: {each.refused} segments could not become Parquet files; the last: {each.refused_why}"
+            found.append(Finding("warn", "parquet", text))
+    followed = sum(bool(each.iceberg) and not each.behind_why for each in tables)
+    if followed:
+        found.append(Finding("ok", "iceberg", f"{followed} tables have all closed segments"))
+    return found
+
+
 def checked(check: str, work: Callable[[], str]) -> Finding:
     """Run a check; a refusal for want of an ACL is a warning."""
     try:
@@ -106,3 +128,84 @@ def advice(error: KafkaError) -> str:
     if error.is_retryable:
         return f"{text}. Check the dashboard and the functions' logs, then try again"
     return text
+
+
+def check_deployment(outputs: Mapping[str, str], region: str) -> Iterator[Finding]:
+    """Check the settings of the tables and queues of a deployment, and its alarms; nothing without its outputs.
+
+    Args:
+        outputs: of the deployment's stacks.
+    """
+    if "LogTableName" not in outputs:
+        return
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        return
+    try:
+        client = boto3.client("dynamodb", region_name=region)
+        for key in ("LogTableName", "GroupsTableName", "CatalogTableName"):
+            yield from table_findings(client, outputs[key])
+    except (BotoCoreError, ClientError, KeyError) as error:
+        yield Finding("warn", "tables", f"the tables cannot be checked ({error}): you may lack the permission")
+    if "MaintenanceQueueUrl" not in outputs:
+        return  # a deployment of an earlier release
+    try:
+        client = boto3.client("sqs", region_name=region)
+        urls = outputs["MaintenanceQueueUrl"], outputs["MaintenanceDeadLettersUrl"]
+        yield queue_finding(*(_attributes(client, url) for url in urls))
+    except (BotoCoreError, ClientError, KeyError) as error:
+        yield Finding("warn", "maintenance", f"the queue cannot be checked ({error}): you may lack the permission")
+    name = outputs.get("MaintenanceFunctionName", "")
+    if name.endswith("-maintenance"):
+        yield from alarm_findings(name.removesuffix("maintenance"), region)
+
+
+def alarm_findings(prefix: str, region: str) -> Iterator[Finding]:
+    """Report the alarms of a deployment that ring."""
+    try:
+        alarms = read_alarms(prefix, region)
+    except KafkaError as error:
+        yield Finding("warn", "alarms", error.message)
+        return
+    ringing = [each for each in alarms if each.state == "ALARM"]
+    for each in ringing:
+        yield Finding("warn", "alarms", f"{each.name} rings: {each.description or each.reason}")
+    if alarms and not ringing:
+        yield Finding("ok", "alarms", f"none of {len(alarms)} rings")
+
+
+def queue_finding(queue: dict[str, str], dead_letters: dict[str, str]) -> Finding:
+    """Judge the attributes of the maintenance queue and of its dead-letter queue."""
+    if "RedrivePolicy" not in queue:
+        text = "the queue has no dead-letter queue, so a failing task is retried forever: deploy again"
+        return Finding("warn", "maintenance", text)
+    if dead := int(dead_letters["ApproximateNumberOfMessages"]):
+        text = f"{dead} tasks failed permanently: see maintenance-dead-letters in docs/OPERATIONS.md"
+        return Finding("warn", "maintenance", text)
+    return Finding("ok", "maintenance", f"{queue['ApproximateNumberOfMessages']} tasks wait, none failed permanently")
+
+
+def _attributes(sqs: Any, queue_url: str) -> dict[str, str]:
+    attributes: dict[str, str] = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
+    return attributes
+
+
+def table_findings(dynamodb: Any, name: str) -> Iterator[Finding]:
+    """Report settings of a table that differ from those of the stacks."""
+    table = dynamodb.describe_table(TableName=name)["Table"]
+    wrong = []
+    if table.get("BillingModeSummary", {}).get("BillingMode") != "PAY_PER_REQUEST":
+        wrong.append("is not on demand: a busy log will be throttled")
+    keys = [(each["AttributeName"], each["KeyType"]) for each in table["KeySchema"]]
+    if keys != [("pk", "HASH"), ("sk", "RANGE")]:
+        wrong.append("has other keys than pk and sk: it is not an Odradek table")
+    backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
+    recovery = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
+    if recovery != "ENABLED":
+        wrong.append("cannot be restored to a point in time: enable it, or deploy again")
+    for text in wrong:
+        yield Finding("FAIL" if "keys" in text else "warn", "tables", f"{name} {text}")
+    if not wrong:
+        yield Finding("ok", "tables", f"{name}: on demand, point-in-time recovery")

@@ -112,31 +112,44 @@ _IMPLIED = {
     AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
     AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
-_OF_TOPIC = (
-    AclOperation.READ,
-    AclOperation.WRITE,
-    AclOperation.CREATE,
-    AclOperation.DELETE,
-    AclOperation.ALTER,
-    AclOperation.DESCRIBE,
-    AclOperation.DESCRIBE_CONFIGS,
-    AclOperation.ALTER_CONFIGS,
-)
+_DESCRIBED = (AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+_OPERATIONS_OF = {
+    ResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        *_DESCRIBED,
+    ),
+    ResourceType.GROUP: (AclOperation.READ, AclOperation.DELETE, *_DESCRIBED),
+    ResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
+    ResourceType.CLUSTER: (AclOperation.CREATE, AclOperation.ALTER, AclOperation.IDEMPOTENT_WRITE, *_DESCRIBED),
+}
 
 
-def explain(acls: Iterable[AclBinding], principal: str, topic: str) -> list[Verdict]:
-    """Return what a principal may do with a topic from any host, and why.
+def explain(acls: Iterable[AclBinding], principal: str, name: str, resource: str = "topic") -> list[Verdict]:
+    """Return what a principal may do with a resource from any host, and why.
 
     A denial wins, and some operations imply others. Without any ACL everyone may do everything. Super users and
     `allow_everyone_if_no_acl_found` are settings of the service, which a client does not see.
+
+    Args:
+        name: of the resource; ignored for the cluster.
+        resource: topic, group, transactional_id or cluster.
+
+    Raises KafkaError(INVALID_CONFIG) for another resource.
     """
-    acls = list(acls)
+    if resource not in RESOURCES:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown resource {resource!r}: use {', '.join(RESOURCES)}")
+    kind, acls = RESOURCES[resource], list(acls)
+    operations = _OPERATIONS_OF[kind]
     if not acls:
-        return [Verdict(operation.name.lower(), True, None) for operation in _OF_TOPIC]
-    resource = Resource(ResourceType.TOPIC, topic)
-    mine = [each for each in acls if each.principal in (principal, EVERYONE) and each.covers(resource)]
+        return [Verdict(operation.name.lower(), True, None) for operation in operations]
+    wanted = Resource(kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else name)
+    mine = [each for each in acls if each.principal in (principal, EVERYONE) and each.covers(wanted)]
     verdicts = []
-    for operation in _OF_TOPIC:
+    for operation in operations:
         direct = [each for each in mine if each.operation in (operation, AclOperation.ALL)]
         denied = next((each for each in direct if each.permission is AclPermission.DENY), None)
         implied = [each for each in mine if each.operation in _IMPLIED.get(operation, ())]
@@ -145,6 +158,27 @@ def explain(acls: Iterable[AclBinding], principal: str, topic: str) -> list[Verd
         is_allowed = denied is None and allowed is not None
         verdicts.append(Verdict(operation.name.lower(), is_allowed, None if decides is None else acl_row(decides)))
     return verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a principal may do with a resource."""
+
+    principal: str
+    verdicts: tuple[Verdict, ...]
+
+
+def matrix(acls: Iterable[AclBinding], users: Iterable[str], name: str, resource: str = "topic") -> list[Rights]:
+    """Return what everybody may do with a resource, by principal: those of ACLs, the users, and everyone else.
+
+    Args:
+        users: of the Kafka port.
+
+    Raises KafkaError(INVALID_CONFIG) for an unknown resource.
+    """
+    acls = list(acls)
+    principals = sorted({each.principal for each in acls} | {f"User:{user}" for user in users} - {EVERYONE})
+    return [Rights(each, tuple(explain(acls, each, name, resource))) for each in dict.fromkeys([*principals, EVERYONE])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ after a crash would.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from odradek.client.admin.sync import Admin
 from odradek.client.transport.base import InProcessTransport
@@ -30,18 +30,23 @@ def open_admin(options: Mapping[str, str], bootstrap_servers: str | None) -> Adm
     Raises:
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
+    return Admin(**client_configs(options, bootstrap_servers))
+
+
+def client_configs(options: Mapping[str, str], bootstrap_servers: str | None) -> dict[str, Any]:
+    """Return the configuration of clients of the store that source options name: see `open_admin`."""
     store = parse_store(options)
     if bootstrap_servers is not None:
         from odradek.spark.sink.commit import service_credentials
 
         credentials = {} if store.data_dir is None else service_credentials(store.data_dir)
-        return Admin(bootstrap_servers=bootstrap_servers, **credentials)
+        return {"bootstrap_servers": bootstrap_servers, **credentials}
     if store.data_dir is not None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             "bootstrap_servers is required: the service of an embedded store is its only writer",
         )
-    return Admin(transport=_straight_to(store))
+    return {"transport": _straight_to(store)}
 
 
 def _straight_to(store: StoreOptions) -> Transport:

@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 from pyspark.sql.functions import udf
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.spark.available_now import process_streams_available
+from odradek.spark.available_now import latest_offsets, process_streams_available
 from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.latest import LatestTable
 from odradek.spark.jobs.run import reason
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 WriteBatch = Callable[["DataFrame", int], None]
 
 _COLUMNS = "key,value,timestamp,partition,offset"
+_RECORDS = "key binary, value binary, timestamp timestamp, partition int, offset long"
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "false",
@@ -91,18 +93,23 @@ class SparkEngine:
         self._max_offsets = max_offsets_per_trigger
         self._running: dict[str, StreamingQuery] = {}
         self._registry = registry
-        self._registered: set[tuple[int, str]] = set()
+        self._registered: set[tuple[str, str]] = set()  # session and function
+        self._planning = threading.Lock()  # views have the same names for all plans; a frame keeps what it found there
 
     # --- what the session asks for
 
     def rows(self, plan: QueryPlan) -> list[Row]:
         """Return the rows of a batch plan, at most 100,000."""
-        with _translated():
-            frame = self._result(self._spark, plan, [self._batch(plan, each) for each in plan.inputs])
+        with _translated(self._spark):
+            with self._planning:
+                frame = self._result(self._spark, plan, [self._batch(plan, each) for each in plan.inputs])
             return [_shown(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
 
-    def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
-        """Show rows as they arrive, up to the plan's limit."""
+    def changes(
+        self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool, until: threading.Event | None = None
+    ) -> None:
+        """Show rows as they arrive, up to the plan's limit, or until an event is set (None: the engine's stop)."""
+        until = until or self._stop
         left = [plan.limit if plan.limit is not None else -1]
         done = threading.Event()
 
@@ -117,7 +124,7 @@ class SparkEngine:
             if left[0] == 0:
                 done.set()
 
-        with tempfile.TemporaryDirectory(prefix="odradek-sql-") as folder, _translated():
+        with tempfile.TemporaryDirectory(prefix="odradek-sql-") as folder, _translated(self._spark):
 
             def start(*streams: DataFrame) -> StreamingQuery:
                 return self._begin(plan, list(streams), write, folder, once=once)
@@ -125,9 +132,9 @@ class SparkEngine:
             if once:
                 process_streams_available(self._spark, self._sources(plan), start)
                 return
-            query = start(*(self._stream(each) for each in self._sources(plan)))
+            query = start(*self._streams(plan))
             try:
-                while query.isActive and not (self._stop.is_set() or done.wait(_POLL_S)):
+                while query.isActive and not (until.is_set() or done.wait(_POLL_S)):
                     pass
                 _raise_failure(query)
             finally:
@@ -136,20 +143,29 @@ class SparkEngine:
     def insert(self, plan: QueryPlan) -> None:
         """Write a batch plan's rows: all or none."""
         assert plan.sink is not None
-        with _translated():
-            records = self._frame(self._spark, plan, [])
+        with _translated(self._spark):
+            with self._planning:
+                records = self._frame(self._spark, plan, [])
+            records.write.format("odradek").mode("append").options(**self._sink, topic=plan.sink.topic.name).save()
+
+    def insert_documents(self, plan: QueryPlan, documents: list[bytes]) -> None:
+        """Write rows, each a JSON object that the plan's one input reads, to the sink: all or none."""
+        assert plan.sink is not None
+        rows = [(None, each, None, 0, offset) for offset, each in enumerate(documents)]
+        with _translated(self._spark):
+            with self._planning:
+                records = self._frame(self._spark, plan, [self._spark.createDataFrame(rows, _RECORDS)])
             records.write.format("odradek").mode("append").options(**self._sink, topic=plan.sink.topic.name).save()
 
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
         """Run a persistent query until everything that exists is processed."""
-        with _translated():
+        with _translated(self._spark):
             return summary(process_streams_available(self._spark, self._sources(plan), self._starter(plan, once=True)))
 
     def start(self, plan: QueryPlan) -> None:
         """Start a persistent query."""
-        with _translated():
-            streams = [self._stream(each) for each in self._sources(plan)]
-            self._running[plan.query_id] = self._starter(plan, once=False)(*streams)
+        with _translated(self._spark):
+            self._running[plan.query_id] = self._starter(plan, once=False)(*self._streams(plan))
 
     def stop(self, query_id: str) -> None:
         """Stop a query after its micro-batch."""
@@ -157,10 +173,25 @@ class SparkEngine:
         if query is not None:
             finish(query)
 
+    def forget(self, query_id: str) -> None:
+        """Remove the checkpoint of a query that does not run, if there is one."""
+        with _translated(self._spark):
+            jvm: Any = self._spark._jvm
+            path = jvm.org.apache.hadoop.fs.Path(f"{self._checkpoints}/{query_id}")
+            path.getFileSystem(self._spark._jsc.hadoopConfiguration()).delete(path, True)
+
+    def failure(self, query_id: str) -> str | None:
+        """Return why a started query no longer runs, None while it runs."""
+        query = self._running.get(query_id)
+        if query is None or query.isActive:
+            return None
+        failed = query.exception()
+        return "the query ended" if failed is None else _reason(failed)
+
     def wait(self) -> None:
         """Wait until a stop is requested, no query runs, or one fails; then stop all."""
         try:
-            with _translated():
+            with _translated(self._spark):
                 while self._running and not self._stop.wait(_POLL_S):
                     for query_id, query in list(self._running.items()):
                         if not query.isActive:
@@ -172,7 +203,7 @@ class SparkEngine:
 
     def configure(self, name: str, value: str | None) -> None:
         """Set a property of Spark for later queries."""
-        with _translated():
+        with _translated(self._spark):
             self._before.setdefault(name, self._spark.conf.get(name, None))
             if value is None:
                 self._spark.conf.unset(name)
@@ -230,7 +261,8 @@ class SparkEngine:
             [frame] = streams
             write = self._with_tables(plan, write)
         else:
-            frame = self._frame(self._spark, plan, streams)
+            with self._planning:
+                frame = self._frame(self._spark, plan, streams)
         writer = frame.writeStream.queryName(plan.query_id).outputMode(plan.output_mode).foreachBatch(write)
         writer = writer.option("checkpointLocation", checkpoint)
         return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
@@ -324,10 +356,10 @@ class SparkEngine:
             kind = row_type(codec) if reads else "BINARY"
             session.udf.register(codec.function, udf(codes, kind, useArrow=False))
         for name in dict.fromkeys(_IN_PYTHON.findall(sql)):
-            if name in IN_PYTHON and (id(session), name) not in self._registered:
+            if name in IN_PYTHON and (_identity(session), name) not in self._registered:
                 function, kind = IN_PYTHON[name]
                 session.udf.register(name, udf(function, kind, useArrow=False))
-                self._registered.add((id(session), name))
+                self._registered.add((_identity(session), name))
 
     def _records(self, session: SparkSession, plan: QueryPlan, result: DataFrame) -> DataFrame:
         assert plan.sink is not None
@@ -348,12 +380,23 @@ class SparkEngine:
         how = {"corruptBatches": plan.corrupt_batches} if plan.corrupt_batches else {}
         return {**self._store, **how, "subscribe": topic, "columns": f"{_COLUMNS},headers" if headers else _COLUMNS}
 
-    def _stream(self, options: Mapping[str, str]) -> DataFrame:
-        return self._spark.readStream.format("odradek").options(**options).load()
+    def _streams(self, plan: QueryPlan) -> list[DataFrame]:
+        """Return the streams of a query that runs on. `latest` is the end now, not that of its first micro-batch."""
+        found = []
+        for options in self._sources(plan):
+            if options["startingOffsets"] == "latest":
+                options["startingOffsets"] = latest_offsets(options)
+            found.append(self._spark.readStream.format("odradek").options(**options).load())
+        return found
 
     def _batch(self, plan: QueryPlan, given: Input) -> DataFrame:
         options = self._options(plan, given.topic, headers=given.has_headers) | {"startingOffsets": "earliest"}
         return self._spark.read.format("odradek").options(**options).load()
+
+
+def _identity(session: SparkSession) -> str:
+    """Return what tells a session from others; each micro-batch has a Python object of its own for it."""
+    return str(session._jsparkSession.sessionUUID())
 
 
 def _raise_failure(query: StreamingQuery) -> None:
@@ -363,10 +406,17 @@ def _raise_failure(query: StreamingQuery) -> None:
 
 
 class _translated:
-    """Converts Spark's errors to one-line SqlErrors; the session adds the statement's position."""
+    """Converts Spark's errors to one-line SqlErrors; the session adds the statement's position.
+
+    Inside of it the session is the thread's active one, without which a write does not find the sink.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
 
     def __enter__(self) -> None:
-        return None
+        jvm: Any = self._spark._jvm
+        self._spark._get_j_spark_session_class(jvm).setActiveSession(self._spark._jsparkSession)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, KafkaError):
@@ -375,6 +425,8 @@ class _translated:
             raise SqlError(f"the query failed: {_reason(error)}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from None
         if isinstance(error, PySparkException):
             raise SqlError(f"Spark rejects the statement: {_reason(error)}") from None
+        if isinstance(error, Py4JError):
+            raise SqlError(f"Spark failed: {reason(error)}", code=ErrorCode.UNKNOWN_SERVER_ERROR) from None
 
 
 def _reason(error: PySparkException) -> str:

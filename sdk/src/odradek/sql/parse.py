@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
@@ -91,9 +92,13 @@ _VARIABLE = re.compile(
 )
 
 
-def substituted(script: str) -> str:
-    """Return a script with ${name} replaced by what DEFINE said of the name before; an unknown name stays."""
-    variables: dict[str, str] = {}
+def substituted(script: str, given: Mapping[str, str] | None = None) -> str:
+    """Return a script with ${name} replaced by what DEFINE said of the name before; an unknown name stays.
+
+    Args:
+        given: values by name in upper case, for names that the script does not DEFINE before.
+    """
+    variables = dict(given or {})
 
     def replaced(found: re.Match[str]) -> str:
         if found["name"]:

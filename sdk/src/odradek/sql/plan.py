@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from odradek.sql.catalog import Column, Form, Source
+from odradek.sql.types import SqlType
 
 RESULT = "result"
 
@@ -118,6 +119,7 @@ class Selected:
     """A query for the screen."""
 
     plan: QueryPlan
+    types: tuple[SqlType | None, ...] = ()  # of its columns, where they are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +158,7 @@ class Dropped:
     name: str
     stop: tuple[str, ...]  # queries that are stopped with it
     delete_topic: str  # empty: the topic stays
+    between: tuple[str, ...] = ()  # with it: the topics between the steps of its query
 
 
 @dataclass(frozen=True, slots=True)

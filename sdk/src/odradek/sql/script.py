@@ -66,7 +66,13 @@ from odradek.sql.types import BIGINT, SqlType, quote
 
 _OFFSET_RESET = "auto.offset.reset"
 _CORRUPT_BATCHES = "corrupt.batches"
-_SETTINGS = {_OFFSET_RESET: ("earliest", "latest"), _CORRUPT_BATCHES: ("fail", "skip")}
+SETTINGS = {_OFFSET_RESET: ("earliest", "latest"), _CORRUPT_BATCHES: ("fail", "skip")}
+WITHOUT_EFFECT = (  # of ksqlDB: they tune Kafka Streams, or ask for what is the case here
+    "cache.max.bytes.buffering", "statestore.cache.max.bytes", "commit.interval.ms", "num.stream.threads",
+    "num.standby.replicas", "processing.guarantee", "ksql.query.pull.table.scan.enabled",
+    "ksql.query.pull.max.allowed.offset.lag", "ksql.query.push.v2.enabled", "ksql.query.pull.stream.enabled",
+    "ksql.suppress.enabled", "max.task.idle.ms", "topology.optimization",
+)  # fmt: skip
 _TOPIC_LENGTH_MAX = 249
 _UNTYPED = "the type of {name} is unknown: use CAST({shown} AS ...)"
 
@@ -95,8 +101,20 @@ class Planner:
     settings: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)  # of DEFINE
     schemas: Schemas | None = None  # of a schema registry; None: columns have to be declared
+    number: int | None = None  # of a server's statement: ids of queries end with it, so that none is given twice
     _inserts: dict[str, int] = field(default_factory=dict)
     _selects: int = 0
+
+    def copy(self) -> Planner:
+        """Return a planner with the same definitions, on which a statement can be tried."""
+        return replace(
+            self,
+            catalog=self.catalog.copy(),
+            queries=dict(self.queries),
+            settings=dict(self.settings),
+            variables=dict(self.variables),
+            _inserts=dict(self._inserts),
+        )
 
     def plan(self, statement: Statement) -> Action:
         """Return the action of a statement. Raises SqlError."""
@@ -109,7 +127,7 @@ class Planner:
         if isinstance(statement, Create):
             return self._create(statement)
         if isinstance(statement, Query):
-            return Selected(self._select(statement))
+            return self._select(statement)
         if isinstance(statement, InsertSelect):
             return self._insert_select(statement)
         if isinstance(statement, InsertValues):
@@ -166,7 +184,9 @@ class Planner:
         if name.text in reads:
             raise SqlError(f"{name.text} cannot be created from itself", query.source.name.at)
         first = self.catalog.find(query.source.name)
-        query_id = f"C{statement.kind[0]}AS_{name.text}"
+        query_id = self._id(f"C{statement.kind[0]}AS_{name.text}")
+        if there is not None and there.query_id in self.queries:
+            query_id = there.query_id  # it goes on from its checkpoint
         stages, rest, catalog = self._stages(query, query_id)
         planned = plan_query(rest, catalog, statement.kind)
         source = self._made(statement.kind, name.text, planned, first, query_id)
@@ -185,6 +205,9 @@ class Planner:
         self.catalog.add(source)
         self.queries[query_id] = RunningQuery(plan, reads, name.text, stages)
         return Started(plan, source, () if replaced is None else replaced.ids, stages)
+
+    def _id(self, name: str) -> str:
+        return name if self.number is None else f"{name}_{self.number}"
 
     def _stages(self, query: Query, query_id: str) -> tuple[tuple[QueryPlan, ...], Query, Catalog]:
         """Return the steps before the last one of a query, the last one, and a catalog with the streams between."""
@@ -246,10 +269,10 @@ class Planner:
 
     # --- SELECT
 
-    def _select(self, query: Query) -> QueryPlan:
+    def _select(self, query: Query) -> Selected:
         planned = plan_query(query, self.catalog, "push" if query.emit else "pull")
         self._selects += 1
-        return QueryPlan(
+        plan = QueryPlan(
             query_id=f"SELECT_{self._selects}",
             mode="stream" if query.emit else "batch",
             inputs=planned.inputs,
@@ -262,6 +285,7 @@ class Planner:
             maintained=planned.maintained,
             notes=tuple(planned.notes),
         )
+        return Selected(plan, tuple(each.type for each in planned.outputs))
 
     # --- INSERT
 
@@ -274,7 +298,7 @@ class Planner:
                 f"{target.name} is a table: INSERT INTO ... SELECT applies only to streams", statement.target.at
             )
         number = self._inserts.get(target.name, 0) + 1
-        query_id = f"INSERT_{target.name}_{number}"
+        query_id = f"INSERT_{target.name}_{number}" if self.number is None else f"INSERTQUERY_{self.number}"
         stages, rest, catalog = self._stages(statement.query, query_id)
         planned = plan_query(rest, catalog, "STREAM")
         wanted = {each.name: each for each in target.columns}
@@ -402,14 +426,7 @@ class Planner:
             query = self._query(statement.query_id)
             return Said(explain(query.plan))
         assert statement.statement is not None
-        trial = replace(
-            self,
-            catalog=self.catalog.copy(),
-            queries=dict(self.queries),
-            settings=dict(self.settings),
-            _inserts=dict(self._inserts),
-        )
-        action = trial._plan(statement.statement)
+        action = self.copy()._plan(statement.statement)
         if isinstance(action, Started | Selected):
             return Said(explain(action.plan))
         raise SqlError("EXPLAIN applies only to queries", statement.at)
@@ -430,7 +447,11 @@ class Planner:
             raise SqlError(f"{source.name} is used by {', '.join(readers)}: TERMINATE it first", statement.name.at)
         del self.catalog.sources[folded]
         query = self.queries.pop(source.query_id, None)
-        return Dropped(source.name, () if query is None else query.ids, source.topic if statement.delete_topic else "")
+        stop = () if query is None else query.ids
+        if not statement.delete_topic:
+            return Dropped(source.name, stop, "")
+        stages = () if query is None else query.stages
+        return Dropped(source.name, stop, source.topic, tuple(each.sink.topic.name for each in stages if each.sink))
 
     def _terminate(self, statement: Terminate) -> Terminated:
         if statement.query_id is None:
@@ -456,9 +477,11 @@ class Planner:
         name = statement.name.removeprefix("ksql.streams.")
         if name.startswith("spark."):
             return Configured(name, statement.value)
-        allowed = _SETTINGS.get(name)
+        if name in WITHOUT_EFFECT:
+            return Said(f"{name} has no effect here")
+        allowed = SETTINGS.get(name)
         if allowed is None:
-            known = ", ".join(f"'{each}'" for each in _SETTINGS)
+            known = ", ".join(f"'{each}'" for each in SETTINGS)
             raise SqlError(f"unknown property '{statement.name}': {known} and those of Spark (spark.*)", statement.at)
         if statement.value is None:
             self.settings.pop(name, None)

@@ -69,6 +69,10 @@ class Runner(Protocol):
         """Stop a persistent query, if it runs."""
         ...
 
+    def forget(self, query_id: str) -> None:
+        """Remove the checkpoint of a stopped query."""
+        ...
+
     def wait(self) -> None:
         """Return when a stop is requested or no query runs. Raises SqlError if one failed."""
         ...
@@ -169,7 +173,7 @@ class Session:
         """
         for step in steps:
             try:
-                self._run(step.action)
+                self.perform(step.action)
             except SqlError as error:
                 error.at = error.at or step.at
                 raise error.located(step.source, step.name) from None
@@ -192,7 +196,8 @@ class Session:
         told = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in summary.items() if value)
         self._screen.say(f"{plan.query_id}: {told or 'nothing new'}")
 
-    def _run(self, action: Action) -> None:
+    def perform(self, action: Action) -> None:
+        """Run one statement. Raises KafkaError."""
         screen = self._screen
         if isinstance(action, Declared):
             self._declare(action)
@@ -202,7 +207,7 @@ class Session:
             self._select(action.plan)
         elif isinstance(action, Inserted):
             assert action.plan.sink is not None
-            self._ensure(action.plan.sink.topic)
+            self.ensure(action.plan.sink.topic)
             self._runner.insert(action.plan)
             self._has_more = bool(self._ended)
             screen.say(f"inserted {action.rows} into {action.plan.sink.topic.name}")
@@ -237,10 +242,10 @@ class Session:
                     f"topic {topic.name} does not exist: WITH (PARTITIONS = n) creates it",
                     code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
-            self._ensure(topic)
+            self.ensure(topic)
         self._screen.say(f"created {action.source.kind.lower()} {action.source.name}")
 
-    def _ensure(self, topic: Topic) -> None:
+    def ensure(self, topic: Topic) -> None:
         """Create a topic if it does not exist."""
         there = self._topics.partitions()
         if topic.name not in there:
@@ -256,7 +261,7 @@ class Session:
 
     def _start_query(self, plan: QueryPlan) -> None:
         assert plan.sink is not None
-        self._ensure(plan.sink.topic)
+        self.ensure(plan.sink.topic)
         for note in plan.notes:
             self._screen.say(f"{plan.query_id}: note: {note}")
         if self._once:
@@ -308,4 +313,10 @@ class Session:
             self._ended.pop(query_id, None)
         if action.delete_topic:
             self._topics.delete(action.delete_topic)
+            there = self._topics.partitions() if action.between else {}
+            for topic in action.between:
+                if topic in there:
+                    self._topics.delete(topic)
+            for query_id in action.stop:
+                self._runner.forget(query_id)
         self._screen.say(f"dropped {action.name}{' and its topic' if action.delete_topic else ''}")

@@ -22,10 +22,11 @@ from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
 from odradek.format.record_batch import decode_batch, iter_headers
 from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.model.log import FetchPartition
-from odradek.model.record import Record, TimestampType
+from odradek.model.record import Record
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import TopicPartition
 from odradek.model.trigger import Trigger
+from odradek.triggers.calls import Call, CallFailed, CallRefused, CallTooLarge
 from odradek.triggers.event import BadResponse, EventSource, WindowCall, encode_event, first_failure, window_state
 from odradek.triggers.failures import Failures, GivenUp
 from odradek.triggers.filters import matches
@@ -37,11 +38,13 @@ from odradek.triggers.progress import (
     Wave,
     Window,
     after_failure,
+    after_refusal,
     after_success,
     committed_after,
     plan_wave,
 )
-from odradek.triggers.targets import Call, CallFailed, Targets
+from odradek.triggers.slots import Slots
+from odradek.triggers.targets import Targets
 
 _FETCH_BYTES = 1 << 20
 _EVENT_BYTES_MAX = FUNCTION_PAYLOAD_BYTES_MAX - 16 * 1024
@@ -76,6 +79,7 @@ class DrainTools:
     Args:
         backoff: pauses between the calls of a batch that fails.
         wait_ms_max: pauses up to this long are waited for; longer ones are left to a delayed message.
+        slots: one for each call under way.
     """
 
     engine: Engine
@@ -85,6 +89,7 @@ class DrainTools:
     source: EventSource
     backoff: Backoff
     wait_ms_max: int
+    slots: Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +100,7 @@ class _Read:
     start: int
     end: int
     high_watermark: int
-    log_append_from: frozenset[int] = frozenset()  # offsets of records with the time of their append
-
-    def type_of(self, records: Sequence[Record]) -> TimestampType:
-        is_append_time = bool(records) and records[0].offset in self.log_append_from
-        return TimestampType.LOG_APPEND_TIME if is_append_time else TimestampType.CREATE_TIME
+    appended: frozenset[int] = frozenset()  # offsets of records with the time of their append
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class _Outcome:
     error: str = ""
     response: bytes = b""
     is_too_large: bool = False
+    is_refused: bool = False  # the function has not run
 
 
 class Drain:
@@ -258,15 +260,17 @@ class Drain:
         """Call with a batch, unless its records have expired."""
         if batch.kind is Kind.EXPIRED:
             return _Outcome(batch, None)
-        event = encode_event(self._tools.source, self._name, batch.records, read.type_of(batch.records), window)
+        event = encode_event(self._tools.source, self._name, batch.records, read.appended, window)
         if len(event) > _EVENT_BYTES_MAX:
             return _Outcome(batch, 0, f"the event has {len(event)} bytes, more than a call takes", is_too_large=True)
         call = Call(self._trigger, self._call_id(batch, window), event, self._trigger.timeout_s)
         try:
             response = await self._tools.targets.call(call)
             failed = first_failure(response, self._name, [record.offset for record in batch.records])
+        except CallTooLarge as error:
+            return _Outcome(batch, 0, str(error), is_too_large=True)
         except (CallFailed, BadResponse) as error:
-            return _Outcome(batch, 0, str(error))
+            return _Outcome(batch, 0, str(error), is_refused=isinstance(error, CallRefused))
         said = "" if failed is None else f"batchItemFailures: offset {batch.records[failed].offset}"
         return _Outcome(batch, failed, said, response)
 
@@ -276,7 +280,7 @@ class Drain:
         lane = progress.lane(batch.lane, self._lease.committed)
         if batch.kind is Kind.EXPIRED:
             return await self._give_up(progress, batch, "RecordAgeExceeded", read)
-        if not outcome.is_too_large:
+        if not (outcome.is_too_large or outcome.is_refused):
             progress = replace(progress, invocations=progress.invocations + 1, called_ms=now_ms)
         if outcome.first_failed is None:
             return progress.with_lane(batch.lane, after_success(lane, batch))
@@ -286,7 +290,9 @@ class Drain:
                 return await self._give_up(progress, batch, "BatchTooLarge", read)
             split = replace(self._trigger, bisect=True)
             return progress.with_lane(batch.lane, after_failure(split, lane, batch, 0, 0)[0])
-        retry_ms = now_ms + round(1000 * self._tools.backoff.delay_s(lane.attempts))
+        retry_ms = now_ms + round(1000 * self._tools.backoff.delay_s(lane.attempts + lane.refusals))
+        if outcome.is_refused:
+            return progress.with_lane(batch.lane, after_refusal(lane, retry_ms))
         lane, given_up = after_failure(self._trigger, lane, batch, outcome.first_failed, retry_ms)
         progress = progress.with_lane(batch.lane, lane)
         if not given_up:
@@ -302,7 +308,7 @@ class Drain:
         now_ms = self._clock.now_ms()
         lane = progress.lane(batch.lane, self._lease.committed)
         error = progress.error if condition != "RecordAgeExceeded" else "older than maximum_record_age_s"
-        event = encode_event(self._tools.source, self._name, batch.records, read.type_of(batch.records))
+        event = encode_event(self._tools.source, self._name, batch.records, read.appended)
         given_up = GivenUp(
             self._trigger,
             self._name,
@@ -317,8 +323,8 @@ class Drain:
         try:
             await self._tools.failures.put(given_up)
         except CallFailed as refused:
-            retry_ms = now_ms + round(1000 * self._tools.backoff.delay_s(lane.attempts))
-            return progress.failed(str(refused), now_ms).with_lane(batch.lane, replace(lane, retry_ms=retry_ms))
+            retry_ms = now_ms + round(1000 * self._tools.backoff.delay_s(lane.refusals))
+            return progress.failed(str(refused), now_ms).with_lane(batch.lane, after_refusal(lane, retry_ms))
         progress = replace(progress, given_up=progress.given_up + len(batch.records))
         return progress.with_lane(batch.lane, after_success(lane, batch))
 
@@ -381,8 +387,10 @@ class Drain:
         window = progress.window
         assert window is not None
         state = window.state
-        if outcome.first_failed is None and outcome.batch.records:
-            state = json.dumps(window_state(outcome.response), separators=(",", ":"))
+        if outcome.first_failed != 0 and outcome.batch.records:
+            # Of a partial response, too: its state has the records before the first that failed, which are done.
+            kept = window_state(outcome.response, state if outcome.first_failed else "{}")
+            state = json.dumps(kept, separators=(",", ":"))
             if len(state) > _STATE_CHARACTERS_MAX:
                 error = f"the state of a window may have {_STATE_CHARACTERS_MAX} characters, not {len(state)}"
                 outcome = replace(outcome, first_failed=0, error=error)
@@ -390,16 +398,19 @@ class Drain:
         if outcome.batch.records:
             return await self._after(replace(progress, window=replace(window, state=state)), outcome, read)
         now_ms = self._clock.now_ms()
-        progress = replace(progress, invocations=progress.invocations + 1, called_ms=now_ms)
+        if not outcome.is_refused:
+            progress = replace(progress, invocations=progress.invocations + 1, called_ms=now_ms)
         if outcome.first_failed is None:
             return replace(progress, window=None, lanes={})
         lane = progress.lane(0, self._lease.committed)
         attempts = lane.attempts + 1
         progress = progress.failed(outcome.error, now_ms)
+        retry_ms = now_ms + round(1000 * self._tools.backoff.delay_s(lane.attempts + lane.refusals))
+        if outcome.is_refused:
+            return progress.with_lane(0, after_refusal(lane, retry_ms))
         if self._trigger.attempts_max is not None and attempts >= self._trigger.attempts_max:
             return replace(progress, window=None, lanes={})
-        retry_ms = now_ms + round(1000 * self._tools.backoff.delay_s(lane.attempts))
-        return progress.with_lane(0, replace(lane, attempts=attempts, retry_ms=retry_ms))
+        return progress.with_lane(0, replace(lane, attempts=attempts, retry_ms=retry_ms, refusals=0))
 
     # --- the lease ------------------------------------------------------------------------------------------------
 

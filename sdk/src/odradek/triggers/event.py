@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -68,19 +68,20 @@ def encode_event(
     source: EventSource,
     partition: TopicPartition,
     records: Sequence[Record],
-    timestamp_type: TimestampType,
+    appended: Collection[int] = (),
     window: WindowCall | None = None,
 ) -> bytes:
     """Encode the event of one call as JSON.
 
     Args:
         records: in order; none of them in the last call of a window.
+        appended: offsets of the records whose timestamp is that of their append.
     """
     event: dict[str, Any] = {
         "eventSource": EVENT_SOURCE,
         "eventSourceArn": source.arn,
         "bootstrapServers": source.bootstrap_servers,
-        "records": {str(partition): [_record(partition, record, timestamp_type) for record in records]},
+        "records": {str(partition): [_record(partition, record, record.offset in appended) for record in records]},
     }
     if window is not None:
         event |= {
@@ -94,7 +95,8 @@ def encode_event(
     return json.dumps(event, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _record(partition: TopicPartition, record: Record, timestamp_type: TimestampType) -> dict[str, Any]:
+def _record(partition: TopicPartition, record: Record, has_append_time: bool) -> dict[str, Any]:
+    timestamp_type = TimestampType.LOG_APPEND_TIME if has_append_time else TimestampType.CREATE_TIME
     document: dict[str, Any] = {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -116,10 +118,10 @@ def _iso(time_ms: int) -> str:
 def first_failure(response: bytes, partition: TopicPartition, offsets: Sequence[int]) -> int | None:
     """Return the position in `offsets` of the first record that failed, or None if all of them succeeded.
 
-    An empty or null response, and an empty or null list, mean success, as for Lambda. Records that the call did not
-    have are ignored where others are named.
+    An empty or null response, and an empty or null list, mean success, as for Lambda; a failure that names nothing, or
+    no record of the call, means that all of them failed.
 
-    Raises BadResponse: failures are reported, and none of them names a record of the call.
+    Raises BadResponse: all records failed.
     """
     failures = _document(response).get("batchItemFailures")
     if not failures:
@@ -127,13 +129,13 @@ def first_failure(response: bytes, partition: TopicPartition, offsets: Sequence[
     if not isinstance(failures, list):
         raise BadResponse(f"batchItemFailures must be a list, not {type(failures).__name__}")
     positions = {offset: position for position, offset in enumerate(offsets)}
-    found = [positions[offset] for each in failures if (offset := _offset(each, partition)) in positions]
-    if not found:
+    offsets_said = [_offset(each, partition) for each in failures]
+    if any(offset not in positions for offset in offsets_said):
         raise BadResponse(
-            'batchItemFailures names no record of this call: itemIdentifier must be {"partition": '
+            'batchItemFailures names what is no record of this call: itemIdentifier must be {"partition": '
             f'"{partition}", "offset": ...}}'
         )
-    return min(found)
+    return min(positions[offset] for offset in offsets_said)
 
 
 def _offset(failure: Any, partition: TopicPartition) -> int:
@@ -148,9 +150,13 @@ def _offset(failure: Any, partition: TopicPartition) -> int:
     return identifier if type(identifier) is int else -1
 
 
-def window_state(response: bytes) -> Any:
-    """Return the state that a call of a tumbling window hands on; `{}` where it returns none. Raises BadResponse."""
-    return _document(response).get("state") or {}
+def window_state(response: bytes, otherwise: str) -> Any:
+    """Return the state that a call of a tumbling window hands on.
+
+    Args:
+        otherwise: JSON of the state where the response has none: `{}`, or of a partial response the one of before.
+    """
+    return _document(response).get("state") or json.loads(otherwise)
 
 
 def _document(response: bytes) -> dict[str, Any]:

@@ -11,21 +11,25 @@ A destination that does not take them fails the call again: nothing is passed ov
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from odradek.engine.engine import Engine
-from odradek.errors import KafkaError, OdradekError
+from odradek.errors import KafkaError
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import ProducePartition
 from odradek.model.record import Record
 from odradek.model.topic_partition import TopicPartition
 from odradek.model.trigger import Trigger
-from odradek.triggers.targets import CallFailed
+from odradek.ports.outside import Outside, OutsideFailed
+from odradek.triggers.calls import CallFailed
+from odradek.triggers.reach import Reach
 
 HEADER_PREFIX = "odradek.trigger."
+_BATCH_BYTES = 256 * 1024  # of records that go to a failure topic together
+_RECORD_BYTES = 16  # of a record, and of a header, beside their texts: at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +72,29 @@ class TopicDestination:
         topic = await self._engine.topics.get(place)
         if topic is None:
             raise CallFailed(f"the topic {place!r} of on_failure does not exist: create it")
-        builder = RecordBatchBuilder()
-        for record in batch.records:
-            builder.append(batch.now_ms, record.key, record.value, [*record.headers, *_headers(batch, record)])
         number = batch.partition.partition % topic.partition_count
-        try:
-            [result] = await self._engine.produce([ProducePartition(place, number, builder.build())])
-        except KafkaError as error:
-            raise CallFailed(f"on_failure topic:{place}: {error.message}") from None
-        if result.error:
-            raise CallFailed(f"on_failure topic:{place}: {result.error.name}: {result.message}")
+        for kept in _batches(batch):
+            try:
+                [result] = await self._engine.produce([ProducePartition(place, number, kept)])
+            except KafkaError as error:
+                raise CallFailed(f"on_failure topic:{place}: {error.message}") from None
+            if result.error:
+                raise CallFailed(f"on_failure topic:{place}: {result.error.name}: {result.message}")
+
+
+def _batches(batch: GivenUp) -> Iterator[bytes]:
+    """The records in batches that the topic takes; one that is larger alone is refused, with the reason."""
+    builder, size = RecordBatchBuilder(), 0
+    for record in batch.records:
+        headers = [*record.headers, *_headers(batch, record)]
+        bytes_of = len(record.key or b"") + len(record.value or b"")
+        bytes_of += sum(len(name) + len(value or b"") for name, value in headers) + _RECORD_BYTES * (1 + len(headers))
+        if size and size + bytes_of > _BATCH_BYTES:
+            yield builder.build()
+            builder, size = RecordBatchBuilder(), 0
+        builder.append(batch.now_ms, record.key, record.value, headers)
+        size += bytes_of
+    yield builder.build()
 
 
 def _headers(batch: GivenUp, record: Record) -> list[tuple[str, bytes | None]]:
@@ -139,15 +156,23 @@ def _iso(time_ms: int) -> str:
 
 
 class Failures:
-    """The destinations of one dispatcher, by kind: topic, sqs, sns, s3."""
+    """The destinations of one dispatcher.
 
-    def __init__(self, by_kind: Mapping[str, FailureDestination]) -> None:
+    Args:
+        by_kind: topic, sqs, sns, s3.
+        reach: which of them may be used.
+    """
+
+    def __init__(self, by_kind: Mapping[str, FailureDestination], reach: Reach) -> None:
         self._by_kind = by_kind
+        self._reach = reach
 
     async def put(self, batch: GivenUp) -> None:
         """Keep a batch where the trigger says; without a destination it is dropped. Raises CallFailed."""
         if not batch.trigger.on_failure:
             return
+        if refusal := self._reach.refusal_of(batch.trigger.on_failure):
+            raise CallFailed(refusal)
         kind, _, place = batch.trigger.on_failure.partition(":")
         destination = self._by_kind.get(kind)
         if destination is None:
@@ -155,40 +180,30 @@ class Failures:
         await destination.put(place, batch)
 
 
-class Sender(Protocol):
-    """Sends documents to SQS, SNS and S3 (adapters/aws/outside.py)."""
-
-    async def send_message(self, queue_url: str, body: str) -> None: ...
-
-    async def publish(self, topic_arn: str, body: str) -> None: ...
-
-    async def put_object(self, bucket: str, key: str, body: bytes) -> None: ...
-
-
 class AwsDestination:
     """SQS, SNS or S3.
 
     Args:
         kind: sqs, sns or s3.
-        sender: created at the first failure: only who has one needs AWS.
+        outside: created at the first failure: only who has one needs AWS.
     """
 
-    def __init__(self, kind: str, sender: Callable[[], Sender]) -> None:
+    def __init__(self, kind: str, outside: Callable[[], Outside]) -> None:
         self._kind = kind
-        self._create = sender
-        self._sender: Sender | None = None
+        self._create = outside
+        self._outside: Outside | None = None
 
     async def put(self, place: str, batch: GivenUp) -> None:
-        if self._sender is None:
-            self._sender = self._create()
+        if self._outside is None:
+            self._outside = self._create()
         document = json.dumps(invocation_record(batch, with_payload=self._kind == "s3"))
         try:
             if self._kind == "sqs":
-                await self._sender.send_message(place, document)
+                await self._outside.send_message(place, document)
             elif self._kind == "sns":
-                await self._sender.publish(place, document)
+                await self._outside.publish(place, document)
             else:
                 bucket, _, prefix = place.partition("/")
-                await self._sender.put_object(bucket, object_key(prefix, batch), document.encode())
-        except OdradekError as error:
+                await self._outside.put_object(bucket, object_key(prefix, batch), document.encode())
+        except OutsideFailed as error:
             raise CallFailed(f"on_failure {self._kind}:{place}: {error}") from None

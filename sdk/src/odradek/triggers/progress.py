@@ -8,6 +8,7 @@ done beyond it is kept with the offset, so a retry in one lane repeats nothing i
     partial            done up to the first record that failed; it and the rest come again
     failure, bisect    the next batch is half as long, until the batch's end is done; not counted as an attempt
     failure            one attempt more, after a pause
+    refusal            the function has not run: no attempt, after a pause
     too many, too old  the batch is given up: it goes to the destination, and is done
 
 The progress is stored in the lease as `q` (triggers/leases.py), and holds for the committed offset it was stored with:
@@ -39,6 +40,7 @@ class Lane:
         limit: records of its next batches while one that failed is being split; 0: as many as the trigger allows.
         split_end: where the batch that is being split ends.
         retry_ms: not called before; 0: now.
+        refusals: calls in a row that did not come about; they are no attempts, and the pauses grow with them.
     """
 
     done: int = 0
@@ -46,6 +48,7 @@ class Lane:
     limit: int = 0
     split_end: int = 0
     retry_ms: int = 0
+    refusals: int = 0
 
     def reached(self, offset: int) -> Lane:
         """The lane when its records below the offset are done."""
@@ -193,11 +196,16 @@ def after_failure(
         if first_failed:
             return lane, ()  # what failed is now the first record: if it fails again, it is split off
         end = max(lane.split_end, left[-1].offset + 1) if lane.limit else left[-1].offset + 1
-        return replace(lane, limit=(len(left) + 1) // 2, split_end=end, retry_ms=0), ()
+        return replace(lane, limit=(len(left) + 1) // 2, split_end=end, retry_ms=0, refusals=0), ()
     attempts = lane.attempts + 1
     if trigger.attempts_max is not None and attempts >= trigger.attempts_max:
         return lane, left
-    return replace(lane, attempts=attempts, retry_ms=retry_ms), ()
+    return replace(lane, attempts=attempts, retry_ms=retry_ms, refusals=0), ()
+
+
+def after_refusal(lane: Lane, retry_ms: int) -> Lane:
+    """The lane after a call that did not come about, or a destination that did not take what was given up."""
+    return replace(lane, refusals=lane.refusals + 1, retry_ms=retry_ms)
 
 
 def committed_after(
@@ -218,7 +226,7 @@ def committed_after(
     lanes = {
         number: lane
         for number, lane in progress.lanes.items()
-        if lane.done > offset or lane.attempts or lane.limit or lane.retry_ms
+        if lane.done > offset or lane.attempts or lane.limit or lane.retry_ms or lane.refusals
     }
     return offset, replace(progress, lanes=lanes)
 
@@ -232,6 +240,7 @@ def encode_progress(progress: Progress, committed: int) -> str:
     if progress.lanes:
         document["l"] = {
             str(number): [lane.done, lane.attempts, lane.limit, lane.split_end, lane.retry_ms]
+            + ([lane.refusals] if lane.refusals else [])
             for number, lane in progress.lanes.items()
         }
     if progress.window is not None:

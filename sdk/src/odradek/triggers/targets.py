@@ -1,60 +1,25 @@
-"""What a trigger calls: a Lambda function, a URL, or a function of this process.
+"""What a trigger calls: a Lambda function, a URL (webhooks.py), or a function of this process.
 
-A target takes the event as JSON and returns the response, or raises `CallFailed`. A URL is called with POST, signed as
-Standard Webhooks has it: `webhook-id`, `webhook-timestamp`, `webhook-signature: v1,<base64 of HMAC-SHA256>` over
-"<id>.<timestamp>.<body>" under the trigger's secret ("whsec_" and base64). Source: standardwebhooks.com, specification.
+A target takes the event as JSON and returns the response, or raises `CallFailed` (calls.py). Each call under way
+occupies a thread; drains take slots for their calls, so that none waits for a thread while its lease runs out.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
-import hashlib
-import hmac
 import importlib
 import inspect
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from odradek.errors import ErrorCode, KafkaError, OdradekError
-from odradek.model.trigger import FunctionKind, Trigger
-from odradek.ports.clock import Clock
-
-SECRET_PREFIX = "whsec_"  # noqa: S105 (how a secret begins)
-_RESPONSE_BYTES_MAX = 6 * 1024 * 1024
-
-
-class CallFailed(Exception):
-    """The function raised, did not answer in time, or could not be called. The text says what it said."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One call.
-
-    Attributes:
-        call_id: the same for repetitions of a batch.
-        event: as JSON.
-        timeout_s: after which it counts as failed.
-    """
-
-    trigger: Trigger
-    call_id: str
-    event: bytes
-    timeout_s: float
-
-
-class Target(Protocol):
-    """Something that can be called."""
-
-    async def call(self, call: Call) -> bytes:
-        """Return the response. Raises CallFailed."""
-        ...
+from odradek.errors import ErrorCode, KafkaError
+from odradek.model.trigger import FunctionKind
+from odradek.ports.outside import Outside, OutsideFailed, OutsideRefused, PayloadTooLarge
+from odradek.triggers.calls import Call, CallFailed, CallRefused, CallTooLarge, Target
+from odradek.triggers.reach import Reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +58,18 @@ class HandlerTarget:
     Args:
         handlers: by the name under which triggers call them.
         modules: of which `module:handler` may be imported, with what is below them; nothing else is.
+        threads: in which functions run; None: those of the loop.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler] | None = None, modules: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler] | None = None,
+        modules: tuple[str, ...] = (),
+        threads: Executor | None = None,
+    ) -> None:
         self._handlers = dict(handlers or {})
         self._modules = modules
+        self._threads = threads
 
     def find(self, function: str) -> Handler:
         """Return a handler. Raises KafkaError(INVALID_REQUEST): there is none, or its module is not allowed."""
@@ -124,7 +96,7 @@ class HandlerTarget:
         try:
             handler = self.find(call.trigger.function)
         except KafkaError as error:
-            raise CallFailed(error.message) from None
+            raise CallRefused(error.message) from None
         context = Context(call.trigger.function, call.call_id, call.timeout_s)
         event = json.loads(call.event)
         try:
@@ -132,7 +104,8 @@ class HandlerTarget:
                 if inspect.iscoroutinefunction(handler):
                     answer = await handler(event, context)
                 else:
-                    answer = await asyncio.to_thread(handler, event, context)
+                    loop = asyncio.get_running_loop()
+                    answer = await loop.run_in_executor(self._threads, handler, event, context)
             return b"" if answer is None else json.dumps(answer).encode()
         except TimeoutError:
             raise CallFailed(f"Task timed out after {call.timeout_s:.2f} seconds") from None
@@ -140,125 +113,52 @@ class HandlerTarget:
             raise CallFailed(f"{type(error).__name__}: {error}") from error
 
 
-class WebhookTarget:
-    """Calls a URL with POST; an answer of 2xx is a success.
-
-    Args:
-        clock: for the signature's timestamp.
-        allow_http: URLs without TLS, too.
-    """
-
-    def __init__(self, clock: Clock, *, allow_http: bool) -> None:
-        self._clock = clock
-        self._allow_http = allow_http
-
-    async def call(self, call: Call) -> bytes:
-        url = call.trigger.function
-        if url.startswith("http://") and not self._allow_http:
-            raise CallFailed(f"{url} is not called: use https")
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "odradek-trigger",
-            **signature(call.trigger.secret, call.call_id, self._clock.now_ms() // 1000, call.event),
-        }
-        request = urllib.request.Request(url, call.event, headers, method="POST")  # noqa: S310 (http or https: checked)
-        return await asyncio.to_thread(_post, request, call.timeout_s)
-
-
-class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A redirect is an answer that is not a success: records go to the address that was given, and nowhere else."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-_OPENER = urllib.request.build_opener(_NoRedirects)
-
-
-def _post(request: urllib.request.Request, timeout_s: float) -> bytes:
-    try:
-        with _OPENER.open(request, timeout=timeout_s) as response:
-            body: bytes = response.read(_RESPONSE_BYTES_MAX)
-            return body
-    except urllib.error.HTTPError as error:
-        text = error.read(300).decode("utf-8", "replace")
-        raise CallFailed(f"HTTP {error.code} {error.reason}: {text}") from None
-    except (OSError, ValueError) as error:
-        raise CallFailed(f"{type(error).__name__}: {error}") from None
-
-
-def signature(secret: str, call_id: str, time_s: int, body: bytes) -> dict[str, str]:
-    """Return the headers that sign a call; none without a secret."""
-    if not secret:
-        return {}
-    signed = f"{call_id}.{time_s}.".encode() + body
-    digest = hmac.new(secret_key(secret), signed, hashlib.sha256).digest()
-    return {
-        "webhook-id": call_id,
-        "webhook-timestamp": str(time_s),
-        "webhook-signature": f"v1,{base64.b64encode(digest).decode()}",
-    }
-
-
-def secret_key(secret: str) -> bytes:
-    """Return the key of a secret. Raises KafkaError(INVALID_REQUEST)."""
-    try:
-        return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
-    except (binascii.Error, ValueError):
-        raise _refused(f"a secret must be base64, with {SECRET_PREFIX} before it") from None
-
-
-def new_secret(random_bytes: bytes) -> str:
-    """Return a secret of these bytes, 24 or more."""
-    return f"{SECRET_PREFIX}{base64.b64encode(random_bytes).decode()}"
-
-
 class Targets:
     """The targets of one dispatcher, by kind.
 
     Args:
         by_kind: those that it has.
+        reach: what may be called; looked at with each call, since an operator may have changed it.
     """
 
-    def __init__(self, by_kind: Mapping[FunctionKind, Target]) -> None:
+    def __init__(self, by_kind: Mapping[FunctionKind, Target], reach: Reach) -> None:
         self._by_kind = by_kind
+        self._reach = reach
 
     async def call(self, call: Call) -> bytes:
-        """Return the response. Raises CallFailed."""
+        """Return the response. Raises CallFailed, CallRefused, CallTooLarge."""
+        if refusal := self._reach.refusal_of(call.trigger.function):
+            raise CallRefused(refusal)
         target = self._by_kind.get(call.trigger.kind)
         if target is None:
             known = ", ".join(sorted(self._by_kind))
-            raise CallFailed(f"this service calls {known}, not {call.trigger.kind.value} {call.trigger.function!r}")
+            raise CallRefused(f"this service calls {known}, not {call.trigger.kind.value} {call.trigger.function!r}")
         return await target.call(call)
-
-
-def _refused(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, message)
-
-
-class Invoker(Protocol):
-    """Invokes Lambda functions (adapters/aws/outside.py)."""
-
-    async def invoke(self, function_arn: str, payload: bytes, timeout_s: float) -> bytes:
-        """Return the response. Raises OdradekError."""
-        ...
 
 
 class LambdaTarget:
     """Invokes Lambda functions and waits for their response.
 
     Args:
-        invoker: created at the first call: only who calls a function needs AWS.
+        outside: created at the first call: only who calls a function needs AWS.
     """
 
-    def __init__(self, invoker: Callable[[], Invoker]) -> None:
-        self._create = invoker
-        self._invoker: Invoker | None = None
+    def __init__(self, outside: Callable[[], Outside]) -> None:
+        self._create = outside
+        self._outside: Outside | None = None
 
     async def call(self, call: Call) -> bytes:
-        if self._invoker is None:
-            self._invoker = self._create()
+        if self._outside is None:
+            self._outside = self._create()
         try:
-            return await self._invoker.invoke(call.trigger.function, call.event, call.timeout_s)
-        except OdradekError as error:
+            return await self._outside.invoke(call.trigger.function, call.event, call.timeout_s)
+        except PayloadTooLarge as error:
+            raise CallTooLarge(str(error)) from None
+        except OutsideRefused as error:
+            raise CallRefused(str(error)) from None
+        except OutsideFailed as error:
             raise CallFailed(str(error)) from None
+
+
+def _refused(message: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -27,7 +27,7 @@ from odradek.model.trigger import (
     TriggerStatus,
 )
 from odradek.ports.table import Absent, Compare, Delete, Put
-from odradek.ports.task_queue import TaskQueue
+from odradek.ports.task_queue import DELAY_S_MAX, TaskQueue
 from odradek.triggers.definition import (
     check_trigger,
     decode_trigger,
@@ -36,10 +36,12 @@ from odradek.triggers.definition import (
     trigger_key,
 )
 from odradek.triggers.leases import Lease, Leases
-from odradek.triggers.targets import new_secret, secret_key
+from odradek.triggers.reach import Reach
+from odradek.triggers.webhooks import new_secret, secret_key
 
 _ATTEMPTS = 6
 _TRIGGERS_MAX = 1_000
+_SPARE_S = 2  # between the end of a cached definition and the message that follows a change
 
 
 class Definitions:
@@ -99,17 +101,22 @@ class Triggers:
         definitions: shared with the dispatchers of this process.
         leases: to look at, and to reset.
         queue: wakes what a new or resumed trigger has to do; None: the sweep does.
+        reach: what triggers may name.
     """
 
-    def __init__(self, engine: Engine, definitions: Definitions, leases: Leases, queue: TaskQueue | None) -> None:
+    def __init__(
+        self, engine: Engine, definitions: Definitions, leases: Leases, queue: TaskQueue | None, reach: Reach
+    ) -> None:
         self._engine = engine
         self._definitions = definitions
         self._leases = leases
         self._queue = queue
+        self._reach = reach
 
     async def create(self, trigger: Trigger) -> Trigger:
         """Create a trigger; return it with its secret, if it calls a URL."""
         check_trigger(trigger)
+        self._reach.check(trigger)
         if trigger.kind is FunctionKind.WEBHOOK:
             secret = trigger.secret or new_secret(self._engine.rng.random_bytes(32))
             if len(secret_key(secret)) < 24:
@@ -141,6 +148,7 @@ class Triggers:
                 )
             changed = replace(trigger, secret=known.secret, state=known.state, created_ms=known.created_ms)
             check_trigger(changed)
+            self._reach.check(changed)
             if changed == known or await self._write(changed, version):
                 topic = await self._engine.topics.get(trigger.topic)
                 if topic is not None and changed.is_enabled:
@@ -307,15 +315,21 @@ class Triggers:
                 raise KafkaError(result.error, f"the offsets of group {trigger.group!r} cannot be set: try again")
 
     async def _wake(self, trigger: Trigger, topic: Topic) -> None:
-        """Have every head drained and marked. What is not sent, the sweep sends."""
+        """Have every head drained and marked. What is not sent, the sweep sends.
+
+        A second message comes when no dispatcher knows the definitions of before any more: until then, one of them
+        may have marked a head whose records it did not take for this trigger's.
+        """
         if self._queue is None:
             return
-        await asyncio.gather(*(self._send(encode_wake(Wake(each, trigger.name))) for each in head_ids(topic)))
+        later_s = min(DELAY_S_MAX, self._engine.settings.catalog_cache_ms // 1000 + _SPARE_S)
+        messages = [encode_wake(Wake(each, trigger.name)) for each in head_ids(topic)]
+        await asyncio.gather(*(self._send(each, delay_s) for each in messages for delay_s in (0, later_s)))
 
-    async def _send(self, message: str) -> None:
+    async def _send(self, message: str, delay_s: int) -> None:
         assert self._queue is not None
         try:
-            await self._queue.send([message])
+            await self._queue.send([message], delay_s=delay_s)
         except (StoreUnavailable, OutcomeUnknown):
             return
 

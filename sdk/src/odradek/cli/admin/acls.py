@@ -8,7 +8,7 @@ import typer
 
 from odradek.cli.command_group import CommandGroup
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, admin
-from odradek.cli.output import Output, OutputOption, show_rows
+from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import (
@@ -93,6 +93,53 @@ def list_acls(
     with admin(bootstrap_servers, data_dir) as client:
         found = client.describe_acls(AclFilter(kind, name, PatternType.MATCH, principal))
     _show(found, output)
+
+
+@acls.command()
+def explain(
+    topic: Topic = None,
+    group: Group = None,
+    transactional_id: Transaction = None,
+    cluster: OnCluster = False,
+    principal: Principal = None,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Print who may do what with a resource, and which ACL decides; with --principal, of one principal.
+
+    Example: [bold]odradek acls explain --topic orders[/bold]
+    """
+    from odradek.operations.security import Rights, matrix
+    from odradek.operations.security import explain as verdicts_of
+
+    kind, name = _resource(topic, group, transactional_id, cluster)
+    if kind is ResourceType.ANY or name is None:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "give --topic, --group, --transactional-id or --cluster")
+    resource = kind.name.lower()
+    with admin(bootstrap_servers, data_dir) as client:
+        known = client.describe_acls()
+        users = [] if principal else client.list_users()
+    if principal:
+        rows = [Rights(principal, tuple(verdicts_of(known, principal, name, resource)))]
+    else:
+        rows = matrix(known, users, name, resource)
+    if show_data([plain(row) for row in rows], output):
+        return
+    lines = [
+        {
+            "principal": row.principal,
+            "operation": each.operation,
+            "may": each.is_allowed,
+            "because_of": "-"
+            if each.acl is None
+            else f"{each.acl.may} {each.acl.principal} {each.acl.operation} "
+            f"{each.acl.name}{'...' if each.acl.pattern == 'prefixed' else ''}",
+        }
+        for row in rows
+        for each in row.verdicts
+    ]
+    show_rows(lines, ["principal", "operation", "may", "because_of"])
 
 
 @acls.command()

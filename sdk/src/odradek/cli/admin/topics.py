@@ -160,6 +160,26 @@ def segments(
 
 
 @topics.command()
+def consumers(
+    name: TopicName,
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """List the groups that have committed offsets in a topic or are assigned its partitions, with their lag."""
+    from odradek.operations import plain
+    from odradek.operations.topics import TopicConsumer, consumers_of, offsets_of
+
+    async def read(cluster: Cluster) -> list[TopicConsumer]:
+        places = (await cluster.admin.describe_topics([name]))[name].partitions
+        _, ends = await offsets_of(cluster.admin, places)
+        return await consumers_of(cluster.admin, name, ends)
+
+    rows = [plain(each) for each in run(bootstrap_servers, data_dir, read)]
+    show_rows(rows, ["group", "type", "state", "members", "lag"], output)
+
+
+@topics.command()
 def skew(
     name: TopicName,
     sample: Annotated[int, typer.Option("--sample", min=1, help="Newest records of each partition to read.")] = 1_000,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -87,17 +87,30 @@ def create(
 
 @triggers.command("list")
 def list_triggers(
+    progress: Annotated[
+        bool, typer.Option("--progress", help="With lag, calls and last error: a request for each trigger.")
+    ] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
 ) -> None:
     """List the triggers, one per line."""
-    from odradek.operations.triggers import TriggerRow
+    from odradek.operations.triggers import TriggerProgress, TriggerRow, progress_of
     from odradek.operations.triggers import list_triggers as listed
 
-    found = run(bootstrap_servers, data_dir, lambda cluster: listed(cluster.admin))
+    async def within(cluster: Any) -> tuple[list[TriggerRow], dict[str, TriggerProgress]]:
+        rows = await listed(cluster.admin)
+        return rows, await progress_of(cluster.admin, [each.name for each in rows] if progress else [])
+
+    found, done = run(bootstrap_servers, data_dir, within)
     columns = [each.name for each in fields(TriggerRow)]
-    show_rows([{name: getattr(row, name) for name in columns} for row in found], columns, output)
+    more = [each.name for each in fields(TriggerProgress) if progress and each.name not in columns]
+    rows = [
+        {name: getattr(row, name) for name in columns}
+        | {name: getattr(done.get(row.name), name, None) for name in more}
+        for row in found
+    ]
+    show_rows(rows, columns + more, output)
 
 
 @triggers.command()
@@ -119,7 +132,7 @@ def describe(
         typer.echo(f"{option}: {value}")
     typer.echo(f"lag: {found.lag}  invocations: {found.invocations}  failures: {found.failures}")
     typer.echo(f"last error: {found.last_error or 'none'}")
-    columns = [each.name for each in fields(TriggerPartition)]
+    columns = [each.name for each in fields(TriggerPartition)][:9]  # a line fits a terminal; JSON has the others
     show_rows([{each: getattr(row, each) for each in columns} for row in found.partitions], columns, output)
 
 
@@ -141,6 +154,7 @@ def resume(name: Name, bootstrap_servers: Server = DEFAULT_SERVER, data_dir: Dat
 def reset(
     name: Name,
     to: Annotated[str, typer.Option("--to", help="earliest, latest, or @TIME.")],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the new offsets and set nothing.")] = False,
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     output: OutputOption = Output.TABLE,
@@ -149,8 +163,13 @@ def reset(
 
     Example: [bold]odradek triggers reset new-orders --to @2026-11-21T09:30:00[/bold]
     """
-    from odradek.operations.triggers import reset_trigger
+    from odradek.operations import plain
+    from odradek.operations.triggers import preview_reset, reset_trigger
 
+    if dry_run:
+        planned = run(bootstrap_servers, data_dir, lambda cluster: preview_reset(cluster.admin, name, to, "--to"))
+        show_rows([plain(each) for each in planned], ["partition", "committed", "new"], output)
+        return
     offsets = run(bootstrap_servers, data_dir, lambda cluster: reset_trigger(cluster.admin, name, to, "--to"))
     rows = [{"partition": number, "offset": offset} for number, offset in sorted(offsets.items())]
     show_rows(rows, ["partition", "offset"], output)

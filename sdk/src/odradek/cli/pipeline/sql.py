@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server
 from odradek.cli.output import Output, OutputOption, as_yaml, show_rows
-from odradek.cli.pipeline.spark_here import prepare_spark
+from odradek.cli.pipeline.sql_here import (
+    Bucket,
+    CatalogTable,
+    LogTable,
+    Prefix,
+    Region,
+    SchemaRegistry,
+    SqlPlace,
+    checked_trigger,
+    open_engine,
+    schemas_of,
+    store_options,
+)
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
-
-_INTERVAL = re.compile(r"(interval )?( *\d+(\.\d+)? *(millisecond|second|minute|hour|day)s? *)+", re.IGNORECASE)
 
 
 def sql(
@@ -38,18 +46,21 @@ def sql(
     progress: Annotated[
         bool, typer.Option("--progress", help="Also print a line of JSON for each micro-batch: rates and state.")
     ] = False,
+    server: Annotated[
+        str, typer.Option("--server", help="URL of a server (odradek sql-server), which then runs all of it.")
+    ] = "",
     bootstrap_servers: Server = DEFAULT_SERVER,
     data_dir: DataDir = DEFAULT_DATA_DIR,
-    log_table: Annotated[str, typer.Option(envvar="ODRADEK_LOG_TABLE", help="On AWS: the log table.")] = "",
-    catalog_table: Annotated[str, typer.Option(envvar="ODRADEK_CATALOG_TABLE", help="On AWS: the catalog.")] = "",
-    bucket: Annotated[str, typer.Option(envvar="ODRADEK_BUCKET", help="On AWS: the bucket.")] = "",
-    prefix: Annotated[str, typer.Option(help="On AWS: prefix of the objects.")] = "",
-    region: Annotated[str, typer.Option(help="On AWS: the region.")] = "",
-    schema_registry: Annotated[
-        str, typer.Option(envvar="ODRADEK_SCHEMA_REGISTRY", help="URL of the registry of AVRO, PROTOBUF and JSON_SR.")
-    ] = "",
+    log_table: LogTable = "",
+    catalog_table: CatalogTable = "",
+    bucket: Bucket = "",
+    prefix: Prefix = "",
+    region: Region = "",
+    schema_registry: SchemaRegistry = "",
 ) -> None:
     """Run scripts of stream SQL: CREATE STREAM ..., CREATE TABLE ... AS SELECT ..., SELECT ... EMIT CHANGES.
+
+    Without a script, at a terminal, it is a shell: on a server of its own or, with --server, on that one.
 
     JSON output has one object per row and YAML output one item per row, so that an endless query can be read too.
 
@@ -58,32 +69,50 @@ def sql(
     with extra("spark"):
         from odradek.sql.session import check as check_scripts
 
-    if not _INTERVAL.fullmatch(trigger):
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"--trigger must be like '500 milliseconds' or '1 minute', not {trigger!r}"
-        )
+    checked_trigger(trigger)
     scripts = [(str(path), _read(path)) for path in files or []]
     scripts += [("", text) for text in execute or []]
+    if server:
+        if once or check or checkpoints:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "--once, --check and --checkpoints do not apply with --server")
+        _on_server(server, scripts, output)
+        return
+    if not scripts and sys.stdin.isatty():
+        arguments = ["--service-id", "shell", "-b", bootstrap_servers, "--data-dir", str(data_dir)]
+        arguments += ["--trigger", trigger, "--log-table", log_table, "--catalog-table", catalog_table]
+        arguments += ["--bucket", bucket, "--prefix", prefix, "--region", region, "--schema-registry", schema_registry]
+        from odradek.cli.pipeline.sql_shell import own_server
+
+        typer.echo("starting Spark", err=True)
+        with own_server(arguments, data_dir / "sql-server" / "shell.log") as url:
+            _on_server(url, scripts, output)
+        return
     if not scripts:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "give a FILE, or statements with -e")
-    steps = check_scripts(scripts, _schemas(schema_registry) if schema_registry else None)
+    steps = check_scripts(scripts, schemas_of(schema_registry) if schema_registry else None)
     if check:
         typer.echo(f"{len(steps)} valid statements")
         return
-    store = {"store": f"embedded:{data_dir}"}
-    if bucket:
-        given = {"logTable": log_table, "catalogTable": catalog_table, "bucket": bucket, "prefix": prefix}
-        store = {"store": "aws", **{name: value for name, value in {**given, "region": region}.items() if value}}
+    store = store_options(data_dir, log_table, catalog_table, bucket, prefix, region)
     servers = None if bucket else bootstrap_servers
     where = checkpoints or str(data_dir / "sql")
     _run(steps, store, servers, data_dir, once, output, where, trigger, schema_registry, progress=progress)
 
 
-def _schemas(url: str) -> Any:
-    """Return a function that reads columns from a registry."""
-    from odradek.sql.running.registered import RegistryAddress, columns_of
+def _on_server(url: str, scripts: Sequence[tuple[str, str]], output: Output) -> None:
+    """Run scripts on a server; without any, a shell."""
+    from odradek.cli.pipeline.sql_shell import Shell, line_editing
+    from odradek.sql.server.client import RestClient
 
-    return partial(columns_of, RegistryAddress.of(url).open())
+    client = RestClient(url)
+    info = client.info()
+    shell = Shell(client, TextScreen(output))
+    for _, text in scripts:
+        shell.execute(text)
+    if not scripts:
+        typer.echo(f"stream SQL on {info['ksqlServiceId']} ({info['version']}); help; explains, exit leaves", err=True)
+        with line_editing(client, Path("~/.local/state/odradek/sql_history").expanduser()) as read:
+            shell.run(read)
 
 
 def _read(path: Path) -> str:
@@ -107,33 +136,12 @@ def _run(
     progress: bool,
 ) -> None:
     """Run the checked steps on a Spark that is started for them."""
-    if servers is not None:
-        client_configs(servers, data_dir)  # raises if there is no such service
-    prepare_spark()
-    from odradek.spark.jobs.arguments import StoreArguments
-    from odradek.spark.jobs.run import make_session, stopping_signals
-    from odradek.sql.on_spark import SparkEngine
-    from odradek.sql.running.registered import RegistryAddress
     from odradek.sql.session import Session
-    from odradek.sql.topics import OpenTopics
 
-    sink = {**store, **({"bootstrapServers": servers} if servers is not None else {})}
-    if "://" not in checkpoints:
-        checkpoints = str(Path(checkpoints).absolute())
-    with stopping_signals() as stop, OpenTopics(store, servers) as topics:
-        spark = make_session(StoreArguments(JOB_NAME="odradek-sql", shuffle_partitions=2), "odradek-sql")
-        if progress:
-            from odradek.spark.jobs.listener import ProgressLines
-
-            spark.streams.addListener(ProgressLines(sys.stderr))
-        try:
-            registry = RegistryAddress.of(schema_registry) if schema_registry else None
-            engine = SparkEngine(
-                spark, store=store, sink=sink, checkpoints=checkpoints, stop=stop, trigger=trigger, registry=registry
-            )
-            Session(engine, topics, TextScreen(output), once=once).run(steps)
-        finally:
-            spark.stop()
+    with open_engine(
+        SqlPlace(store, servers, data_dir, checkpoints, trigger, schema_registry), progress=progress
+    ) as it:
+        Session(it.engine, it.topics, TextScreen(output), once=once).run(steps)
 
 
 class TextScreen:

@@ -4,8 +4,11 @@
     versions     both sides support the APIs that the SDK needs    topics    the admin function works
     round trip   a record is produced and fetched, in a new topic that is deleted again
     tables       billing mode, point-in-time recovery, protection of the tables; public access of the bucket
+    iceberg, parquet  topics whose Iceberg table is behind, and segments that could not become Parquet files
     maintenance  the maintenance queue: tasks that failed permanently, and the dead-letter queue
-                 (both only with a profile, which knows their names, and only with the permissions)
+    alarms       those of the deployment in CloudWatch that ring
+                 (these only with a profile, which knows their names, and only with the permissions; iceberg and parquet
+                 also in the folder of an embedded service)
 
 `--before-deploy` checks the account instead (account.py).
 
@@ -14,16 +17,29 @@ Each line says ok, warn or FAIL, and what to do. The exit code is 1 if a check f
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs, profile
 from odradek.cli.output import Output, OutputOption, show_data
-from odradek.errors import ErrorCode, KafkaError
-from odradek.operations.health import Finding, advice, check_reach, checked, round_trip
+from odradek.errors import ErrorCode, KafkaError, StoreError
+from odradek.operations.health import (
+    Finding,
+    advice,
+    check_deployment,
+    check_reach,
+    checked,
+    round_trip,
+    topic_findings,
+)
+from odradek.operations.storage import StorePlace, TableStatus
 
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
@@ -50,7 +66,7 @@ def doctor(
 
         findings = examine_account(None, reserve, os.environ.get("ODRADEK_ENDPOINT_URL") or None)
     else:
-        findings = examine(client_configs(bootstrap_servers, data_dir))
+        findings = chain(examine(client_configs(bootstrap_servers, data_dir)), check_tables(data_dir))
     found = show_findings(findings, output)
     if any(finding.outcome == "FAIL" for finding in found):
         raise typer.Exit(1)
@@ -88,62 +104,26 @@ def examine(configs: dict[str, Any]) -> Iterator[Finding]:
     yield from check_store()
 
 
-def check_store() -> Iterator[Finding]:
-    """Check the settings of tables and queues that a profile names."""
+def check_tables(data_dir: Path) -> Iterator[Finding]:
+    """Check what maintenance has noted of topics that are tables, in the store itself."""
     known = profile()
-    if known is None or "LogTableName" not in known.outputs:
+    place = StorePlace.of_deployment(known.outputs, known.region or "") if known is not None else None
+    place = place or StorePlace.of_folder(data_dir)
+    if place is None:
         return
+    opened = place
+
+    async def read() -> list[TableStatus]:
+        async with opened.open() as view:
+            return await view.tables()
+
     try:
-        import boto3
-        from botocore.exceptions import BotoCoreError, ClientError
-    except ImportError:
-        return
-    try:
-        client = boto3.client("dynamodb", region_name=known.region)
-        for key in ("LogTableName", "GroupsTableName", "CatalogTableName"):
-            yield from table_findings(client, known.outputs[key])
-    except (BotoCoreError, ClientError, KeyError) as error:
-        yield Finding("warn", "tables", f"the tables cannot be checked ({error}): you may lack the permission")
-    if "MaintenanceQueueUrl" not in known.outputs:
-        return  # a deployment of an earlier release
-    try:
-        client = boto3.client("sqs", region_name=known.region)
-        urls = known.outputs["MaintenanceQueueUrl"], known.outputs["MaintenanceDeadLettersUrl"]
-        yield queue_finding(*(_attributes(client, url) for url in urls))
-    except (BotoCoreError, ClientError, KeyError) as error:
-        yield Finding("warn", "maintenance", f"the queue cannot be checked ({error}): you may lack the permission")
+        yield from topic_findings(asyncio.run(read()), round(time.time() * 1000))
+    except (KafkaError, StoreError) as error:
+        yield Finding("warn", "iceberg", f"the state of tables cannot be read ({error}): you may lack the permission")
 
 
-def queue_finding(queue: dict[str, str], dead_letters: dict[str, str]) -> Finding:
-    """Judge the attributes of the maintenance queue and of its dead-letter queue."""
-    if "RedrivePolicy" not in queue:
-        text = "the queue has no dead-letter queue, so a failing task is retried forever: deploy again"
-        return Finding("warn", "maintenance", text)
-    if dead := int(dead_letters["ApproximateNumberOfMessages"]):
-        text = f"{dead} tasks failed permanently: see maintenance-dead-letters in docs/OPERATIONS.md"
-        return Finding("warn", "maintenance", text)
-    return Finding("ok", "maintenance", f"{queue['ApproximateNumberOfMessages']} tasks wait, none failed permanently")
-
-
-def _attributes(sqs: Any, queue_url: str) -> dict[str, str]:
-    attributes: dict[str, str] = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
-    return attributes
-
-
-def table_findings(dynamodb: Any, name: str) -> Iterator[Finding]:
-    """Report settings of a table that differ from those of the stacks."""
-    table = dynamodb.describe_table(TableName=name)["Table"]
-    wrong = []
-    if table.get("BillingModeSummary", {}).get("BillingMode") != "PAY_PER_REQUEST":
-        wrong.append("is not on demand: a busy log will be throttled")
-    keys = [(each["AttributeName"], each["KeyType"]) for each in table["KeySchema"]]
-    if keys != [("pk", "HASH"), ("sk", "RANGE")]:
-        wrong.append("has other keys than pk and sk: it is not an Odradek table")
-    backups = dynamodb.describe_continuous_backups(TableName=name)["ContinuousBackupsDescription"]
-    recovery = backups.get("PointInTimeRecoveryDescription", {}).get("PointInTimeRecoveryStatus")
-    if recovery != "ENABLED":
-        wrong.append("cannot be restored to a point in time: enable it, or deploy again")
-    for text in wrong:
-        yield Finding("FAIL" if "keys" in text else "warn", "tables", f"{name} {text}")
-    if not wrong:
-        yield Finding("ok", "tables", f"{name}: on demand, point-in-time recovery")
+def check_store() -> Iterator[Finding]:
+    """Check what the profile's deployment has on AWS."""
+    known = profile()
+    return iter(()) if known is None else check_deployment(known.outputs, known.region)

@@ -7,7 +7,7 @@ which says whether the request may have taken effect: not after a refused connec
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from odradek.errors import ErrorCode, FormatError, KafkaError
@@ -18,6 +18,9 @@ R = TypeVar("R")
 
 Dispatch = Callable[[FunctionName, bytes], Awaitable[bytes]]
 """A request frame for a function -> its response frame."""
+
+Functions = Callable[[str, str, str, bytes], Awaitable[tuple[int, Mapping[str, Any]]]]
+"""A function that owns none of Kafka's APIs, HTTP's method, path and body -> its status and its JSON document."""
 
 _CORRELATION_ID_MAX = 2**31 - 1
 
@@ -93,12 +96,20 @@ class InProcessTransport(FrameTransport):
     Args:
         dispatch: answers a frame for a function.
         loop: the event loop that owns the dispatcher, if the client runs on another (as the synchronous faces do).
+        functions: answers calls of other functions, such as `triggers`; None: there are none.
     """
 
-    def __init__(self, dispatch: Dispatch, *, loop: asyncio.AbstractEventLoop | None = None) -> None:
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        functions: Functions | None = None,
+    ) -> None:
         super().__init__()
         self._dispatch = dispatch
         self._loop = loop
+        self._functions = functions
 
     async def connect(self, timeout_s: float) -> None:
         """Do nothing: there is no connection in this process."""
@@ -122,6 +133,36 @@ class InProcessTransport(FrameTransport):
 
     async def _run(self, function: FunctionName, frame: bytes) -> bytes:
         return await self._dispatch(function, frame)
+
+    async def call_function(self, name: str, method: str, path: str, body: bytes, timeout_s: float) -> dict[str, Any]:
+        """Call a function that owns none of Kafka's APIs; return its JSON document.
+
+        Raises RequestFailed: INVALID_CONFIG if there is no such function here; what the function refuses with.
+        """
+        if self._functions is None:
+            raise RequestFailed(
+                ErrorCode.INVALID_CONFIG, f"there is no function {name!r} in this process", may_have_applied=False
+            )
+        functions = self._functions
+
+        async def called() -> tuple[int, Mapping[str, Any]]:
+            return await functions(name, method, path, body)
+
+        try:
+            async with asyncio.timeout(timeout_s):
+                if self._loop is None or self._loop is asyncio.get_running_loop():
+                    status, document = await called()
+                else:
+                    status, document = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(called(), self._loop))
+        except TimeoutError as error:
+            raise RequestFailed(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"the {name} function did not answer within {timeout_s * 1000:.0f} ms",
+                may_have_applied=True,
+            ) from error
+        if status != 200:
+            raise RequestFailed(ErrorCode[document["error"]], str(document["message"]), may_have_applied=False)
+        return dict(document)
 
     async def close(self) -> None:
         """Do nothing: the dispatcher belongs to the caller."""

@@ -127,7 +127,8 @@ class HttpTransport(FrameTransport):
         url = self._cluster.others[name].rstrip("/") + path
         status, answer = await self._request(method, url, body, timeout_s, content_type="application/json")
         if status != 200:
-            raise http_failure(status, answer, url, signed=self._signer is not None and self._signer.has_credentials)
+            is_signed = self._signer is not None and self._signer.has_credentials
+            raise http_failure(status, answer, url, signed=is_signed, names_url=False)
         document: dict[str, Any] = json.loads(answer)
         return document
 
@@ -188,7 +189,9 @@ def parse_discovery(body: bytes, url: str) -> Cluster:
         document = json.loads(body)
         functions = {name: _absolute(document["functions"][name.value], url) for name in FunctionName}
         cluster_id, region = document["cluster_id"], document.get("region")
-        others = {name: _absolute(document[name], url) for name in ("registry", "triggers") if name in document}
+        others = {
+            name: _absolute(document[name], url) for name in ("registry", "triggers", "tables") if name in document
+        }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -204,10 +207,15 @@ def _absolute(address: Any, url: str) -> str:
     return str(address) if parts.path else f"{address}/"
 
 
-def http_failure(status: int, body: bytes, url: str, *, signed: bool = True) -> RequestFailed:
-    """Return the error of an HTTP status other than 200, by the table above."""
+def http_failure(status: int, body: bytes, url: str, *, signed: bool = True, names_url: bool = True) -> RequestFailed:
+    """Return the error of an HTTP status other than 200, by the table above.
+
+    Args:
+        names_url: False: a refusal that the function put into words is given in these words alone.
+    """
     name, message = _error_document(body)
-    message = f"{url} answered HTTP {status}" + (f": {message}" if message else "")
+    if names_url or name is None or not message or status >= 500:
+        message = f"{url} answered HTTP {status}" + (f": {message}" if message else "")
     if name is not None:
         code = ErrorCode[name]
         return RequestFailed(

@@ -152,18 +152,18 @@ class RedisSinkTask(SinkTask):
         self._report(written, results)
 
     def _watch(self, pipeline: Pipeline, places: list[TopicPartition]) -> None:
-        """Make the transaction depend on the offsets. Raises ConnectError if they are not those that were read."""
+        """Make the transaction depend on the offsets. Raises RetriableError if they are not those that were read."""
         keys = [self._key_of(place) for place in places]
         pipeline.watch(*keys)
         for place, found in zip(places, pipeline.mget(keys), strict=True):
             if (None if found is None else int(found)) != self._positions[place]:
-                raise ConnectError(f"another task has written the records of {place}: this one stops")
+                raise RetriableError(f"another task has written records of {place}")
 
     def _executed(self, pipeline: Pipeline) -> list[Any]:
         try:
             return list(pipeline.execute(raise_on_error=False))
         except WatchError as error:
-            raise ConnectError("another task has written the same records: this one stops") from error
+            raise RetriableError("another task has written the same records") from error
 
     def _add(self, pipeline: Pipeline, record: SinkRecord) -> None:
         try:

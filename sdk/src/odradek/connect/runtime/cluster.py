@@ -32,6 +32,7 @@ from odradek.connect.validate import as_json, check, connector_class, validate
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.extras import MissingExtra
 from odradek.model.topic_partition import TopicPartition
+from odradek.patterns import compile_pattern
 from odradek.ports.clock import Clock
 from odradek.system import SystemClock, SystemRng
 
@@ -321,11 +322,22 @@ class Cluster:
             stored = self._offsets.of(name)
             self._alter_source(name, known, kind, [(json.loads(key), None) for key in stored])
         else:
-            with Admin(**self.settings.client) as admin:
-                committed = admin.list_consumer_group_offsets(group_of(name))
             assert issubclass(kind, SinkConnector)
-            self._alter_sink(name, known, kind, dict.fromkeys(committed))
+            self._alter_sink(name, known, kind, dict.fromkeys(self._places(name, known)))
         return "The offsets for this connector have been reset successfully"
+
+    def _places(self, name: str, known: ConnectorState) -> set[TopicPartition]:
+        """Return all partitions of a sink: its target may have an offset of one that its group has not yet."""
+        given = known.config or {}
+        wanted = {each.strip() for each in str(given.get("topics") or "").split(",")}
+        pattern = compile_pattern(str(given["topics.regex"])) if given.get("topics.regex") else None
+        with Admin(**self.settings.client) as admin:
+            topics = [each for each in admin.list_topics() if each in wanted or (pattern and pattern.matches(each))]
+            counts = {each: found.partition_count for each, found in admin.describe_topics(topics).items()}
+            committed = admin.list_consumer_group_offsets(group_of(name))
+        return {TopicPartition(each, number) for each, count in counts.items() for number in range(count)} | {
+            *committed
+        }
 
     def _alter_source(
         self, name: str, known: ConnectorState, kind: type[SourceConnector], offsets: list[tuple[Any, Any]]

@@ -60,7 +60,7 @@ class ConnectorRun(Run):
         context = _Context(self.environment, self.unit.connector)
         connector.initialize(context)
         try:
-            connector.start(self._configs)
+            self.begin(lambda: connector.start(self._configs))
             context.wants_tasks.set()
             shown: bool | None = None
             while not self.is_stopping:
@@ -69,7 +69,7 @@ class ConnectorRun(Run):
                     self.put_activity()
                 if context.wants_tasks.is_set():
                     context.wants_tasks.clear()
-                    self._divide(connector)
+                    self.begin(lambda: self._divide(connector))
                 self.note_work(found=False)
                 self.wait(_LOOK_S)
         finally:

@@ -6,8 +6,11 @@ import logging
 import threading
 import traceback
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from odradek.backoff import Backoff
+from odradek.connect.errors import RetriableError
 from odradek.connect.settings import WorkerSettings
 from odradek.connect.state.offsets import SourceOffsets
 from odradek.connect.state.statuses import (
@@ -124,6 +127,19 @@ class Run(ABC):
         elif self._quiet_since_s is None:
             self._quiet_since_s = self.environment.clock.monotonic()
 
+    def begin(self, start: Callable[[], object]) -> None:
+        """Call `start` of a plugin; while what it needs is away (RetriableError), again and again. Raises Stopped."""
+        backoff, failures = Backoff(self.environment.clock, self.environment.rng, first_s=0.1, max_s=10.0), 0
+        while True:
+            try:
+                start()
+                return
+            except RetriableError as error:
+                _log.warning("%s starts again: %s", self.unit, error)
+                if self.wait(backoff.delay_s(failures)):
+                    raise Stopped(f"it has not started: {error}") from error
+                failures += 1
+
     @abstractmethod
     def run(self) -> None:
         """Work until `is_stopping`. Raises Superseded, or anything for a failure."""
@@ -146,10 +162,16 @@ class Run(ABC):
         try:
             if self.forgotten:
                 self.environment.statuses.forget(self.unit)
-            else:
+            elif not self._is_elsewhere():
                 self.put(state, trace)
         except KafkaError as error:
             _log.warning("the state of %s could not be written: %s", self.unit, error)
+
+    def _is_elsewhere(self) -> bool:
+        """Return whether another worker, or a newer generation, has said that it runs the unit. Raises KafkaError."""
+        found = self.environment.statuses.all().get(self.unit)
+        is_mine = found is None or found.worker_id == self.environment.worker_id
+        return found is not None and (found.generation > self.generation or (not is_mine and found.state == RUNNING))
 
     def put(self, state: str, trace: str | None = None) -> None:
         """Write the state. Raises KafkaError."""

@@ -1,7 +1,8 @@
 """The loop of a sink task: poll, convert, transform, put, and commit what the task says is durable.
 
 The task is a member of the consumer group `connect-NAME`, which divides the partitions among the tasks and fences a
-member that was away for too long. A batch whose `put` raised RetriableError is put again, until it succeeds.
+member that was away for too long. What raises RetriableError, be it `start`, `open` or `put`, is called again until it
+succeeds: a target that is away for a while fails no task.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ class SinkTaskRun(Run):
         work = _SinkWork(self, task, consumer, conversion, tolerance, dead_letters)
         try:
             task.initialize(work.context)
-            task.start(self._task_configs)
+            self.begin(lambda: task.start(self._task_configs))
             pattern = self._configs["topics.regex"]
             consumer.subscribe(None if pattern else self._configs["topics"], pattern=pattern, listener=work)
             self.put_activity()
@@ -161,6 +162,7 @@ class _SinkWork(RebalanceListener):
         self._committed: dict[TopicPartition, int] = {}
         self._batch: list[SinkRecord] = []  # converted, and not accepted by the task yet
         self._behind: dict[TopicPartition, int] = {}  # positions behind the batch
+        self._unopened: list[TopicPartition] = []  # partitions that the task could not open yet
         self._interval_s = run.environment.settings["offset.flush.interval.ms"] / 1000
         self._due_s = self._clock.monotonic() + self._interval_s
         self._backoff = Backoff(self._clock, run.environment.rng, first_s=0.1, max_s=10.0)
@@ -179,7 +181,7 @@ class _SinkWork(RebalanceListener):
                 shown = self._run.is_paused
                 self._run.put_activity()
             # A paused task stays in its group; so does one whose batch waits for another attempt.
-            is_held = shown or bool(self._batch)
+            is_held = shown or bool(self._batch) or bool(self._unopened)
             wanted = self._consumer.assignment() if is_held else set()
             if paused - wanted:
                 self._consumer.resume(*((paused - wanted) & self._consumer.assignment()))
@@ -187,12 +189,14 @@ class _SinkWork(RebalanceListener):
                 self._consumer.pause(*(wanted - paused))
             paused = wanted
             self._seek()
-            wait_ms = _POLL_MS if shown or not self._batch else 0
+            wait_ms = _POLL_MS if shown or not (self._batch or self._unopened) else 0
             found = self._consumer.poll(wait_ms)
             self._run.note_work(found=bool(found or self._batch))
             if found:
                 self._take([record for records in found.values() for record in records])
-            if not shown:
+            if self._unopened:
+                self._open()
+            elif not shown:
                 self._put()
             self._commit_if_due()
         if self._run.is_resting:
@@ -227,13 +231,16 @@ class _SinkWork(RebalanceListener):
                 pass
             self._behind[place] = read.offset + 1
 
+    def _pause(self) -> None:
+        self._run.wait(self._backoff.delay_s(self._failures))
+        self._failures += 1
+
     def _put(self) -> None:
         try:
             self._task.put(self._batch)
         except RetriableError as error:
             _log.info("%s puts %d records again: %s", self._run.unit, len(self._batch), error)
-            self._run.wait(self._backoff.delay_s(self._failures))
-            self._failures += 1
+            self._pause()
             return
         self._failures = 0
         self._positions.update(self._behind)
@@ -278,7 +285,18 @@ class _SinkWork(RebalanceListener):
     # --- rebalance: called inside poll ----------------------------------------------------------------------------
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        self._task.open(partitions)
+        self._unopened += [place for place in partitions if place not in self._unopened]
+        self._open()
+
+    def _open(self) -> None:
+        """Give the task its new partitions; while its target is away, in the next round of the loop again."""
+        try:
+            self._task.open(list(self._unopened))
+        except RetriableError as error:
+            _log.info("%s opens its partitions again: %s", self._run.unit, error)
+            self._pause()
+            return
+        self._failures, self._unopened = 0, []
         self._seek()
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
@@ -291,8 +309,9 @@ class _SinkWork(RebalanceListener):
             self._forget(partitions)
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
-        self._task.close(partitions)
         gone = set(partitions)
+        self._task.close([place for place in partitions if place not in self._unopened])
+        self._unopened = [place for place in self._unopened if place not in gone]
         self._batch = [record for record in self._batch if record.source not in gone]
         for place in gone:
             for kept in (self._positions, self._committed, self._behind, self.context.sought):

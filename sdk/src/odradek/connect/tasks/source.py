@@ -152,7 +152,7 @@ class SourceTaskRun(Run):
             offsets = TaskOffsets(environment.offsets, self.unit.connector)
             task.initialize(_Context(environment, offsets, self.wait, self._boundaries))
             try:
-                task.start(self._task_configs)
+                self.begin(lambda: task.start(self._task_configs))
                 self._loop(task, _Writer(producer, self, tolerance, self._given), conversion, tolerance, offsets)
             finally:
                 task.stop()

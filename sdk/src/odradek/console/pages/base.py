@@ -21,6 +21,8 @@ Carry = Callable[[Request, Fields], Awaitable[tuple[str, str]]]
 Again = Callable[..., Awaitable[Response]]
 """Shows the page of a form again: (request, problem=..., form=...)."""
 
+_REFRESH_S = 5  # between two looks of parts that change by themselves
+_REFRESH_REMOTE_S = 30  # where each look is billed
 THEMES = ("light", "dark", "auto")
 
 
@@ -54,6 +56,7 @@ def render(request: Request, template: str, http_status: int = 200, /, **values:
             "csrf": session.csrf,
             "messages": messages,
             "read_only": is_read_only(request),
+            "refresh": _REFRESH_S if state.cluster.is_loopback else _REFRESH_REMOTE_S,
             "user": session.user,
             "address": state.cluster.address,
             "theme": theme if theme in THEMES else "auto",
@@ -66,6 +69,8 @@ def status_of(error: KafkaError) -> int:
     """Return the HTTP status of an error."""
     if error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_RECORD):
         return HTTPStatus.UNPROCESSABLE_ENTITY
+    if error.code is ErrorCode.RESOURCE_NOT_FOUND:
+        return HTTPStatus.NOT_FOUND
     return error.code.http_status
 
 

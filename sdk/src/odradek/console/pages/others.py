@@ -15,7 +15,7 @@ from odradek.console.pages.base import THEMES, action, check_forgery, page, rend
 from odradek.console.state import ConsoleState
 from odradek.errors import KafkaError
 from odradek.operations.costs import estimate, parse_rate, parse_time
-from odradek.operations.health import check_reach
+from odradek.operations.health import check_deployment, check_reach
 from odradek.operations.history import storage_dollars_month
 from odradek.operations.topics import sizes_of
 from odradek.operations.transactions import list_transactions
@@ -121,6 +121,9 @@ async def health(request: Request) -> Response:
         if not state.cluster.address.startswith("http")
         else await asyncio.to_thread(check_reach, state.cluster.address)
     )
+    store = state.cluster.store
+    if store is not None and store.outputs:
+        findings += await asyncio.to_thread(lambda: list(check_deployment(store.outputs or {}, store.region)))
     cluster = await state.cluster.admin.describe_cluster()
     look = await state.sampler.look()
     return render(

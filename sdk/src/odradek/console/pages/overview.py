@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict
@@ -10,14 +11,20 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from odradek.client.types import TopicDescription
 from odradek.console.events import Event
 from odradek.console.pages.base import page, render, state_of
 from odradek.console.state import ConsoleState
 from odradek.cost.prices import cost
+from odradek.errors import KafkaError
 from odradek.operations.groups import list_groups
+from odradek.operations.health import Finding, check_reach
 from odradek.operations.metrics import Rates, backlog_warnings
+from odradek.operations.topics import sizes_of
 
 _TOP = 8
+_TOPICS_SIZED = 500  # whose sizes are read for one figure
+_TOPICS_SIZED_REMOTE = 50  # where each is billed
 _PATIENCE_S = 2.0  # for the first look at a log of many topics
 CHARTS = (
     ("records", "Records written", "records/s"),
@@ -57,8 +64,27 @@ async def overview(request: Request) -> Response:
         warnings=[] if numbers is None else backlog_warnings(numbers.gauges),
         alarms=alarms,
         alarms_problem=alarms_problem,
+        stored=await _stored(state, list(topics.values())),
+        findings=await _findings(state),
         charts=CHARTS if numbers is not None or look is None else CHARTS[:1],
     )
+
+
+async def _stored(state: ConsoleState, topics: list[TopicDescription]) -> int | None:
+    """Return the bytes that all topics hold; None for too many to ask for, and where the service does not say."""
+    if len(topics) > (_TOPICS_SIZED if state.cluster.is_loopback else _TOPICS_SIZED_REMOTE):
+        return None
+    try:
+        return sum((await sizes_of(state.cluster.admin, topics)).values()) if topics else 0
+    except KafkaError:
+        return None  # a topic was deleted meanwhile, or may not be described
+
+
+async def _findings(state: ConsoleState) -> list[Finding]:
+    """Return what `odradek doctor` finds without changing anything; nothing for a Kafka port."""
+    if not state.cluster.address.startswith("http"):
+        return []
+    return await asyncio.to_thread(check_reach, state.cluster.address)
 
 
 @page

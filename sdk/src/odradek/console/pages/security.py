@@ -8,6 +8,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from odradek.client.admin.admin import Admin
 from odradek.console.forms import Fields, query_of
 from odradek.console.pages.base import action, page, render, state_of
 from odradek.errors import ErrorCode, KafkaError
@@ -20,6 +21,7 @@ from odradek.operations.security import (
     acl_row,
     exactly,
     explain,
+    matrix,
     parse_acl,
     quota_rows,
 )
@@ -36,7 +38,7 @@ async def _show(request: Request, problem: str = "", form: Mapping[str, str] | N
     state, query = state_of(request), query_of(request)
     shown = tab or query.choice("tab", TABS, "acls")
     admin = state.cluster.admin
-    values: dict[str, Any] = {"users": [], "acls": [], "quotas": [], "verdicts": None, "hidden": ""}
+    values: dict[str, Any] = {"users": [], "acls": [], "quotas": [], "verdicts": None, "matrix": None, "hidden": ""}
     try:
         if shown == "users":
             values["users"] = await admin.list_users()
@@ -47,8 +49,12 @@ async def _show(request: Request, problem: str = "", form: Mapping[str, str] | N
             wanted = query.text("filter").lower()
             rows = map(acl_row, found)
             values["acls"] = [each for each in rows if wanted in f"{each.principal} {each.name}".lower()]
-            if shown == "explain" and query.text("principal") and query.text("topic"):
-                values["verdicts"] = explain(found, query.text("principal"), query.text("topic"))
+            resource, name = query.choice("resource", tuple(RESOURCES), "topic"), query.text("name")
+            if shown == "explain" and (name or resource == "cluster"):
+                if query.text("principal"):
+                    values["verdicts"] = explain(found, query.text("principal"), name, resource)
+                else:
+                    values["matrix"] = matrix(found, await _users(admin), name, resource)
     except KafkaError as error:
         if error.is_retryable:
             raise
@@ -60,7 +66,9 @@ async def _show(request: Request, problem: str = "", form: Mapping[str, str] | N
         tabs=TABS,
         filter=query.text("filter"),
         principal=query.text("principal"),
-        topic=query.text("topic"),
+        resource=query.choice("resource", tuple(RESOURCES), "topic"),
+        name=query.text("name"),
+        labels={"acls": "ACLs", "explain": "Who may what"},
         operations=OPERATIONS,
         resources=tuple(RESOURCES),
         quota_names=QUOTAS,
@@ -68,6 +76,16 @@ async def _show(request: Request, problem: str = "", form: Mapping[str, str] | N
         form=form or {},
         **values,
     )
+
+
+async def _users(admin: Admin) -> list[str]:
+    """Return the users, none if the caller may not see them: the ACLs name principals, too."""
+    try:
+        return await admin.list_users()
+    except KafkaError as error:
+        if error.is_retryable:
+            raise
+        return []
 
 
 def _again(tab: str) -> Any:

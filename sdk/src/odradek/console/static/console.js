@@ -55,6 +55,25 @@ for (const input of $$("[data-filter-rows]")) {
   input.addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
 }
 
+// --- parts that change by themselves: asked for again while the page is seen and no text is selected -----------------
+
+const fresh = $$("[data-refresh]");
+if (fresh.length) {
+  const every = 1000 * Math.min(...fresh.map((each) => Number(each.dataset.refresh)));
+  const look = async () => {
+    if (document.hidden || !getSelection().isCollapsed || fresh.some((each) => each.contains(document.activeElement))) return;
+    const answer = await fetch(location.href).catch(() => undefined);
+    if (!answer?.ok || answer.redirected) return;
+    const page = new DOMParser().parseFromString(trusted(await answer.text()), "text/html");
+    for (const part of fresh) {
+      const found = page.getElementById(part.id);
+      if (found && found.innerHTML !== part.innerHTML) part.replaceChildren(...found.childNodes);
+    }
+    showLocalTimes();
+  };
+  setInterval(look, every);
+}
+
 // --- forms ------------------------------------------------------------------------------------------------------------
 
 for (const input of $$("[data-confirm]")) {
@@ -270,6 +289,13 @@ if (charts) {
   });
   source.addEventListener("problem", () => source.close());
   addEventListener("pagehide", () => source.close());
+}
+
+// --- narrow windows: what is chosen is in sight -----------------------------------------------------------------------
+
+for (const each of $$(".bar nav [aria-current], .tabs [aria-current]")) {
+  const list = each.parentElement;
+  list.scrollLeft = each.offsetLeft - list.offsetLeft - (list.clientWidth - each.clientWidth) / 2;
 }
 
 // --- times and keys ---------------------------------------------------------------------------------------------------

@@ -78,7 +78,7 @@ def _row(action: Any, line: int) -> StatementRow:
     )
 
 
-_KEYWORDS = (
+KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "GROUP", "BY", "HAVING", "ORDER", "LIMIT", "JOIN", "LEFT", "INNER", "OUTER", "ON"),
     *("WITHIN", "AS", "CREATE", "STREAM", "TABLE", "OR", "REPLACE", "WITH", "INSERT", "INTO", "VALUES", "EMIT"),
     *("CHANGES", "WINDOW", "TUMBLING", "HOPPING", "SESSION", "SIZE", "PARTITION", "CASE", "WHEN", "THEN", "ELSE"),
@@ -107,7 +107,7 @@ def words_of(text: str, topics: Iterable[str], registry: RegistryAdmin | None) -
     for _, inside in declared:
         columns |= set(re.findall(r"(\w+)\s+[A-Z]+", inside))
     columns |= {"key", "value", "offset", "partition", "timestamp", "headers"}
-    return {"keywords": list(_KEYWORDS), "topics": known[:_TOPICS_MAX], "columns": sorted(columns)[:_COLUMNS_MAX]}
+    return {"keywords": list(KEYWORDS), "topics": known[:_TOPICS_MAX], "columns": sorted(columns)[:_COLUMNS_MAX]}
 
 
 def _fields_of(topic: str, registry: RegistryAdmin | None) -> set[str]:

@@ -169,3 +169,37 @@ class ProgressLines(StreamingQueryListener):
             "state_bytes": metrics.state_bytes,
         }
         print(f"@progress {json.dumps(line)}", file=self._out, flush=True)
+
+
+class QueryMetricsLines(StreamingQueryListener):
+    """A listener that writes CloudWatch's metrics for each micro-batch of every named query, by job and query.
+
+    Args:
+        job: its name on Glue.
+    """
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+
+    def onQueryStarted(self, event: QueryStartedEvent) -> None:
+        """Do nothing: there is no progress yet."""
+
+    def onQueryIdle(self, event: QueryIdleEvent) -> None:
+        """Do nothing."""
+
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
+        """Do nothing: the job says why it ends."""
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        line = query_line(self._job, json.loads(event.progress.json), time.time_ns() // 1_000_000)
+        if line:
+            print(line, flush=True)
+
+
+def query_line(job: str, progress: Mapping[str, Any], now_ms: int) -> str:
+    """Return the metrics of a query of a job as a line, empty for a query without a name."""
+    name = str(progress.get("name") or "")
+    if not name:
+        return ""
+    metrics = job_metrics(job, progress, now_ms=now_ms, lag_offsets=None)
+    return embedded_metric(metrics, now_ms=now_ms, query=name)

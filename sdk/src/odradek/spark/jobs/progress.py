@@ -158,8 +158,12 @@ def waiting_metric(job: str, *, now_ms: int, lag_offsets: int, idle_s: float) ->
     return _line(job, values, now_ms)
 
 
-def embedded_metric(metrics: JobMetrics, *, now_ms: int) -> str:
-    """Return a log line in the embedded metric format, from which CloudWatch makes metrics."""
+def embedded_metric(metrics: JobMetrics, *, now_ms: int, query: str = "") -> str:
+    """Return a log line in the embedded metric format, from which CloudWatch makes metrics.
+
+    Args:
+        query: one of several of the job; its metrics have the dimensions Job and Query.
+    """
     watermark_age = (now_ms - epoch_ms(metrics.watermark)) / 1000 if metrics.watermark else None
     values: dict[str, float | None] = {
         "InputRows": metrics.input_rows,
@@ -174,13 +178,14 @@ def embedded_metric(metrics: JobMetrics, *, now_ms: int) -> str:
         "LagTime": metrics.lag_s,
     }
     known = {name: value for name, value in values.items() if value is not None}
-    return _line(metrics.job, known, now_ms, BatchId=metrics.batch_id, Watermark=metrics.watermark)
+    named = {"Query": query} if query else {}
+    return _line(metrics.job, known, now_ms, BatchId=metrics.batch_id, Watermark=metrics.watermark, **named)
 
 
 def _line(job: str, values: Mapping[str, float], now_ms: int, **more: int | str) -> str:
     directive = {
         "Namespace": NAMESPACE,
-        "Dimensions": [["Job"]],
+        "Dimensions": [["Job", "Query"] if "Query" in more else ["Job"]],
         "Metrics": [{"Name": name, "Unit": _UNITS[name]} for name in values],
     }
     return json.dumps({"_aws": {"Timestamp": now_ms, "CloudWatchMetrics": [directive]}, "Job": job, **more, **values})

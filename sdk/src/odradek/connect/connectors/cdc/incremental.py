@@ -35,12 +35,12 @@ class Chunk(NamedTuple):
     """Rows of a table.
 
     Attributes:
-        last: the key of the last row as the database's text; None if there are no more rows.
+        last: the key of the last row as JSON; None if there are no more rows.
     """
 
     table: Table
     rows: list[Struct]
-    last: list[str] | None
+    last: list[Any] | None
 
 
 class ChunkReader(Protocol):
@@ -50,11 +50,11 @@ class ChunkReader(Protocol):
         """Commit a row with this id and type in the table of signals."""
         ...
 
-    def greatest_key(self, table: TableId, condition: str) -> list[str] | None:
+    def greatest_key(self, table: TableId, condition: str) -> list[Any] | None:
         """Return the greatest key, None for no rows. Raises ConfigError for a table without a primary key, or none."""
         ...
 
-    def chunk(self, table: TableId, condition: str, behind: list[str] | None, until: list[str]) -> Chunk:
+    def chunk(self, table: TableId, condition: str, behind: list[Any] | None, until: list[Any]) -> Chunk:
         """Return the next rows of a table whose keys are behind `behind` and not behind `until`."""
         ...
 
@@ -74,8 +74,8 @@ class Incremental:
     def __init__(self, state: Mapping[str, Any] | None, seed: str) -> None:
         found = state or {}
         self._queue: list[list[str]] = [list(each) for each in found.get("tables", ())]  # table, condition
-        self._behind: list[str] | None = found.get("behind")
-        self._until: list[str] | None = found.get("until")
+        self._behind: list[Any] | None = found.get("behind")
+        self._until: list[Any] | None = found.get("until")
         self._paused: bool = bool(found.get("paused"))
         self._number: int = int(found.get("chunk", 0))
         self._seed = seed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from odradek.connect.config import java_regex
+from odradek.connect.config import ConfigValue, java_regex
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, struct
 from odradek.connect.data.structs import Struct
@@ -98,6 +98,15 @@ def _key_columns(text: str) -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
             raise ConfigError(f"message.key.columns must be schema.table:column,column;..., not {part!r}")
         found.append((_compiled("message.key.columns", table), names))
     return found
+
+
+def reported(found: Mapping[str, ConfigValue], check: Callable[[], object]) -> None:
+    """Add what a check of all configurations raises to their errors."""
+    try:
+        check()
+    except ConfigError as error:
+        for name, messages in error.problems.items():
+            found[name if name in found else "table.include.list"].errors.extend(messages)
 
 
 @dataclass(frozen=True)

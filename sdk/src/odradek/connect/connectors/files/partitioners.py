@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
+from zoneinfo import ZoneInfo
 
-from odradek.connect.config import ConfigDef, Kind, one_of
+from odradek.connect.config import Allowed, ConfigDef, Kind, between, one_of
 from odradek.connect.data.logical import moment_of, ms_of
 from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import to_text
@@ -15,6 +17,19 @@ from odradek.connect.record import SinkRecord
 from odradek.connect.transforms.date_format import DateFormat
 
 NAMES = ("DefaultPartitioner", "FieldPartitioner", "TimeBasedPartitioner", "DailyPartitioner", "HourlyPartitioner")
+
+
+def _zones() -> Allowed:
+    def refuse(value: Any) -> str | None:
+        try:
+            ZoneInfo(str(value))
+        except (ValueError, OSError, KeyError):  # not found is a KeyError
+            return "must be a time zone that this machine knows, such as UTC or Europe/Berlin"
+        return None
+
+    return Allowed("a time zone", refuse)
+
+
 PARTITIONERS = (
     ConfigDef()
     .define(
@@ -22,10 +37,14 @@ PARTITIONERS = (
         importance="HIGH",
     )
     .define("partition.field.name", Kind.LIST, [], "Fields of FieldPartitioner: a folder field=value for each.")
-    .define("partition.duration.ms", Kind.LONG, 3_600_000, "Length of a folder's time of TimeBasedPartitioner.")
+    .define("partition.duration.ms", Kind.LONG, 3_600_000, "Length of a folder's time of TimeBasedPartitioner.",
+            allowed=between(1))
     .define(
         "path.format", Kind.STRING, "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH",
-        "Folders of TimeBasedPartitioner: Java's date format, in UTC.",
+        "Folders of TimeBasedPartitioner: Java's date format.",
+    )
+    .define(
+        "timezone", Kind.STRING, "UTC", "Time zone of folders by time, such as Europe/Berlin.", allowed=_zones(),
     )
     .define(
         "timestamp.extractor", Kind.STRING, "Record",
@@ -64,10 +83,11 @@ class _ByField(Partitioner):
 
 
 class _ByTime(Partitioner):
-    def __init__(self, path: str, duration_ms: int, extractor: str, field: str) -> None:
+    def __init__(self, path: str, duration_ms: int, extractor: str, field: str, zone: str) -> None:
         # In Joda's notation, which Confluent takes, Y is the year of the era; in SimpleDateFormat it belongs to weeks.
         self._format = DateFormat(path.replace("Y", "y"))
         self._duration_ms, self._extractor, self._field_name = duration_ms, extractor, field
+        self._zone = ZoneInfo(zone)
         self.is_repeatable = extractor != "Wallclock"
 
     def time_ms(self, record: SinkRecord, now_ms: int) -> int:
@@ -84,7 +104,9 @@ class _ByTime(Partitioner):
 
     def folder(self, record: SinkRecord, now_ms: int) -> str:
         time_ms = self.time_ms(record, now_ms)
-        return self._format.format(moment_of(time_ms - time_ms % self._duration_ms))
+        # Folders begin at multiples of the duration by the clock on the wall, as Confluent's do.
+        local_ms = ms_of(moment_of(time_ms).astimezone(self._zone).replace(tzinfo=dt.UTC))
+        return self._format.format(moment_of(local_ms - local_ms % self._duration_ms))
 
 
 def _field(record: SinkRecord, name: str) -> Any:
@@ -106,11 +128,11 @@ def make_partitioner(given: Mapping[str, Any]) -> Partitioner:
         if not given["partition.field.name"]:
             raise ConfigError({"partition.field.name": ["partition.field.name is required by FieldPartitioner"]})
         return _ByField(given["partition.field.name"])
-    extractor, field = given["timestamp.extractor"], given["timestamp.field"]
+    by = given["timestamp.extractor"], given["timestamp.field"], given["timezone"]
     if name == "DailyPartitioner":
-        return _ByTime("'year'=yyyy/'month'=MM/'day'=dd", 86_400_000, extractor, field)
+        return _ByTime("'year'=yyyy/'month'=MM/'day'=dd", 86_400_000, *by)
     if name == "HourlyPartitioner":
-        return _ByTime("'year'=yyyy/'month'=MM/'day'=dd/'hour'=HH", 3_600_000, extractor, field)
+        return _ByTime("'year'=yyyy/'month'=MM/'day'=dd/'hour'=HH", 3_600_000, *by)
     if name == "TimeBasedPartitioner":
-        return _ByTime(given["path.format"], given["partition.duration.ms"], extractor, field)
+        return _ByTime(given["path.format"], given["partition.duration.ms"], *by)
     raise ConfigError({"partitioner.class": [f"unknown partitioner {name!r}: use {', '.join(NAMES)}"]})

@@ -177,7 +177,7 @@ class IcebergSinkTask(SinkTask):
             return
         writer, before = table.writer, dict(table.writer.offsets)
         if any(before.get(place, 0) > offset for place, offset in table.first.items()):
-            raise _replaced(table)
+            raise self._given_way(table)
         if not table.exists and not table.types:
             table.clear()  # deletes, and nothing to delete from
             return
@@ -197,14 +197,23 @@ class IcebergSinkTask(SinkTask):
         table.clear()
 
     def _compare(self, table: _Collected, before: Offsets) -> None:
-        """Load a table after a failed commit. Raises ConnectError if another task has written our partitions."""
+        """Load a table after a failed commit. Raises RetriableError if another task has written our partitions."""
         if not table.writer.load():
             return
         stored = table.writer.offsets
         if all(stored.get(place) == offset for place, offset in table.behind.items()):
             table.clear()  # it was committed, although the answer was lost
         elif any(stored.get(place) != before.get(place) for place in table.behind):
-            raise _replaced(table)
+            raise self._given_way(table)
+
+    def _given_way(self, table: _Collected) -> RetriableError:
+        """Go on behind what another task has written: which of the two has a partition is for their group to say."""
+        places = ", ".join(map(str, sorted(table.behind)))
+        next = {place: table.writer.offsets.get(place, offset) for place, offset in table.first.items()}
+        self._taken.update(next)
+        self.context.seek(next)
+        table.clear()
+        return RetriableError(f"another task has written records of {places}")
 
     def _prepare(self, table: _Collected) -> None:
         """Create or evolve the table for what is collected."""
@@ -241,11 +250,6 @@ class IcebergSinkTask(SinkTask):
             table.clear()
         for place in gone:
             self._taken.pop(place, None)
-
-
-def _replaced(table: _Collected) -> ConnectError:
-    places = ", ".join(map(str, sorted(table.behind)))
-    return ConnectError(f"another task has written the records of {places}: this one stops")
 
 
 def _parsed(configs: Configs) -> dict[str, Any]:

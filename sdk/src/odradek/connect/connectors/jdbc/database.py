@@ -70,8 +70,8 @@ def _short(error: Exception) -> str:
 # --- columns to Connect -----------------------------------------------------------------------------------------------
 
 
-def column_schema(column: Any) -> Schema:
-    """Return the schema of a table's column."""
+def column_schema(column: Any, numeric_mapping: str = "none") -> Schema:
+    """Return the schema of a table's column; `numeric_mapping` as Confluent's `numeric.mapping`."""
     kind = column.type
     found: Schema
     if isinstance(kind, types.SmallInteger):
@@ -84,10 +84,29 @@ def column_schema(column: Any) -> Schema:
         found = schemas.FLOAT64
     elif isinstance(kind, types.Numeric):
         found = logical.decimal(kind.scale) if kind.scale is not None and kind.asdecimal else schemas.FLOAT64
+        if found.name == logical.DECIMAL_NAME:
+            found = _mapped(found, kind, numeric_mapping)
     else:
         found = next((schema for base, schema in _OTHER if isinstance(kind, base)), schemas.STRING)
     return found.as_optional(bool(column.nullable))
 
+
+def _mapped(exact: Schema, kind: types.Numeric[Any], mapping: str) -> Schema:
+    """Return the schema of an exact number: a Decimal, or a number of the machine that has room for it."""
+    precision, scale = kind.precision, kind.scale or 0
+    fits = precision is not None and precision <= _DIGITS_OF_INT64
+    if mapping == "none" or (scale > 0 and mapping == "precision_only"):
+        return exact
+    if scale > 0:
+        return schemas.FLOAT64 if fits or mapping == "best_fit_eager_double" else exact
+    if not fits:
+        return exact
+    assert precision is not None
+    return next((schema for digits, schema in _INTEGERS if precision <= digits), schemas.INT64)
+
+
+_DIGITS_OF_INT64 = 18
+_INTEGERS = ((2, schemas.INT8), (4, schemas.INT16), (9, schemas.INT32))
 
 _OTHER: tuple[tuple[type, Schema], ...] = (
     (types.Boolean, schemas.BOOLEAN),
@@ -106,6 +125,8 @@ def fitted(schema: Schema, value: Any) -> Any:
         return Decimal(str(value)).quantize(Decimal(1).scaleb(-logical.scale_of(schema)))
     if schema.type in (Type.FLOAT64, Type.FLOAT32):
         return float(value)
+    if isinstance(value, Decimal) and schema.type in (Type.INT8, Type.INT16, Type.INT32, Type.INT64):
+        return int(value)
     if schema.name == logical.TIMESTAMP_NAME and isinstance(value, dt.datetime):
         value = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
         return value.astimezone(dt.UTC)

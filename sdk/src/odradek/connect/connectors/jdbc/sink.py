@@ -1,8 +1,8 @@
 """The JDBC sink: records as rows of tables, by insert, upsert or update, and deletes by tombstones.
 
 With `exactly.once=true` the offsets of the records are kept in a table of the same database and written in the same
-transaction, on condition that they are still those that this task has read: a task that was replaced changes nothing
-any more. Otherwise writes are at least once, which upsert makes harmless.
+transaction, on condition that they are still those that this task has read: of two tasks that have a partition for a
+moment, each writes only what the other has not. Otherwise writes are at least once, which upsert makes harmless.
 
 Rows of change capture are understood: dates, times, numbers, JSON and UUIDs in Debezium's semantic types become the
 columns that they were, and a large value that was not sent, since it did not change, leaves its column as it is.
@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import types
+from sqlalchemy import exc, types
 from sqlalchemy.schema import CreateColumn
 
 from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
@@ -114,17 +114,25 @@ class JdbcSinkTask(SinkTask):
         return column.connector == self._name, column.topic == place.topic, column.partition == place.partition
 
     def _move(self, connection: sa.Connection, place: TopicPartition, behind: int) -> None:
-        """Write the offset behind a batch, if it is still the one that this task has read."""
+        """Write the offset behind a batch, if it is still the one that this task has read.
+
+        Raises:
+            RetriableError: another task was faster. Which of the two has the partition is for their group to say; the
+                offsets are read again, and what is written already is left out.
+        """
         assert self._offsets is not None
         before = self._positions.get(place)
         if before is None:
             row = {"connector": self._name, "topic": place.topic, "partition": place.partition, "next_offset": behind}
-            connection.execute(sa.insert(self._offsets).values(row))
+            try:
+                connection.execute(sa.insert(self._offsets).values(row))
+            except exc.IntegrityError as error:
+                raise RetriableError(f"another task has written records of {place}") from error
             return
         condition = (*self._of(place), self._offsets.c.next_offset == before)
         moved = connection.execute(sa.update(self._offsets).where(*condition).values(next_offset=behind))
         if moved.rowcount != 1:
-            raise ConnectError(f"another task has written the records of {place}: this one stops")
+            raise RetriableError(f"another task has written records of {place}")
 
     # --- writing --------------------------------------------------------------------------------------------------
 

@@ -74,6 +74,11 @@ _DEFINITIONS = DATABASE + (
         "delete.detection.interval.ms", Kind.LONG, 60_000, "Time between two comparisons of a table.",
         allowed=between(1),
     )
+    .define(
+        "numeric.mapping", Kind.STRING, "none", "Exact numbers: none is Connect's Decimal; precision_only makes whole "
+        "numbers of up to 18 digits INT8 to INT64; best_fit those with a fraction FLOAT64, too; best_fit_eager_double "
+        "with more digits as well.", allowed=one_of("none", "precision_only", "best_fit", "best_fit_eager_double"),
+    )
     .define("validate.non.null", Kind.BOOLEAN, True, "Whether nullable columns of the mode are refused.")
 )  # fmt: skip
 
@@ -180,7 +185,9 @@ class JdbcSourceTask(SourceTask):
                 raise ConfigError(f"the table {name} has no column {column}, which mode={self._given['mode']} needs")
             if table.c[column].nullable and self._given["validate.non.null"]:
                 raise ConfigError(f"the column {column} of {name} may be null; validate.non.null=false permits it")
-        schema = struct([(each.name, column_schema(each)) for each in table.c], name=name)
+        schema = struct(
+            [(each.name, column_schema(each, self._given["numeric.mapping"])) for each in table.c], name=name
+        )
         topic = f"{self._given['topic.prefix']}{name}"
         made = _Input(name, topic, table, schema, columns)
         if self._given["delete.detection"] == "snapshot":

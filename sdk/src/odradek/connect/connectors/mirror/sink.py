@@ -158,13 +158,22 @@ class MirrorSinkTask(SinkTask):
         writer = self._writers.get(place)
         if writer is None:
             topic = self._naming.target_topic(place.topic)
-            self._ensure(topic, place.partition + 1)
             made = _Writer(self._configs, self._group, (topic, place.partition))
             made.take_over()
             self._writers[place] = writer = made
         return writer
 
+    def _ensure_topics(self) -> None:
+        """Give the target as many partitions as there are here, those without records too."""
+        counts: dict[str, int] = {}
+        for place in self._writers:
+            if not self._naming.is_loop(place.topic):
+                counts[place.topic] = max(counts.get(place.topic, 0), place.partition + 1)
+        for topic, count in counts.items():
+            self._ensure(self._naming.target_topic(topic), count)
+
     def put(self, records: Sequence[SinkRecord]) -> None:
+        self._ensure_topics()
         grouped: dict[TopicPartition, list[SinkRecord]] = {}
         for record in records:
             if not self._naming.is_loop(record.source.topic):

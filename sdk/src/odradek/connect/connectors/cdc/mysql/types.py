@@ -37,6 +37,8 @@ class ColumnInfo(NamedTuple):
 def column_type(column: ColumnInfo, given: Mapping[str, Any]) -> tuple[Schema, Decode]:
     """Return the schema of a column, and how its values are read; columns of unknown types are text."""
     kind = column.kind.lower()
+    if kind == "bigint" and "unsigned" in column.full and given["bigint.unsigned.handling.mode"] == "precise":
+        return logical.decimal(0), lambda value: Decimal(value)
     if kind in _INTEGERS:
         bits = _INTEGERS[kind] * (2 if "unsigned" in column.full and kind not in ("tinyint", "mediumint") else 1)
         return {16: schemas.INT16, 32: schemas.INT32}.get(bits, schemas.INT64), int

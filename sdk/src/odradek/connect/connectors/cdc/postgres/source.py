@@ -14,7 +14,7 @@ Configurations, records and their schemas are those of Debezium's connector.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -26,9 +26,9 @@ from odradek.connect.connectors.cdc.postgres.replication import Data, Keepalive,
 from odradek.connect.connectors.cdc.postgres.snapshot import Snapshot
 from odradek.connect.connectors.cdc.postgres.stream import Position, Stream
 from odradek.connect.connectors.cdc.records import Emitter, source_schema
-from odradek.connect.connectors.cdc.tables import Filters
+from odradek.connect.connectors.cdc.tables import Filters, reported
 from odradek.connect.data import schema as schemas
-from odradek.connect.errors import BadRequest, ConfigError, ConnectError
+from odradek.connect.errors import BadRequest, ConnectError
 from odradek.connect.plugin import Configs, SourceConnector, SourceTask
 from odradek.connect.record import Offset, SourceRecord
 from odradek.extras import extra
@@ -289,7 +289,7 @@ class PostgresSourceConnector(SourceConnector):
     def validate(cls, configs: Configs) -> dict[str, Any]:
         found = super().validate(configs)
         if not any(each.errors for each in found.values()):
-            _reported(found, lambda: Filters({name: each.value for name, each in found.items()}, "schema"))
+            reported(found, lambda: Filters({name: each.value for name, each in found.items()}, "schema"))
         return found
 
     @classmethod
@@ -300,12 +300,3 @@ class PostgresSourceConnector(SourceConnector):
 
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
         return [dict(self.configs)]
-
-
-def _reported(found: Mapping[str, Any], check: Callable[[], object]) -> None:
-    """Add what a check raises to the errors of the configurations."""
-    try:
-        check()
-    except ConfigError as error:
-        for name, messages in error.problems.items():
-            found[name if name in found else "table.include.list"].errors.extend(messages)

@@ -1,0 +1,85 @@
+"""Chunks and watermarks of incremental snapshots in MySQL and MariaDB."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from odradek.connect.connectors.cdc.incremental import Chunk
+from odradek.connect.connectors.cdc.mysql.catalog import Catalog, after_key, quoted, stored_key
+from odradek.connect.connectors.cdc.tables import Filters, TableId
+from odradek.connect.errors import ConfigError, ConnectError
+
+
+class Chunks:
+    """incremental.ChunkReader. Methods raise pymysql.err.MySQLError."""
+
+    def __init__(self, catalog: Catalog, filters: Filters, given: Mapping[str, Any]) -> None:
+        self._catalog, self._filters, self._given = catalog, filters, given
+        self._deletes = given["incremental.snapshot.watermarking.strategy"] == "insert_delete"
+
+    def watermark(self, id: str, kind: str) -> None:
+        signals = self._filters.signals
+        if signals is None:
+            raise ConnectError("incremental snapshots need signal.data.collection")
+        if self._deletes and id.endswith("close"):
+            names, _ = self._catalog.table(signals)
+            column = quoted(names[0] if names else "id")
+            statement = f"DELETE FROM {_name(signals)} WHERE {column} = %s"  # noqa: S608
+            self._catalog.rows(statement, id.removesuffix("close") + "open")
+            return
+        self._catalog.rows(f"INSERT INTO {_name(signals)} VALUES (%s, %s, %s)", id, kind, "")  # noqa: S608
+
+    def tables(self) -> list[TableId]:
+        return self._catalog.tables()
+
+    def _order(self, id: TableId) -> list[str]:
+        if id not in self._catalog.tables():
+            raise ConfigError(f"the table {id} does not exist")
+        order = self._catalog.order(id)
+        _, table = self._catalog.table(id)
+        if not order or set(order) != set(table.key):
+            raise ConfigError("it needs a primary key without ENUM or SET, which must be the key of its records")
+        return order
+
+    def greatest_key(self, id: TableId, condition: str) -> list[Any] | None:
+        order = self._order(id)
+        columns = ", ".join(map(quoted, order))
+        descending = ", ".join(f"{quoted(each)} DESC" for each in order)
+        where, values = _where(condition)
+        found = self._catalog.rows(f"SELECT {columns} FROM {_name(id)}{where} ORDER BY {descending} LIMIT 1", *values)  # noqa: S608
+        return [stored_key(each) for each in found[0]] if found else None
+
+    def chunk(self, id: TableId, condition: str, behind: list[Any] | None, until: list[Any]) -> Chunk:
+        order, size = self._order(id), self._given["incremental.snapshot.chunk.size"]
+        last, values = after_key(order, until)
+        bounds = [(f"NOT {last}", values)]
+        if behind is not None:
+            bounds.append(after_key(order, behind))
+        where, values = _where(condition, *bounds)
+        names, _ = self._catalog.table(id)
+        columns, ascending = (", ".join(map(quoted, each)) for each in (names, order))
+        found = self._catalog.rows(
+            f"SELECT {columns} FROM {_name(id)}{where} ORDER BY {ascending} LIMIT {size}",  # noqa: S608
+            *values,
+        )
+        listed = [dict(zip(names, each, strict=True)) for each in found]
+        for each in listed:
+            self._catalog.row(id, names, each)  # all rows are of the schema that allows the nulls of each
+        made = [self._catalog.row(id, names, each) for each in listed]
+        _, table = self._catalog.table(id, names)
+        end = [stored_key(found[-1][names.index(name)]) for name in order] if len(found) == size else None
+        return Chunk(table, made, end)
+
+
+def _name(id: TableId) -> str:
+    return f"{quoted(id.namespace)}.{quoted(id.name)}"
+
+
+def _where(condition: str, *bounds: tuple[str, list[Any]]) -> tuple[str, list[Any]]:
+    """Return the WHERE of a user's condition and bounds of keys, and its values."""
+    # The condition is SQL by intent: whoever may write signals may read the table. A % of it is none of the driver's.
+    escaped = condition.replace("%", "%%") if bounds else condition
+    parts = [*([f"({escaped})"] if condition else []), *(bound for bound, _ in bounds)]
+    values = [value for _, each in bounds for value in each]
+    return (" WHERE " + " AND ".join(parts) if parts else ""), values

@@ -1,0 +1,105 @@
+"""The initial snapshot: all rows of all captured tables, as of the place at which the log is read from then on.
+
+A short read lock finds that place. The position in a snapshot is a table and a key; one that was interrupted goes on
+there in a new transaction, as that of PostgreSQL (postgres/snapshot.py) does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from odradek.connect.connectors.cdc.mysql.catalog import Catalog, after_key, quoted, stored_key
+from odradek.connect.connectors.cdc.mysql.log import PLACE, fields
+from odradek.connect.connectors.cdc.records import Emitter, marked
+from odradek.connect.connectors.cdc.tables import Filters, TableId
+from odradek.connect.record import Offset, SourceRecord
+from odradek.ports.clock import Clock
+
+
+class Snapshot:
+    """Reads the captured tables.
+
+    Args:
+        catalog: of a connection on which nothing else happens meanwhile.
+        offset: a position in the snapshot.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        emitter: Emitter,
+        filters: Filters,
+        given: Mapping[str, Any],
+        clock: Clock,
+        offset: Offset,
+    ) -> None:
+        self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
+        self._clock, self._offset = clock, offset
+
+    def batches(self) -> Iterator[list[SourceRecord]]:
+        """Yield the records of all rows, and at last the position at which the log is read."""
+        catalog, offset = self._catalog, self._offset
+        catalog.rows("FLUSH TABLES WITH READ LOCK")
+        try:
+            catalog.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            catalog.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            resumed = "file" in offset
+            place = {name: offset[name] for name in PLACE if name in offset} if resumed else catalog.place()
+        finally:
+            catalog.rows("UNLOCK TABLES")
+        previous: list[SourceRecord] = []
+        is_first = "table" not in offset
+        for id in catalog.tables():
+            if not self._filters.is_snapshot(id) or str(id) < str(offset.get("table", "")):
+                continue
+            for batch in self._table(id, place):
+                if is_first:
+                    marked(batch[:1], "first")
+                    is_first = False
+                elif not previous or previous[-1].topic != batch[0].topic:
+                    marked(previous[-1:], "last_in_data_collection")
+                    marked(batch[:1], "first_in_data_collection")
+                if previous:
+                    yield previous
+                previous = batch
+        catalog.rows("COMMIT")
+        marked(previous[-1:], "last")
+        yield [*previous, self._emitter.position(place)]
+
+    def _table(self, id: TableId, place: Offset) -> Iterator[list[SourceRecord]]:
+        names, _ = self._catalog.table(id)
+        order = self._catalog.order(id)
+        size = self._given["snapshot.fetch.size"]
+        statement = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(id.namespace)}.{quoted(id.name)}"  # noqa: S608
+        if not order:
+            for found in self._catalog.batches(statement, size):
+                yield self._records(id, names, order, found, place)
+            return
+        behind = self._offset.get("key") if self._offset.get("table") == str(id) else None
+        keys = ", ".join(map(quoted, order))
+        while True:
+            condition, values = ("", []) if behind is None else after_key(order, behind)
+            where = f" WHERE {condition}" if condition else ""
+            found = self._catalog.rows(f"{statement}{where} ORDER BY {keys} LIMIT {size}", *values)
+            if found:
+                behind = [stored_key(found[-1][names.index(name)]) for name in order]
+                yield self._records(id, names, order, found, place)
+            if len(found) < size:
+                return
+
+    def _records(
+        self, id: TableId, names: tuple[str, ...], order: list[str], found: list[tuple[Any, ...]], place: Offset
+    ) -> list[SourceRecord]:
+        records: list[SourceRecord] = []
+        for each in found:
+            values = dict(zip(names, each, strict=True))
+            position = {**place, "snapshot": True, "table": str(id)}
+            if order:
+                position["key"] = [stored_key(values[name]) for name in order]
+            made = self._catalog.row(id, names, values)
+            _, table = self._catalog.table(id, names)
+            now_us = self._clock.now_ms() * 1000
+            source = self._emitter.source(id, now_us, "true", fields(id, place, 0))
+            records += self._emitter.change(table, "r", (None, made), source, position)
+        return records

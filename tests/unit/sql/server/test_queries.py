@@ -1,0 +1,177 @@
+"""/query, /query-stream, /close-query, /inserts-stream, /ws/query: content types, rows, limits, ends."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from odradek.connect.rest.access import Users
+from starlette.websockets import WebSocketDisconnect
+
+from tests.support.sql_server import STREAM, TABLE, World
+
+DELIMITED = "application/vnd.ksqlapi.delimited.v1"
+V1 = "application/vnd.ksql.v1+json"
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    made.ksql(STREAM + TABLE)
+    yield made
+    made.service.close()
+
+
+def post(world: World, path: str, accept: str = "", **given: Any) -> Any:
+    return world.client.post(path, json=given, headers={"Accept": accept} if accept else {"Accept": "*/*"})
+
+
+def test_a_pull_query_is_answered_with_its_columns_and_rows(world: World) -> None:
+    world.engine.present = [("x", 1), ("y", None)]
+    answer = post(world, "/query", ksql="SELECT * FROM n WHERE id = 'x';")
+    assert answer.headers["content-type"] == V1
+    header, *rows = answer.json()
+    assert header["header"]["schema"] == "`ID` STRING KEY, `C` BIGINT"
+    assert rows == [{"row": {"columns": ["x", 1]}}, {"row": {"columns": ["y", None]}}]
+    lines = post(world, "/query-stream", sql="SELECT * FROM n;").text.splitlines()
+    assert json.loads(lines[0])["columnTypes"] == ["STRING", "BIGINT"]
+    assert [json.loads(each) for each in lines[1:]] == [["x", 1], ["y", None]]
+    as_json = post(world, "/query-stream", "application/json", sql="SELECT * FROM n;").json()
+    assert as_json[1:] == [["x", 1], ["y", None]]
+
+
+def test_a_push_query_ends_with_its_limit_and_says_so(world: World) -> None:
+    world.engine.arriving = [[("x", 1, "1.50")], [("y", 2, None)]]
+    found = post(world, "/query", ksql="SELECT * FROM s EMIT CHANGES LIMIT 2;").text
+    assert '{"row":{"columns":["x",1,1.50]}}' in found  # all digits of a DECIMAL, as a number
+    assert json.loads(found)[1:] == [
+        {"row": {"columns": ["x", 1, 1.5]}}, {"row": {"columns": ["y", 2, None]}}, {"finalMessage": "Limit Reached"},
+    ]  # fmt: skip
+    text = post(world, "/query-stream", sql="SELECT id, a, d FROM s EMIT CHANGES LIMIT 2;").text
+    assert text.splitlines()[1:] == ['["x",1,1.50]', '["y",2,null]']
+    settings = {"ksql.streams.auto.offset.reset": "earliest"}
+    post(world, "/query-stream", sql="SELECT * FROM s EMIT CHANGES LIMIT 1;", properties=settings)
+    assert [each.starting_offsets for each in world.engine.pushed] == ["latest", "latest", "earliest"]
+
+
+def test_print_gives_a_line_for_each_record(world: World) -> None:
+    world.engine.arriving = [
+        [("2026-01-02T03:04:05.006Z", "k", '{"A": 1}', 0)],
+        [("2026-01-02T03:04:06.000Z", None, None, 2)],
+    ]
+    found = post(world, "/query-stream", sql="PRINT s FROM BEGINNING LIMIT 2;")
+    assert found.text.splitlines() == [
+        'rowtime: 2026/01/02 03:04:05.006 Z, key: k, value: {"A": 1}, partition: 0',
+        "rowtime: 2026/01/02 03:04:06.000 Z, key: <null>, value: <null>, partition: 2",
+    ]
+    assert post(world, "/query-stream", "application/json", sql="PRINT s LIMIT 1;").status_code == 406
+    assert (
+        post(world, "/query-stream", sql="PRINT nowhere LIMIT 1;").json()["message"] == "topic nowhere does not exist"
+    )
+
+
+def test_close_query_ends_a_push_query(world: World) -> None:
+    world.engine.arriving = [[("x", 1, None)]]
+    closed = []
+
+    def close() -> None:
+        while not world.engine.pushing:
+            threading.Event().wait(0.01)
+        [query_id] = _running(world)
+        closed.append(world.client.post("/close-query", json={"queryId": query_id}).status_code)
+
+    with world.client:
+        closer = threading.Thread(target=close)
+        closer.start()
+        found = post(world, "/query-stream", sql="SELECT * FROM s EMIT CHANGES;")
+        closer.join()
+    assert closed == [200]
+    assert len(found.text.splitlines()) == 2
+    unknown = world.client.post("/close-query", json={"queryId": "none"})
+    assert (unknown.status_code, unknown.json()["message"]) == (400, "No query with id none")
+
+
+def _running(world: World) -> list[str]:
+    return list(world.transients._pushes)
+
+
+def test_no_more_push_queries_run_than_allowed(world: World) -> None:
+    world.transients._push_max = 0
+    refused = post(world, "/query-stream", sql="SELECT * FROM s EMIT CHANGES;")
+    assert (refused.status_code, refused.json()["error_code"]) == (400, 40003)
+    world.transients._pulls = 1
+    refused = post(world, "/query-stream", sql="SELECT * FROM n;")
+    assert (refused.status_code, refused.json()["error_code"]) == (429, 42900)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT nope FROM n;", "N has no column NOPE"),
+        ("SHOW STREAMS;", "/query takes SELECT and PRINT"),
+        ("SELECT * FROM n; SELECT * FROM n;", "expected one statement, not 2"),
+    ],
+)
+def test_a_wrong_query_is_refused(world: World, text: str, said: str) -> None:
+    answer = post(world, "/query-stream", sql=text)
+    assert (answer.status_code, answer.json()["error_code"]) == (400, 40001)
+    assert said in answer.json()["message"]
+
+
+def test_rows_are_inserted_up_to_the_first_wrong_one(world: World) -> None:
+    rows = [{"ID": "x", "a": 1}, {"id": "y", "d": 1.25}, {"id": "z", "a": "text"}, {"id": "never"}]
+    lines = [{"target": "s"}, *rows]
+    answer = world.client.post("/inserts-stream", content="\n".join(json.dumps(each) for each in lines))
+    acks = [json.loads(line) for line in answer.text.splitlines()]
+    assert acks[:2] == [{"status": "ok", "seq": 0}, {"status": "ok", "seq": 1}]
+    assert acks[2] == {"status": "error", "seq": 2, "error_code": 40001, "message": 'A is INT, not "text"'}
+    assert [json.loads(each) for each in world.engine.documents] == [{"ID": "x", "A": 1}, {"ID": "y", "D": "1.25"}]
+    unknown = world.client.post("/inserts-stream", content='{"target": "nowhere"}\n')
+    assert (unknown.status_code, unknown.json()["message"]) == (400, "unknown stream or table NOWHERE")
+
+
+def test_a_websocket_gets_columns_then_rows(world: World) -> None:
+    world.engine.arriving = [[("x", 1)]]
+    request = json.dumps({"ksql": "SELECT id, a FROM s EMIT CHANGES LIMIT 1;"})
+    with world.client.websocket_connect("/ws/query", params={"request": request}) as socket:
+        assert [each["name"] for each in socket.receive_json()] == ["ID", "A"]
+        assert socket.receive_json() == {"row": {"columns": ["x", 1]}}
+        with pytest.raises(WebSocketDisconnect) as ended:
+            socket.receive_json()
+    assert ended.value.code == 1000
+    wrong = {"request": '{"ksql": "SELEC"}'}
+    with (
+        world.client.websocket_connect("/ws/query", params=wrong) as socket,
+        pytest.raises(WebSocketDisconnect) as ended,
+    ):
+        socket.receive_json()
+    assert (ended.value.code, "SELEC is not expected" in ended.value.reason) == (1008, True)
+
+
+def test_only_users_of_the_file_may_use_a_server_that_has_one(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text("ada=secret\n")
+    world = World(users=Users(str(file)))
+    try:
+        refused = world.client.get("/info")
+        assert (refused.status_code, refused.json()["error_code"]) == (401, 40100)
+        assert refused.headers["www-authenticate"].startswith("Basic")
+        right = {"Authorization": "Basic " + base64.b64encode(b"ada:secret").decode()}
+        assert world.client.get("/info", headers=right).status_code == 200
+        assert world.client.get("/healthcheck").status_code == 200
+        with pytest.raises(WebSocketDisconnect), world.client.websocket_connect("/ws/query"):
+            pass
+    finally:
+        world.service.close()
+
+
+def test_an_unknown_path_and_a_wrong_method(world: World) -> None:
+    assert world.client.get("/nothing").json()["error_code"] == 40400
+    assert world.client.get("/ksql").json()["error_code"] == 40500
+    assert world.client.get("/", follow_redirects=False).headers["location"] == "/info"
+    assert post(world, "/query", "text/html", ksql="SELECT * FROM n;").status_code == 406

@@ -1,0 +1,79 @@
+"""The server on a socket: HTTP/1.1 and HTTP/2 on one port, and clients that leave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from odradek.errors import ErrorCode, KafkaError
+from odradek.sql.server.app import ServerInfo
+from odradek.sql.server.serving import Listening, serve_sql
+
+from tests.support.sql_server import STREAM, World
+
+
+@asynccontextmanager
+async def served() -> AsyncIterator[tuple[World, str]]:
+    world = World()
+    world.ksql(STREAM)
+    try:
+        async with serve_sql(world.service, ServerInfo("1", "c", "default_", "", 1), Listening()) as url:
+            yield world, url
+    finally:
+        world.service.close()
+
+
+@pytest.mark.parametrize("is_http2", [False, True])
+async def test_a_push_query_streams_and_ends_when_its_client_leaves(*, is_http2: bool) -> None:
+    async with served() as (world, url):
+        world.engine.arriving = [[("x", 1, None)]]
+        body = {"sql": "SELECT * FROM s EMIT CHANGES;"}
+        async with (
+            httpx.AsyncClient(http1=not is_http2, http2=is_http2, timeout=60) as client,
+            client.stream("POST", f"{url}/query-stream", json=body) as answer,
+        ):
+            assert answer.http_version == ("HTTP/2" if is_http2 else "HTTP/1.1")
+            lines = answer.aiter_lines()
+            assert json.loads(await anext(lines))["columnNames"] == ["ID", "A", "D"]
+            assert json.loads(await anext(lines)) == ["x", 1, None]
+            assert world.engine.pushing == 1
+        async with asyncio.timeout(60):
+            while world.engine.pushing:
+                await asyncio.sleep(0.02)
+
+
+async def test_rows_are_acknowledged_before_the_request_ends() -> None:
+    async with served() as (world, url):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+
+        def send(*lines: str) -> None:
+            for line in lines:
+                writer.write(b"%x\r\n%s\n\r\n" % (len(line) + 1, line.encode()))
+
+        async def acknowledged() -> Any:
+            while not (line := await asyncio.wait_for(reader.readline(), 60)).startswith(b"{"):
+                assert line
+            return json.loads(line)
+
+        writer.write(b"POST /inserts-stream HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        send('{"target": "s"}', '{"id": "x"}')
+        assert await acknowledged() == {"status": "ok", "seq": 0}
+        send('{"id": "y"}')
+        assert await acknowledged() == {"status": "ok", "seq": 1}
+        writer.write(b"0\r\n\r\n")
+        assert len(world.engine.documents) == 2
+        writer.close()
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    async with served() as (world, url):
+        port = int(url.rpartition(":")[2])
+        with pytest.raises(KafkaError, match="choose another port") as refused:
+            async with serve_sql(world.service, ServerInfo("1", "c", "d", "", 1), Listening(port=port)):
+                pass
+        assert refused.value.code is ErrorCode.INVALID_CONFIG

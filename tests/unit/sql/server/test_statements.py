@@ -1,0 +1,198 @@
+"""POST /ksql: what is answered, what is kept, and what a restarted server runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.sql_server import STREAM, TABLE, World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.service.close()
+
+
+def test_statements_are_answered_in_order_with_numbers_that_rise(world: World) -> None:
+    made, query = world.ksql(f"{STREAM}\n-- a comment; with a semicolon\n{TABLE}")
+    assert made["@type"] == "currentStatus"
+    assert made["commandId"] == "stream/S/create"
+    assert made["commandStatus"] == {"status": "SUCCESS", "message": "Stream created", "queryId": None}
+    assert query["statementText"] == TABLE
+    assert query["commandStatus"]["queryId"] == "CTAS_N_1"
+    assert (made["commandSequenceNumber"], query["commandSequenceNumber"]) == (0, 1)
+    assert world.client.get("/status/table/N/create").json()["status"] == "SUCCESS"
+    assert world.client.get("/status").json() == {
+        "commandStatuses": {"stream/S/create": "SUCCESS", "table/N/create": "SUCCESS"}
+    }
+    assert world.client.get("/status/table/M/create").status_code == 404
+
+
+def test_a_restarted_server_runs_what_ran_with_the_same_ids(world: World) -> None:
+    world.ksql(STREAM + TABLE + "CREATE STREAM u AS SELECT id, a FROM s; INSERT INTO u SELECT id, a FROM s;")
+    world.ksql("CREATE STREAM gone AS SELECT id, a FROM s; DROP STREAM gone; PAUSE CSAS_U_2;")
+    ran = dict(world.engine.started)
+    assert set(ran) == {"CTAS_N_1", "INSERTQUERY_3"}
+    world.start()
+    assert world.engine.started == ran
+    states = {each["id"]: each["state"] for each in world.ksql("SHOW QUERIES;")[0]["queries"]}
+    assert states == {"CTAS_N_1": "RUNNING", "CSAS_U_2": "PAUSED", "INSERTQUERY_3": "RUNNING"}
+    world.ksql("RESUME CSAS_U_2;")
+    world.start()
+    assert set(world.engine.started) == {"CTAS_N_1", "CSAS_U_2", "INSERTQUERY_3"}
+
+
+def test_a_name_that_is_used_again_gets_a_query_of_its_own(world: World) -> None:
+    world.ksql(f"{STREAM} {TABLE} DROP TABLE n;")
+    assert ("forget", "CTAS_N_1") in world.engine.done
+    [again] = world.ksql(TABLE)
+    assert again["commandStatus"]["queryId"] not in ("CTAS_N_1", None)
+    before = len(world.log.commands)
+    world.ksql(f"DROP TABLE n; {TABLE} DROP TABLE n; {TABLE}")
+    assert len(world.log.commands) == before  # what was dropped is gone from the log, too
+
+
+def test_a_source_that_an_ended_query_read_can_be_dropped_and_the_log_still_be_replayed(world: World) -> None:
+    world.ksql(f"{STREAM} {TABLE} TERMINATE CTAS_N_1; DROP STREAM s;")
+    world.start()
+    assert world.engine.started == {}
+    assert not world.service.is_degraded
+    assert [each["name"] for each in world.ksql("SHOW TABLES;")[0]["tables"]] == ["N"]
+    assert world.ksql("SHOW STREAMS;")[0]["streams"] == []
+
+
+def test_drop_delete_topic_drops_the_topics_between_the_steps(world: World) -> None:
+    two = "CREATE TABLE j AS SELECT s.id AS id, COUNT(*) AS c FROM s JOIN n ON s.id = n.id GROUP BY s.id;"
+    world.ksql(STREAM + TABLE + two)
+    assert {each for each in world.topics.there if each.startswith("_odradek_sql_")} == {
+        "_odradek_sql_CTAS_J_2_STAGE_1"
+    }
+    world.ksql("DROP TABLE j DELETE TOPIC;")
+    assert set(world.topics.there) == {"s", "t", "N"}
+    assert set(world.engine.started) == {"CTAS_N_1"}
+
+
+def test_what_fails_changes_nothing_and_is_not_in_the_log(world: World) -> None:
+    world.ksql(STREAM)
+    wrong = world.ksql("CREATE STREAM ok AS SELECT id, a FROM s; CREATE STREAM b AS SELECT nope FROM s;", 400)
+    assert wrong["@type"] == "statement_error"
+    assert wrong["error_code"] == 40001
+    assert wrong["message"].startswith("line 1:")
+    assert "S has no column NOPE" in wrong["message"]
+    assert wrong["statementText"] == "CREATE STREAM b AS SELECT nope FROM s;"
+    assert [each["commandId"] for each in wrong["entities"]] == ["stream/OK/create"]
+    world.engine.refuses = "CTAS_N"
+    failed = world.ksql(TABLE, 500)
+    assert (failed["error_code"], failed["message"]) == (50000, "Spark is away")
+    assert len(world.log.commands) == 2
+    world.log.refuses = True
+    assert world.ksql("CREATE STREAM later AS SELECT id, a FROM s;", 500)["message"] == "the log is away"
+    assert set(world.engine.started) == {"CSAS_OK_1"}
+    missing = world.ksql("CREATE STREAM m (a INT) WITH (KAFKA_TOPIC = 'm', VALUE_FORMAT = 'JSON');", 400)
+    assert missing["message"] == "topic m does not exist: WITH (PARTITIONS = n) creates it"
+
+
+def test_a_replaced_query_goes_on_from_its_checkpoint_and_an_unstartable_one_leaves_the_old_one(world: World) -> None:
+    world.ksql(STREAM + "CREATE STREAM u AS SELECT id, a FROM s;")
+    world.ksql("CREATE OR REPLACE STREAM u AS SELECT id, a FROM s WHERE a > 1;")
+    assert list(world.engine.started) == ["CSAS_U_1"]
+    assert "> 1" in world.engine.started["CSAS_U_1"].sql
+    world.start()
+    assert "> 1" in world.engine.started["CSAS_U_1"].sql
+
+
+def test_what_is_defined_is_shown(world: World) -> None:
+    world.ksql(STREAM + TABLE + "CREATE TYPE price AS DECIMAL(9, 2);")
+    shown = world.ksql(
+        "SHOW STREAMS; SHOW TABLES; DESCRIBE n; SHOW TYPES; SHOW TOPICS; SHOW FUNCTIONS; EXPLAIN CTAS_N_1;"
+    )
+    streams, tables, described, types, topics, functions, explained = shown
+    assert streams["streams"] == [
+        {"type": "STREAM", "name": "S", "topic": "s", "keyFormat": "KAFKA", "valueFormat": "JSON", "isWindowed": False}
+    ]
+    assert tables["@type"] == "tables"
+    description = described["sourceDescription"]
+    assert [(each["name"], each["schema"]["type"], each.get("type")) for each in description["fields"]] == [
+        ("ID", "STRING", "KEY"), ("C", "BIGINT", None),
+    ]  # fmt: skip
+    assert description["statement"] == TABLE
+    assert [each["id"] for each in description["writeQueries"]] == ["CTAS_N_1"]
+    assert types["types"]["PRICE"]["parameters"] == {"precision": 9, "scale": 2}
+    assert {"name": "s", "replicaInfo": [1, 1, 1]} in topics["topics"]
+    assert {"name": "COUNT", "type": "AGGREGATE", "category": ""} in functions["functions"]
+    assert explained["queryDescription"]["sinks"] == ["N"]
+    assert explained["queryDescription"]["state"] == "RUNNING"
+
+
+def test_properties_hold_for_one_request_and_variables_are_filled_in(world: World) -> None:
+    given = {"ksql.streams.auto.offset.reset": "earliest"}
+    world.ksql(STREAM + TABLE, streamsProperties=given)
+    assert world.engine.started["CTAS_N_1"].starting_offsets == "earliest"
+    world.ksql("CREATE STREAM u AS SELECT ${column} FROM s;", sessionVariables={"column": "id, a"})
+    assert world.engine.started["CSAS_U_2"].starting_offsets == "latest"
+    world.start()
+    assert world.engine.started["CTAS_N_1"].starting_offsets == "earliest"
+    wrong = world.ksql("SHOW STREAMS;", 400, streamsProperties={"auto.offset.reset": "middle"})
+    assert "'auto.offset.reset' is earliest or latest, not middle" in wrong["message"]
+    assert world.client.get("/is_valid_property/auto.offset.reset").json() is True
+    assert world.client.get("/is_valid_property/nonsense").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "said"),
+    [
+        (b"no JSON", 400, 40000, "not JSON"),
+        (b"[]", 400, 40000, "must be a JSON object"),
+        (b"{}", 400, 40000, '"ksql"'),
+        (b'{"ksql": ";"}', 400, 40001, "no statement"),
+        (b'{"ksql": "SELECT * FROM s;"}', 400, 40002, "/query"),
+        (b'{"ksql": "SHOW STREAMS;", "commandSequenceNumber": 7}', 503, 50301, "statement 7 has not run"),
+        (b'{"ksql": "ASSERT TOPIC nowhere TIMEOUT 0 SECONDS;"}', 417, 41700, "topic nowhere does not exist"),
+    ],
+)
+def test_bad_requests_are_answered_as_ksqldb_answers_them(
+    world: World, body: bytes, status: int, code: int, said: str
+) -> None:
+    answer = world.client.post("/ksql", content=body)
+    assert answer.status_code == status
+    assert answer.json()["error_code"] == code
+    assert said in answer.json()["message"]
+
+
+def test_what_asserts_and_inserts_answer(world: World) -> None:
+    assert world.ksql("ASSERT TOPIC s;")[0] == {
+        "@type": "assert_topic", "statementText": "ASSERT TOPIC s;", "topicName": "s", "exists": True, "warnings": [],
+    }  # fmt: skip
+    assert world.ksql(STREAM + "INSERT INTO s (id, a) VALUES ('x', 1);")[1:] == []
+    assert world.engine.done == [("insert", "s")]
+
+
+def test_a_query_that_fails_is_shown_and_started_again(world: World) -> None:
+    world.ksql(STREAM + TABLE)
+    world.engine.failures["CTAS_N_1"] = "a Python worker did not start"
+
+    def state() -> tuple[str, list[str]]:
+        [found] = world.ksql("EXPLAIN CTAS_N_1;")
+        described = found["queryDescription"]
+        return described["state"], [each["errorMessage"] for each in described["queryErrors"]]
+
+    for _ in range(300):
+        if ("start", "CTAS_N_1") in world.engine.done[1:]:
+            break
+        world.service.supervisor._stop.wait(0.05)
+    assert world.engine.done.count(("start", "CTAS_N_1")) == 2
+    assert state() == ("RUNNING", ["a Python worker did not start"])
+
+
+def test_a_statement_that_can_no_longer_be_planned_does_not_stop_the_others(world: World) -> None:
+    world.ksql(STREAM + TABLE)
+    command = world.log.commands[0]
+    world.log.commands[0] = type(command)(0, "CREATE STREAM s (id NOSUCH) WITH (KAFKA_TOPIC = 's');", command.about)
+    world.ksql("CREATE TABLE t (id VARCHAR PRIMARY KEY, a INT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON');")
+    world.start()
+    assert world.client.get("/info").json()["KsqlServerInfo"]["serverStatus"] == "DEGRADED"
+    assert world.client.get("/healthcheck").status_code == 503
+    assert [each["name"] for each in world.ksql("SHOW TABLES;")[0]["tables"]] == ["T"]
