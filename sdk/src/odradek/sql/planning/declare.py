@@ -104,6 +104,18 @@ def windowed(source: Source, given: dict[str, Property]) -> Source:
     return replace(source, window=name, window_ms=0 if size is None else _duration(size))
 
 
+def versioned(source: Source, given: dict[str, Property]) -> Source:
+    """Apply HISTORY_RETENTION: a table that is joined as of a record's time. Raises SqlError."""
+    wanted = given.get("HISTORY_RETENTION")
+    if wanted is None:
+        return source
+    if source.kind != "TABLE" or source.window:
+        raise SqlError("HISTORY_RETENTION applies only to tables without windows", wanted.name.at)
+    if "TIMESTAMP" in given:
+        raise SqlError("HISTORY_RETENTION goes by the records' timestamps: omit TIMESTAMP", wanted.name.at)
+    return replace(source, history_ms=_duration(wanted))
+
+
 def _duration(given: Property) -> int:
     words = given.value.split()
     unit = words[1].upper().removesuffix("S") if len(words) == 2 else ""
