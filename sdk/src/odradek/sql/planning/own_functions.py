@@ -20,7 +20,7 @@ from odradek.sql.functions.signature import Function, Mismatch
 from odradek.sql.parse import parse
 from odradek.sql.position import SqlError
 from odradek.sql.syntax import Create
-from odradek.sql.types import Rendered, SqlType, array_of, resolve_type
+from odradek.sql.types import Rendered, SqlType, resolve_type
 
 FUNCTIONS_MODULE = "odradek.functions.module"
 _OWN_PREFIX = f"{PREFIX}own_"
@@ -116,9 +116,8 @@ def _function(name: str, spark_name: str, own: Own) -> Function:
                 raise Mismatch(f"{name} takes {kind} here, not {each.type}", number)
             text = each.text if each.type == kind else converted(each.text, each.type, kind)
             texts.append(f"CAST({text} AS {kind.spark})")
-        if own.kind != "aggregate":
-            returns = array_of(own.returns) if own.kind == "table" else own.returns
-            return Rendered(f"{spark_name}({', '.join(texts)})", returns)
+        if own.kind != "aggregate":  # the type of a table function's call is that of its elements
+            return Rendered(f"{spark_name}({', '.join(texts)})", own.returns)
         row = ", ".join(f"'c{number}', {text}" for number, text in enumerate(texts))
         return Rendered(f"{spark_name}({ordered(f'named_struct({row})')})", own.returns)
 
