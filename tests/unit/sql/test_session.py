@@ -206,3 +206,14 @@ def test_wrong_use_is_one_line(
     assert found == code
     assert said in err.replace("\n", " ")
     assert "Traceback" not in err
+
+
+def test_a_script_of_the_console_loads_no_module(tmp_path: Path) -> None:
+    from odradek.operations.sql.script import check_script
+
+    mark = tmp_path / "ran"
+    module = tmp_path / "own_code.py"
+    module.write_text(f"open({str(mark)!r}, 'w')")
+    found = check_script(f"SET 'odradek.functions.module' = '{module}';")
+    assert "modules are not loaded here" in found.problem
+    assert not mark.exists()

@@ -102,6 +102,7 @@ class Planner:
     settings: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)  # of DEFINE
     schemas: Schemas | None = None  # of a schema registry; None: columns have to be declared
+    loads_modules: bool = True  # of a user's own functions; where others write the scripts: False
     number: int | None = None  # of a server's statement: ids of queries end with it, so that none is given twice
     _inserts: dict[str, int] = field(default_factory=dict)
     _selects: int = 0
@@ -480,6 +481,8 @@ class Planner:
         if name.startswith("spark."):
             return Configured(name, statement.value)
         if name == FUNCTIONS_MODULE and statement.value is not None:
+            if not self.loads_modules:
+                raise SqlError("modules are not loaded here: run the script by `odradek sql`", statement.at)
             try:
                 return Said(f"functions of {statement.value}: {', '.join(load_functions(statement.value))}")
             except SqlError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from odradek.errors import KafkaError
 from odradek.sql.catalog import INFERRED, Column, Form, Source, column_name, did_you_mean
 from odradek.sql.position import Position, SqlError
 from odradek.sql.syntax import Create, Property
@@ -68,8 +69,8 @@ def _ask(source: Source, part: str, schemas: Schemas | None, at: Position) -> Sq
         return None
     try:
         return schemas(source.form(part), source.topic, part)
-    except SqlError as error:
-        raise SqlError(error.problem, at) from None
+    except KafkaError as error:
+        raise SqlError(error.message, at, code=error.code) from None
 
 
 def key_in_value(source: Source, given: dict[str, Property]) -> Source:
