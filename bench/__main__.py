@@ -7,7 +7,19 @@ import importlib
 
 QUESTIONS = (
     *("throughput", "append", "contention", "clients", "kafka_port", "pipeline"),
-    *("groups", "codec", "cold_start", "scale_model", "cost", "validation", "abuse", "console", "connect", "triggers"),
+    *(
+        "groups",
+        "codec",
+        "cold_start",
+        "scale_model",
+        "fleet",
+        "cost",
+        "validation",
+        "abuse",
+        "console",
+        "connect",
+        "triggers",
+    ),
 )
 
 

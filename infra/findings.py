@@ -14,6 +14,7 @@ ACKNOWLEDGED: Mapping[str, str] = {
         "Server access logs cost a write per request and answer nothing that CloudTrail's data events do not; they can "
         "be enabled for the bucket."
     ),
+    "AwsSolutions-DDB3": "The rows of served tables: they are computed again from the log, which is backed up.",
     "AwsSolutions-SQS3": ("Dead-letter queues: a queue behind one of them would hold the same messages again."),
     "AwsSolutions-L1": (
         "Python 3.13 by choice: the layer's compiled packages and their bytecode are built for it (tools/package.py), "

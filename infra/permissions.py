@@ -14,6 +14,8 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
     triggers     definitions of triggers; commits their starting offsets, reads their leases; deletes groups
     trigger-dispatcher   reads like fetch; leases with offsets; marks heads; appends to failure topics; its queue.
                  The functions that it may call are granted one by one (constructs/trigger.py)
+                 Served tables: follows their topics, writes their rows, and begins them anew
+    tables       definitions of served tables; reads their rows, and writes them for who waits for an offset
     registry     schemas and subjects: its rows of the catalog, and the ACLs
     maintenance  plans: reads the tables, and segments if compaction needs their age; sends to the queue
     maintainer   runs the tasks: finishes deletions; merges; fences transactions that timed out; retention, sweep: rows
@@ -42,6 +44,7 @@ from odradek.format.item_keys import (
     BROKERS_PK,
     COUNTERS_PK,
     DELETED_TOPICS_PK,
+    DROPPED_TABLES_PK,
     QUOTAS_PK,
     REGISTRY_CONFIGS_PK,
     REGISTRY_GUIDS_PK,
@@ -49,13 +52,14 @@ from odradek.format.item_keys import (
     REGISTRY_SCHEMAS_PK,
     REGISTRY_SUBJECTS_PK,
     SWEEP_PK,
+    TABLES_PK,
     TOPIC_IDS_PK,
     TOPICS_PK,
     TRANSACTIONAL_IDS_PK,
     TRIGGERS_PK,
     USERS_PK,
 )
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.protocol.api import FunctionName
 
 SEND = "sqs:SendMessage"
@@ -92,11 +96,12 @@ STREAMING_JOBS = tuple(name for name in JOBS if name not in (FLIGHT_DELAYS, "rep
 
 
 class TableName(StrEnum):
-    """The three tables."""
+    """The tables: three of the log, and the rows of served tables."""
 
     LOG = "log"
     GROUPS = "groups"
     CATALOG = "catalog"
+    ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,11 @@ _MAKE_TOPICS = (TableGrant(TableName.CATALOG, (PUT, DELETE, CHECK)), TableGrant(
 _REPLACE_ROWS = (TableGrant(TableName.LOG, (DELETE, CHECK)),)
 _REPLACE_SEGMENTS = (ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject", "s3:DeleteObject")),)
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
+# Of served tables: positions and rows, and a new generation where a topic was recreated.
+_FOLLOW_TOPICS = (
+    TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TABLES_PK, DROPPED_TABLES_PK)),
+    TableGrant(TableName.ROWS, (GET_MANY, PUT, UPDATE, DELETE, CHECK)),
+)
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
 
@@ -233,6 +243,7 @@ _ROWS: dict[str, Permissions] = {
         (
             TableGrant(TableName.GROUPS, (GET_MANY, QUERY)),  # the lag of groups, leases of triggers
             TableGrant(TableName.CATALOG, (GET, QUERY)),
+            TableGrant(TableName.ROWS, (QUERY,)),  # how far served tables are
             _READ_LOG,
         ),
         (ObjectGrant((SEGMENT_PREFIX,), ("s3:GetObject",)),),
@@ -272,13 +283,29 @@ _ROWS: dict[str, Permissions] = {
         (
             TableGrant(TableName.GROUPS, (GET_MANY, UPDATE)),
             TableGrant(TableName.CATALOG, (GET,)),
-            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(TRIGGERS_PK,)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(TRIGGERS_PK, TABLES_PK)),
             TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE)),
+            *_FOLLOW_TOPICS,
+            TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(DROPPED_TABLES_PK,)),
+            TableGrant(TableName.ROWS, (QUERY,)),  # of tables that were dropped
         ),
         (_READ_OBJECTS, _UPLOAD_WAL),
         may_list=True,
         # The last three are required of the role by Lambda's pollers.
         wakes=(SEND, "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
+    ),
+    TABLES: Permissions(
+        (
+            TableGrant(TableName.CATALOG, (GET,)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, TABLES_PK)),
+            TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(TABLES_PK,)),
+            TableGrant(TableName.ROWS, (QUERY,)),
+            *_FOLLOW_TOPICS,
+            _READ_LOG,
+        ),
+        (_READ_OBJECTS,),
+        may_list=True,
+        wakes=(SEND,),
     ),
     REGISTRY: Permissions(
         (

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
@@ -36,6 +36,7 @@ FUNCTION_SIZES: dict[str, FunctionSize] = {
     FunctionName.COORDINATOR.value: FunctionSize(memory_mb=512, timeout_s=30),
     FunctionName.ADMIN.value: FunctionSize(memory_mb=512, timeout_s=60),  # a topic of many partitions is many heads
     REGISTRY: FunctionSize(memory_mb=512, timeout_s=30),  # a schema is parsed and compared in milliseconds
+    TABLES: FunctionSize(memory_mb=1024, timeout_s=30),  # a lookup is a query; who waits for an offset decodes records
     TRIGGERS: FunctionSize(memory_mb=512, timeout_s=60),  # a topic of many partitions is many leases
     TRIGGER_DISPATCHER: FunctionSize(memory_mb=512, timeout_s=FUNCTION_TIMEOUT_S_MAX),  # waits for functions
     MAINTENANCE: FunctionSize(memory_mb=1024, timeout_s=FUNCTION_TIMEOUT_S_MAX),  # plans: reads
@@ -58,6 +59,7 @@ class ConnectOptions:
     """The function that runs connectors (docs/connect/aws.md)."""
 
     every_minutes: int = 5  # between two looks for something to do; 0: only triggers and callers start it
+    wake_sinks: bool = True  # records in the topics of sinks start a shift, by triggers that the function keeps
     workers: int = 1  # shifts at once, which share the tasks
     memory_mb: int = 1769
     configs: Mapping[str, str] = field(default_factory=dict)  # of the worker: group.id, converters ...

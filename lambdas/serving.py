@@ -56,6 +56,7 @@ def serve(name: FunctionName) -> FunctionHandler:
             environment.function_urls,
             registry=environment.registry_url,
             triggers=environment.triggers_url,
+            tables=environment.tables_url,
         )
     return FunctionHandler(
         name,

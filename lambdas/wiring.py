@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from odradek.adapters.aws import open_queue
+from odradek.adapters.iceberg import open_catalog
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import WAKE_QUEUE_URL, Environment
@@ -27,6 +28,8 @@ from odradek.system import SystemRng
 from odradek.tracing import TracedTables, Tracing, traced_objects
 
 if TYPE_CHECKING:
+    from odradek.functions.maintenance import Sweeping
+    from odradek.served.wiring import TableParts
     from odradek.triggers.wiring import TriggerParts
 
 HTTPS_PORT = 443
@@ -62,7 +65,7 @@ class Wiring:
         self.environment = Environment.from_env(environ)
         self.settings = Settings.from_env(environ)
         self.meter = InvocationMeter()
-        store = self.environment.open_store(self.meter)
+        self._store = store = self.environment.open_store(self.meter)
         clock = store.clock
         self.instruments = Instruments(
             clock=clock,
@@ -81,10 +84,32 @@ class Wiring:
             settings=self.settings,
             wakes=self._wakes(),
         )
+        bucket = self.environment.bucket.partition(",")[0]
+        self.engine.keep_tables(open_catalog(self.settings.table_catalog, f"s3://{bucket}"))
 
     def _wakes(self) -> TaskQueue | None:
         url = self.environment.wake_queue_url
         return None if url is None else LazyQueue(lambda: self._open(url))
+
+    def tables(self) -> TableParts:
+        """Return the parts of served tables. Raises KafkaError(INVALID_CONFIG) without their table or the queue."""
+        from odradek.served.wiring import wire_tables
+
+        queue = self._wakes()
+        if queue is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"the function lacks {WAKE_QUEUE_URL}: set it as `cdk deploy` does"
+            )
+        return wire_tables(self.engine, self._store.rows, queue)
+
+    def sweeps(self) -> dict[str, Sweeping]:
+        """Return what maintenance looks at beside the log."""
+        if self.environment.wake_queue_url is None:
+            return {}
+        found: dict[str, Sweeping] = {"triggers": self.triggers().sweep}
+        if self.environment.rows_table is not None:
+            found["tables"] = self.tables().sweep
+        return found
 
     def triggers(self) -> TriggerParts:
         """Return the parts of triggers. Raises KafkaError(INVALID_CONFIG) without their queue."""
@@ -106,6 +131,7 @@ class Wiring:
             queue,
             EventSource(arn, environment.bootstrap_url or f"{self.settings.cluster_id}:{HTTPS_PORT}"),
             lambda: AwsServices(region=environment.region, endpoint_url=environment.endpoint_url, meter=self.meter),
+            followers=() if environment.rows_table is None else (self.tables().maintainer,),
         )
 
     def _open(self, url: str) -> TaskQueue:

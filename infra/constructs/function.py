@@ -87,7 +87,12 @@ class OdradekFunction(Construct):
             logging_format=lambda_.LoggingFormat.JSON,
             system_log_level_v2=lambda_.SystemLogLevel.WARN,
             application_log_level_v2=lambda_.ApplicationLogLevel.INFO,
-            environment={**store_environment(store), **stage.settings.to_env(), **(extra_environment or {})},
+            environment={
+                **store_environment(store),
+                **rows_environment(name, store),
+                **stage.settings.to_env(),
+                **(extra_environment or {}),
+            },
         )
 
 
@@ -99,6 +104,12 @@ def store_environment(store: Store) -> dict[str, str]:
         variables.CATALOG_TABLE: store.tables[TableName.CATALOG].table_name,
         variables.BUCKET: store.bucket_names,
     }
+
+
+def rows_environment(name: str, store: Store) -> dict[str, str]:
+    """Return the variable that locates the rows of served tables, for a function that may use them."""
+    uses = any(grant.table is TableName.ROWS for grant in PERMISSIONS[name].tables)
+    return {variables.ROWS_TABLE: store.tables[TableName.ROWS].table_name} if uses else {}
 
 
 def log_retention(days: int) -> logs.RetentionDays:

@@ -1,5 +1,5 @@
-"""The API stack: the functions that clients call, each with an alias and its URL: four of Kafka's APIs, one of
-schemas, one of triggers.
+"""The API stack: the functions that clients call, each with an alias and its URL: four of Kafka's APIs, one each of
+schemas, triggers and served tables.
 
 The coordinator answers discovery, so it gets the addresses of the others; it learns its own URL from each request.
 """
@@ -13,6 +13,8 @@ from odradek.functions.environment import (
     FUNCTION_URLS,
     REGISTRY,
     REGISTRY_URL,
+    TABLES,
+    TABLES_URL,
     TRIGGERS,
     TRIGGERS_URL,
     WAKE_QUEUE_URL,
@@ -52,20 +54,26 @@ class ApiStack(Stack):
         aliases = [released("Registry", REGISTRY, registry)]
         registry_url = SignedUrl(self, "RegistryAddress", alias=aliases[0], stage=stage).url
         wakes = {WAKE_QUEUE_URL: queue_url(self, stage)}
-        triggers = OdradekFunction(
-            self,
-            "Triggers",
-            name=TRIGGERS,
-            stage=stage,
-            store=store,
-            artifacts=artifacts,
-            layer=layer,
-            extra_environment=wakes,
-        )
-        allow_wakes(self, stage, TRIGGERS, triggers.role)
-        aliases.append(released("Triggers", TRIGGERS, triggers))
-        triggers_url = SignedUrl(self, "TriggersAddress", alias=aliases[1], stage=stage).url
-        CfnOutput(self, "TriggersUrl", value=triggers_url)
+
+        def waking(title: str, name: str) -> str:
+            """A function that is managed over its URL, and wakes the dispatcher of triggers."""
+            made = OdradekFunction(
+                self,
+                title,
+                name=name,
+                stage=stage,
+                store=store,
+                artifacts=artifacts,
+                layer=layer,
+                extra_environment=wakes,
+            )
+            allow_wakes(self, stage, name, made.role)
+            aliases.append(released(title, name, made))
+            url: str = SignedUrl(self, f"{title}Address", alias=aliases[-1], stage=stage).url
+            CfnOutput(self, f"{title}Url", value=url)
+            return url
+
+        triggers_url, tables_url = waking("Triggers", TRIGGERS), waking("Tables", TABLES)
         CfnOutput(self, "RegistryUrl", value=registry_url)
         urls: dict[FunctionName, str] = {}
         # The coordinator last: it gets the others' URLs.
@@ -86,6 +94,7 @@ class ApiStack(Stack):
                             FUNCTION_URLS: format_function_urls(urls),
                             REGISTRY_URL: registry_url,
                             TRIGGERS_URL: triggers_url,
+                            TABLES_URL: tables_url,
                         }
                         if name is FunctionName.COORDINATOR
                         else {}

@@ -22,7 +22,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_sns as sns
 from aws_cdk import aws_sns_subscriptions as subscriptions
 from constructs import Construct
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.functions.telemetry import ATTENTION, DETAILED_METRICS, NAMESPACE
 from odradek.protocol.api import FunctionName
 from odradek.spark.jobs.progress import NAMESPACE as JOB_METRICS
@@ -31,11 +31,20 @@ from infra.artifacts import Artifacts
 from infra.constructs.alarm import add_alarm, alarm_name, description
 from infra.constructs.store_role import Store
 from infra.constructs.task_queue import MAINTENANCE_QUEUE, dead_letters_name, queue_name
+from infra.permissions import TableName
 from infra.stages import Stage
 
 _PERIOD = Duration.minutes(5)
 FAILED_STATES = ("FAILED", "TIMEOUT", "ERROR", "EXPIRED")  # of a run of a job (Glue's JobRunState)
-_FUNCTIONS = (*(name.value for name in FunctionName), MAINTENANCE, MAINTAINER, REGISTRY, TRIGGERS, TRIGGER_DISPATCHER)
+_FUNCTIONS = (
+    *(name.value for name in FunctionName),
+    MAINTENANCE,
+    MAINTAINER,
+    REGISTRY,
+    TRIGGERS,
+    TABLES,
+    TRIGGER_DISPATCHER,
+)
 
 
 class ObservabilityStack(Stack):
@@ -111,6 +120,7 @@ class ObservabilityStack(Stack):
         return cloudwatch.Metric(namespace="AWS/Lambda", metric_name=name, statistic="Sum", period=_PERIOD)
 
     def _throttled_tables(self) -> list[cloudwatch.IMetric]:
+        """Of the log's tables. That served tables are behind, maintenance tells (`attention`)."""
         return [
             cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
@@ -119,7 +129,8 @@ class ObservabilityStack(Stack):
                 statistic="Sum",
                 period=_PERIOD,
             )
-            for table in self._store.tables.values()
+            for each, table in self._store.tables.items()
+            if each is not TableName.ROWS
             for name in ("ReadThrottleEvents", "WriteThrottleEvents")
         ]
 
@@ -148,8 +159,8 @@ class ObservabilityStack(Stack):
 
     def _add_more_alarms(self) -> None:
         limits = self._stage.alarms
-        # Each metric costs $0.10 a month. People call `triggers`, and see its errors themselves.
-        watched = [self._of_function("Errors", name, _PERIOD) for name in _FUNCTIONS if name != TRIGGERS]
+        # Each metric costs $0.10 a month. People call `triggers` and `tables`, and see their errors themselves.
+        watched = [self._of_function("Errors", name, _PERIOD) for name in _FUNCTIONS if name not in (TRIGGERS, TABLES)]
         failed = self._sum("failed invocations", watched)
         # A single time-out among many is none: a function that cannot be imported goes on failing.
         self._alarm("functions-failed", failed, 0, periods=2, of_periods=6)

@@ -15,5 +15,5 @@ handler = MaintenanceHandler(
     queue=_parts.open_queue(),
     backlogs=_parts.engine.backlogs,
     limits=_parts.settings,
-    triggers=_parts.triggers().sweep if _parts.environment.wake_queue_url else None,
+    sweeps=_parts.sweeps(),
 )

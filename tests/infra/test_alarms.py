@@ -308,8 +308,12 @@ def test_functions_that_fail_to_import_are_told_and_a_single_time_out_is_not(dep
     properties = alarms(deployment)["functions-failed"]
     watched = metrics_of(properties)
     functions = {each["Value"] for metric in watched.values() for each in metric["Dimensions"]}
-    # People call `triggers` and see its errors; its metric would cost as much as another one.
-    every = {f"odradek-{stage_of(deployment)}-{name}" for name in deployment.functions() if name != "triggers"}
+    # People call `triggers` and `tables` and see their errors; each metric would cost as much as another one.
+    every = {
+        f"odradek-{stage_of(deployment)}-{name}"
+        for name in deployment.functions()
+        if name not in ("triggers", "tables")
+    }
     assert functions == (every if stage_of(deployment) == "prod" else set()), "of the account, where that has to do"
     for key in watched:
         assert "ALARM" in states(deployment, properties, {key: 1.0})

@@ -42,7 +42,12 @@ def deployable(template: dict[str, Any]) -> str:
             properties = resource["Properties"]
             properties["Code"] = {"ZipFile": "def handler(event, context): ..."}
             properties.pop("Layers")
-            for name in (environment.FUNCTION_URLS, environment.REGISTRY_URL, environment.TRIGGERS_URL):
+            for name in (
+                environment.FUNCTION_URLS,
+                environment.REGISTRY_URL,
+                environment.TRIGGERS_URL,
+                environment.TABLES_URL,
+            ):
                 properties["Environment"]["Variables"].pop(name, None)
     outputs = template.get("Outputs", {}).items()
     template["Outputs"] = {key: each for key, each in outputs if not any(name in json.dumps(each) for name in gone)}

@@ -17,6 +17,7 @@ from infra.stages import STAGES
 from tests.infra.conftest import Deployment
 
 FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"} | {
+    "tables",
     "triggers",
     "trigger-dispatcher",
 }
@@ -85,7 +86,7 @@ def test_the_coordinator_knows_its_siblings_and_nobody_else_does(dev: Deployment
 
 def test_urls_ask_for_a_signature(dev: Deployment) -> None:
     urls = dev.resources("api", "AWS::Lambda::Url")
-    assert len(urls) == 6
+    assert len(urls) == 7
     for url in urls.values():
         assert url["Properties"]["AuthType"] == "AWS_IAM"
         assert url["Properties"]["InvokeMode"] == "BUFFERED"
@@ -111,7 +112,7 @@ def test_logs_are_kept_for_a_while_and_then_dropped(stage: str, days: int, reque
         for stack in ("api", "maintenance", "triggers")
         for each in deployment.resources(stack, "AWS::Logs::LogGroup").values()
     ]
-    assert [group["RetentionInDays"] for group in groups] == [days] * 9
+    assert [group["RetentionInDays"] for group in groups] == [days] * 10
     for properties in deployment.functions().values():
         assert "Logs" in properties["LoggingConfig"]["LogGroup"]["Ref"]
 

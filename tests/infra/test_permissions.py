@@ -20,7 +20,7 @@ from odradek.engine.marks import decode_wake
 from odradek.errors import ErrorCode
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
-from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TRIGGER_DISPATCHER, TRIGGERS
+from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.model.acl import AclBinding, AclFilter, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicLeave, ClassicSync
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, GroupHeartbeat
@@ -51,6 +51,8 @@ from odradek.triggers.event import EventSource
 from odradek.triggers.wiring import TriggerParts, wire_triggers
 
 from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
+from tests.infra.compaction_plan import plan_compaction
+from tests.infra.served_tables import served_tables
 from tests.infra.shared_heads import shared_heads
 from tests.support.clients.share_member import ACCEPT, REJECT, ShareMember, ack
 from tests.support.clients.streams_member import StreamsMember
@@ -123,6 +125,7 @@ class RecordingTables:
         self.log: Any = Recorder(tables.log, calls, note_table, TableName.LOG)
         self.groups: Any = Recorder(tables.groups, calls, note_table, TableName.GROUPS)
         self.catalog: Any = Recorder(tables.catalog, calls, note_table, TableName.CATALOG)
+        self.rows: Any = Recorder(tables.rows, calls, note_table, TableName.ROWS)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         self._calls.update(
@@ -188,6 +191,7 @@ async def work(world: World) -> None:
 
     await lead(world, admin, coordinator, producer, fetcher)
     await triggers(world, admin, producer)
+    remove_rows = await served_tables(world, admin)
 
     places = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     member, epoch = "member-1", JOIN_EPOCH
@@ -239,20 +243,7 @@ async def work(world: World) -> None:
     report = await maintain(world)
     assert report.done["topics_removed"] == report.done["objects_removed"] == 1
     await maintain(await shared_heads(world, admin))
-
-
-async def plan_compaction(world: World, admin: Engine, producer: Engine) -> None:
-    """Whether a segment is overdue is read from its first batch, by the function that plans."""
-    configs = {"cleanup.policy": "compact", "max.compaction.lag.ms": "86400000", "min.cleanable.dirty.ratio": "1"}
-    table = await admin.topics.create("table", 1, configs)
-    for _ in range(4):
-        assert not (await produce(producer, "table", 0, batch([b"v"], keys=[b"k"]))).error
-    merged = MaintenanceReport()
-    merging = world.engine(MAINTAINER, merge_rows_min=1, merge_delay_ms=0).maintenance
-    await merging.run_partition(table, 0, merged)
-    assert merged.done["segments_merged"], merged
-    await world.engine(MAINTENANCE).maintenance.plan(MaintenancePlan())
-    await admin.topics.delete("table")
+    await remove_rows()
 
 
 async def maintain(world: World) -> MaintenanceReport:
@@ -460,6 +451,7 @@ FUNCTIONS = (
     MAINTENANCE,
     MAINTAINER,
     REGISTRY,
+    TABLES,
     TRIGGERS,
     TRIGGER_DISPATCHER,
 )
@@ -582,7 +574,7 @@ async def compact(world: World) -> None:
 async def hold(engine: Engine, topic: Topic, report: MaintenanceReport) -> HeldPartition:
     lease = await engine.leases.take(PartitionId(topic.topic_id, 0))
     assert lease is not None
-    return HeldPartition(topic, TopicConfig.of(topic, engine.settings), lease.partition, lease, report)
+    return HeldPartition(topic, TopicConfig.of(topic, engine.settings), lease.partition, lease, report, engine.tables)
 
 
 def test_the_compaction_job_may_do_what_a_compaction_does_and_nothing_else_beyond_a_job() -> None:

@@ -15,7 +15,7 @@ from tests.infra.conftest import Deployment, as_list
 from tests.infra.test_alarms import alarms, metrics_of, states
 
 ROLE, ORGANIZATION = "arn:aws:iam::444455556666:role/producers", "o-a1b2c3d4e5"
-CALLED = {*(name.value for name in FunctionName), "registry", "triggers"}
+CALLED = {*(name.value for name in FunctionName), "registry", "triggers", "tables"}
 
 
 def of_function(deployment: Deployment, kind: str) -> dict[str, dict[str, Any]]:

@@ -17,7 +17,7 @@ WITHOUT_RESOURCE = {
 }
 
 JOB_TITLES = {"".join(word.capitalize() for word in job.split("_")): job for job in JOBS}
-ALL_TABLES = ("TablesLog", "TablesGroups", "TablesCatalog")
+ALL_TABLES = ("TablesLog", "TablesGroups", "TablesCatalog", "TablesRows")
 TABLES = {
     "Produce": {"TablesLog", "TablesCatalog"},
     "Fetch": {"TablesLog", "TablesCatalog"},
@@ -25,8 +25,9 @@ TABLES = {
     "Admin": {"TablesLog", "TablesCatalog"},
     "Registry": {"TablesCatalog"},
     "Triggers": {"TablesLog", "TablesGroups", "TablesCatalog"},
-    "Dispatcher": {"TablesLog", "TablesGroups", "TablesCatalog"},
-    "Maintenance": {"TablesLog", "TablesGroups", "TablesCatalog"},  # the lag of groups
+    "Tables": {"TablesLog", "TablesCatalog", "TablesRows"},
+    "Dispatcher": {"TablesLog", "TablesGroups", "TablesCatalog", "TablesRows"},
+    "Maintenance": {"TablesLog", "TablesGroups", "TablesCatalog", "TablesRows"},  # the lag of groups
     "Maintainer": {"TablesLog", "TablesGroups", "TablesCatalog"},  # windows of deleted topics
 } | {title: {"TablesLog", "TablesCatalog"} for title in JOB_TITLES}
 
@@ -113,6 +114,8 @@ def test_a_role_names_prefixes_of_the_bucket(dev: Deployment) -> None:
         ("Coordinator", "s3:ListBucket"): {""},
         ("Triggers", "s3:GetObject"): log,
         ("Triggers", "s3:ListBucket"): {""},
+        ("Tables", "s3:GetObject"): log,
+        ("Tables", "s3:ListBucket"): {""},
         ("Dispatcher", "s3:GetObject"): log,
         ("Dispatcher", "s3:PutObject"): {"/wal/*"},  # topics for records that are given up
         ("Dispatcher", "s3:ListBucket"): {""},
@@ -149,7 +152,7 @@ def test_who_appends_or_looks_for_what_waits_may_wake_triggers_and_one_function_
     for role, statement in statements(dev):
         if any("-triggers" in json.dumps(resource) for resource in as_list(statement["Resource"])):
             found.setdefault(role, set()).update(as_list(statement["Action"]))
-    senders = {role: {"sqs:SendMessage"} for role in ("Produce", "Coordinator", "Triggers", "Maintenance")}
+    senders = {role: {"sqs:SendMessage"} for role in ("Produce", "Coordinator", "Triggers", "Tables", "Maintenance")}
     received = {"sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"}
     assert found == {**senders, "Dispatcher": received}
 
@@ -195,7 +198,7 @@ def test_clients_may_call_urls_and_nothing_else(dev: Deployment) -> None:
         aliases, functions = dev.resources("api", "AWS::Lambda::Alias"), dev.resources("api", "AWS::Lambda::Function")
         named = {each.get("Ref") or each["Fn::GetAtt"][0] for each in statement["Resource"]}
         assert named == {*aliases, *functions}
-        assert len(aliases) == len(functions) == 6
+        assert len(aliases) == len(functions) == 7
     # Directly invoked, a function would take any event; by its URL it takes signed requests.
     assert by_action["lambda:InvokeFunction"]["Condition"] == {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
 

@@ -34,6 +34,8 @@ _HOMES = {
     "ShareConsumer": "odradek.client.share.sync",
     "ShareConsumerConfig": "odradek.client.config",
     "ShareRecord": "odradek.client.share.consumer",
+    "Table": "odradek.client.tables",
+    "TableRow": "odradek.model.table",
     "TopicDescription": "odradek.client.types",
     "TopicPartition": "odradek.model.topic_partition",
     "query": "odradek.operations.query.run",
@@ -50,11 +52,13 @@ if TYPE_CHECKING:
     from odradek.client.producer.sync import Producer
     from odradek.client.share.consumer import ShareRecord
     from odradek.client.share.sync import ShareConsumer
+    from odradek.client.tables import Table
     from odradek.client.transport.base import InProcessTransport
     from odradek.client.types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
     from odradek.errors import ErrorCode, KafkaError, OffsetConflict
     from odradek.local import start_local as local
     from odradek.model.share import AcknowledgeType
+    from odradek.model.table import TableRow
     from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
     from odradek.operations.query import query
 
@@ -82,6 +86,8 @@ __all__ = [
     "ShareConsumer",
     "ShareConsumerConfig",
     "ShareRecord",
+    "Table",
+    "TableRow",
     "TopicDescription",
     "TopicPartition",
     "local",

@@ -7,5 +7,6 @@ from odradek.client.consumer.consumer import Consumer
 from odradek.client.consumer.rebalance import RebalanceListener
 from odradek.client.producer.producer import Producer
 from odradek.client.share.consumer import ShareConsumer
+from odradek.client.tables import AsyncTable as Table
 
-__all__ = ["Admin", "Consumer", "Producer", "RebalanceListener", "ShareConsumer"]
+__all__ = ["Admin", "Consumer", "Producer", "RebalanceListener", "ShareConsumer", "Table"]

@@ -33,7 +33,7 @@ _EXTRA_OF = {
     "paho": "connect-mqtt",
     "pandas": "spark",
     "pyarrow": "table",
-    "pyiceberg": "tables",
+    "pyiceberg": "iceberg",
     "pymysql": "connect-mysql",
     "pymysqlreplication": "connect-mysql",
     "psycopg": "connect-postgres",

@@ -123,6 +123,8 @@ class Settings:
     merge_delay_ms: int = _knob(60_000, hostile=0)  # age below which a row is not merged: its writer may read it
     segment_bytes_max: int = _knob(64 * 1024 * 1024, hostile=500)  # caps the topic configuration segment.bytes
     table_group_bytes: int = _knob(2 * 1024 * 1024, hostile=300)  # stored bytes of a columnar segment's row group
+    # Iceberg catalog of topics' tables, PyIceberg's properties: "type=rest,uri=https://..."; embedded: SQLite if empty
+    table_catalog: str = _knob("")
     compaction_map_entries_max: int = _knob(1_000_000, hostile=3)  # keys that one compaction pass keeps in memory
     compaction_read_bytes: int = _knob(8 * 1024 * 1024, hostile=100)  # bytes of a segment per read
     producer_id_block: int = _knob(1, hostile=3)  # producer ids reserved per write of the counter
@@ -199,6 +201,14 @@ class Settings:
                 ErrorCode.INVALID_CONFIG, "sweep_uploads_max must be at least 1, sweep_recheck_hours not negative"
             )
 
+        if self.table_catalog and not all(
+            part.partition("=")[0].strip() and "=" in part for part in self.table_catalog.split(",")
+        ):
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                "table_catalog must be properties of PyIceberg's catalog with commas, such as type=glue,warehouse=s3://"
+                f"bucket/tables, not {self.table_catalog!r}",
+            )
         if self.compaction_map_entries_max < 1 or self.compaction_read_bytes < 1:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, "compaction_map_entries_max and compaction_read_bytes must be at least 1"

@@ -72,7 +72,7 @@ def test_batches_come_back_with_every_field(given_batches: list, group_bytes: in
     table = pq.read_table(pa.BufferReader(file))
     expected = [row for row in facts(log) if len(row) == 5]  # type: ignore[arg-type]
     assert table.column("offset").to_pylist() == [row[0] for row in expected]  # type: ignore[index]
-    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [row[1] for row in expected]  # type: ignore[index]
+    assert table.column("timestamp").cast(pa.int64()).to_pylist() == [1000 * row[1] for row in expected]  # type: ignore[index]
     assert table.column("key").to_pylist() == [row[2] for row in expected]  # type: ignore[index]
     assert table.column("value").to_pylist() == [row[3] for row in expected]  # type: ignore[index]
 

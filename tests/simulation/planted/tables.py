@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from odradek.engine.maintenance import merge
 from odradek.engine.maintenance.segment_swap import SegmentSwap
+from odradek.engine.maintenance.table_segments import TableSegment
 from odradek.format.parquet import segment as columnar_segment
 from odradek.format.segment import Segment
 
@@ -27,11 +28,11 @@ def file_without_its_last_row_group() -> Iterator[None]:
     """The upload of a Parquet file ends early, and its row takes the place of the others."""
     original = merge.as_table
 
-    def cut(held: Any, segment: Segment, group_bytes: int) -> Segment:
-        made = original(held, segment, group_bytes)
+    def cut(held: Any, segment: Segment, group_bytes: int) -> TableSegment:
+        made = original(held, segment, group_bytes).segment
         if not made.index.is_columnar:
-            return made
-        return replace(made, parts=(memoryview(made.parts[0])[: made.index.groups[-1].position],))
+            return TableSegment(made)
+        return TableSegment(replace(made, parts=(memoryview(made.parts[0])[: made.index.groups[-1].position],)))
 
     with patch.object(merge, "as_table", cut):
         yield

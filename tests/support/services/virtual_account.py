@@ -232,7 +232,7 @@ class VirtualAccount:
             queue=self._queue,
             backlogs=engine.backlogs,
             limits=self.stage.settings,
-            triggers=self.sweep(engine),
+            sweeps={} if (sweep := self.sweep(engine)) is None else {"triggers": sweep},
         )
 
     def sweep(self, engine: Engine) -> TriggerSweep | None:

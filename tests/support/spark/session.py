@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import pytest
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
+from odradek.adapters.iceberg import embedded_catalog
 from odradek.client.background_loop import BackgroundLoop
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
@@ -88,7 +89,7 @@ class LiveLog:
             clock=SystemClock(),
             rng=SystemRng(),
             settings=self._settings,
-        )
+        ).keep_tables(embedded_catalog("", self.data_dir))
         return store
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -43,10 +43,12 @@ class StoreNames:
     log_table: str = "odradek-log"
     groups_table: str = "odradek-groups"
     catalog_table: str = "odradek-catalog"
+    rows_table: str = "odradek-rows"
     bucket: str = "odradek-objects"
 
     @property
     def tables(self) -> tuple[str, str, str]:
+        """Those of the log, which are backed up."""
         return self.log_table, self.groups_table, self.catalog_table
 
 
@@ -80,7 +82,7 @@ def create_tables(endpoint_url: str, names: StoreNames | None = None) -> StoreNa
     names = names or StoreNames()
     dynamodb, s3 = _client("dynamodb", DYNAMODB or endpoint_url), _client("s3", endpoint_url)
     there = dynamodb.list_tables()["TableNames"] if DYNAMODB else ()
-    for table_name in names.tables:
+    for table_name in (*names.tables, names.rows_table):
         if table_name in there:
             dynamodb.delete_table(TableName=table_name)
         dynamodb.create_table(
@@ -124,6 +126,7 @@ def open_store(
             log_table=names.log_table,
             groups_table=names.groups_table,
             catalog_table=names.catalog_table,
+            rows_table=names.rows_table,
             bucket=names.bucket,
             prefix=prefix,
             endpoint_url=endpoint_url,

@@ -23,6 +23,9 @@ MESSAGES = {
     MaintenanceTask.of_deletion(TOPIC_ID): (
         '{"version":1,"task":"topic_deletion","topic_id":"01234567-89ab-cdef-0123-456789abcdef"}'
     ),
+    MaintenanceTask(TaskKind.TABLE, TOPIC_ID): (
+        '{"version":1,"task":"table","topic_id":"01234567-89ab-cdef-0123-456789abcdef"}'
+    ),
     MaintenanceTask(TaskKind.TRANSACTIONS): '{"version":1,"task":"transactions"}',
     MaintenanceTask(TaskKind.SWEEP): '{"version":1,"task":"sweep"}',
 }

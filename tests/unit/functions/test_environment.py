@@ -43,6 +43,7 @@ def test_every_function_has_a_handler_string() -> None:
         "maintenance",
         "maintainer",
         "registry",
+        "tables",
         "triggers",
         "trigger-dispatcher",
     }

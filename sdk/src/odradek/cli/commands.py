@@ -36,6 +36,7 @@ COMMANDS: Mapping[str, Home] = {
     "top": Home("admin.top", "top", "Show what happens now, until Ctrl-C"),
     "groups": Home("admin.groups", "groups", "List, describe and delete groups; change their offsets"),
     "triggers": Home("admin.triggers", "triggers", "Call functions with the new records of a topic"),
+    "tables": Home("records.tables", "tables", "Serve compacted topics as tables; read rows by key"),
     "schemas": Home("admin.schemas", "schemas", "List, compare, check, register and delete schemas"),
     "transactions": Home("admin.transactions", "transactions", "List and abort transactions"),
     "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),

@@ -2,7 +2,8 @@
 
 Each row group has the records of whole batches, and `batch` their headers. Encodings are those that the light reader
 knows: DELTA_BINARY_PACKED for offsets and timestamps, dictionaries for keys, plain values, Zstandard, a CRC a page.
-Typed columns stand behind these; a reader of batches does not read them.
+`partition` and the typed columns stand behind these; a reader of batches does not read them. The file has no field ids:
+Iceberg tables map names (adapters/iceberg).
 """
 
 from __future__ import annotations
@@ -31,13 +32,14 @@ _HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field
 _HEADERS_TYPE = pa.list_(pa.field("element", _HEADER_TYPE, nullable=False))
 _FIELDS = (
     pa.field("offset", pa.int64(), nullable=False),
-    pa.field("timestamp", pa.timestamp("ms", tz="UTC"), nullable=False),
+    pa.field("timestamp", pa.timestamp("us", tz="UTC"), nullable=False),  # Iceberg's unit
     pa.field("timestampType", pa.int32(), nullable=False),
     pa.field("key", pa.binary()),
     pa.field("value", pa.binary()),
     pa.field("headers", _HEADERS_TYPE, nullable=False),
     pa.field("batch", pa.binary()),
 )
+_PARTITION = pa.field("partition", pa.int32(), nullable=False)
 _DECODED = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 _PLAIN = {
     "offset": "DELTA_BINARY_PACKED",
@@ -54,12 +56,15 @@ _LEVEL = 3  # of Zstandard
 Batches = list[tuple[int, BatchHeader]]
 
 
-def encode_table_segment(segment: Segment, columns: Sequence[tuple[str, str]], group_bytes: int) -> tuple[Segment, int]:
+def encode_table_segment(
+    segment: Segment, columns: Sequence[tuple[str, str]], group_bytes: int, partition: int = 0
+) -> tuple[Segment, int]:
     """Return a segment as a columnar one, and how many values did not fit the typed columns.
 
     Args:
         columns: names and types of the typed columns.
         group_bytes: stored bytes of batches in a row group, about; each has a record at least.
+        partition: the number that the column of this name has in each row.
 
     Raises FormatError if the file would not say all that the segment says.
     """
@@ -71,7 +76,7 @@ def encode_table_segment(segment: Segment, columns: Sequence[tuple[str, str]], g
     try:
         with _writer(sink, typed) as writer:
             for batches in groups:
-                table, unfit = _table(log, batches, typed)
+                table, unfit = _table(log, batches, typed, partition)
                 writer.write_table(table, row_group_size=max(table.num_rows, 1))
                 misfits += unfit
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
@@ -81,10 +86,10 @@ def encode_table_segment(segment: Segment, columns: Sequence[tuple[str, str]], g
 
 
 def _writer(sink: pa.BufferOutputStream, typed: pa.Schema) -> pq.ParquetWriter:
-    names = [name for name, _ in LEAVES if name not in _PLAIN] + typed.names
+    names = [name for name, _ in LEAVES if name not in _PLAIN] + [_PARTITION.name, *typed.names]
     return pq.ParquetWriter(
         sink,
-        pa.schema([*_FIELDS, *typed]),
+        pa.schema([*_FIELDS, _PARTITION, *typed]),
         version="2.6",
         compression="zstd",
         compression_level=_LEVEL,
@@ -92,7 +97,7 @@ def _writer(sink: pa.BufferOutputStream, typed: pa.Schema) -> pq.ParquetWriter:
         column_encoding=_PLAIN,
         data_page_size=_PAGE_BYTES,
         write_page_checksum=True,
-        write_statistics=["offset", "timestamp", *typed.names],
+        write_statistics=["offset", "timestamp", _PARTITION.name, *typed.names],
         store_schema=False,
     )
 
@@ -122,7 +127,7 @@ def _groups(log: memoryview, group_bytes: int) -> Iterator[Batches]:
         raise FormatError("the segment has no records")
 
 
-def _table(log: memoryview, batches: Batches, typed: pa.Schema) -> tuple[pa.Table, int]:
+def _table(log: memoryview, batches: Batches, typed: pa.Schema, partition: int) -> tuple[pa.Table, int]:
     first, (last, header) = batches[0][0], batches[-1]
     records = decode_to_arrow(log[first : last + header.size_bytes], topic="", partition=0, columns=_DECODED)
     rows = records.num_rows
@@ -138,11 +143,12 @@ def _table(log: memoryview, batches: Batches, typed: pa.Schema) -> tuple[pa.Tabl
         column.cast(field.type)
         for column, field in zip((*records.columns, pa.array(cells, pa.binary())), _FIELDS, strict=True)
     ]
+    arrays.append(pa.repeat(pa.scalar(partition, _PARTITION.type), rows))
     misfits = 0
     if typed.names:
         found, misfits = read_values(records.column("value"), typed)
         arrays += found
-    return pa.Table.from_arrays(arrays, schema=pa.schema([*_FIELDS, *typed])), misfits
+    return pa.Table.from_arrays(arrays, schema=pa.schema([*_FIELDS, _PARTITION, *typed])), misfits
 
 
 def _indexed(segment: Segment, log: memoryview, groups: Sequence[Batches], file: memoryview) -> Segment:

@@ -18,8 +18,9 @@ are imported and created at their first use: a cold function waits for nothing t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from odradek.engine.access.acls import Acls
 from odradek.engine.access.client_quotas import ClientQuotas
@@ -50,6 +51,7 @@ from odradek.model.topic import Topic
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
+from odradek.ports.table_catalog import TableCatalog
 from odradek.ports.tables import Tables
 from odradek.ports.task_queue import TaskQueue
 from odradek.settings import Settings
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from odradek.engine.classic.groups import ClassicGroups
     from odradek.engine.groups.configs import GroupConfigs
     from odradek.engine.groups.groups import Groups
+    from odradek.engine.iceberg.follower import TableFollower
     from odradek.engine.leaders.view import LeaderView, LeaderViews
     from odradek.engine.maintenance.backlog import Backlogs
     from odradek.engine.maintenance.maintenance import Maintenance, Upkeep
@@ -126,6 +129,15 @@ class Engine:
         self.leaders = Leaders(tools, self.index, self.brokers, self.epochs, broker_id)
         self.client_quotas = ClientQuotas(tables.catalog, clock, rng, self.settings)
         self.quotas = Quotas(clock, self.settings, self.client_quotas)
+
+    def keep_tables(self, catalog: TableCatalog | None) -> Self:
+        """Let maintenance keep the Iceberg tables of topics in this catalog; call it before `maintenance` is used.
+
+        Args:
+            catalog: None: it keeps none, as without this call.
+        """
+        self.tools = replace(self.tools, table_catalog=catalog)
+        return self
 
     # --- parts that not every function needs: imported and created at their first use -------------------------------
 
@@ -292,6 +304,12 @@ class Engine:
         return MaintenanceLeases(self.tools.tables.log, self.clock, self.rng, self.settings)
 
     @cached_property
+    def tables(self) -> TableFollower:
+        from odradek.engine.iceberg.follower import TableFollower
+
+        return TableFollower(self.tools, self.index, self.leases, self.tools.table_catalog)
+
+    @cached_property
     def orphans(self) -> Orphans:
         from odradek.engine.maintenance.orphans import Orphans
 
@@ -324,6 +342,7 @@ class Engine:
     @cached_property
     def maintenance(self) -> Maintenance:
         from odradek.engine.compaction.compactor import Compactor
+        from odradek.engine.maintenance.catch_up import TableCatchUp
         from odradek.engine.maintenance.maintenance import Maintenance
         from odradek.engine.maintenance.producer_expiry import ProducerExpiry
         from odradek.engine.maintenance.retention import Retention
@@ -334,6 +353,7 @@ class Engine:
             Roll(self.index, self.clock),
             Retention(self.index, self.objects, self.leases, self.clock),
             self.merger,
+            TableCatchUp(self.tools, self.index, self.leases, self.merger),
             ProducerExpiry(self.tools.tables.log, self.clock, self.settings),
             Compactor(self.tools, self.index, self.leases),
         ]

@@ -8,6 +8,7 @@ from odradek.backoff import Backoff
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
+from odradek.ports.table_catalog import TableCatalog
 from odradek.ports.tables import Tables
 from odradek.ports.task_queue import TaskQueue
 from odradek.settings import Settings
@@ -26,6 +27,7 @@ class Tools:
         clock, rng: time and random numbers.
         settings: the operator's settings.
         wakes: the queue that wakes triggers; None: appends leave marks as they are (engine/marks.py).
+        table_catalog: of Iceberg tables; None: this process has none.
     """
 
     tables: Tables
@@ -34,6 +36,7 @@ class Tools:
     rng: Rng
     settings: Settings
     wakes: TaskQueue | None = None
+    table_catalog: TableCatalog | None = None
 
     def backoff(self, *, first_s: float, max_s: float) -> Backoff:
         """Return a back-off by this clock and this chance; see `odradek.backoff`."""

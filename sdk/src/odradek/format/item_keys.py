@@ -34,8 +34,16 @@ Catalog table:
     registry-subjects  <subject>    a subject's versions
     registry-schemas   <id, 10 digits>   a schema
     registry-guids     <hex>        {"id": id of the schema with that canonical form}   (all: registry/rows.py)
+    tables          <topic id>      a table topic's Iceberg table, and what is refused  (iceberg/state.py)
     triggers        <name>          a trigger               (triggers/definition.py)
+    tables          <name>          a served table          (served/definition.py)
+    dropped-tables  <generation>    rows of a served table that have yet to be removed
     sweep           floor           the sweep's floor and progress   (catalog/sweep_floor.py)
+
+Rows table, of served tables (served/keys.py, served/positions.py):
+
+    <generation>            <partition, 6 digits>       how far the table follows a partition
+    <generation>#<shard>    <key><window><partition>    a row
 """
 
 from __future__ import annotations
@@ -84,7 +92,10 @@ REGISTRY_CONFIGS_PK = "registry-configs"
 REGISTRY_SUBJECTS_PK = "registry-subjects"
 REGISTRY_SCHEMAS_PK = "registry-schemas"
 REGISTRY_GUIDS_PK = "registry-guids"
+TABLES_PK = "tables"
 TRIGGERS_PK = "triggers"
+TABLES_PK = "tables"
+DROPPED_TABLES_PK = "dropped-tables"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"
 

@@ -2,6 +2,7 @@
 
     {"version": 1, "task": "partition", "topic_id": "<uuid>", "partitions": [3]}
     {"version": 1, "task": "topic_deletion", "topic_id": "<uuid>"}
+    {"version": 1, "task": "table", "topic_id": "<uuid>"}
     {"version": 1, "task": "transactions"}
     {"version": 1, "task": "sweep"}
 
@@ -31,6 +32,7 @@ class TaskKind(StrEnum):
 
     TOPIC_DELETION = "topic_deletion"
     PARTITION = "partition"
+    TABLE = "table"
     TRANSACTIONS = "transactions"
     SWEEP = "sweep"
 
@@ -40,7 +42,7 @@ class MaintenanceTask:
     """One task.
 
     Attributes:
-        topic_id: of TOPIC_DELETION and PARTITION.
+        topic_id: of TOPIC_DELETION, PARTITION and TABLE.
         partitions: of PARTITION: one, or several that share a head, in order.
     """
 
@@ -92,7 +94,7 @@ def decode_task(message: str) -> MaintenanceTask:
         raise FormatError(f"unknown maintenance task {document.get('task')!r}") from None
     return MaintenanceTask(
         kind,
-        _topic_id(document) if kind in (TaskKind.PARTITION, TaskKind.TOPIC_DELETION) else None,
+        _topic_id(document) if kind in (TaskKind.PARTITION, TaskKind.TABLE, TaskKind.TOPIC_DELETION) else None,
         _partitions(document) if kind is TaskKind.PARTITION else (),
     )
 

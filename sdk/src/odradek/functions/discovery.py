@@ -1,7 +1,7 @@
 """The discovery document: the addresses of the functions. GET /.well-known/odradek on the coordinator.
 
     {"cluster_id": "...", "region": "eu-west-1", "functions": {"produce": "https://...", "fetch": ..., ...},
-     "registry": "https://...", "triggers": "https://..."}            (where there is one)
+     "registry": "https://...", "triggers": "https://...", "tables": "https://..."}   (where there is one)
 
 A client needs the coordinator's address; this document has the others.
 """
@@ -29,13 +29,14 @@ class Discovery:
     scheme: str = "https"  # of the host that the client called
     registry: str | None = None  # the schema registry's URL or path
     triggers: str | None = None  # of the triggers function
+    tables: str | None = None  # of the tables function
 
     def document(self, domain_name: str) -> dict[str, object]:
         """Return the document for a client that called this host."""
         addresses = {FunctionName.COORDINATOR: "/", **self.functions}
         functions = {name.value: self._url(address, domain_name) for name, address in addresses.items()}
         document: dict[str, object] = {"cluster_id": self.cluster_id, "region": self.region, "functions": functions}
-        others = {"registry": self.registry, "triggers": self.triggers}
+        others = {"registry": self.registry, "triggers": self.triggers, "tables": self.tables}
         return document | {name: self._url(url, domain_name) for name, url in others.items() if url is not None}
 
     def _url(self, address: str, domain_name: str) -> str:

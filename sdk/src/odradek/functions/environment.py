@@ -4,11 +4,13 @@
     ODRADEK_LOG_TABLE        all                name of the log table
     ODRADEK_GROUPS_TABLE     all                name of the groups table
     ODRADEK_CATALOG_TABLE    all                name of the catalog table
+    ODRADEK_ROWS_TABLE       tables, trigger-dispatcher, maintenance   name of the table of rows
     ODRADEK_BUCKET           all                name of the bucket; "bucket,directory bucket" has the WAL in the second
     ODRADEK_FUNCTION_URLS    coordinator        "produce=https://...,fetch=https://...,admin=https://..."
     ODRADEK_REGISTRY_URL     coordinator        URL of the schema registry
     ODRADEK_QUEUE_URL        maintenance        the queue whose messages invoke the maintainer
     ODRADEK_TRIGGERS_URL     coordinator        URL of the triggers function
+    ODRADEK_TABLES_URL       coordinator        URL of the tables function
     ODRADEK_BOOTSTRAP_URL    trigger-dispatcher URL of the coordinator, for events
     ODRADEK_WAKE_QUEUE_URL   all but fetch, registry   the queue whose messages invoke the dispatcher of triggers
     ODRADEK_ENDPOINT_URL     tests              endpoint of S3, DynamoDB and SQS, if not AWS
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
 LOG_TABLE = "ODRADEK_LOG_TABLE"
 GROUPS_TABLE = "ODRADEK_GROUPS_TABLE"
 CATALOG_TABLE = "ODRADEK_CATALOG_TABLE"
+ROWS_TABLE = "ODRADEK_ROWS_TABLE"
 BUCKET = "ODRADEK_BUCKET"
 FUNCTION_URLS = "ODRADEK_FUNCTION_URLS"
 REGISTRY_URL = "ODRADEK_REGISTRY_URL"
 QUEUE_URL = "ODRADEK_QUEUE_URL"
 TRIGGERS_URL = "ODRADEK_TRIGGERS_URL"
+TABLES_URL = "ODRADEK_TABLES_URL"
 WAKE_QUEUE_URL = "ODRADEK_WAKE_QUEUE_URL"
 BOOTSTRAP_URL = "ODRADEK_BOOTSTRAP_URL"
 ENDPOINT_URL = "ODRADEK_ENDPOINT_URL"
@@ -51,6 +55,7 @@ MAINTENANCE = "maintenance"  # plans, called by a schedule
 MAINTAINER = "maintainer"  # runs the planned tasks, called by the queue
 REGISTRY = "registry"  # the schema registry; it owns none of Kafka's APIs
 TRIGGERS = "triggers"  # creates and describes triggers; it owns none of them, either
+TABLES = "tables"  # answers questions about served tables
 TRIGGER_DISPATCHER = "trigger-dispatcher"  # calls the triggers' functions, called by their queue
 
 # Handler strings as Lambda takes them, by function.
@@ -59,6 +64,7 @@ HANDLERS: dict[str, str] = {
     MAINTENANCE: f"lambdas.{MAINTENANCE}.handler.handler",
     MAINTAINER: f"lambdas.{MAINTAINER}.handler.handler",
     REGISTRY: f"lambdas.{REGISTRY}.handler.handler",
+    TABLES: f"lambdas.{TABLES}.handler.handler",
     TRIGGERS: f"lambdas.{TRIGGERS}.handler.handler",
     TRIGGER_DISPATCHER: "lambdas.trigger_dispatcher.handler.handler",
 }
@@ -78,6 +84,8 @@ class Environment:
     registry_url: str | None = None  # known to the coordinator
     queue_url: str | None = None  # known to maintenance; None: it runs its tasks itself
     triggers_url: str | None = None  # known to the coordinator
+    tables_url: str | None = None  # known to the coordinator
+    rows_table: str | None = None  # known to what serves tables, and what maintains them
     bootstrap_url: str | None = None  # known to the dispatcher of triggers
     wake_queue_url: str | None = None  # known to what appends; None: nothing wakes triggers but the sweep
 
@@ -101,6 +109,8 @@ class Environment:
             registry_url=environ.get(REGISTRY_URL) or None,
             queue_url=environ.get(QUEUE_URL) or None,
             triggers_url=environ.get(TRIGGERS_URL) or None,
+            tables_url=environ.get(TABLES_URL) or None,
+            rows_table=environ.get(ROWS_TABLE) or None,
             bootstrap_url=environ.get(BOOTSTRAP_URL) or None,
             wake_queue_url=environ.get(WAKE_QUEUE_URL) or None,
         )
@@ -116,6 +126,7 @@ class Environment:
             groups_table=self.groups_table,
             catalog_table=self.catalog_table,
             bucket=self.bucket,
+            rows_table=self.rows_table,
             endpoint_url=self.endpoint_url,
             meter=meter,
         )

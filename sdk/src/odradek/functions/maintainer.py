@@ -52,6 +52,8 @@ class MaintainerHandler(InvokedFunction):
         self._instruments.write_line(event_line("maintainer", {"request_id": context.aws_request_id, **properties}))
         if report.failures:
             self.call_attention(Reason.MAINTENANCE_FAILURES, failures=report.failures)
+        if report.tables_behind:
+            self.call_attention(Reason.TABLE_BEHIND, **report.tables_behind)
         return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(left)]}
 
     async def _do(

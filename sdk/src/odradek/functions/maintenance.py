@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from odradek.engine.maintenance.backlog import Backlogs
@@ -27,7 +28,7 @@ _PLANNING = 0.9  # of the time; the rest is for sending the tasks of a plan that
 
 
 class Sweeping(Protocol):
-    """What else is looked at: triggers/sweep.py."""
+    """What else is looked at: triggers/sweep.py, served/sweep.py."""
 
     async def run(self) -> tuple[int, list[str]]:
         """Look once; return how much was found, and what could not be looked at."""
@@ -44,7 +45,7 @@ class MaintenanceHandler(InvokedFunction):
         queue: receives the tasks; None: they run here.
         backlogs: measured after each pass or plan; None: never.
         limits: above which a backlog needs attention.
-        triggers: looked at in each pass or plan; None: there are none.
+        sweeps: what else is looked at in each pass or plan, by name: triggers, tables.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class MaintenanceHandler(InvokedFunction):
         queue: TaskQueue | None = None,
         backlogs: Backlogs | None = None,
         limits: Settings | None = None,
-        triggers: Sweeping | None = None,
+        sweeps: Mapping[str, Sweeping] | None = None,
     ) -> None:
         super().__init__(MAINTENANCE, instruments)
         self._maintenance = maintenance
@@ -64,7 +65,7 @@ class MaintenanceHandler(InvokedFunction):
         self._queue = queue
         self._backlogs = backlogs
         self._limits = limits or Settings()
-        self._triggers = triggers
+        self._sweeps = dict(sweeps or {})
 
     async def work(self, event: Event, context: LambdaContext, invocation: Invocation) -> dict[str, Any]:
         """Run one pass: `{"finished": bool, ...results}`; or one plan: `{"finished", "planned", "sent", ...}`.
@@ -76,10 +77,12 @@ class MaintenanceHandler(InvokedFunction):
                 if self._queue is None:
                     report = await self._maintenance.run()
                     done: dict[str, Any] = {"finished": True, **report.done, "failures": report.failures}
+                    if report.tables_behind:
+                        self.call_attention(Reason.TABLE_BEHIND, **report.tables_behind)
                 else:
                     done = await self._plan(self._queue, context)
-                if self._triggers is not None:
-                    done["triggers_woken"], not_looked_at = await self._triggers.run()
+                for name, sweep in self._sweeps.items():
+                    done[f"{name}_woken"], not_looked_at = await sweep.run()
                     done["failures"] = [*done["failures"], *not_looked_at]
                 if failures := done["failures"]:
                     self.call_attention(Reason.MAINTENANCE_FAILURES, failures=failures)

@@ -46,6 +46,7 @@ class Reason(StrEnum):
     FAULT = "fault"
     STORE_REJECTED = "store-rejected"
     MAINTENANCE_FAILURES = "maintenance-failures"
+    TABLE_BEHIND = "table-behind"
     TRIGGER_FAILURES = "trigger-failures"
     TAIL_LONG = "tail-long"
     SWEEP_BEHIND = "sweep-behind"

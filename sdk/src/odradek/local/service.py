@@ -17,17 +17,19 @@ from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
+from odradek.adapters.iceberg import embedded_catalog
 from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.functions.discovery import Discovery
-from odradek.functions.environment import REGISTRY, TRIGGERS
+from odradek.functions.environment import REGISTRY, TABLES, TRIGGERS
 from odradek.functions.handler import FunctionHandler
 from odradek.functions.invoked import Instruments
 from odradek.functions.maintenance import MaintenanceHandler
 from odradek.functions.metering import InvocationMeter
 from odradek.functions.metrics import Metrics
 from odradek.functions.registry import RegistryHandler
+from odradek.functions.tables import TablesHandler
 from odradek.functions.telemetry import WriteLine, write_nowhere
 from odradek.functions.triggers import TriggersHandler
 from odradek.gateway import Gateway, Listener
@@ -225,12 +227,13 @@ class LocalService:
                 rng=SystemRng(),
                 settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
                 wakes=self._triggers.queue,
-            )
+            ).keep_tables(embedded_catalog(self.settings.table_catalog, self.data_dir))
             registry = RegistryApi(
                 Subjects(engine.catalog, self._clock, engine.rng), engine.acls, self.settings.cluster_id
             )
             listener = self._listen()
-            await self._triggers.start(engine, EventSource(local_arn(self.settings.cluster_id), self.bootstrap_servers))
+            source = EventSource(local_arn(self.settings.cluster_id), self.bootstrap_servers)
+            await self._triggers.start(engine, source, store.rows)
             await self._serve(engine, registry, listener)
             if self._registry_listener is not None:
                 port = RegistryPort(
@@ -260,7 +263,13 @@ class LocalService:
         self._dispatcher = dispatcher = Dispatcher(engine, cluster, takes_uploads=True)
         paths = {name: f"/{name.value}" for name in FunctionName}
         discovery = Discovery(
-            cluster_id, self.credentials.region, paths, scheme="http", registry=f"/{REGISTRY}", triggers=f"/{TRIGGERS}"
+            cluster_id,
+            self.credentials.region,
+            paths,
+            scheme="http",
+            registry=f"/{REGISTRY}",
+            triggers=f"/{TRIGGERS}",
+            tables=f"/{TABLES}",
         )
         functions = {
             name: FunctionHandler(
@@ -281,6 +290,7 @@ class LocalService:
             more={
                 REGISTRY: RegistryHandler(registry, self._instruments),
                 TRIGGERS: TriggersHandler(TriggersApi(self._triggers.triggers, engine.acls), self._instruments),
+                TABLES: TablesHandler(self._triggers.tables.api, self._instruments),
             },
             settings=self.settings,
         )
@@ -289,7 +299,7 @@ class LocalService:
     def _maintain(self, engine: Engine) -> None:
         """Call the maintenance function every `maintenance_interval_ms`."""
         self._maintenance = MaintenanceLoop(
-            MaintenanceHandler(engine.maintenance, self._instruments, rng=engine.rng, triggers=self._triggers.sweep),
+            MaintenanceHandler(engine.maintenance, self._instruments, rng=engine.rng, sweeps=self._triggers.sweeps),
             interval_ms=self.settings.maintenance_interval_ms,
             clock=self._clock,
             memory_limit_in_mb=self._limits.memory_mb,

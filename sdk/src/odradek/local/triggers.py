@@ -1,4 +1,4 @@
-"""Triggers of the embedded service: the same dispatcher as on AWS, in this process.
+"""Triggers and served tables of the embedded service: the same dispatcher as on AWS, in this process.
 
 It calls functions of this process (`module:handler` of the allowed modules, or handlers by name), URLs, and Lambda
 functions where AWS credentials are found.
@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from odradek.engine.engine import Engine
 from odradek.engine.marks import decode_wake
 from odradek.extras import extra
+from odradek.functions.maintenance import Sweeping
 from odradek.functions.telemetry import WriteLine
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 from odradek.local.wake_queue import WakeQueue
 from odradek.model.trigger import FunctionKind
 from odradek.ports.clock import Clock
 from odradek.ports.outside import Outside
+from odradek.ports.table import Table
+from odradek.served.wiring import TableParts, wire_tables
 from odradek.triggers.event import EventSource
 from odradek.triggers.sweep import TriggerSweep
 from odradek.triggers.targets import Handler, HandlerTarget
@@ -45,11 +48,23 @@ class LocalTriggers:
         self._handlers = HandlerTarget(handlers, modules, call_threads())
         self.triggers: Triggers
         self.sweep: TriggerSweep
+        self.tables: TableParts
 
-    async def start(self, engine: Engine, source: EventSource) -> None:
-        """Begin to call; first what an earlier process left."""
+    async def start(self, engine: Engine, source: EventSource, rows: Table) -> None:
+        """Begin to call; first what an earlier process left.
+
+        Args:
+            rows: of served tables, which the same messages wake.
+        """
+        self.tables = tables = wire_tables(engine, rows, self.queue, expires=True)
         parts = wire_triggers(
-            engine, self.queue, source, _aws, more={FunctionKind.HANDLER: self._handlers}, is_embedded=True
+            engine,
+            self.queue,
+            source,
+            _aws,
+            more={FunctionKind.HANDLER: self._handlers},
+            is_embedded=True,
+            followers=(tables.maintainer,),
         )
         self.triggers, self.sweep = parts.triggers, parts.sweep
 
@@ -59,6 +74,12 @@ class LocalTriggers:
 
         self.queue.start(handle)
         await parts.sweep.run(queue_is_empty=True)
+        await tables.sweep.run()
+
+    @property
+    def sweeps(self) -> dict[str, Sweeping]:
+        """What maintenance looks at."""
+        return {"triggers": self.sweep, "tables": self.tables.sweep}
 
     async def stop(self) -> None:
         """Stop; calls that are under way are given up. May be called twice."""

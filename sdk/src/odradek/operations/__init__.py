@@ -7,6 +7,7 @@
     schemas.py       subjects and versions of the schema registry
     security.py      users, ACLs and quotas; transactions.py: transactional ids
     triggers.py      functions that are called with new records
+    tables.py        served tables, and their rows by key
     health.py        the checks of `odradek doctor`; metrics.py: the numbers of a running service
     jobs/            installed jobs, and runs of a deployment's jobs on Glue
     costs.py         what a workload costs a month

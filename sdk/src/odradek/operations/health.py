@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, NamedTuple
 from urllib.error import HTTPError, URLError
@@ -13,7 +14,9 @@ from urllib.request import Request, urlopen
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.alarms import read_alarms
+from odradek.operations.storage import TableStatus
 
+_DAY_MS = 86_400_000
 CLOCK_WARN_S, CLOCK_FAIL_S = 60, 240  # SigV4 allows 300
 _CODES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -84,6 +87,24 @@ def round_trip(admin: Any, configs: dict[str, Any]) -> Finding:
                 admin.delete_topics([name])
 
     return checked("round trip", work)
+
+
+def topic_findings(tables: Sequence[TableStatus], now_ms: int) -> list[Finding]:
+    """Judge what maintenance has noted of topics that are tables; a refused segment is told for a day."""
+    found = []
+    for each in tables:
+        if each.behind_why:
+            since = datetime.fromtimestamp(each.behind_since_ms / 1000, UTC)
+            name = f"the Iceberg table {each.iceberg}" if each.iceberg else "the Iceberg table"
+            text = f"{each.topic}: {name} is behind since {since:%Y-%m-%d %H:%M} UTC: {each.behind_why}"
+            found.append(Finding("warn", "iceberg", text))
+        if each.refused and now_ms - each.refused_ms < _DAY_MS:
+            text = f"{each.topic}: {each.refused} segments could not become Parquet files; the last: {each.refused_why}"
+            found.append(Finding("warn", "parquet", text))
+    followed = sum(bool(each.iceberg) and not each.behind_why for each in tables)
+    if followed:
+        found.append(Finding("ok", "iceberg", f"{followed} tables have all closed segments"))
+    return found
 
 
 def checked(check: str, work: Callable[[], str]) -> Finding:

@@ -69,6 +69,19 @@ class InFlight:
     lock_until_ms: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    """A topic's tables: its Iceberg table, and the segments that could not become Parquet files."""
+
+    topic: str
+    iceberg: str  # its name in the catalog; "": none
+    behind_why: str  # "": the Iceberg table has all files
+    behind_since_ms: int
+    refused: int  # segments, so far
+    refused_why: str  # of the last one
+    refused_ms: int
+
+
 class StoreView:
     """A store, opened to be read. An asynchronous context manager.
 
@@ -163,6 +176,29 @@ class StoreView:
         except (StoreError, FormatError) as error:
             raise _unreadable(error) from error
         return sorted(found, key=lambda each: (each.partition, each.first_offset))
+
+    async def tables(self) -> list[TableStatus]:
+        """Return the state of each topic that is a table and has had something to say."""
+        from odradek.engine.iceberg.state import TableStates
+
+        found = []
+        try:
+            for state in await TableStates(self._store.catalog).all():
+                topic = await self._log.topics.get_by_id(state.topic_id)
+                found.append(
+                    TableStatus(
+                        str(state.topic_id) if topic is None else topic.name,
+                        "" if state.name is None else str(state.name),
+                        state.behind_why or "",
+                        state.behind_since_ms,
+                        state.refused,
+                        state.refused_why,
+                        state.refused_ms,
+                    )
+                )
+        except (StoreError, FormatError) as error:
+            raise _unreadable(error) from error
+        return sorted(found, key=lambda each: each.topic)
 
     async def close(self) -> None:
         """Release the store."""

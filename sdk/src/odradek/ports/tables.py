@@ -1,7 +1,8 @@
-"""The three tables of one store and the transaction that spans them.
+"""The tables of one store and the transaction that spans three of them.
 
 Heads (log), leases with committed offsets (groups) and transactional ids (catalog) commit together, so a transaction
-names the table of each of its operations. Everything else uses the single tables.
+names the table of each of its operations. Everything else uses the single tables. The fourth, `rows`, has what can be
+computed again: the rows of served tables (served/), which no transaction writes together with others.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from odradek.ports.table import Operation, Table
 
-TableName = Literal["log", "groups", "catalog"]
+TableName = Literal["log", "groups", "catalog", "rows"]
 
 
 class TableOperation(NamedTuple):

@@ -88,6 +88,7 @@ class FaultyTables:
         self.log: Any = Faulty(tables.log)
         self.groups: Any = Faulty(tables.groups)
         self.catalog: Any = Faulty(tables.catalog)
+        self.rows: Any = Faulty(getattr(tables, "rows", None))
         self.across = Faulty(tables)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:

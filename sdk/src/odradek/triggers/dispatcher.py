@@ -10,6 +10,8 @@ is to be done later (a retry, a batching window, the end of a tumbling window) g
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Protocol
 
 from odradek.engine.marks import Wake, encode_wake
 from odradek.engine.partition.shared_head import HeadImage, SharedHead, view_of
@@ -23,6 +25,17 @@ from odradek.triggers.leases import Lease, LeaseLost
 from odradek.triggers.triggers import Definitions
 
 
+class Follower(Protocol):
+    """Who else reads what was appended: served tables (served/follow.py)."""
+
+    async def handle(self, topic: Topic | None, wake: Wake, deadline_s: float) -> None:
+        """Do what a message asks for; `topic` None: there is none of its id.
+
+        Raises StoreError, FormatError, KafkaError: deliver the message again.
+        """
+        ...
+
+
 class TriggerDispatcher:
     """Works off wake messages; any number of them may be at work.
 
@@ -30,14 +43,18 @@ class TriggerDispatcher:
         tools: of the drains.
         definitions: the triggers.
         queue: takes the messages for later.
+        followers: woken by the same messages.
     """
 
-    def __init__(self, tools: DrainTools, definitions: Definitions, queue: TaskQueue) -> None:
+    def __init__(
+        self, tools: DrainTools, definitions: Definitions, queue: TaskQueue, followers: Sequence[Follower] = ()
+    ) -> None:
         self._tools = tools
         self._engine = tools.engine
         self._leases = tools.leases
         self._definitions = definitions
         self._queue = queue
+        self._followers = followers
 
     async def handle(self, wake: Wake, deadline_s: float) -> None:
         """Do what a message asks for.
@@ -49,6 +66,7 @@ class TriggerDispatcher:
         """
         topic = await self._engine.topics.get_by_id(wake.head_id.topic_id)
         if topic is None:
+            await asyncio.gather(*(each.handle(None, wake, deadline_s) for each in self._followers))
             return
         known = await self._definitions.current()
         if wake.trigger is not None and not any(each.name == wake.trigger and each.is_enabled for each in known):
@@ -57,7 +75,10 @@ class TriggerDispatcher:
         triggers = [
             each for each in known if each.topic == topic.name and each.is_enabled and wake.trigger in (None, each.name)
         ]
-        await asyncio.gather(*(self._run(each, topic, wake, deadline_s) for each in triggers))
+        await asyncio.gather(
+            *(self._run(each, topic, wake, deadline_s) for each in triggers),
+            *(each.handle(topic, wake, deadline_s) for each in self._followers),
+        )
 
     async def _run(self, trigger: Trigger, topic: Topic, wake: Wake, deadline_s: float) -> None:
         head_id, is_due = wake.head_id, wake.is_due

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +13,7 @@ from odradek.model.trigger import FunctionKind
 from odradek.ports.outside import Outside
 from odradek.ports.task_queue import TaskQueue
 from odradek.triggers.calls import Target
-from odradek.triggers.dispatcher import TriggerDispatcher
+from odradek.triggers.dispatcher import Follower, TriggerDispatcher
 from odradek.triggers.drain import DrainTools
 from odradek.triggers.event import EventSource
 from odradek.triggers.failures import AwsDestination, Failures, TopicDestination
@@ -51,6 +51,7 @@ def wire_triggers(
     *,
     more: Mapping[FunctionKind, Target] | None = None,
     is_embedded: bool = False,
+    followers: Sequence[Follower] = (),
 ) -> TriggerParts:
     """Put the parts together.
 
@@ -59,6 +60,7 @@ def wire_triggers(
         source: what events say of the cluster.
         outside: creates the calls to AWS, at the first use.
         more: targets beside Lambda functions and URLs.
+        followers: woken by the same messages: served tables.
         is_embedded: the only process of its store: it waits for pauses itself, and may call URLs without TLS.
     """
     leases = Leases(engine, engine.rng.random_bytes(8).hex(), is_sole=is_embedded)
@@ -83,6 +85,6 @@ def wire_triggers(
     )
     return TriggerParts(
         Triggers(engine, definitions, leases, queue, reach),
-        TriggerDispatcher(tools, definitions, queue),
+        TriggerDispatcher(tools, definitions, queue, followers),
         TriggerSweep(engine, definitions, leases, queue),
     )

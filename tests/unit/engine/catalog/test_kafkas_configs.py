@@ -24,6 +24,9 @@ KAFKA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden/kafka_co
 OWN = {
     "odradek.partitions.per.head",
     "odradek.table.enable",
+    "odradek.table.iceberg.enable",
+    "odradek.table.iceberg.namespace",
+    "odradek.table.iceberg.table",
     "odradek.table.schema",
     "odradek.table.segment.bytes",
     "record.validation",

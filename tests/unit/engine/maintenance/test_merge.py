@@ -228,7 +228,9 @@ async def test_a_quiet_partition_costs_one_query(store: Store) -> None:
     lease = await engine.leases.take(partition)
     assert lease is not None
     topic = await engine.topics.resolve("t")
-    held = HeldPartition(topic, TopicConfig.of(topic, engine.settings), partition, lease, MaintenanceReport())
+    held = HeldPartition(
+        topic, TopicConfig.of(topic, engine.settings), partition, lease, MaintenanceReport(), engine.tables
+    )
     store.log.calls.clear()
     store.objects.calls.clear()
     await engine.merger.run(held)
@@ -408,7 +410,9 @@ async def test_a_deleted_topic_is_left_alone(store: Store) -> None:
     assert lease is not None
     topic = await engine.topics.resolve("t")
     await store.log.delete(Delete(head_key(partition)))
-    held = HeldPartition(topic, TopicConfig.of(topic, engine.settings), partition, lease, MaintenanceReport())
+    held = HeldPartition(
+        topic, TopicConfig.of(topic, engine.settings), partition, lease, MaintenanceReport(), engine.tables
+    )
     await engine.merger.run(held)
     assert await names(store, partition) == set()
 

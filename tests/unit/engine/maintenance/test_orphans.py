@@ -20,7 +20,9 @@ async def test_a_collector_that_lost_its_lease_leaves_its_successors_uploads() -
 
     def held(lease: MaintenanceLease | None) -> HeldPartition:
         assert lease is not None
-        return HeldPartition(topic, TopicConfig.of(topic, stalled.settings), partition, lease, MaintenanceReport())
+        return HeldPartition(
+            topic, TopicConfig.of(topic, stalled.settings), partition, lease, MaintenanceReport(), stalled.tables
+        )
 
     before = held(await stalled.leases.take(partition))
     store.clock.advance(stalled.settings.maintenance_lease_ms / 1000 + 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 from odradek.engine.audit.decisions import AuditReport
 from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
+from odradek.engine.maintenance import catch_up
 from odradek.engine.maintenance.maintenance import MaintenanceReport
 from odradek.engine.partition.index_row import IndexRow
 from odradek.errors import ErrorCode, FormatError, KafkaError
@@ -185,6 +187,7 @@ async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, mon
     if why == "no pyarrow":
         monkeypatch.delitem(sys.modules, "odradek.columnar.table_file", raising=False)
         monkeypatch.setitem(sys.modules, "pyarrow", None)
+        monkeypatch.setattr(catch_up, "can_write_tables", lambda: False)
     else:
         from odradek.columnar import table_file
 
@@ -194,9 +197,48 @@ async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, mon
         monkeypatch.setattr(table_file, "_compare", refuse)
     seen = await read_all(store.engine(), "t", 0)
     report = await merged(store)
-    assert report.done["table_segments_refused"] >= 2
+    refused = report.done["table_segments_refused"]
+    assert refused >= 2
+    assert report.tables_behind == {"table_segments_refused": refused}
     assert not any(row.is_columnar for row in await rows(store))
     assert await read_all(store.engine(), "t", 0) == seen
+    [state] = await store.engine().tables.states.all()
+    assert state.refused == refused
+    assert ("odradek[table]" if why == "no pyarrow" else "no") in state.refused_why
+    store.clock.advance(3_700)
+    assert not (await merged(store)).done["table_segments_refused"], "not again and again"
+    monkeypatch.undo()
+    monkeypatch.setattr(catch_up, "can_write_tables", lambda: True)
+    store.clock.advance(3_700)
+    report = await merged(store)
+    if why == "no pyarrow":
+        assert report.done["table_segments_written"] >= refused
+        assert all(row.is_columnar for row in await rows(store) if row.end_offset < 100)
+    else:
+        assert not report.done["table_segments_written"], "the same writer would refuse them again"
+        monkeypatch.setattr(catch_up, "TABLE_WRITER", 2)
+        store.clock.advance(3_700)
+        assert (await merged(store)).done["table_segments_written"] >= refused
+    assert await read_all(store.engine(), "t", 0) == seen
+    assert (await audit_of(store.engine(**SMALL))).findings == []
+
+
+async def test_a_topic_that_becomes_a_table_has_its_history_converted() -> None:
+    store = await filled({"odradek.table.segment.bytes": "3000", "segment.bytes": "1048576"})
+    await store.engine(7, **SMALL, segment_bytes_max=3000).maintenance.run()
+    seen = await read_all(store.engine(), "t", 0)
+    assert not any(row.is_columnar for row in await rows(store))
+    await store.engine().topics.alter_configs("t", set=TABLE)
+    store.clock.advance(3_700)
+    engine = store.engine(9, **SMALL)
+    for _ in range(2):
+        report = await engine.maintenance.run()
+    assert report.failures == []
+    there = await rows(store)
+    assert sum(row.is_columnar for row in there) >= 2
+    assert not [a for a, b in pairwise(there) if a.is_segment and not a.is_columnar and b.is_columnar], "no gap stays"
+    assert await read_all(store.engine(), "t", 0) == seen
+    assert (await audit_of(engine)).findings == []
 
 
 async def test_wrong_configurations_are_refused() -> None:

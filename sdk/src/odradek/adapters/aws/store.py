@@ -1,4 +1,4 @@
-"""The store on AWS: three DynamoDB tables and a bucket.
+"""The store on AWS: DynamoDB tables and a bucket.
 
 Clients come from botocore's session and share its loaded models. boto3 above it makes a cold start a little longer (3 %
 of the CPU time for two clients when measured) and adds nothing here. The clients make one attempt per call (calls.py
@@ -20,6 +20,7 @@ from odradek.adapters.aws.table import DynamoTable
 from odradek.adapters.aws.transaction import transact
 from odradek.adapters.aws.wal_bucket import DirectoryBucketStore, WalApart, split_buckets
 from odradek.adapters.store_clock import StoreClock
+from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.object_store import ObjectStore
@@ -48,6 +49,7 @@ class AwsStore:
         groups_table: str,
         catalog_table: str,
         bucket: str,
+        rows_table: str | None = None,
         prefix: str = "",
         meter: Meter | None = None,
         connections: int = CONNECTIONS,
@@ -62,11 +64,21 @@ class AwsStore:
         self.log = DynamoTable(dynamodb, log_table, meter, calls=self._calls)
         self.groups = DynamoTable(dynamodb, groups_table, meter, calls=self._calls)
         self.catalog = DynamoTable(dynamodb, catalog_table, meter, calls=self._calls)
+        self._rows = None if rows_table is None else DynamoTable(dynamodb, rows_table, meter, calls=self._calls)
         main, wal_bucket = split_buckets(bucket)
         self.objects: ObjectStore = S3ObjectStore(s3, main, prefix, meter, calls=self._calls)
         if wal_bucket is not None:
             wal = DirectoryBucketStore(s3, wal_bucket, prefix, meter, calls=self._calls)
             self.objects = WalApart(wal, self.objects)
+
+    @property
+    def rows(self) -> DynamoTable:
+        """The table of served tables' rows. Raises KafkaError(INVALID_CONFIG) if the process was told none."""
+        if self._rows is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, "the table of rows is not known: set ODRADEK_ROWS_TABLE as `cdk deploy` does"
+            )
+        return self._rows
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         names = {
@@ -99,6 +111,7 @@ def open_aws(
     groups_table: str,
     catalog_table: str,
     bucket: str,
+    rows_table: str | None = None,
     prefix: str = "",
     endpoint_url: str | None = None,
     meter: Meter | None = None,
@@ -111,6 +124,7 @@ def open_aws(
     Args:
         region: AWS region; None for that of the environment.
         log_table, groups_table, catalog_table: names of the DynamoDB tables.
+        rows_table: that of served tables; None: this process serves none.
         bucket, prefix: the location of objects; "bucket,directory bucket" has the WAL in the second (wal_bucket.py).
         endpoint_url: of an emulator; None for AWS.
         meter: counts what AWS bills.
@@ -160,6 +174,7 @@ def open_aws(
         groups_table=groups_table,
         catalog_table=catalog_table,
         bucket=bucket,
+        rows_table=rows_table,
         prefix=prefix,
         meter=meter,
         connections=connections,

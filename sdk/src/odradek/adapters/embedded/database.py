@@ -7,7 +7,7 @@ earlier requests of the same group (a refused request changes nothing and does n
 final state of every touched item, commits once, and only then answers. So all requests that arrived during the previous
 commit share one fsync, and an item that is updated a hundred times in a group is written once.
 
-    item(tbl, pk, sk, data)    tbl: 0 log, 1 groups, 2 catalog; data: item_codec
+    item(tbl, pk, sk, data)    tbl: 0 log, 1 groups, 2 catalog, 3 rows; data: item_codec
 
 Invariants:
 * A request is answered after the commit that contains its write: with synchronous=FULL an answered write survives

@@ -1,4 +1,4 @@
-"""The embedded store: three tables in one SQLite file and the objects beside it.
+"""The embedded store: four tables in one SQLite file and the objects beside it.
 
     <data_dir>/lock          held by the writing process
     <data_dir>/odradek.db    the tables, with -wal and -shm beside it
@@ -37,6 +37,7 @@ class EmbeddedStore:
         self.log = SqliteTable(database, "log", meter)
         self.groups = SqliteTable(database, "groups", meter)
         self.catalog = SqliteTable(database, "catalog", meter)
+        self.rows = SqliteTable(database, "rows", meter)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         await transact(self._database, operations, self._meter)

@@ -28,7 +28,7 @@ from odradek.ports.meter import Meter
 from odradek.ports.table import Delete, Item, Key, Operation, Put, Row, Update
 from odradek.ports.tables import TableName, TableOperation
 
-TABLE_NUMBERS: Final[dict[TableName, int]] = {"log": 0, "groups": 1, "catalog": 2}
+TABLE_NUMBERS: Final[dict[TableName, int]] = {"log": 0, "groups": 1, "catalog": 2, "rows": 3}
 _SELECT: Final = "SELECT data FROM item WHERE tbl = ? AND pk = ? AND sk = ?"
 
 

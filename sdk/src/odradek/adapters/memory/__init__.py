@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from odradek.adapters.memory.object_store import MemoryObjectStore
 from odradek.adapters.memory.table import MemoryStore, MemoryTable
+from odradek.adapters.memory.table_catalog import MemoryTableCatalog
 from odradek.adapters.memory.task_queue import MemoryTaskQueue
 
-__all__ = ["MemoryObjectStore", "MemoryStore", "MemoryTable", "MemoryTaskQueue"]
+__all__ = ["MemoryObjectStore", "MemoryStore", "MemoryTable", "MemoryTableCatalog", "MemoryTaskQueue"]

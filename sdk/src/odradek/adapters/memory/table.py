@@ -132,7 +132,7 @@ class MemoryTable:
 
 
 class MemoryStore:
-    """ports.tables.Tables in this process's memory: the three tables and transactions across them."""
+    """ports.tables.Tables in this process's memory: the tables and transactions across them."""
 
     def __init__(self, meter: Meter | None = None) -> None:
         self._meter = meter or NullMeter()
@@ -140,9 +140,10 @@ class MemoryStore:
         self.log = MemoryTable(meter, lock=self._lock)
         self.groups = MemoryTable(meter, lock=self._lock)
         self.catalog = MemoryTable(meter, lock=self._lock)
+        self.rows = MemoryTable(meter, lock=self._lock)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
-        tables = {"log": self.log, "groups": self.groups, "catalog": self.catalog}
+        tables = {"log": self.log, "groups": self.groups, "catalog": self.catalog, "rows": self.rows}
         _transact([(tables[each.table], each.operation) for each in operations], self._lock, self._meter)
 
 

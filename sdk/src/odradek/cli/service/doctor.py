@@ -4,9 +4,11 @@
     versions     both sides support the APIs that the SDK needs    topics    the admin function works
     round trip   a record is produced and fetched, in a new topic that is deleted again
     tables       billing mode, point-in-time recovery, protection of the tables; public access of the bucket
+    iceberg, parquet  topics whose Iceberg table is behind, and segments that could not become Parquet files
     maintenance  the maintenance queue: tasks that failed permanently, and the dead-letter queue
     alarms       those of the deployment in CloudWatch that ring
-                 (all three only with a profile, which knows their names, and only with the permissions)
+                 (these only with a profile, which knows their names, and only with the permissions; iceberg and parquet
+                 also in the folder of an embedded service)
 
 `--before-deploy` checks the account instead (account.py).
 
@@ -15,16 +17,29 @@ Each line says ok, warn or FAIL, and what to do. The exit code is 1 if a check f
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs, profile
 from odradek.cli.output import Output, OutputOption, show_data
-from odradek.errors import ErrorCode, KafkaError
-from odradek.operations.health import Finding, advice, check_deployment, check_reach, checked, round_trip
+from odradek.errors import ErrorCode, KafkaError, StoreError
+from odradek.operations.health import (
+    Finding,
+    advice,
+    check_deployment,
+    check_reach,
+    checked,
+    round_trip,
+    topic_findings,
+)
+from odradek.operations.storage import StorePlace, TableStatus
 
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
@@ -51,7 +66,7 @@ def doctor(
 
         findings = examine_account(None, reserve, os.environ.get("ODRADEK_ENDPOINT_URL") or None)
     else:
-        findings = examine(client_configs(bootstrap_servers, data_dir))
+        findings = chain(examine(client_configs(bootstrap_servers, data_dir)), check_tables(data_dir))
     found = show_findings(findings, output)
     if any(finding.outcome == "FAIL" for finding in found):
         raise typer.Exit(1)
@@ -87,6 +102,25 @@ def examine(configs: dict[str, Any]) -> Iterator[Finding]:
     except KafkaError as error:
         yield Finding("FAIL", "connect", advice(error))
     yield from check_store()
+
+
+def check_tables(data_dir: Path) -> Iterator[Finding]:
+    """Check what maintenance has noted of topics that are tables, in the store itself."""
+    known = profile()
+    place = StorePlace.of_deployment(known.outputs, known.region or "") if known is not None else None
+    place = place or StorePlace.of_folder(data_dir)
+    if place is None:
+        return
+    opened = place
+
+    async def read() -> list[TableStatus]:
+        async with opened.open() as view:
+            return await view.tables()
+
+    try:
+        yield from topic_findings(asyncio.run(read()), round(time.time() * 1000))
+    except (KafkaError, StoreError) as error:
+        yield Finding("warn", "iceberg", f"the state of tables cannot be read ({error}): you may lack the permission")
 
 
 def check_store() -> Iterator[Finding]:

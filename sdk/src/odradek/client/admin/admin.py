@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from odradek.client.admin.change import raise_for
 from odradek.client.admin.cluster import ClusterAdmin
 from odradek.client.admin.security import SecurityAdmin
+from odradek.client.admin.tables import TableAdmin
 from odradek.client.admin.triggers import TriggerAdmin
 from odradek.client.config import AdminConfig
 from odradek.client.connection import Connection, TopicMetadata
@@ -50,8 +51,8 @@ OffsetSpec = int | str
 _SPECS = {"earliest": EARLIEST_TIMESTAMP, "latest": LATEST_TIMESTAMP}
 
 
-class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin):
-    """Manage topics, groups, users, ACLs and triggers. Use it as an async context manager, or call `start` and `close`.
+class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
+    """Manage topics, groups, ACLs, triggers and tables. Use it as an async context manager, or `start` and `close` it.
 
     A call over several topics or groups does everything that it can, and then raises the first error, by name.
 

@@ -53,7 +53,7 @@ class Changing:
 
 
 class NotThere(KafkaError):
-    """UNKNOWN_TOPIC_OR_PARTITION as a final answer, which is not retried."""
+    """A retryable code, such as UNKNOWN_TOPIC_OR_PARTITION, as a final answer, which is not retried."""
 
     @property
     def is_retryable(self) -> bool:

@@ -23,13 +23,14 @@ from odradek.client.types import (
 from odradek.model.acl import AclBinding, AclFilter
 from odradek.model.group import GroupListing
 from odradek.model.quota import ClientQuotaSet, QuotaEntity
+from odradek.model.table import ServedTable, TableStatus
 from odradek.model.topic import ConfigEntry
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.model.trigger import Trigger, TriggerStatus
 
 
 class Admin(SyncFace[aio.Admin], of=aio.Admin):
-    """Manage topics, groups, users, quotas, ACLs and triggers.
+    """Manage topics, groups, users, quotas, ACLs, triggers and served tables.
 
     The constructor connects. Use it as a context manager, or `close` it.
     """
@@ -161,3 +162,23 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
 
     def delete_trigger(self, name: str) -> None:
         return self._loop.call(self._client.delete_trigger(name))
+
+    # --- served tables; rows are read by odradek.Table ---------------------------------------------------------------
+
+    def serve_table(self, name: str, topic: str = "", **options: Any) -> ServedTable:
+        return self._loop.call(self._client.serve_table(name, topic, **options))
+
+    def list_tables(self) -> list[ServedTable]:
+        return self._loop.call(self._client.list_tables())
+
+    def describe_table(self, name: str) -> TableStatus:
+        return self._loop.call(self._client.describe_table(name))
+
+    def stop_table(self, name: str) -> ServedTable:
+        return self._loop.call(self._client.stop_table(name))
+
+    def resume_table(self, name: str) -> ServedTable:
+        return self._loop.call(self._client.resume_table(name))
+
+    def drop_table(self, name: str) -> None:
+        return self._loop.call(self._client.drop_table(name))

@@ -189,7 +189,9 @@ def parse_discovery(body: bytes, url: str) -> Cluster:
         document = json.loads(body)
         functions = {name: _absolute(document["functions"][name.value], url) for name in FunctionName}
         cluster_id, region = document["cluster_id"], document.get("region")
-        others = {name: _absolute(document[name], url) for name in ("registry", "triggers") if name in document}
+        others = {
+            name: _absolute(document[name], url) for name in ("registry", "triggers", "tables") if name in document
+        }
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,

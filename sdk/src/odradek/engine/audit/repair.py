@@ -67,11 +67,13 @@ class Repair:
         lease = await self._leases.take(partition)
         if lease is None:
             return  # a maintainer is at work: it leaves the partition clean, or the next one does
-        held = HeldPartition(topic, TopicConfig.of(topic, self._settings), partition, lease, done)
+        held = HeldPartition(
+            topic, TopicConfig.of(topic, self._settings), partition, lease, done, self._maintenance.tables
+        )
         clean = False
         try:
             await self._orphans.collect(held)
-            clean = True
+            clean = held.left_clean
         except (LeaseLost, FormatError):
             return  # as in maintenance: the audit that follows says what is left, and why
         finally:

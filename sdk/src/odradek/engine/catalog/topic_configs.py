@@ -31,6 +31,9 @@ TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
 TABLE_ENABLE = "odradek.table.enable"
 TABLE_SEGMENT_BYTES = "odradek.table.segment.bytes"
 TABLE_SCHEMA = "odradek.table.schema"
+ICEBERG_ENABLE = "odradek.table.iceberg.enable"
+ICEBERG_NAMESPACE = "odradek.table.iceberg.namespace"
+ICEBERG_TABLE = "odradek.table.iceberg.table"
 _UNKNOWN_OFFSETS, _PREDICTED_OFFSETS = "unknown", "predicted"
 
 
@@ -137,6 +140,24 @@ def parse_table_columns(text: str) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
+def check_table_change(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raise KafkaError(INVALID_CONFIG) if a typed column of an Iceberg table would change its type.
+
+    Args:
+        before, after: overrides of a topic.
+    """
+    if not all(each.get(ICEBERG_ENABLE) == "true" for each in (before, after)):
+        return
+    known = dict(parse_table_columns(before.get(TABLE_SCHEMA, "")))
+    for name, kind in parse_table_columns(after.get(TABLE_SCHEMA, "")):
+        if known.get(name, kind) != kind:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"{TABLE_SCHEMA}: the column {name} of the topic's Iceberg table is {known[name]} and cannot become "
+                f"{kind}: give the field another name, or disable {ICEBERG_ENABLE} first, which drops the table",
+            )
+
+
 def _is_table_schema(text: str) -> bool:
     try:
         parse_table_columns(text)
@@ -148,6 +169,11 @@ def _is_table_schema(text: str) -> bool:
 _RECORD_COLUMNS = frozenset(
     {"offset", "timestamp", "timestamptype", "key", "value", "headers", "batch", "partition", "topic"}
 )
+_ICEBERG_NAME = re.compile(r"[a-z0-9_]{1,200}")
+_iceberg_name = Check(
+    lambda text: _ICEBERG_NAME.fullmatch(text) is not None, "up to 200 lower-case letters, digits and underscores"
+)
+_iceberg_name_or_none = Check(lambda text: text == "" or _iceberg_name(text), f"empty, or {_iceberg_name.allowed}")
 _table_columns = Check(_is_table_schema, "name and type with commas; no name of a column of the record, none twice")
 _cleanup_policy = Check(_is_cleanup_policy, "delete, compact, both with a comma, or empty: keep everything")
 
@@ -290,6 +316,23 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "`origin string, delay bigint`.",
         _table_columns,
     ),
+    ICEBERG_ENABLE: _Definition(
+        ConfigType.BOOLEAN,
+        "false",
+        "Of a table topic: its Parquet files are an Apache Iceberg table in the catalog of maintenance, "
+        "`table_catalog`. false drops the table, not the files.",
+        boolean,
+    ),
+    ICEBERG_NAMESPACE: _Definition(
+        ConfigType.STRING, "odradek", "Namespace (Glue: database) of the Iceberg table.", _iceberg_name
+    ),
+    ICEBERG_TABLE: _Definition(
+        ConfigType.STRING,
+        "",
+        "Name of the Iceberg table; empty: the topic's, in lower case, with an underscore for what is no letter or "
+        "digit.",
+        _iceberg_name_or_none,
+    ),
     "preallocate": _Definition(ConfigType.BOOLEAN, "false", _NO_FILES, boolean),
     "segment.index.bytes": _Definition(ConfigType.INT, "10485760", _NO_FILES, whole_number(4, _INT_MAX)),
     "segment.jitter.ms": _Definition(ConfigType.LONG, "0", _NO_FILES, whole_number(0, _LONG_MAX)),
@@ -329,6 +372,9 @@ class TopicConfig:
     is_table: bool = False  # closed segments are columnar; never those of a compacted topic
     table_segment_bytes: int = 67_108_864
     table_columns: tuple[tuple[str, str], ...] = ()
+    is_iceberg: bool = False
+    iceberg_namespace: str = "odradek"
+    iceberg_table: str = ""  # empty: after the topic
 
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
@@ -339,6 +385,7 @@ class TopicConfig:
 
         policies = split_list(value("cleanup.policy"))
         segment_ms, max_lag_ms = int(value("segment.ms")), int(value("max.compaction.lag.ms"))
+        is_table = value(TABLE_ENABLE) == "true" and "compact" not in policies
         return cls(
             max_message_bytes=int(value("max.message.bytes")),
             is_compacted="compact" in policies,
@@ -353,9 +400,12 @@ class TopicConfig:
             segment_bytes=int(value("segment.bytes")),
             segment_ms=segment_ms,
             active_ms_max=min(segment_ms, max_lag_ms) if "compact" in policies else segment_ms,
-            is_table=value(TABLE_ENABLE) == "true" and "compact" not in policies,
+            is_table=is_table,
             table_segment_bytes=int(value(TABLE_SEGMENT_BYTES)),
             table_columns=parse_table_columns(value(TABLE_SCHEMA)),
+            is_iceberg=is_table and value(ICEBERG_ENABLE) == "true",
+            iceberg_namespace=value(ICEBERG_NAMESPACE),
+            iceberg_table=value(ICEBERG_TABLE),
         )
 
     def timestamp_bounds(self, now_ms: int) -> TimestampBounds:

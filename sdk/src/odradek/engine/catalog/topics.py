@@ -26,7 +26,13 @@ from uuid import UUID
 
 from odradek.backoff import Backoff
 from odradek.engine.catalog.sweep_floor import read_sweep_state
-from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD, check_configs, default_of, describe
+from odradek.engine.catalog.topic_configs import (
+    PARTITIONS_PER_HEAD,
+    check_configs,
+    check_table_change,
+    default_of,
+    describe,
+)
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.index import PartitionIndex
 from odradek.errors import (
@@ -257,6 +263,7 @@ class Topics:
             topic = await self._patiently(lambda: self._resolve_fresh(name))
             _check_per_head(topic, checked)
             kept = {key: value for key, value in topic.configs.items() if key not in delete}
+            check_table_change(topic.configs, {**kept, **checked})
             altered = replace(topic, configs={**kept, **checked}, version=topic.version + 1)
             if validate_only:
                 return altered

@@ -5,6 +5,7 @@
                       for what was written late, and then the row
     partition         under its lease, by the upkeeps in order (`Upkeep`), each on the result of the one before; those
                       that share a head are one task, since they share the uploads that a merge reads
+    table             Iceberg tables are brought up to the rows of their topics (iceberg/follower.py)
     transactions      those that timed out are fenced; leftovers of ended ones are deleted (transactions.py)
     sweep             WAL objects and items that nothing refers to (sweep.py)
 
@@ -24,6 +25,7 @@ from uuid import UUID
 
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
+from odradek.engine.iceberg.follower import TableFollower
 from odradek.engine.maintenance.sweep import Sweep
 from odradek.engine.maintenance.wal_uploads import HOUR_MS
 from odradek.engine.partition.fields import attribute
@@ -51,6 +53,7 @@ _HEADS_PER_READ = 100
 _LOOKS_AT_ONCE = 32
 _READS_HELD = 8  # of so many reads the heads are kept at a time: a store may have any number of partitions
 
+_TABLES_BEHIND = ("table_segments_refused", "tables_behind", "table_files_waiting")
 _FAILURES = (StoreError, FormatError, KafkaError)
 
 
@@ -80,6 +83,11 @@ class MaintenanceReport:
     done: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
 
+    @property
+    def tables_behind(self) -> dict[str, int]:
+        """The counts that say that a table could not be written: segments, Iceberg tables, files that wait for one."""
+        return {name: self.done[name] for name in _TABLES_BEHIND if self.done[name]}
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionLook:
@@ -99,6 +107,7 @@ class HeldPartition:
     Attributes:
         lease: replaced when it is renewed.
         left_clean: set to False by an upkeep that may have left an object that no row refers to.
+        tables: lets the topic's Iceberg table go of files before they are deleted.
     """
 
     topic: Topic
@@ -106,7 +115,18 @@ class HeldPartition:
     partition: PartitionId
     lease: MaintenanceLease
     report: MaintenanceReport
+    tables: TableFollower
     left_clean: bool = True
+
+    async def may_delete(self, keys: Sequence[str]) -> bool:
+        """Return True once nothing else refers to objects whose rows are gone; else they stay, for the next holder.
+
+        Call it after the rows were removed, and delete the objects after it.
+        """
+        if await self.tables.release(self.partition, keys, self.report.done):
+            return True
+        self.left_clean = False
+        return False
 
 
 class Upkeep(Protocol):
@@ -163,6 +183,8 @@ class Maintenance:
         self._upkeeps = upkeeps
         self._sweep = sweep
         self._transactions = transactions
+        self._tables_catalog = tools.table_catalog
+        self.tables = TableFollower(tools, index, leases, tools.table_catalog)
 
     async def run(self) -> MaintenanceReport:
         """Run a plan and all its tasks in this process. Raises KafkaError if planning failed: run it again."""
@@ -170,6 +192,8 @@ class Maintenance:
         await self.plan(plan)
         report = MaintenanceReport(failures=plan.failures)
         for kind in TaskKind:
+            if kind is TaskKind.TABLE:
+                await self._plan_tables(plan)  # again: the partitions' tasks have made work
             slots = asyncio.Semaphore(self._settings.maintenance_parallelism)
             await asyncio.gather(*(self._do_in(slots, task, report, plan.topics) for task in plan.of_kind(kind)))
         return report
@@ -195,6 +219,22 @@ class Maintenance:
 
             await asyncio.gather(*(plan_some(some) for some in _chunks(topics)))
             plan.tasks = _together(plan.tasks)
+            await self._plan_tables(plan, topics)
+
+    async def _plan_tables(self, plan: MaintenancePlan, topics: Sequence[Topic] | None = None) -> None:
+        """Plan the Iceberg tables that are behind. Raises KafkaError if the topics cannot be listed."""
+        if self._tables_catalog is None:
+            return
+        known = {task.topic_id for task in plan.of_kind(TaskKind.TABLE)}
+        try:
+            due = await self.tables.due(await self._topics.list() if topics is None else topics)
+        except _FAILURES as error:
+            plan.failures.append(f"tables: {type(error).__name__}: {error}")
+            return
+        for topic in due:
+            plan.topics[topic.topic_id] = topic
+            if topic.topic_id not in known:
+                plan.tasks.append(MaintenanceTask(TaskKind.TABLE, topic.topic_id))
 
     async def _plan_store(self, plan: MaintenancePlan) -> None:
         """Plan the work that does not belong to one partition."""
@@ -274,6 +314,10 @@ class Maintenance:
                     if topic is not None:
                         numbers = tuple(number for number in numbers if number < topic.partition_count)
                         await self.run_partitions(topic, numbers, report)
+                case MaintenanceTask(TaskKind.TABLE, UUID() as topic_id):
+                    topic = (topics or {}).get(topic_id) or await self._topics.get_by_id(topic_id)
+                    if topic is not None:
+                        await self.tables.follow(topic, report.done)
                 case MaintenanceTask(TaskKind.TRANSACTIONS) if self._transactions is not None:
                     report.done.update(await self._transactions.expire_transactions())
                 case MaintenanceTask(TaskKind.SWEEP) if self._sweep is not None:
@@ -311,7 +355,7 @@ class Maintenance:
         if lease is None:
             report.done["partitions_busy"] += 1
             return None
-        return HeldPartition(topic, TopicConfig.of(topic, self._settings), partition, lease, report)
+        return HeldPartition(topic, TopicConfig.of(topic, self._settings), partition, lease, report, self.tables)
 
     async def _run(self, upkeep: Upkeep, held: Sequence[HeldPartition]) -> Sequence[Exception | None]:
         """One upkeep on partitions under their leases; why it failed, of each."""
@@ -351,6 +395,7 @@ class Maintenance:
         topic_id = UUID(row.key.sk)
         for number in range(attribute(row.item, "n", int)):
             report.done["items_removed"] += await self._index.delete_items(PartitionId(topic_id, number))
+        await self.tables.drop(topic_id, report.done)  # no table shows files that are gone
         report.done["objects_removed"] += await self.delete_prefix(topic_prefix(PartitionId(topic_id, 0)))
         report.done["windows_removed"] += await forget_topic(self._tables, topic_id)
         if "e" not in row.item:

@@ -25,13 +25,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
-from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window, choose_windows
+from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window, choose_windows, is_final
 from odradek.engine.maintenance.segment_swap import SegmentSwap
-from odradek.engine.maintenance.table_segments import as_table
+from odradek.engine.maintenance.table_segments import TableSegment, as_table
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
 from odradek.engine.partition.index_row import IndexRow
@@ -110,6 +110,20 @@ class Merger:
         if begun:  # once for the head, whose pages they are
             await self._guarded(begun[0], self._delete_old_pages)
         return [each.failure for each in merges]
+
+    async def rewrite(
+        self, held: HeldPartition, rows: Sequence[IndexRow], window: tuple[int, int], policy: MergePolicy
+    ) -> None:
+        """Make a Parquet file of neighbouring segments of a table topic, whether or not it pays.
+
+        Args:
+            rows: neighbours; `window` [first, stop) is what is replaced.
+
+        Raises LeaseLost, StoreError, FormatError.
+        """
+        head = await self._index.read_head(held.partition)
+        if head is not None:
+            await self._merge(_Merge(held, policy, head, list(rows), window=window, closes=True))
 
     @staticmethod
     async def _guarded(merge: _Merge, step: Callable[[_Merge], Awaitable[None]]) -> None:
@@ -216,6 +230,7 @@ class Merger:
         head = merge.head
         assert head is not None
         merged = []
+        refused: list[str] = []
         for group in _groups_of(held, window, merge.policy):
             if group.end_offset <= head.log_start_offset and group.end_offset < window[-1].end_offset:
                 continue  # the part of a row that retention could not drop as long as it was one row
@@ -225,11 +240,16 @@ class Merger:
                 builder = SegmentBuilder(group.base_offset)
                 async for batch, offset, epoch in self._batches(held, head, group.pieces, data):
                     builder.append(batch, offset, epoch)
-                segment = builder.build(group.end_offset)
-                if held.config.is_table and merge.policy.rung(segment.index.size_bytes) == 0:
-                    segment = as_table(held, segment, self._settings.table_group_bytes)
-                merged.append(await self._swap.upload(held, window, segment))
+                made = TableSegment(builder.build(group.end_offset))
+                size_bytes = made.segment.index.size_bytes
+                if held.config.is_table and (merge.closes or is_final(merge.rows, stop, size_bytes, merge.policy)):
+                    made = as_table(held, made.segment, self._settings.table_group_bytes)
+                    refused += [made.why] if made.why else []
+                row = await self._swap.upload(held, window, made.segment)
+                merged.append(replace(row, refused_by=made.refused_by))
         await self._swap.replace(held, window, merged)
+        if refused:
+            await held.tables.states.refused(held.topic.topic_id, len(refused), refused[-1], self._clock.now_ms())
         held.report.done["rows_merged"] += len(window)
         held.report.done["bytes_merged"] += sum(row.size_bytes for row in window)
         held.report.done["segments_merged"] += len(merged)
@@ -271,6 +291,7 @@ class _Merge:
         rows: those that may be merged: the newest segments, the oldest spilled rows.
         is_all: there are no more.
         window: of `rows`, that are merged next.
+        closes: what is made never grows, whatever its size.
     """
 
     held: HeldPartition
@@ -279,6 +300,7 @@ class _Merge:
     rows: list[IndexRow] = field(default_factory=list)
     is_all: bool = True
     window: tuple[int, int] | None = None
+    closes: bool = False
     failure: Exception | None = None
 
     @property

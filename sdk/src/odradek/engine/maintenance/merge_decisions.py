@@ -12,8 +12,8 @@ higher rung than each of them. So every rewriting lifts a byte by a rung at leas
 rung: log(segment size / batch size) times, however small the batches come. A window always reaches as far back
 as it pays, so at most `FANOUT - 1` segments stay on one rung, next to each other.
 
-A columnar segment is closed whatever its size. A closed segment of a table topic is written as one
-(docs/decisions/0041); it is not rewritten when the configuration changes.
+A columnar segment is closed whatever its size. A segment of a table topic that is closed, or that a columnar one
+follows, is written as one (docs/decisions/0041); those that are there already by catch-up (catch_up.py).
 
 **Young rows.** A writer that does not know whether its append was applied, or whose clock is behind, looks for its
 entry in the newest rows (decisions/0002). A segment no longer knows entries, so rows stay as they are for as long as a
@@ -46,6 +46,7 @@ class MergePolicy:
         rows_min, age_ms, delay_ms: when spilled rows are merged.
         rows_max: in one window.
         spilled_bytes: of spilled rows in one window, at most, where that is less; a single row may have more.
+        segment_bytes_held: of a segment that is rewritten alone, at most: what a maintainer holds in memory.
     """
 
     segment_bytes: int
@@ -55,6 +56,7 @@ class MergePolicy:
     delay_ms: int
     rows_max: int
     spilled_bytes: int | None = None
+    segment_bytes_held: int = 0
 
     @classmethod
     def of(cls, config: TopicConfig, settings: Settings, rows_max: int) -> MergePolicy:
@@ -70,6 +72,7 @@ class MergePolicy:
             age_ms=settings.merge_age_ms,
             delay_ms=settings.merge_delay_ms,
             rows_max=rows_max,
+            segment_bytes_held=settings.merge_bytes_max,
         )
 
     def rung(self, size_bytes: int) -> int:
@@ -97,6 +100,38 @@ def choose_window(rows: Sequence[IndexRow], policy: MergePolicy, now_ms: int) ->
         if first < stop:
             return first, stop
     return None
+
+
+def choose_catch_up(rows: Sequence[IndexRow], policy: MergePolicy, writer: int) -> tuple[int, int] | None:
+    """Return the first neighbouring segments [first, stop) of a table topic that are to be one Parquet file.
+
+    They cannot grow: they are closed, or a segment follows that is, or that the writer refused.
+
+    Args:
+        rows: neighbours, oldest first.
+        writer: the version of the writer.
+    """
+    first = size = 0
+    for i, row in enumerate(rows):
+        if not row.is_segment:
+            return None
+        is_fixed = row.is_columnar or row.refused_by == writer or row.size_bytes > policy.segment_bytes_held
+        if first < i and (
+            is_fixed or size + row.size_bytes > policy.segment_bytes or not _is_near(rows[first], row, policy)
+        ):
+            return first, i
+        if is_fixed:
+            first, size = i + 1, 0
+            continue
+        size += row.size_bytes
+        if policy.rung(size) == 0:
+            return first, i + 1
+    return None
+
+
+def is_final(rows: Sequence[IndexRow], stop: int, size_bytes: int, policy: MergePolicy) -> bool:
+    """Return True if a segment that ends where the row `stop` begins is never merged again."""
+    return policy.rung(size_bytes) == 0 or (stop < len(rows) and rows[stop].is_segment and rows[stop].is_columnar)
 
 
 def choose_windows(

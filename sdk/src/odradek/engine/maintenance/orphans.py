@@ -9,7 +9,8 @@ Nothing that is or will be referenced is deleted. A row refers to a segment only
 that its uploader held. Whatever was listed had been uploaded before step 2, while we still held the lease, so by a
 holder of our epoch or of an earlier one. Transactions of earlier epochs are refused since we took the lease; in our
 epoch this runs before anything is uploaded; later epochs upload under names of their own. So what no row refers to in
-step 3 no row ever will, however long we sleep before step 4.
+step 3 no row ever will, however long we sleep before step 4. An Iceberg table, which follows the rows, lets go of a
+file first.
 
 It runs only where the last holder did not leave the partition clean, and now and then all the same (after many
 takings of the lease, or a day of rest): the upload of a maintainer that slept while others came and went arrives in a
@@ -74,7 +75,7 @@ class Orphans:
             start_after = page[-1].key
             held.lease = await self._leases.renew(held.lease)
             orphans = await find_orphans(self._index, held.partition, page)
-            if orphans:
+            if orphans and await held.may_delete([each.info.key for each in orphans]):
                 await self._objects.delete([each.info.key for each in orphans])
                 held.report.done["orphans_removed"] += len(orphans)
 

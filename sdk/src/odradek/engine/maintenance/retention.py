@@ -2,7 +2,8 @@
 
     1. head      the log start offset rises: from now on no reader reads below it
     2. rows      those completely below log start and tail are removed, in transactions under the lease
-    3. objects   the segments of these rows are deleted; WAL bytes are left to the sweep
+    3. objects   the segments of these rows are deleted, once the topic's Iceberg table has let go of them; WAL bytes
+                 are left to the sweep
 
 A crash between any two steps leaves work that the next pass finds: rows below the log start go whatever the policy says
 by then (DeleteRecords leaves such rows too), and a lease that was not left clean has its orphans collected.
@@ -138,7 +139,7 @@ class Retention:
 
     async def _delete_segments(self, held: HeldPartition, rows: Sequence[IndexRow]) -> None:
         keys = [key for row in rows for key in object_keys(held.partition, row)]
-        if keys:
+        if keys and await held.may_delete(keys):
             await self._objects.delete(keys)
             held.report.done["segments_removed"] += len(keys) // 2
 

@@ -2,7 +2,8 @@
 
     1. upload    the segment, then its index, under a new object id
     2. swap      the index rows in one transaction, fenced by the lease
-    3. delete    the segments that were replaced; WAL bytes are the sweep's
+    3. delete    the segments that were replaced, once the topic's Iceberg table has let go of them
+                 (iceberg/follower.py); WAL bytes are the sweep's
 
 Why every step may fail, be cut short or come late:
 
@@ -112,7 +113,7 @@ class SegmentSwap:
     async def _delete(self, held: HeldPartition, old: Sequence[IndexRow]) -> None:
         """Delete the objects of removed rows. After a failure they are found as orphans."""
         keys = [key for row in old for key in object_keys(held.partition, row)]
-        if not keys:
+        if not keys or not await held.may_delete(keys):
             return
         try:
             await self._objects.delete(keys)

@@ -1,23 +1,48 @@
 """Closed segments of table topics as Parquet files (format/parquet/segment.py, docs/decisions/0041).
 
 The log never stops because of a table: what cannot be written as one, and everything where pyarrow is not installed,
-stays a segment of batches, is counted and gives its reason in the log. A file is used only after it has been read back
-and every batch of it says what the original says.
+stays a segment of batches, is counted and gives its reason in the log and in the topic's table state. A file is used
+only after it has been read back and every batch of it says what the original says.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import cache
+from importlib.util import find_spec
+from typing import NamedTuple
 
 from odradek.engine.maintenance.maintenance import HeldPartition
 from odradek.errors import FormatError
 from odradek.extras import MissingExtra
 from odradek.format.segment import Segment
 
+TABLE_WRITER = 1
+"""Version of what decides whether a segment can be a file: raise it where one that was refused may no longer be."""
+
 _log = logging.getLogger("odradek.maintenance")
 
 
-def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> Segment:
+class TableSegment(NamedTuple):
+    """A segment, as a columnar one if it can be.
+
+    Attributes:
+        refused_by: `TABLE_WRITER` if it cannot be one whoever tries; else 0.
+        why: it is not.
+    """
+
+    segment: Segment
+    refused_by: int = 0
+    why: str = ""
+
+
+@cache
+def can_write_tables() -> bool:
+    """Return True if this process has pyarrow."""
+    return find_spec("pyarrow") is not None
+
+
+def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> TableSegment:
     """Return a segment as a columnar one, or itself if it cannot be one.
 
     Args:
@@ -27,8 +52,8 @@ def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> Segment
     try:
         from odradek.columnar.table_file import encode_table_segment
 
-        made, misfits = encode_table_segment(segment, held.config.table_columns, group_bytes)
-    except (FormatError, MissingExtra) as error:
+        made, misfits = encode_table_segment(segment, held.config.table_columns, group_bytes, held.partition.partition)
+    except (FormatError, MissingExtra, MemoryError) as error:
         done["table_segments_refused"] += 1
         _log.warning(
             "%s-%d, offsets from %d: stays a segment of batches, not a Parquet file: %s",
@@ -37,7 +62,8 @@ def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> Segment
             segment.index.base_offset,
             error,
         )
-        return segment
+        why = f"{held.topic.name}-{held.partition.partition}, offsets from {segment.index.base_offset}: {error}"
+        return TableSegment(segment, TABLE_WRITER if isinstance(error, FormatError) else 0, why)
     done["table_segments_written"] += 1
     done["table_values_misfit"] += misfits
-    return made
+    return TableSegment(made)

@@ -7,7 +7,8 @@ removed by retention or with the topic. Three kinds, told apart by `k`:
     k = "s"   one segment                o: object id (16 bytes), x: bytes of its index object
 
                                          c: commit time of its first batch, ms
-    k = "p"   one columnar segment       the same, and y: bytes of its Parquet file
+                                         q: version of the writer that refused to make it columnar (absent: none)
+    k = "p"   one columnar segment       the same but for q, and y: bytes of its Parquet file
 
     both      v: format version 1        n: end offset (exclusive)     mt: largest timestamp, ms
               z: bytes of the batches    sf: the head's spill floor after this spill (ms)
@@ -51,6 +52,7 @@ class IndexRow:
     running_max_timestamp_ms: int = NO_TIMESTAMP
     segment_started_ms: int = 0
     file_bytes: int = 0  # of a columnar segment's file, else 0
+    refused_by: int = 0  # table_segments.TABLE_WRITER that refused to make the segment columnar, else 0
     is_packed: bool = field(default=False, compare=False)  # how the entries are stored
 
     @property
@@ -87,6 +89,8 @@ def encode_index_row(row: IndexRow) -> Item:
         item |= {"o": row.segment_id, "x": row.index_bytes, "c": row.segment_started_ms}
         if row.is_columnar:
             item["y"] = row.file_bytes
+        elif row.refused_by:
+            item["q"] = row.refused_by
     else:
         packed = row.is_packed
         item["e"] = encode_packed_entries(place_entries(0, row.entries)) if packed else encode_tail_entries(row.entries)
@@ -112,6 +116,7 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
         running_max_timestamp_ms=attribute(item, "rm", int),
         segment_started_ms=attribute(item, "c", int) if kind != "w" else 0,
         file_bytes=attribute(item, "y", int) if kind == "p" else 0,
+        refused_by=attribute(item, "q", int) if kind == "s" and "q" in item else 0,
         is_packed=is_packed,
     )
 

@@ -1,7 +1,9 @@
 """A columnar segment: one Parquet file of a partition's offsets, from which the batches are made again.
 
     row group    one stretch of the segment's index: whole batches
-    column       offset | timestamp | timestampType | key | value | headers.key | headers.value | batch | typed columns
+    column       offset | timestamp | timestampType | key | value | headers.key | headers.value | batch | others
+
+Timestamps are in microseconds, as Iceberg wants them; the others are `partition` and the typed columns.
 
 `batch` has the 61-byte headers of the batches that begin at this row, null elsewhere; those of batches without records
 are with the row group's first one. A batch made again has the header and the records of the original: offsets, keys,
@@ -56,7 +58,7 @@ def rebuild(data: Buffer, group: RowGroup) -> bytes:
     Raises FormatError if they are damaged.
     """
     columns = _columns(memoryview(data), group)
-    offsets, timestamps = columns[0].values, columns[1].values
+    offsets, timestamps = columns[0].values, [micros // 1000 for micros in columns[1].values]
     keys, values = _spread(columns[3]), _spread(columns[4])
     headers = _headers(columns[5], columns[6], group.row_count)
     cells = b"".join(columns[7].values)
