@@ -10,7 +10,7 @@ further one is timed:
     MB         memory of the driver, its JVM and all Python processes below them, shared pages divided among those that
                share them (PSS), over the number of queries
 
-    python -m bench.sql [--queries N] [--keep]
+    python -m bench.sql [--queries N] [--quick] [--keep]
 """
 
 from __future__ import annotations
@@ -159,12 +159,13 @@ def _figures(it: Measured, queries: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="start and memory of queries of a SQL server")
     parser.add_argument("--queries", type=int, default=8, help="queries after those that warm up, an even number")
+    parser.add_argument("--quick", action="store_true", help="two queries")
     parser.add_argument("--keep", action="store_true", help="write bench/kept, too")
-    given = parser.parse_args()
-    found = measure(max(2, given.queries))
+    given = parser.parse_args(argv)
+    found = measure(2 if given.quick else max(2, given.queries))
     table = Table("figure", "value")
     for name, value in found.items():
         table.add_row(name, f"{value:.2f}" if isinstance(value, float) else str(value))
@@ -172,7 +173,8 @@ def main() -> None:
     for path in (RESULTS, *([KEPT] if given.keep else [])):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    raise SystemExit(main())
