@@ -48,7 +48,7 @@ def process(service: ThreadedService, script: Path) -> None:
 def show(row: TableRow | None) -> None:
     assert row is not None
     for place, entry in enumerate(row.value["TOP"], start=1):
-        print(f"{row.key} {place}: {entry}")
+        print(f"{row.key} {place}: {entry['col0']}, {entry['sort_col']} plays")
 
 
 def main() -> None:
