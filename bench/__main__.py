@@ -7,8 +7,20 @@ import importlib
 
 QUESTIONS = (
     *("throughput", "append", "contention", "clients", "kafka_port", "pipeline"),
-    *("groups", "codec", "cold_start", "scale_model", "cost", "validation", "abuse", "console", "connect", "triggers"),
-    "tables",
+    *(
+        "groups",
+        "codec",
+        "cold_start",
+        "scale_model",
+        "fleet",
+        "cost",
+        "validation",
+        "abuse",
+        "console",
+        "connect",
+        "triggers",
+        "tables",
+    ),
 )
 
 

@@ -38,14 +38,14 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
     prefix = f"odradek-{stage.name}"
     store = StorageStack(app, f"{prefix}-storage", stage=stage).store
     api = ApiStack(app, f"{prefix}-api", stage=stage, store=store, artifacts=artifacts)
-    for name, stack in (
-        ("maintenance", MaintenanceStack),
-        ("triggers", TriggersStack),
-        ("pipeline", PipelineStack),
-    ):
+    for name, stack in (("maintenance", MaintenanceStack), ("pipeline", PipelineStack)):
         stack(app, f"{prefix}-{name}", stage=stage, store=store, artifacts=artifacts)
+    triggers = TriggersStack(app, f"{prefix}-triggers", stage=stage, store=store, artifacts=artifacts)
     if stage.connect is not None:
-        ConnectStack(app, f"{prefix}-connect", stage=stage, options=stage.connect, api=api, artifacts=artifacts)
+        connect = ConnectStack(
+            app, f"{prefix}-connect", stage=stage, options=stage.connect, api=api, artifacts=artifacts
+        )
+        connect.add_stack_dependency(triggers)  # which has the role that may call it
     watch = ObservabilityStack(app, f"{prefix}-observability", stage=stage, store=store, artifacts=artifacts)
     options = GatewayOptions.of(app.node)
     if options is not None:

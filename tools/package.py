@@ -37,7 +37,7 @@ LAMBDA_PLATFORM = "aarch64-manylinux_2_28"
 LAMBDA_PYTHON = "3.13"
 UNZIPPED_BYTES_MAX = 250 * 1024 * 1024  # Lambda: function and layers together
 NOT_IN_FUNCTIONS = ("aiohttp", "typer", "rich")  # the light install has them for clients and people
-SERVICES_CALLED = frozenset({"dynamodb", "s3", "sqs", "sts"})
+SERVICES_CALLED = frozenset({"dynamodb", "lambda", "s3", "sns", "sqs", "sts"})
 GLUE_PYTHON = "3.13"  # of Glue 6.0
 GLUE_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_26_x86_64", "manylinux_2_17_x86_64",
                   "manylinux2014_x86_64")  # fmt: skip

@@ -1,12 +1,14 @@
-"""A PostgreSQL table in S3 as Parquet, and a function that is called with each order: two sinks behind one capture."""
+"""A PostgreSQL table in S3 as Parquet, and a function that is called with each order: a sink and a trigger."""
 
 from __future__ import annotations
 
 import os
 import threading
 
+import odradek
 from odradek.connect import Cluster, Worker, WorkerSettings
 
+ORDERS = "shop.public.orders"
 CAPTURE = {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
     "database.hostname": "db.example",
@@ -18,18 +20,18 @@ CAPTURE = {
     "transforms": "unwrap",
     "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
 }
-PARQUET = {"connector.class": "S3Sink", "topics": "shop.public.orders", "format.class": "parquet"}
-FUNCTION = {"connector.class": "LambdaSink", "topics": "shop.public.orders", "aws.lambda.function.name": "on-order"}
+PARQUET = {"connector.class": "S3Sink", "topics": ORDERS, "format.class": "parquet", "s3.bucket.name": "lake"}
 
 
-def main(place: dict[str, str], aws: dict[str, str], stop: threading.Event, **connection: str) -> None:
+def main(place: dict[str, str], aws: dict[str, str], function: str, stop: threading.Event, **connection: str) -> None:
     settings = WorkerSettings.of({"value.converter.schemas.enable": "true"}, connection)
-    with Cluster(settings) as cluster, Worker(settings):
+    with odradek.Admin(**connection) as admin, Cluster(settings) as cluster, Worker(settings):
+        admin.create_topics([odradek.NewTopic(ORDERS, 1)])
+        admin.create_trigger("on-order", ORDERS, function, starting_position="TRIM_HORIZON")
         cluster.create("capture", {**CAPTURE, **place})
-        cluster.create("parquet", {**PARQUET, **aws, "s3.bucket.name": "lake", "flush.size": "2"})
-        cluster.create("function", {**FUNCTION, **aws})
+        cluster.create("parquet", {**PARQUET, **aws, "flush.size": "2"})
         stop.wait()
 
 
 if __name__ == "__main__":
-    main({"database.password": os.environ["PGPASSWORD"]}, {}, threading.Event())
+    main({"database.password": os.environ["PGPASSWORD"]}, {}, os.environ["ON_ORDER_ARN"], threading.Event())

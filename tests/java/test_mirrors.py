@@ -45,6 +45,11 @@ class Apache:
             producer.produce(topic, value, b"k", partition, headers=[("h", b"1")])
         assert producer.flush(_S) == 0
 
+    def commit(self, group: str, place: TopicPartition) -> bool:
+        asked = [ConsumerGroupTopicPartitions(group, [place])]
+        [done] = self.admin.alter_consumer_group_offsets(asked).values()
+        return all(each.error is None for each in done.result(_S).topic_partitions)
+
     def topics(self) -> set[str]:
         return set(self.admin.list_topics(timeout=_S).topics)
 
@@ -107,8 +112,7 @@ def test_from_apache_kafka(sides: tuple[RunningCluster, Apache, str]) -> None:
     for done in apache.admin.create_acls(acls).values():
         done.result(_S)
     place = TopicPartition("orders-eu", 0, 7)
-    for done in apache.admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions("readers", [place])]).values():
-        done.result(_S)
+    until(lambda: apache.commit("readers", place), _S, "the coordinator of a new broker")
     running.cluster.create("in", configs("Source", apache, topics="orders-.*", sync_topic_acls_enabled="true"))
     running.cluster.create("beats", configs("Heartbeat", apache))
     running.cluster.create(
@@ -126,9 +130,12 @@ def test_from_apache_kafka(sides: tuple[RunningCluster, Apache, str]) -> None:
         [acl] = admin.describe_acls()
         assert (acl.name, acl.principal, acl.operation.name) == ("apache.orders-eu", "User:ada", "READ")
         mirrored = odradek.TopicPartition("apache.orders-eu", 0)
-        until(lambda: admin.list_consumer_group_offsets("readers").get(mirrored), _S, "the group")
-        at = admin.list_consumer_group_offsets("readers")[mirrored].offset
-        assert found[7].offset == at, "the group reads on with the eighth record"
+
+        def at() -> int | None:
+            committed = admin.list_consumer_group_offsets("readers").get(mirrored)
+            return None if committed is None else committed.offset
+
+        until(lambda: at() == found[7].offset, _S, "the group reads on with the eighth record")
         apache.admin.create_partitions([kafka_admin.NewPartitions("orders-eu", 3)])["orders-eu"].result(_S)
         apache.create("orders-us", 1)
         apache.produce("orders-us", "later")

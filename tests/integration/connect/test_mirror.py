@@ -12,6 +12,7 @@ import pytest
 from odradek.connect import plugins
 from odradek.connect.connectors.mirror.remote import OFFSET_HEADER
 from odradek.connect.connectors.mirror.sink import MirrorSinkConnector
+from odradek.connect.errors import Conflict
 from odradek.connect.record import SinkRecord
 from odradek.testing.connect import SINK_CHECKS, SinkUnderTest
 from odradek.testing.contract import check_id
@@ -195,9 +196,39 @@ def test_the_sink_keeps_the_contract_of_sinks(
     check(SinkUnderTest(MirrorSinkConnector, configs, record, read))
 
 
+def test_a_reset_of_offsets_reaches_the_target(sides: tuple[Side, Side]) -> None:
+    west, east = sides
+    west.admin.create_topics([odradek.NewTopic("again", 1)])
+    west.produce("again", *(f"{n}" for n in range(5)))
+    west.running.create(
+        "again",
+        {
+            "connector.class": "odradek.connect.MirrorSinkConnector", **BYTES, "topics": "again",
+            "source.cluster.alias": "west", "target.cluster.alias": "east",
+            "target.cluster.bootstrap.servers": east.servers,
+        },
+    )  # fmt: skip
+    assert len(east.values("west.again", 5)) == 5
+    cluster = west.running.cluster
+    cluster.set_target("again", "STOPPED")
+    west.running.wait_states("again", "STOPPED")
+
+    def altered() -> bool:
+        try:
+            place = {"kafka_topic": "again", "kafka_partition": 0}
+            cluster.alter_offsets("again", [{"partition": place, "offset": {"kafka_offset": 3}}])
+        except Conflict:
+            return False
+        return True
+
+    until(altered, 30, "the group is empty")
+    cluster.set_target("again", "STARTED")
+    assert east.values("west.again", 7) == ["0", "1", "2", "3", "4", "3", "4"]
+
+
 def test_the_sink_mirrors_topics_and_leaves_out_what_came_from_the_target(sides: tuple[Side, Side]) -> None:
     west, east = sides
-    west.admin.create_topics([odradek.NewTopic("out", 3), odradek.NewTopic("east.out", 1)])
+    west.admin.create_topics([odradek.NewTopic("out", 4), odradek.NewTopic("east.out", 1)])
     west.produce("out", "a", partition=2)
     west.produce("east.out", "from there")
     west.running.create(
@@ -211,4 +242,5 @@ def test_the_sink_mirrors_topics_and_leaves_out_what_came_from_the_target(sides:
     [record] = east.running.read("west.out", 1, timeout_s=30)
     assert (record.value, record.partition, record.key, record.timestamp_ms) == (b"a", 2, b"k", 1_000)
     assert list(record.headers) == [("h", b"1")]
+    assert east.admin.describe_topics(["west.out"])["west.out"].partition_count == 4
     assert "west.east.out" not in east.admin.list_topics()

@@ -43,6 +43,7 @@ def service_loop(service: Any, work: Any) -> Any:
 @pytest.mark.parametrize("creates", [True, False], ids=["worker creates topics", "topics exist"])
 def test_a_worker_with_the_listed_rights(service: Any, creates: bool) -> None:
     running = RunningCluster(service, **{"group.id": "team"})
+    sink = f"righted-{creates}"  # records are kept by the connector's name
     may_create = (CREATE,) if creates else ()
     for name in ("configs", "offsets", "status"):
         allow(service, TOPIC, f"team-{name}", READ, WRITE, *may_create)
@@ -50,7 +51,7 @@ def test_a_worker_with_the_listed_rights(service: Any, creates: bool) -> None:
     allow(service, GROUP, "team", READ, AclOperation.ALTER_CONFIGS)
     allow(service, TRANSACTION, "team-source-", WRITE, prefix=True)
     allow(service, TOPIC, "numbers", READ, WRITE, *may_create)
-    allow(service, GROUP, "connect-sink", READ)
+    allow(service, GROUP, f"connect-{sink}", READ)
     allow(service, TOPIC, "refused", WRITE, *may_create)
     if not creates:
         engine = service.service.engine
@@ -61,12 +62,11 @@ def test_a_worker_with_the_listed_rights(service: Any, creates: bool) -> None:
     with running:
         running.create("source", {"connector.class": COUNTER, "topic": "numbers", "count": "20"})
         running.create(
-            "sink",
+            sink,
             {
                 "connector.class": KEEPER, "topics": "numbers", "refuse": "7", "errors.tolerance": "all",
                 "errors.deadletterqueue.topic.name": "refused",
             },
         )  # fmt: skip
-        until(lambda: len(values("sink")) >= 18, 30, "all records but 7 and 17")
-        assert sorted(value["n"] for value in values("sink")) == [n for n in range(20) if n not in (7, 17)]
-        values("sink").clear()
+        until(lambda: len(values(sink)) >= 18, 30, "all records but 7 and 17")
+        assert sorted(value["n"] for value in values(sink)) == [n for n in range(20) if n not in (7, 17)]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from odradek.local.threaded import ThreadedService
 from odradek.operations.connectors import HIDDEN, groups_of
 
 from tests.integration.console.conftest import Browser, problem
+from tests.support.connect.plugins import COUNTER
 from tests.support.connect.running import RunningCluster
 
-SOURCE = {"connector.class": "FileStreamSource", "topic": "from-a-file", "tasks.max": "1"}
+# One of its own may have options that it does not define, such as the password.
+SOURCE = {"connector.class": COUNTER, "topic": "from-a-counter", "count": "5", "tasks.max": "1"}
 
 
 def test_a_connect_cluster_is_known_by_its_topics() -> None:
@@ -40,27 +41,23 @@ async def test_a_configuration_is_checked_as_it_is_typed(browser: Browser) -> No
     assert "not JSON" in answer.text
 
 
-async def test_a_connector_from_its_creation_to_its_deletion(
-    browser: Browser, service: ThreadedService, tmp_path: Path
-) -> None:
+async def test_a_connector_from_its_creation_to_its_deletion(browser: Browser, service: ThreadedService) -> None:
     import json
 
-    lines = tmp_path / "lines.txt"
-    lines.write_text("one\ntwo\n")
     opened = await asyncio.to_thread(RunningCluster(service, **{"group.id": "visible"}).__enter__)
     try:
-        config = json.dumps({**SOURCE, "file": str(lines), "some.password": "hush"})
+        config = json.dumps({**SOURCE, "some.password": "hush"})
         where = {"group": "visible", "name": "lines"}
         page = await browser.done("/connectors/save", **where, is_new="1", config=config)
         assert "Connector lines was created." in page
         await asyncio.to_thread(opened.wait_running, "lines", 1)
         assert "running" in await browser.get("/connectors/detail?group=visible&name=lines")
-        assert "FileStreamSource" in await browser.get("/connectors?group=visible")
+        assert "CounterSource" in await browser.get("/connectors?group=visible")
 
         shown = await browser.get("/connectors/detail?group=visible&name=lines&tab=configuration")
         assert HIDDEN in shown
         assert "hush" not in shown
-        changed = json.dumps({**SOURCE, "file": str(lines), "some.password": HIDDEN, "batch.size": "7"})
+        changed = json.dumps({**SOURCE, "some.password": HIDDEN, "batch.size": "7"})
         await browser.done("/connectors/save", **where, config=changed)
         kept = opened.cluster.config("lines")
         assert (kept["some.password"], kept["batch.size"]) == ("hush", "7")

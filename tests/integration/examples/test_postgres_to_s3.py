@@ -1,7 +1,8 @@
-"""The example docs/examples/postgres_to_s3.py: a real PostgreSQL server, moto's S3, and a function behind HTTP."""
+"""The example docs/examples/postgres_to_s3.py: a real PostgreSQL server, moto's S3, and a handler of a trigger."""
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import io
 import json
@@ -10,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import odradek
 import pyarrow.parquet as pq
 from moto.server import ThreadedMotoServer
 
-from tests.support.connect.http_server import Request, serving
 from tests.support.connect.postgres import postgres
-from tests.support.connect.running import embedded
 from tests.support.kafka.port import until
 
 _EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "postgres_to_s3.py"
@@ -30,10 +30,9 @@ def test_a_table_is_in_s3_as_parquet_and_the_function_gets_each_order() -> None:
     spec.loader.exec_module(example)
     calls: list[Any] = []
 
-    def function(request: Request) -> tuple[int, bytes]:
-        assert request.path.endswith("/functions/on-order/invocations")
-        calls.extend(each["payload"]["value"] for each in json.loads(request.body))
-        return 200, b"null"
+    def handler(event: dict[str, Any], context: Any) -> None:
+        for records in event["records"].values():
+            calls.extend(json.loads(base64.b64decode(each["value"]))["payload"] for each in records)
 
     moto = ThreadedMotoServer(port=0, verbose=False)
     moto.start()
@@ -44,7 +43,7 @@ def test_a_table_is_in_s3_as_parquet_and_the_function_gets_each_order() -> None:
             aws_secret_access_key="testing",
         )  # fmt: skip
         s3.create_bucket(Bucket="lake")
-        with postgres() as server, serving(function) as url, embedded() as service:
+        with postgres() as server, odradek.local(trigger_handlers={"shop:on_order": handler}) as service:
             server.execute(
                 server.database("shop"),
                 "CREATE TABLE orders (id int PRIMARY KEY, item text, price numeric(8,2))",
@@ -52,9 +51,10 @@ def test_a_table_is_in_s3_as_parquet_and_the_function_gets_each_order() -> None:
             )
             place = {name: value for name, value in server.configs("shop").items() if name.startswith("database.")}
             example.PARQUET |= {"aws.endpoint.url": f"http://{host}:{port}"}
-            example.FUNCTION |= {"aws.endpoint.url": url}
             stop = threading.Event()
-            run = threading.Thread(target=example.main, args=(place, _KEYS, stop), kwargs=dict(service.client_config))
+            run = threading.Thread(
+                target=example.main, args=(place, _KEYS, "shop:on_order", stop), kwargs=dict(service.client_config)
+            )
             run.start()
             try:
                 until(lambda: len(calls) == 2, 40, "the function has the first orders")

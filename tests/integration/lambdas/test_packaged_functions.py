@@ -334,6 +334,8 @@ def test_the_layer_holds_what_the_functions_need_and_no_more(deployment: Deploym
     python = deployment.layer / "python"
     for unwanted in ("aiohttp", "typer", "rich", "boto3", "pyspark", "numba", "pyarrow", "numpy", "moto"):
         assert not (python / unwanted).exists(), unwanted
+    described = {each.name for each in (python / "botocore" / "data").iterdir() if each.is_dir()}
+    assert described >= {"dynamodb", "s3", "sqs", "sns", "lambda"}, "the services that functions call"
     assert list((python / "odradek").rglob("__pycache__/*.pyc")), "bytecode is packaged"
     assert (python / "odradek" / "py.typed").exists()
 

@@ -7,9 +7,11 @@ scenario that gives it a chance, within a bounded number of seeds (tests/integra
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -19,6 +21,7 @@ from odradek.ports.table import AllOf, Condition, Update
 from tests.simulation.plan import Scenario
 
 Patch = Callable[[], Any]
+_FIRST_SEEDS = Path(__file__).with_name("first_seeds.json")
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,21 @@ class Planted:
     profile: str = "log"
     change: Callable[[Scenario], Scenario] | None = None
     seeds: int = 10
+
+    def order(self, first: int | None) -> list[int]:
+        """Return the seeds to try, beginning with the one that is known to show the bug."""
+        seeds = list(range(1, self.seeds + 1))
+        return sorted(seeds, key=lambda seed: seed != first)
+
+
+def first_seeds() -> dict[str, int]:
+    """Return the seeds that were found to show the bugs, by name (`python -m tests.simulation.planted`)."""
+    return dict(json.loads(_FIRST_SEEDS.read_text())) if _FIRST_SEEDS.exists() else {}
+
+
+def keep_first_seeds(seeds: Mapping[str, int]) -> None:
+    """Write what `first_seeds` returns."""
+    _FIRST_SEEDS.write_text(json.dumps(seeds, indent=0) + "\n")
 
 
 PLANTED: dict[str, Planted] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.connect.postgres import Postgres
@@ -37,28 +38,32 @@ def copying(running: RunningCluster, source: Place, target: Place, *tables: str,
         },
     )  # fmt: skip
     running.cluster.create(
-        "copy",
-        {
-            "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
-            **CONVERTERS,
-            "topics": ",".join(f"{source[1]}.public.{name}" for name in names),
-            "connection.url": target[0].url(target[1]),
-            "table.name.format": "${topic}",
-            "insert.mode": "upsert",
-            "pk.mode": "record_key",
-            "delete.enabled": "true",
-            "auto.create": "true",
-            "auto.evolve": "true",
-            "exactly.once": "true",
-            "errors.retry.timeout": "-1",
-            "errors.retry.delay.max.ms": "500",
-            "transforms": "unwrap,table",
-            "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
-            "transforms.table.type": "org.apache.kafka.connect.transforms.RegexRouter",
-            "transforms.table.regex": r".*\.(\w+)",
-            "transforms.table.replacement": "$1",
-        },
+        "copy", sink_configs([f"{source[1]}.public.{name}" for name in names], target[0].url(target[1]))
     )
+
+
+def sink_configs(topics: Sequence[str], url: str) -> dict[str, str]:
+    """Return a JDBC sink that keeps tables equal to captured ones, exactly once."""
+    return {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector",
+        **CONVERTERS,
+        "topics": ",".join(topics),
+        "connection.url": url,
+        "table.name.format": "${topic}",
+        "insert.mode": "upsert",
+        "pk.mode": "record_key",
+        "delete.enabled": "true",
+        "auto.create": "true",
+        "auto.evolve": "true",
+        "exactly.once": "true",
+        "errors.retry.timeout": "-1",
+        "errors.retry.delay.max.ms": "500",
+        "transforms": "unwrap,table",
+        "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+        "transforms.table.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.table.regex": r".*\.(\w+)",
+        "transforms.table.replacement": "$1",
+    }
 
 
 def rows_of(server: Postgres, database: str, table: str = "items") -> dict[Any, Any]:

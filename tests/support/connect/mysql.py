@@ -41,10 +41,11 @@ class Server:
 
     Args:
         number: its server id.
+        options: of the server, beside or in place of those of tests.
     """
 
-    def __init__(self, folder: Path, kind: str, number: int = 1) -> None:
-        self.folder, self.kind, self.number = folder, kind, number
+    def __init__(self, folder: Path, kind: str, number: int = 1, **options: Any) -> None:
+        self.folder, self.kind, self.number, self._options = folder, kind, number, options
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.port = int(found.getsockname()[1])
@@ -73,6 +74,7 @@ class Server:
             options |= {"gtid-mode": "ON", "enforce-gtid-consistency": "ON", "mysqlx": "OFF", "sync-binlog": 0,
                         "performance-schema": "OFF", "secure-file-priv": folder}  # fmt: skip
         options["log-replica-updates" if self.kind == "mysql" else "log-slave-updates"] = "ON"
+        options |= self._options
         name = "mysqld" if self.kind == "mysql" else "mariadbd"
         command = [shutil.which(name) or "", "--no-defaults", *(f"--{each}={value}" for each, value in options.items())]
         with (folder / "server.log").open("ab") as log:
@@ -144,12 +146,12 @@ class Server:
 
 
 @contextmanager
-def mysql_server(kind: str, number: int = 1) -> Iterator[Server]:
+def mysql_server(kind: str, number: int = 1, **options: Any) -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix=f"odradek-{kind}-"))
     folder.chmod(0o755)
     server = None
     try:
-        server = Server(folder, kind, number)
+        server = Server(folder, kind, number, **options)
         yield server
     finally:
         if server is not None:

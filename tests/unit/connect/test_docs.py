@@ -27,6 +27,20 @@ def test_every_connector_transform_and_predicate_is_on_a_page() -> None:
         assert missing == set(), category
 
 
+def test_every_connector_has_an_example_and_a_guarantee_on_its_page() -> None:
+    for name in plugins.names("connectors"):
+        [(page, text)] = [
+            (page, text)
+            for page, text in PAGES.items()
+            for found in MARK.finditer(text)
+            if found[2] == "connectors" and plugins.find("connectors", found[3]).name == name
+        ]
+        assert "**Guarantee**" in text, page
+        examples = [json.loads(block).get("config", {}) for block in re.findall(r"```json\n(.*?)```", text, re.DOTALL)]
+        classes = {plugins.find("connectors", each["connector.class"]).name for each in examples if each}
+        assert name in classes, f"{page} has no example of {name}"
+
+
 def test_every_option_says_what_it_does() -> None:
     for category in plugins.PLUGINS:
         for name in plugins.names(category):

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,6 +128,34 @@ def run(
         finally:
             for each in servers:
                 each.stop()
+
+
+@connect.command("rest")
+def rest(
+    server: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    group: Group = _DEFAULT_GROUP,
+    config: WorkerConfig = None,
+) -> None:
+    """Serve Kafka Connect's REST API until Ctrl-C, and run no connectors: for tools and consoles beside workers that
+    have no address, as those on AWS. Its requests to the service have your rights.
+
+    Example: [bold]odradek connect rest -b https://coordinator.example --config listeners=http://127.0.0.1:8083[/bold]
+    """
+    from odradek.connect.rest.server import RestServer
+    from odradek.connect.runtime.cluster import Cluster
+
+    settings = _settings(server, data_dir, group, _pairs(config))
+    if not settings["listeners"]:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, "listeners is empty: name an address, such as http://127.0.0.1:8083")
+    stopping = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopping.set())
+    with _as_kafka_errors(), Cluster(settings) as cluster, ExitStack() as stack:
+        urls = [stack.enter_context(RestServer(cluster, each)).url for each in settings["listeners"]]
+        typer.echo(f"ready: group {settings.group_id}, REST API on {', '.join(urls)}")
+        stopping.wait()
+        typer.echo("stopping")
 
 
 @connect.command("list")
