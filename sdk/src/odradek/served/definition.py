@@ -131,11 +131,15 @@ class Definitions:
         """All definitions, by name. Raises StoreUnavailable, FormatError."""
         return [decode_definition(row.item) for row in await self._catalog.query(TABLES_PK)]
 
-    async def current(self) -> list[Definition]:
-        """Like `read`, from the copy."""
-        if self._all is None or self._clock.monotonic() >= self._all[0]:
+    async def current(self, *, including: str | None = None) -> list[Definition]:
+        """Like `read`, from the copy, unless that has no table of the name."""
+        if self._all is None or self._clock.monotonic() >= self._all[0] or not self._has(including):
             self._all = (self._clock.monotonic() + self._cache_s, await self.read())
         return self._all[1]
+
+    def _has(self, name: str | None) -> bool:
+        known = [] if self._all is None else self._all[1]
+        return name is None or any(each.table.name == name for each in known)
 
     async def get(self, name: str, *, fresh: bool = False) -> Definition | None:
         """One definition. Raises StoreUnavailable, FormatError."""

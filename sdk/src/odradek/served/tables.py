@@ -171,18 +171,24 @@ class Tables:
         raise _unavailable()
 
     async def _wake(self, table: ServedTable, topic: Topic) -> None:
-        """Have every head followed and marked. What is not sent, the sweep sends."""
+        """Have every head followed and marked, and once more when every maintainer knows the table.
+
+        An append may wake a maintainer whose definitions are older than the table. What is not sent, the sweep sends.
+        """
         if self._queue is None:
             return
         queue = self._queue
 
-        async def send(message: str) -> None:
+        known_s = -(-self._engine.settings.catalog_cache_ms // 1000) + 1
+
+        async def send(message: str, delay_s: int) -> None:
             try:
-                await queue.send([message])
+                await queue.send([message], delay_s=delay_s)
             except (StoreUnavailable, OutcomeUnknown):
                 return
 
-        await asyncio.gather(*(send(encode_wake(Wake(each, WAKE_PREFIX + table.name))) for each in head_ids(topic)))
+        messages = [encode_wake(Wake(each, WAKE_PREFIX + table.name)) for each in head_ids(topic)]
+        await asyncio.gather(*(send(each, delay_s) for each in messages for delay_s in (0, known_s)))
 
 
 def _invalid(message: str) -> KafkaError:
