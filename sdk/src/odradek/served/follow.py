@@ -99,9 +99,11 @@ class TableMaintainer:
             return
         if topic is None:
             return
+        asked = wake.trigger or ""
+        named = asked.removeprefix(WAKE_PREFIX) if asked.startswith(WAKE_PREFIX) else None
         tables = [
             each
-            for each in await self._definitions.current(including=wake.trigger and wake.trigger[len(WAKE_PREFIX) :])
+            for each in await self._definitions.current(including=named)
             if each.table.topic == topic.name
             and each.table.is_enabled
             and wake.trigger in (None, WAKE_PREFIX + each.table.name)
