@@ -20,6 +20,7 @@ QUESTIONS = (
         "connect",
         "triggers",
         "tables",
+        "sql",
     ),
 )
 

@@ -183,6 +183,8 @@ async def columnar(world: World) -> None:
             world.clock.advance(120)
             report = await engine.maintenance.run()
             assert report.done["table_segments_written"], report
+    topic = await engine.topics.resolve("filed")
+    await engine.tables.states.refused(topic.topic_id, 1, "a reason", world.clock.now_ms())
 
 
 async def shared_heads(world: World) -> None:

@@ -108,6 +108,38 @@ def test_a_replaced_query_is_stopped_first_and_a_dropped_one_too() -> None:
     ]  # fmt: skip
 
 
+def test_delete_topic_takes_the_topics_between_the_steps_and_the_checkpoints() -> None:
+    steps = "CREATE TABLE c AS SELECT s.a AS a, COUNT(*) AS n FROM s JOIN t ON s.k = t.k GROUP BY s.a;"
+    between = "_odradek_sql_CTAS_C_STAGE_1"
+    world = perform(f"{steps} DROP TABLE c DELETE TOPIC;", world=World(C=1, **{between: 1}))
+    assert [each[1:] for each in world.done if each[0] == "delete"] == [("C",), (between,)]
+    assert [each[1:] for each in world.done if each[0] == "forget"] == [("CTAS_C_STAGE_1",), ("CTAS_C",)]
+    kept = perform(f"{steps} DROP TABLE c;", world=World(C=1, **{between: 1}))
+    assert not [each for each in kept.done if each[0] in ("delete", "forget")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE STREAM x (a INT) WITH (TOPIC = 's', HISTORY_RETENTION = '1 DAYS')", "applies only to tables"),
+        ("CREATE TABLE x (a INT PRIMARY KEY, b INT) WITH (TOPIC = 't', HISTORY_RETENTION = 'long')", "a duration is"),
+        (
+            "CREATE TABLE x (a INT PRIMARY KEY, b BIGINT) "
+            "WITH (TOPIC = 't', HISTORY_RETENTION = '1 DAYS', TIMESTAMP = 'b')",
+            "omit TIMESTAMP",
+        ),
+    ],
+)
+def test_what_cannot_be_versioned_is_refused(statement: str, said: str) -> None:
+    with pytest.raises(SqlError, match=said):
+        check([("", statement)])
+
+
+def test_properties_of_kafka_streams_are_taken_without_effect() -> None:
+    said = perform("SET 'ksql.streams.cache.max.bytes.buffering' = '0'; UNSET 'commit.interval.ms';").said()
+    assert said == ["cache.max.bytes.buffering has no effect here", "commit.interval.ms has no effect here"]
+
+
 def test_a_missing_topic_is_named_or_made() -> None:
     declared = "CREATE STREAM m (a INT) WITH (TOPIC = 'missing', VALUE_FORMAT = 'JSON'{})"
     with pytest.raises(SqlError) as refused:
@@ -215,3 +247,14 @@ def test_a_served_table_is_served_before_its_query_and_dropped_with_it() -> None
 def test_what_cannot_be_served_is_refused(statement: str, said: str) -> None:
     with pytest.raises(SqlError, match=said):
         perform(statement)
+
+
+def test_a_script_of_the_console_loads_no_module(tmp_path: Path) -> None:
+    from odradek.operations.sql.script import check_script
+
+    mark = tmp_path / "ran"
+    module = tmp_path / "own_code.py"
+    module.write_text(f"open({str(mark)!r}, 'w')")
+    found = check_script(f"SET 'odradek.functions.module' = '{module}';")
+    assert "modules are not loaded here" in found.problem
+    assert not mark.exists()

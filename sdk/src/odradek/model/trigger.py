@@ -123,6 +123,7 @@ class PartitionStatus:
         is_calling: a dispatcher has it now.
         invocations, failures, passed, given_up: since the trigger's creation or last reset.
         error, error_ms, called_ms: the last failure, its time, and the time of the last call; 0: never.
+        age_ms: how old the last record of the last call was when it ended (Lambda's IteratorAge).
         retry_ms: when it is called again after a failure, or after its batching window; 0: nothing waits.
     """
 
@@ -139,6 +140,7 @@ class PartitionStatus:
     error_ms: int
     called_ms: int
     retry_ms: int
+    age_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ _PROPERTIES = (
     "KAFKA_TOPIC", "FORMAT", "KEY_FORMAT", "VALUE_FORMAT", "KEY", "TIMESTAMP", "TIMESTAMP_FORMAT", "PARTITIONS",
     "REPLICAS", "RETENTION_MS", "VALUE_DELIMITER", "KEY_DELIMITER", "WINDOW_TYPE", "WINDOW_SIZE", "GRACE_PERIOD",
     "WRAP_SINGLE_VALUE", "VALUE_SCHEMA_ID", "KEY_SCHEMA_ID", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_FULL_NAME",
-    "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION", "CLEANUP_POLICY", "SERVED",
+    "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION", "CLEANUP_POLICY",
+    "HISTORY_RETENTION", "SERVED",
 )  # fmt: skip
 _ALIASES = {
     "TOPIC": "KAFKA_TOPIC", "DELIMITER": "VALUE_DELIMITER", "VALUE_AVRO_SCHEMA_FULL_NAME": "VALUE_SCHEMA_FULL_NAME",
@@ -84,6 +85,7 @@ class Source:
     key_nullable: str = ""
     is_readonly: bool = False  # CREATE SOURCE ...
     served: str = ""  # the name under which its rows are read by key; empty: they are not
+    history_ms: int = 0  # of a table: streams join it as of their records' times, so far back; 0: as it is now
     same_key: tuple[str, ...] = ()  # columns that the join that made a stream made equal to its key
 
     def form(self, part: str) -> Form:

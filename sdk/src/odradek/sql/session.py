@@ -143,17 +143,20 @@ def _schema_name(action: Asserted) -> str:
     return f"schema{f' of {action.subject}' if action.subject else ''}{number}"
 
 
-def check(scripts: Sequence[tuple[str, str]], schemas: Schemas | None = None) -> list[Step]:
+def check(
+    scripts: Sequence[tuple[str, str]], schemas: Schemas | None = None, *, loads_modules: bool = True
+) -> list[Step]:
     """Plan scripts in order.
 
     Args:
         scripts: name and text of each.
         schemas: returns the columns that a schema registry has; None: columns have to be declared.
+        loads_modules: whether a script may name a module of functions, which is then run.
 
     Raises:
         SqlError: the first error, shown in its script.
     """
-    planner = Planner(schemas=schemas)
+    planner = Planner(schemas=schemas, loads_modules=loads_modules)
     steps: list[Step] = []
     for name, text in scripts:
         try:

@@ -290,7 +290,8 @@ class Drain:
         if batch.kind is Kind.EXPIRED:
             return await self._give_up(progress, batch, "RecordAgeExceeded", read)
         if not (outcome.is_too_large or outcome.is_refused):
-            progress = replace(progress, invocations=progress.invocations + 1, called_ms=now_ms)
+            age_ms = max(0, now_ms - batch.records[-1].timestamp_ms)
+            progress = replace(progress, invocations=progress.invocations + 1, called_ms=now_ms, age_ms=age_ms)
         if outcome.first_failed is None:
             return progress.with_lane(batch.lane, after_success(lane, batch))
         progress = progress.failed(outcome.error, now_ms)
