@@ -408,7 +408,7 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("catalog", "registry-subjects", ".*", _delete_schemas),
     ("catalog", "registry-schemas", ".*", _register),
     ("catalog", "registry-configs", ".*", _configure_schemas),
-    ("catalog", "tables", ".*", _look_up),
+    ("catalog", "served-tables", ".*", _look_up),
     ("rows", ".*#.*", ".*", _look_up),
     ("rows", "[0-9a-f]*", "[0-9]*", _look_up),
     ("catalog", "topics", ".*", _configure),

@@ -59,8 +59,8 @@ class Tables:
                 definition = Definition(made, generation, topic.topic_id, topic.partition_count)
                 if not await self._definitions.put(definition):
                     there = await self._definitions.get(table.name, fresh=True)
-        except (StoreError, FormatError):
-            raise _unavailable() from None
+        except (StoreError, FormatError) as error:
+            raise _refusal(error) from None
         if there is not None:
             same = replace(made, created_ms=there.table.created_ms, state=there.table.state)
             if same != there.table:
@@ -77,8 +77,8 @@ class Tables:
         """All tables, by name."""
         try:
             return [each.table for each in await self._definitions.read()]
-        except (StoreError, FormatError):
-            raise _unavailable() from None
+        except (StoreError, FormatError) as error:
+            raise _refusal(error) from None
 
     async def get(self, name: str) -> ServedTable:
         """One table."""
@@ -95,8 +95,8 @@ class Tables:
             # Positions first: no table then seems to cover more than the log has.
             positions = await self._positions.read_all(definition.generation)
             images = await self._engine.index.read_images(sorted({each.head_id for each in places}))
-        except (StoreUnavailable, FormatError):
-            raise _unavailable() from None
+        except (StoreUnavailable, FormatError) as error:
+            raise _refusal(error) from None
         found = []
         for place in places:
             image = images[place.head_id]
@@ -153,8 +153,8 @@ class Tables:
     async def _get(self, name: str) -> Definition:
         try:
             found = await self._definitions.get(name, fresh=True)
-        except (StoreUnavailable, FormatError):
-            raise _unavailable() from None
+        except (StoreUnavailable, FormatError) as error:
+            raise _refusal(error) from None
         if found is None:
             raise not_found(name)
         return found
@@ -193,6 +193,10 @@ class Tables:
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _refusal(error: Exception) -> KafkaError:
+    return KafkaError(error.code, str(error)) if isinstance(error, FormatError) else _unavailable()
 
 
 def _unavailable() -> KafkaError:

@@ -34,9 +34,9 @@ from odradek.sql.plan import (
     Topic,
 )
 from odradek.sql.planning.declare import Schemas
+from odradek.sql.planning.served import served_options
 from odradek.sql.position import Position, SqlError
 from odradek.sql.script import Planner
-from odradek.sql.served import served_options
 from odradek.system import SystemClock
 
 Row = Sequence[Any]

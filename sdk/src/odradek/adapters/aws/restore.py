@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from odradek.backoff import bound_s
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
-from odradek.format.item_keys import COUNTERS_PK, DROPPED_TABLES_PK, PRODUCER_ID_SK, TABLES_PK
+from odradek.format.item_keys import COUNTERS_PK, DROPPED_TABLES_PK, PRODUCER_ID_SK, SERVED_TABLES_PK
 
 PREFIXES: Final = ("wal/", "topics/")  # the log's objects; jobs/ is the jobs' own
 POLL_S: Final = 20.0
@@ -169,7 +169,7 @@ def renew_served_tables(dynamodb: Any, catalog_table: str, *, now_ms: int) -> in
     Their rows are not restored, and may be of records that the log had after the moment.
     """
     count = 0
-    condition = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": TABLES_PK}}}
+    condition = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": SERVED_TABLES_PK}}}
     for page in dynamodb.get_paginator("query").paginate(TableName=catalog_table, ConsistentRead=True, **condition):
         for item in page["Items"]:
             old = item["g"]["S"]
