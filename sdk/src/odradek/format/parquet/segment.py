@@ -95,6 +95,12 @@ def is_same_batch(original: Buffer, again: Buffer) -> bool:
     return _facts(one) == _facts(other) and decode_rows(original, 0, one) == decode_rows(again, 0, other)
 
 
+def read_columnar(data: Buffer, index: OffsetIndex) -> bytes:
+    """Return all batches of a whole file. Raises FormatError if it is damaged."""
+    view = memoryview(data)
+    return b"".join(rebuild(view[group.position : group.position + group.size_bytes], group) for group in index.groups)
+
+
 def verify_columnar(data: Buffer, index: OffsetIndex) -> None:
     """Check a whole file: size, CRC, every page and every batch. Raises FormatError if it is not that of the index."""
     if len(data) != index.file_bytes or crc32c(data) != index.segment_crc:
