@@ -19,6 +19,7 @@ QUESTIONS = (
         "console",
         "connect",
         "triggers",
+        "tables",
         "sql",
     ),
 )

@@ -208,6 +208,47 @@ def test_wrong_use_is_one_line(
     assert "Traceback" not in err
 
 
+def test_a_served_table_is_served_before_its_query_and_dropped_with_it() -> None:
+    made = "CREATE TABLE n WITH (SERVED = {}) AS SELECT k, COUNT(*) AS n FROM s {} GROUP BY k;"
+    world = perform(made.format("TRUE", "WINDOW TUMBLING (SIZE 1 HOUR)") + " DROP TABLE n;", world=World(N=1))
+    options = {"key_format": "STRING", "value_format": "JSON", "window": "TUMBLING", "window_size_ms": 3_600_000}
+    assert [each for each in world.done if each[0] not in ("say", "wait", "forget")] == [
+        ("serve", "N", "N", options),
+        ("start", "CTAS_N"),
+        ("stop", "CTAS_N"),
+        ("unserve", "N"),
+    ]
+    assert "N is served as table N" in world.said()
+    named = perform(made.format("'by_key'", ""), world=World(N=1))
+    assert ("serve", "by_key", "N", {**options, "window": "", "window_size_ms": 0}) in named.done
+    declared = "CREATE TABLE d (k {} PRIMARY KEY, a INT) WITH (TOPIC = 't', {}, SERVED = {});"
+    of_topic = perform(declared.format("BIGINT", "KEY_FORMAT = 'KAFKA', VALUE_FORMAT = 'AVRO'", "TRUE")).done
+    assert (
+        "serve",
+        "D",
+        "t",
+        {**options, "key_format": "BIGINT", "value_format": "AVRO", "window": "", "window_size_ms": 0},
+    ) in of_topic
+    assert not [
+        each for each in perform(declared.format("INT", "VALUE_FORMAT = 'JSON'", "FALSE")).done if each[0] == "serve"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE STREAM c WITH (SERVED = TRUE) AS SELECT * FROM s;", "SERVED is a property of tables"),
+        (
+            "CREATE TABLE n WITH (SERVED = 'a b') AS SELECT k, COUNT(*) FROM s GROUP BY k;",
+            "SERVED is true, false, or a",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused(statement: str, said: str) -> None:
+    with pytest.raises(SqlError, match=said):
+        perform(statement)
+
+
 def test_a_script_of_the_console_loads_no_module(tmp_path: Path) -> None:
     from odradek.operations.sql.script import check_script
 

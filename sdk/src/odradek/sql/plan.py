@@ -165,6 +165,7 @@ class Dropped:
     stop: tuple[str, ...]  # queries that are stopped with it
     delete_topic: str  # empty: the topic stays
     between: tuple[str, ...] = ()  # with it: the topics between the steps of its query
+    served: str = ""  # the served table that ends with it
 
 
 @dataclass(frozen=True, slots=True)

@@ -452,9 +452,10 @@ class Planner:
         query = self.queries.pop(source.query_id, None)
         stop = () if query is None else query.ids
         if not statement.delete_topic:
-            return Dropped(source.name, stop, "")
+            return Dropped(source.name, stop, "", served=source.served)
         stages = () if query is None else query.stages
-        return Dropped(source.name, stop, source.topic, tuple(each.sink.topic.name for each in stages if each.sink))
+        between = tuple(each.sink.topic.name for each in stages if each.sink)
+        return Dropped(source.name, stop, source.topic, between, source.served)
 
     def _terminate(self, statement: Terminate) -> Terminated:
         if statement.query_id is None:
