@@ -123,7 +123,7 @@ contract-strict: setup ## DynamoDB's suites against a strict emulator (needs car
 
 deploy: setup ## Deploy to the AWS account of your credentials (STAGE=dev|prod); docs/DEPLOY.md
 	@$(PY) -m infra.preflight $(STAGE)
-	@$(PY) -m tools.package
+	@$(PY) -m tools.package $(if $(findstring tables=true,$(ARGS)),--tables)
 	@$(CDK) deploy --all $(ARGS)
 
 cdk: setup ## Run CDK's command line (ARGS="bootstrap", "diff", "destroy --all"; STAGE=dev|prod)

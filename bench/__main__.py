@@ -19,6 +19,8 @@ QUESTIONS = (
         "console",
         "connect",
         "triggers",
+        "tables",
+        "sql",
     ),
 )
 

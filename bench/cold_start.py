@@ -33,7 +33,9 @@ from odradek.functions.environment import (
     GROUPS_TABLE,
     HANDLERS,
     LOG_TABLE,
+    QUEUE_URL,
     REGION,
+    ROWS_TABLE,
     WAKE_QUEUE_URL,
 )
 
@@ -73,6 +75,8 @@ ENVIRONMENT = {
     CATALOG_TABLE: "catalog",
     BUCKET: "bucket",
     REGION: "us-east-1",
+    ROWS_TABLE: "rows",
+    QUEUE_URL: "https://sqs.us-east-1.amazonaws.com/000000000000/tasks",
     WAKE_QUEUE_URL: "https://sqs.us-east-1.amazonaws.com/000000000000/wakes",
     "AWS_ACCESS_KEY_ID": "none",
     "AWS_SECRET_ACCESS_KEY": "none",

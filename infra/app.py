@@ -2,6 +2,7 @@
 
     -c stage=dev|prod   (cdk)    or    make synth STAGE=prod
     -c tags=team=flights,...     the owner's tags, on every resource
+    -c tables=true               maintainers write columnar history: a layer with pyarrow for their function alone
     -c gateway_...               the gateway stack as well (stacks/gateway.py)
     -c console_...               the console stack as well (stacks/console.py)
 
@@ -38,14 +39,14 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
     prefix = f"odradek-{stage.name}"
     store = StorageStack(app, f"{prefix}-storage", stage=stage).store
     api = ApiStack(app, f"{prefix}-api", stage=stage, store=store, artifacts=artifacts)
-    for name, stack in (
-        ("maintenance", MaintenanceStack),
-        ("triggers", TriggersStack),
-        ("pipeline", PipelineStack),
-    ):
+    for name, stack in (("maintenance", MaintenanceStack), ("pipeline", PipelineStack)):
         stack(app, f"{prefix}-{name}", stage=stage, store=store, artifacts=artifacts)
+    triggers = TriggersStack(app, f"{prefix}-triggers", stage=stage, store=store, artifacts=artifacts)
     if stage.connect is not None:
-        ConnectStack(app, f"{prefix}-connect", stage=stage, options=stage.connect, api=api, artifacts=artifacts)
+        connect = ConnectStack(
+            app, f"{prefix}-connect", stage=stage, options=stage.connect, api=api, artifacts=artifacts
+        )
+        connect.add_stack_dependency(triggers)  # which has the role that may call it
     watch = ObservabilityStack(app, f"{prefix}-observability", stage=stage, store=store, artifacts=artifacts)
     options = GatewayOptions.of(app.node)
     if options is not None:
@@ -57,6 +58,14 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
         ConsoleStack(app, f"{prefix}-console", stage=stage, store=store, artifacts=artifacts, options=console)
     for key, value in {"odradek:stage": stage.name, **stage.tags, **tags_of(app.node)}.items():
         Tags.of(app).add(key, value)
+
+
+def wants_tables(node: Node) -> bool:
+    """Return whether the context asks for columnar history: `-c tables=true`. Raises SystemExit."""
+    text = str(node.try_get_context("tables") or "false").lower()
+    if text not in ("true", "false"):
+        raise SystemExit(f"infra: -c tables must be true or false, not {text!r}")
+    return text == "true"
 
 
 def tags_of(node: Node) -> dict[str, str]:
@@ -79,14 +88,14 @@ def main() -> None:
     """Write the templates; print their location, and what a deployment still needs."""
     app = new_app(os.environ.get("CDK_OUTDIR") or str(ROOT / "cdk.out"))
     stage = stage_of(app.node.try_get_context("stage") or DEFAULT_STAGE)
-    artifacts = Artifacts.find()
+    artifacts = Artifacts.find(tables=wants_tables(app.node))
     add_stacks(app, stage, artifacts)
     assembly = app.synth()
     for stack in assembly.stacks:
         print(f"{stack.stack_name}: {len(stack.template['Resources'])} resources, {stack.template_full_path}")
     if artifacts.missing:
         print(
-            f"Not built yet, so it cannot be deployed: {', '.join(artifacts.missing)}. Run `make package`.",
+            f"Not built yet, so it cannot be deployed: {', '.join(artifacts.missing)}. Run `{artifacts.command}`.",
             file=sys.stderr,
         )
 

@@ -2,6 +2,7 @@
 
     dist/layer.zip       the wheel and its dependencies, for Lambda's Python 3.13 on arm64
     dist/functions.zip   lambdas/
+    dist/tables.zip      the maintainer's layer for columnar history, of `make package ARGS=--tables`
     dist/odradek-*.whl   for the gateway's image
     dist/odradek.gluewheels.zip   for Glue, as is
     dist/jobs.zip        glue_jobs/
@@ -34,28 +35,36 @@ class Artifacts:
     jobs: Path  # zip, or a stand-in directory
     wheel: Path  # file name is a wheel's, stand-in or not: pip goes by the name
     glue_wheels: Path  # zip, stand-in or not: Glue goes by the end of its name
+    tables: Path | None = None  # zip, or a stand-in directory; None: not asked for
     missing: tuple[str, ...] = ()
 
     @classmethod
-    def find(cls, root: Path = ROOT) -> Artifacts:
-        """Return the artifacts in dist/, with stand-ins in a temporary directory for missing ones."""
+    def find(cls, root: Path = ROOT, *, tables: bool = False) -> Artifacts:
+        """Return the artifacts in dist/, with stand-ins in a temporary directory for missing ones.
+
+        Args:
+            tables: the layer for columnar history as well.
+        """
         dist = root / "dist"
+        table_layer = dist / "tables.zip"
         layer, functions, jobs = (dist / f"{name}.zip" for name in ("layer", "functions", "jobs"))
         wheels = sorted(dist.glob("odradek-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
         glue_wheels = dist / GLUE_WHEELS
-        zips = (layer, functions, jobs, glue_wheels)
+        zips = (layer, functions, jobs, glue_wheels, *([table_layer] if tables else ()))
         missing = [str(path.relative_to(root)) for path in zips if not path.is_file()]
         if not wheels:
             missing.append("dist/odradek-*.whl")
         if not missing:
-            return cls(layer, functions, jobs, wheels[-1], glue_wheels)
+            return cls(layer, functions, jobs, wheels[-1], glue_wheels, table_layer if tables else None)
         stand_in = _stand_in_directory()
+        layer_of_tables = table_layer if table_layer.is_file() else stand_in
         return cls(
             layer=layer if layer.is_file() else stand_in,
             functions=functions if functions.is_file() else stand_in,
             jobs=jobs if jobs.is_file() else stand_in,
             wheel=wheels[-1] if wheels else stand_in / "odradek-0-py3-none-any.whl",
             glue_wheels=glue_wheels if glue_wheels.is_file() else stand_in / GLUE_WHEELS,
+            tables=layer_of_tables if tables else None,
             missing=tuple(missing),
         )
 
@@ -63,8 +72,13 @@ class Artifacts:
         """Add an error to the scope if any artifact is a stand-in."""
         if self.missing:
             Annotations.of(scope).add_error(
-                f"not built: {', '.join(self.missing)}. Run `make package`, then deploy again."
+                f"not built: {', '.join(self.missing)}. Run `{self.command}`, then deploy again."
             )
+
+    @property
+    def command(self) -> str:
+        """The command that builds them."""
+        return "make package" if self.tables is None else "make package ARGS=--tables"
 
 
 def _stand_in_directory() -> Path:

@@ -51,8 +51,8 @@ from odradek.format.item_keys import (
     REGISTRY_PK,
     REGISTRY_SCHEMAS_PK,
     REGISTRY_SUBJECTS_PK,
+    SERVED_TABLES_PK,
     SWEEP_PK,
-    TABLES_PK,
     TOPIC_IDS_PK,
     TOPICS_PK,
     TRANSACTIONAL_IDS_PK,
@@ -150,7 +150,7 @@ _REPLACE_SEGMENTS = (ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject", "s3:DeleteO
 _READ_OBJECTS = ObjectGrant((WAL_PREFIX, SEGMENT_PREFIX), ("s3:GetObject",))
 # Of served tables: positions and rows, and a new generation where a topic was recreated.
 _FOLLOW_TOPICS = (
-    TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TABLES_PK, DROPPED_TABLES_PK)),
+    TableGrant(TableName.CATALOG, (PUT,), partition_keys=(SERVED_TABLES_PK, DROPPED_TABLES_PK)),
     TableGrant(TableName.ROWS, (GET_MANY, PUT, UPDATE, DELETE, CHECK)),
 )
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
@@ -283,7 +283,7 @@ _ROWS: dict[str, Permissions] = {
         (
             TableGrant(TableName.GROUPS, (GET_MANY, UPDATE)),
             TableGrant(TableName.CATALOG, (GET,)),
-            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(TRIGGERS_PK, TABLES_PK)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(TRIGGERS_PK, SERVED_TABLES_PK)),
             TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE)),
             *_FOLLOW_TOPICS,
             TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(DROPPED_TABLES_PK,)),
@@ -297,8 +297,8 @@ _ROWS: dict[str, Permissions] = {
     TABLES: Permissions(
         (
             TableGrant(TableName.CATALOG, (GET,)),
-            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, TABLES_PK)),
-            TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(TABLES_PK,)),
+            TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, SERVED_TABLES_PK)),
+            TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(SERVED_TABLES_PK,)),
             TableGrant(TableName.ROWS, (QUERY,)),
             *_FOLLOW_TOPICS,
             _READ_LOG,

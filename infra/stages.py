@@ -59,6 +59,7 @@ class ConnectOptions:
     """The function that runs connectors (docs/connect/aws.md)."""
 
     every_minutes: int = 5  # between two looks for something to do; 0: only triggers and callers start it
+    wake_sinks: bool = True  # records in the topics of sinks start a shift, by triggers that the function keeps
     workers: int = 1  # shifts at once, which share the tasks
     memory_mb: int = 1769
     configs: Mapping[str, str] = field(default_factory=dict)  # of the worker: group.id, converters ...

@@ -5,6 +5,8 @@
     dist/jobs.zip        glue_jobs/... the jobs; Glue: --extra-py-files
     dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all
     dist/functions.zip   lambdas/...   the handlers
+    dist/tables.zip      python/...    with --tables: a layer for the maintainer alone, with which it writes columnar
+                                       history (docs/decisions/0049)
 
 By default for Lambda's Python 3.13 on arm64; `--host` builds for this machine, as the tests do. Versions are
 those of uv.lock, and what is downloaded has the hashes that stand there. A Glue job installs nothing but its zip of
@@ -21,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -43,9 +46,26 @@ GLUE_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2
                   "manylinux2014_x86_64")  # fmt: skip
 GLUE_EXTRAS = ("aws", "tables", "avro", "protobuf")  # `spark` is part of `tables`
 # In the extras, or what those need, but part of Glue already: installing them over Glue's own would break it.
+TABLES = ("pyarrow",)  # the layer `tables`: what the extra `table` has beyond the other layer; numpy is only for numba
+# Parts of pyarrow that maintenance does not import: a third of it.
+NOT_IN_TABLES = (
+    *(
+        "*_flight*",
+        "*flight.*",
+        "_substrait*",
+        "libarrow_s3*",
+        "*_s3fs*",
+        "*_gcsfs*",
+        "*_azurefs*",
+        "*_hdfs*",
+        "*_orc*",
+    ),
+    *("*parquet_encryption*", "*_cpp_tests*", "*_feather*", "tests", "include", "includes", "src", "*.pxd", "*.pyx"),
+    *("*.pxi", "*.pyi", "conftest.py", "benchmark.py"),
+)
 PROVIDED_BY_GLUE = ("pyspark", "pandas", "numpy", "pyarrow", "boto3", "botocore")
 GLUE_WHEELS = "odradek.gluewheels.zip"  # Glue goes by the end of the name
-_IN_LAMBDA = ("layer.zip", "functions.zip")
+_IN_LAMBDA = ("layer.zip", "functions.zip", "tables.zip")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can hold
 
 
@@ -75,8 +95,8 @@ class Artifact:
     sha256: str
 
 
-def build(out: Path, target: Target) -> list[Artifact]:
-    """Build all of them into `out`. Raises PackagingFailed."""
+def build(out: Path, target: Target, *, tables: bool = False) -> list[Artifact]:
+    """Build all of them into `out`; the layer `tables` only if it is asked for. Raises PackagingFailed."""
     wheel, jobs = build_for_glue(out)
     modules = build_glue_wheels(out, wheel)
     with tempfile.TemporaryDirectory(prefix="odradek-package-") as scratch_name:
@@ -87,6 +107,9 @@ def build(out: Path, target: Target) -> list[Artifact]:
         compile_bytecode(layer / "python", "/opt/python", target)
         compile_bytecode(functions, "/var/task", target)
         in_lambda = [write_zip(out / "layer.zip", layer), write_zip(out / "functions.zip", functions)]
+        (out / "tables.zip").unlink(missing_ok=True)  # of an earlier lock
+        if tables:
+            in_lambda.append(build_tables(out, target, scratch))
     deployed = deployed_bytes(in_lambda)
     if deployed > UNZIPPED_BYTES_MAX:
         raise PackagingFailed(
@@ -167,17 +190,49 @@ def install_layer(python: Path, wheel: Path, target: Target, scratch: Path) -> N
             *("--no-emit-workspace", "--no-header", "--no-annotate", *pruned),
         )
     )
+    install(python, target, "-r", str(requirements))
+    install(python, target, str(wheel))
+    strip_services(python)
+
+
+def install(python: Path, target: Target, *what: str) -> None:
+    """Install for the target into a directory, without what a function does not need."""
     platform = ["--python-platform", target.platform] if target.platform else []
-    install = ["pip", "install", "--quiet", "--no-deps", "--target", str(python), "--only-binary", ":all:"]
     version = ["--python", sys.executable] if target == Target.host() else ["--python-version", target.python_version]
-    run_uv(*install, *version, *platform, "-r", str(requirements))
-    run_uv(*install, *version, *platform, str(wheel))
+    command = ["pip", "install", "--quiet", "--no-deps", "--target", str(python), "--only-binary", ":all:"]
+    run_uv(*command, *version, *platform, *what)
     shutil.rmtree(python / "bin", ignore_errors=True)
     for name in (".lock", "MANIFEST.in", "README.md"):
         (python / name).unlink(missing_ok=True)
     for cache in list(python.rglob("__pycache__")):
         shutil.rmtree(cache)
-    strip_services(python)
+
+
+def build_tables(out: Path, target: Target, scratch: Path) -> Artifact:
+    """Build the maintainer's layer for columnar history. Raises PackagingFailed."""
+    python = scratch / "tables" / "python"
+    requirements = scratch / "tables.txt"
+    exported = run_uv(
+        *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek", "--extra", "table"),
+        *("--no-emit-workspace", "--no-header", "--no-annotate"),
+    )
+    requirements.write_text(_only(exported, TABLES))
+    install(python, target, "-r", str(requirements))
+    for pattern in NOT_IN_TABLES:
+        for found in list((python / "pyarrow").glob(pattern)):
+            shutil.rmtree(found) if found.is_dir() else found.unlink()
+    for soname in (python / "pyarrow").glob("*.so.*.*.*"):  # copies of what is there under the name that is loaded
+        soname.unlink()
+    for copy in (python / "pyarrow").glob("*.so.*"):
+        (copy.parent / f"{copy.name.partition('.so.')[0]}.so").unlink(missing_ok=True)
+    compile_bytecode(python, "/opt/python", target)
+    return write_zip(out / "tables.zip", scratch / "tables")
+
+
+def _only(requirements: str, names: Iterable[str]) -> str:
+    """Return the requirements of these names, with their hashes."""
+    each = re.findall(r"^\S.*(?:\n +.*)*", requirements, re.MULTILINE)
+    return "\n".join(one for one in each if re.split(r"[=; ]", one)[0] in names) + "\n"
 
 
 def strip_services(python: Path) -> None:
@@ -277,6 +332,12 @@ def run_uv(*arguments: str) -> str:
         raise PackagingFailed(f"`uv {' '.join(arguments[:3])} ...` failed:\n{error.stderr.strip()}") from None
 
 
+def _context_has_tables() -> bool:
+    """Return True if every deployment is to have the layer `tables`."""
+    context = json.loads((ROOT / "cdk.json").read_text()).get("context", {})
+    return str(context.get("tables", "")).lower() == "true"
+
+
 def table(artifacts: Iterable[Artifact]) -> str:
     """What was built, for people."""
     lines = [f"{'artifact':<32} {'zipped MB':>10} {'unzipped MB':>12}  sha256"]
@@ -292,11 +353,12 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where to (dist)")
     parser.add_argument("--platform", default=LAMBDA_PLATFORM, help=f"uv's name of the platform ({LAMBDA_PLATFORM})")
     parser.add_argument("--python-version", default=LAMBDA_PYTHON, help=f"minor version ({LAMBDA_PYTHON})")
+    parser.add_argument("--tables", action="store_true", help="the maintainer's layer for columnar history, too")
     parser.add_argument("--host", action="store_true", help="for this machine and this Python instead")
     arguments = parser.parse_args()
     target = Target.host() if arguments.host else Target(arguments.python_version, arguments.platform)
     try:
-        artifacts = build(arguments.out.resolve(), target)
+        artifacts = build(arguments.out.resolve(), target, tables=arguments.tables or _context_has_tables())
     except PackagingFailed as failed:
         print(f"package: {failed}", file=sys.stderr)
         return 1

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ from odradek.sql.session import Session, check
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_DRAIN_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +52,24 @@ class LogScreen:
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _metrics(spark: SparkSession, arguments: Arguments) -> Iterator[None]:
+    """Write CloudWatch's metrics of each query meanwhile, with `--metrics emf`."""
+    if arguments.metrics != "emf":
+        yield
+        return
+    from odradek.spark.jobs.listener import QueryMetricsLines
+
+    listener = QueryMetricsLines(arguments.JOB_NAME or "sql_job")
+    spark.streams.addListener(listener)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # what a query has just said is on its way: without this, its last lines are lost
+            spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty(_DRAIN_MS)
+        spark.streams.removeListener(listener)
 
 
 def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
@@ -74,11 +96,8 @@ def work(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any
             max_offsets_per_trigger=arguments.max_offsets_per_trigger,
             registry=address,
         )
-        if arguments.metrics == "emf":
-            from odradek.spark.jobs.listener import QueryMetricsLines
-
-            spark.streams.addListener(QueryMetricsLines(arguments.JOB_NAME or "sql_job"))
-        Session(engine, topics, LogScreen(), once=arguments.once).run(steps)
+        with _metrics(spark, arguments):
+            Session(engine, topics, LogScreen(), once=arguments.once).run(steps)
     return {"statements": len(steps)}
 
 

@@ -7,6 +7,7 @@ The environment is filled from the names that lambdas/ reads (odradek.functions.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_lambda as lambda_
@@ -36,6 +37,21 @@ class OdradekLayer(Construct):
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[ARCHITECTURE],
             description="odradek and its dependencies",
+        )
+
+
+class TablesLayer(Construct):
+    """pyarrow, with which a maintainer writes columnar history: for its function alone, others start no slower."""
+
+    def __init__(self, scope: Construct, construct_id: str, *, zip_file: Path) -> None:
+        super().__init__(scope, construct_id)
+        self.version = lambda_.LayerVersion(
+            self,
+            "Version",
+            code=lambda_.Code.from_asset(str(zip_file)),
+            compatible_runtimes=[RUNTIME],
+            compatible_architectures=[ARCHITECTURE],
+            description="odradek: what writes columnar history",
         )
 
 

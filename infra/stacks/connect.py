@@ -17,13 +17,14 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
-from odradek.connect.runtime.function import BOOTSTRAP_SERVERS, CONNECT_CONFIG, IDLE_S
+from odradek.connect.runtime.function import BOOTSTRAP_SERVERS, CONNECT_CONFIG, IDLE_S, WAKES
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
 
 from infra.artifacts import Artifacts
 from infra.connect_image import CONNECT, connect_image_directory
 from infra.constructs.function import ARCHITECTURE, log_retention
 from infra.constructs.schedule import Schedule
+from infra.constructs.trigger import dispatcher_role_name
 from infra.gateway_image import BASE_IMAGE, is_pinned
 from infra.stacks.api import ApiStack
 from infra.stages import ConnectOptions, Stage
@@ -91,8 +92,12 @@ class ConnectStack(Stack):
                 BOOTSTRAP_SERVERS: api.coordinator_url,
                 CONNECT_CONFIG: json.dumps(dict(options.configs), sort_keys=True),
                 IDLE_S: str(options.idle_s),
+                WAKES: str(options.wake_sinks).lower(),
             },
         )
+        if options.wake_sinks:
+            dispatcher = iam.Role.from_role_name(self, "Dispatcher", dispatcher_role_name(stage.name))
+            function.grant_invoke(dispatcher)
         if options.every_minutes:
             Schedule(self, "Every", function=function, every_minutes=options.every_minutes)
         CfnOutput(self, "ConnectFunctionArn", value=function.function_arn)

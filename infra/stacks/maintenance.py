@@ -12,7 +12,7 @@ from constructs import Construct
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, QUEUE_URL, WAKE_QUEUE_URL
 
 from infra.artifacts import Artifacts
-from infra.constructs.function import OdradekFunction, OdradekLayer
+from infra.constructs.function import OdradekFunction, OdradekLayer, TablesLayer
 from infra.constructs.schedule import Schedule
 from infra.constructs.store_role import Store
 from infra.constructs.task_queue import MAINTENANCE_QUEUE, TaskQueue
@@ -49,6 +49,8 @@ class MaintenanceStack(Stack):
         works = OdradekFunction(
             self, "Maintainer", name=MAINTAINER, stage=stage, store=store, artifacts=artifacts, layer=layer
         )
+        if artifacts.tables is not None:
+            works.function.add_layers(TablesLayer(self, "Tables", zip_file=artifacts.tables).version)
         for name, role in ((MAINTENANCE, plans.role), (MAINTAINER, works.role)):
             actions, resources = list(PERMISSIONS[name].queue), [tasks.queue.queue_arn]
             role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources))

@@ -31,4 +31,4 @@ _function = ConnectFunction(os.environ, _call_again)
 
 def handler(event: object, context: Any) -> dict[str, str]:
     """Work until there is nothing to do, or nearly until the function's time is over."""
-    return _function.work(int(context.get_remaining_time_in_millis()))
+    return _function.answer(event, int(context.get_remaining_time_in_millis()), context.invoked_function_arn)

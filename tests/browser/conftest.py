@@ -68,7 +68,7 @@ def page(chromium: Browser, console: RunningConsole, session: Any) -> Iterator[P
 
     found.on("console", heard)
     found.on("pageerror", lambda error: errors.append(str(error)))
-    found.set_default_timeout(15_000)
+    found.set_default_timeout(45_000)
     yield found
     context.close()
     assert errors == []

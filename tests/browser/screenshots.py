@@ -53,6 +53,11 @@ PAGES = {
     "schema": "/schemas/detail?subject=payments-value",
     "sql": "/sql",
     "connectors": "/connectors",
+    "tables": "/tables",
+    "table": "/tables/detail?name=accounts",
+    "table-key": "/tables/detail?name=accounts&by=key&key=account-3",
+    "table-partitions": "/tables/detail?name=accounts&tab=partitions",
+    "table-drop": "/tables/detail?name=accounts&tab=drop",
     "triggers": "/triggers",
     "trigger": "/triggers/detail?name=new-orders",
     "trigger-options": "/triggers/detail?name=new-orders&tab=options",
@@ -79,6 +84,7 @@ DOCUMENTED = (
     ("topic", "light", 1440),
     ("schema", "light", 1440),
     ("records", "dark", 390),
+    ("table", "light", 1440),
 )
 _CHARTS_MS = 7_000
 
@@ -165,7 +171,7 @@ def _shoot(chromium: Browser, url: str, session: Any, name: str, theme: str, wid
     size = {"width": width, "height": 900 if width > 600 else 844}
     context = chromium.new_context(viewport=size, color_scheme=theme, reduced_motion="reduce", storage_state=session)
     page = context.new_page()
-    page.goto(url + PAGES[name], wait_until="load")
+    page.goto(url + PAGES[name], wait_until="load", timeout=180_000)  # an estimate of cost computes for seconds
     page.wait_for_timeout(_CHARTS_MS if name == "overview" else 1_500 if name in ("search", "tail") else 100)
     page.screenshot(path=str(into / f"{name}-{theme}-{width}.png"))
     wide = page.evaluate("document.documentElement.scrollWidth > innerWidth")

@@ -36,12 +36,14 @@ from odradek.model.quota import (
 )
 from odradek.model.record import CompressionType
 from odradek.model.streams import Endpoint, InternalTopic, Subtopology, Topology
+from odradek.model.table import ServedTable
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.model.trigger import FunctionKind, Trigger
 from odradek.ports.task_queue import TaskQueue
 from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Reference, Schema
 from odradek.registry.subjects import Registered, Subjects
+from odradek.served.wiring import wire_tables
 from odradek.settings import Settings
 from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
@@ -155,6 +157,7 @@ async def write(world: World) -> None:
     await schemas(world)
     await shared_heads(world)
     await trigger(world)
+    await table(world)
 
     expected["partitions"] = {topic: [str((await engine.topics.resolve(topic)).topic_id)] for topic, _ in LOGS}
     expected["records"] = [
@@ -180,6 +183,8 @@ async def columnar(world: World) -> None:
             world.clock.advance(120)
             report = await engine.maintenance.run()
             assert report.done["table_segments_written"], report
+    topic = await engine.topics.resolve("filed")
+    await engine.tables.states.refused(topic.topic_id, 1, "a reason", world.clock.now_ms())
 
 
 async def shared_heads(world: World) -> None:
@@ -238,6 +243,22 @@ class Watcher:
 
     def _nothing(self) -> Any:
         raise AssertionError("no trigger of a release needs AWS")
+
+
+async def table(world: World) -> None:
+    """A served table with a row of each form, which waits at the head for more; one that was dropped."""
+    engine = world.engine(11)
+    parts = wire_tables(engine, world.store.rows, MemoryTaskQueue())
+    topic = await engine.topics.create("scores", 1, {"cleanup.policy": "compact"})
+    for name in ("scores", "dropped"):
+        await parts.tables.serve(ServedTable(name=name, topic="scores", value_format="STRING", retention_ms=10**15))
+    await parts.tables.drop("dropped")
+    rows = {b"a": b"first", b"long": b"x" * 1_000, b"large": SeededRng(5).random_bytes(450_000)}
+    assert not (await produce(engine, "scores", 0, batch(list(rows.values()), keys=list(rows)))).error
+    await parts.maintainer.catch_up("scores", topic, {0: 3}, inf)
+    status = await parts.tables.describe("scores")
+    assert (status.lag, status.partitions[0].too_large) == (0, 1)
+    world.expected["table"] = {"a": "first", "long": "x" * 1_000, "covered": 3}
 
 
 async def lead(world: World) -> None:

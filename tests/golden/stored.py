@@ -14,7 +14,7 @@ from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.ports.table import Item, Key, Put, Value
 from odradek.testing.manual_clock import ManualClock
 
-TABLES = ("log", "groups", "catalog")
+TABLES = ("log", "groups", "catalog", "rows")
 
 
 def dump(store: MemoryStore, objects: MemoryObjectStore, now_ms: int) -> dict[str, Any]:

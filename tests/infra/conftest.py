@@ -65,12 +65,14 @@ def synthesize_stage(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
     from infra.app import add_stacks, new_app  # not before it is needed: aws_cdk takes seconds to import
     from infra.artifacts import Artifacts
 
-    def make(stage: Any, context: Mapping[str, str] | None = None, root: Path | None = None) -> Deployment:
+    def make(
+        stage: Any, context: Mapping[str, str] | None = None, root: Path | None = None, *, tables: bool = False
+    ) -> Deployment:
         out = tmp_path_factory.mktemp(f"cdk-{stage.name}")
         app = new_app(str(out))
         for key, value in (context or {}).items():
             app.node.set_context(key, value)
-        add_stacks(app, stage, Artifacts.find(root or tmp_path_factory.mktemp("fresh")))
+        add_stacks(app, stage, Artifacts.find(root or tmp_path_factory.mktemp("fresh"), tables=tables))
         app.synth()
         return read_deployment(out)
 

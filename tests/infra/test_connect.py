@@ -14,6 +14,7 @@ from infra.stages import STAGES, ConnectOptions
 from tests.infra.conftest import Deployment, as_list
 
 POLICY = "arn:aws:iam::111122223333:policy/lake-writer"
+DISPATCHER = "odradek-dev-trigger-dispatcher"
 OPTIONS = ConnectOptions(policy_arns=(POLICY,), configs={"group.id": "etl"}, packages=("psycopg[binary]>=3.2",))
 
 
@@ -46,11 +47,26 @@ def test_its_role_is_a_client_and_has_no_rights_to_the_store(deployed: Deploymen
     assert POLICY in policies[1]
     actions: dict[str, Any] = {}
     for policy in deployed.resources("connect", "AWS::IAM::Policy").values():
+        if DISPATCHER in policy["Properties"]["Roles"]:
+            continue
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
             for action in as_list(statement["Action"]):
                 actions[action] = statement["Resource"]
     assert set(actions) == {"lambda:InvokeFunction", "logs:CreateLogStream", "logs:PutLogEvents"}
     assert "odradek-dev-connect" in json.dumps(actions["lambda:InvokeFunction"])
+
+
+def test_the_dispatcher_of_triggers_may_wake_it_for_sinks(deployed: Deployment) -> None:
+    [policy] = [
+        each["Properties"]
+        for each in deployed.resources("connect", "AWS::IAM::Policy").values()
+        if DISPATCHER in each["Properties"]["Roles"]
+    ]
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert as_list(statement["Action"]) == ["lambda:InvokeFunction"]
+    assert all('"Function' in json.dumps(each) for each in as_list(statement["Resource"]))
+    function = deployed.only("connect", "AWS::Lambda::Function")["Properties"]
+    assert function["Environment"]["Variables"]["ODRADEK_CONNECT_WAKES"] == "true"
 
 
 def test_the_image_has_the_handler_and_the_packages(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -34,6 +35,20 @@ def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment
         layer = dev.only(stack, "AWS::Lambda::LayerVersion")["Properties"]
         assert layer["CompatibleRuntimes"] == ["python3.13"]
         assert layer["CompatibleArchitectures"] == ["arm64"]
+
+
+def test_the_maintainer_alone_gets_what_writes_columnar_history(
+    dev: Deployment, synthesize_stage: Callable[..., Deployment]
+) -> None:
+    with_tables = synthesize_stage(STAGES["dev"], tables=True)
+    assert {name: len(each["Layers"]) for name, each in with_tables.functions().items()} == {
+        name: 2 if name == "maintainer" else 1 for name in FUNCTIONS
+    }
+    assert len(with_tables.resources("maintenance", "AWS::Lambda::LayerVersion")) == 2
+    assert len(dev.resources("maintenance", "AWS::Lambda::LayerVersion")) == 1
+    [error] = with_tables.errors["maintenance"]
+    assert "dist/tables.zip" in error
+    assert "make package ARGS=--tables" in error
 
 
 def test_every_handler_string_names_a_handler_in_lambdas(dev: Deployment) -> None:

@@ -65,6 +65,7 @@ class Scenario:
     transactional_members: tuple[str, ...] = ()  # of groups that read the first chain's source: "consumer", "classic"
     bump: bool = True
     tables: bool = True  # topics are tables where the seed is odd
+    iceberg: bool = False  # in every run of tables, not in some, they are Iceberg tables, too
     mischief: int = 1  # of transactors
     deleters: int = 0
     deletes_all: float = 0.2  # of their requests: up to the high watermark

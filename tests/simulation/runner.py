@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine.catalog.topic_configs import PARTITIONS_PER_HEAD, TABLE_ENABLE, TABLE_SEGMENT_BYTES
+from odradek.engine.catalog.topic_configs import ICEBERG_ENABLE, PARTITIONS_PER_HEAD, TABLE_ENABLE, TABLE_SEGMENT_BYTES
 from odradek.engine.maintenance import wal_uploads
 from odradek.format import item_keys, object_keys
 from odradek.model.trigger import Trigger
@@ -105,8 +105,11 @@ def _sharing(world: World) -> dict[str, str]:
 
 
 def _table(world: World, scenario: Scenario) -> dict[str, str]:
-    """In half of the runs, by their seed, what merges close is columnar."""
-    return {TABLE_ENABLE: "true", TABLE_SEGMENT_BYTES: "1024"} if scenario.tables and world.seed % 2 else {}
+    """In half of the runs, by their seed, what merges close is columnar; in a quarter it is an Iceberg table, too."""
+    if world.lake is None and (not scenario.tables or not world.seed % 2):
+        return {}
+    iceberg = {ICEBERG_ENABLE: "true"} if world.lake is not None else {}
+    return {TABLE_ENABLE: "true", TABLE_SEGMENT_BYTES: "1024", **iceberg}
 
 
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
@@ -114,6 +117,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     loop.set_exception_handler(_quiet)
     world = World(seed, rng, Fates.none(), dict(scenario.settings), scenario.write_units)
     world.bumps = scenario.bump
+    if scenario.tables and (scenario.iceberg or seed % 4 == 1):
+        world.keep_tables()
     setup = world.process("setup", 0)
     for plan in scenario.topics:
         count = plan.partitions + (_MORE_PARTITIONS if _sharing(world) and not plan.keys else 0)

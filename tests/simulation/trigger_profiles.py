@@ -53,7 +53,8 @@ def trigger_topics(rng: Random) -> Scenario:
         chains=(),
         churn=churn,
         admins=len(churn),
-        admin_turns=4,
+        admin_turns=3,
+        records_of=80 if churn else scenario.records_of,  # some of them after the last turn of the admins
         deleters=0 if churn else rng.choice((0, 1)),
         deletes_all=0.5,
         grows=not churn and rng.random() < 0.5,

@@ -31,7 +31,7 @@ from tests.simulation.books.trigger_book import TriggerBook
 from tests.simulation.store.ports import Crash, Fates, SimObjects, SimPort, SimTables
 from tests.simulation.store.redelivery import deliver_some_twice
 from tests.simulation.store.visibility import Visibility
-from tests.simulation.store.witness import WitnessedObjects, WitnessedStore
+from tests.simulation.store.witness import WitnessedLake, WitnessedObjects, WitnessedStore
 
 START_MS = 1_700_000_000_000
 _UNBOUNDED = 10**9
@@ -81,6 +81,7 @@ class World:
         self.ledger.upkeep.producer_expiry_ms = self.settings.producer_expiry_ms
         self.tables = WitnessedStore(self.ledger, self.visibility)
         self.objects = WitnessedObjects(self.clock, self.ledger)
+        self.lake: WitnessedLake | None = None  # the Iceberg tables, where topics have some
         self.throttle = Throttle(self.clock, write_units or _UNBOUNDED)
         self.throttled: Tables = ThrottledTables(self.tables, self.throttle) if write_units else self.tables
         self.trace: list[str] = []
@@ -106,6 +107,11 @@ class World:
         skew = self.rng.choice(SKEWS_MS) if skew_ms is None else skew_ms
         self.ledger.shares.skews_ms[f"{name}.{self._names}"] = skew
         return Process(self, f"{name}.{self._names}", skew, broker_id)
+
+    def keep_tables(self) -> None:
+        """Give the processes that start from now on a catalog of Iceberg tables."""
+        self.lake = WitnessedLake(self.clock, self.ledger)
+        self.objects.watched_by(self.lake)
 
     def calm(self) -> None:
         """From here on nothing fails any more."""
@@ -168,6 +174,8 @@ class Process:
             broker_id=self.broker_id,
             wakes=None if self.world.wakes is None else SimPort(self, self.world.wakes, "wakes"),  # type: ignore[arg-type]
         )
+        if self.world.lake is not None:
+            self.engine.keep_tables(SimPort(self, self.world.lake, "lake"))  # type: ignore[arg-type]
         deliver_some_twice(self)
 
     async def run(self, program: Coroutine[Any, Any, Any]) -> bool:

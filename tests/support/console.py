@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import odradek
@@ -35,6 +36,7 @@ def fill(configs: dict[str, Any], *, orders: int = 500) -> None:
     a name of 249 characters
 
     Triggers: `new-orders` calls a URL that refuses connections, `audit-payments` is paused.
+    Tables: `accounts`, `profiles`.
     """
     with odradek.Admin(**configs) as admin:
         admin.create_topics(
@@ -61,6 +63,7 @@ def fill(configs: dict[str, Any], *, orders: int = 500) -> None:
     _payments(configs)
     _groups(configs)
     _triggers(configs)
+    _tables(configs)
     _transaction(configs)
 
 
@@ -151,6 +154,21 @@ def _triggers(configs: dict[str, Any]) -> None:
         admin.create_trigger("hostile", "things", f"http://127.0.0.1:9/{HOSTILE.replace(' ', '')}", **hostile)
         admin.create_trigger("audit-payments", "payments", "http://127.0.0.1:9/audit")
         admin.pause_trigger("audit-payments")
+
+
+def _tables(configs: dict[str, Any]) -> None:
+    with odradek.Admin(**configs) as admin:
+        admin.create_topics([odradek.NewTopic("profiles", 1, configs={"cleanup.policy": "compact"})])
+        with odradek.Producer(**configs) as producer:
+            producer.send("profiles", json.dumps({HOSTILE: HOSTILE, "name": "محمد علي"}).encode(), HOSTILE.encode())
+            producer.send("profiles", b"not json", b"odd")
+        admin.serve_table("accounts")
+        admin.serve_table("profiles")
+        for name in ("accounts", "profiles"):
+            for _ in range(200):  # it reads its topic from the start
+                if admin.describe_table(name).lag == 0:
+                    break
+                time.sleep(0.05)
 
 
 _HOUR_MS = 3_600_000

@@ -42,7 +42,7 @@ class Store:
             settings = {"default_partitions_per_head": self.per_head, **settings}
         return Engine(
             tables=self.tables,
-            objects=self.objects,  # type: ignore[arg-type]
+            objects=self.objects,
             clock=self.clock,
             rng=SeededRng(seed),
             settings=Settings(**settings),  # type: ignore[arg-type]

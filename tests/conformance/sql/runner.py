@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.sql.catalog import REGISTERED, Source
@@ -26,7 +27,7 @@ from odradek.sql.parse import parse
 from odradek.sql.plan import Codec, QueryPlan, Started
 from odradek.sql.plan import Input as PlanInput
 from odradek.sql.running.maintained import OpenSessions
-from odradek.sql.running.registered import RegistryAddress, reader, writer
+from odradek.sql.running.registered import RegistryAddress, columns_of, reader, writer
 from odradek.sql.script import Planner
 from odradek.sql.session import Row, Session, Step
 
@@ -140,7 +141,8 @@ class Runner:
 
     def run(self, script: str, inputs: Sequence[Input], topics: Sequence[str] = ()) -> Outcome:
         """Run a script over records that are there before it. Raises SqlError."""
-        planner = Planner()
+        schemas = None if self._registry is None else partial(columns_of, self._registry.open())
+        planner = Planner(schemas=schemas)
         steps = [Step(planner.plan(each), each.at, script, "") for each in parse(script)]
         engine = MemoryEngine(self._spark, self._registry)
         outcome = Outcome(planner, engine.topics)

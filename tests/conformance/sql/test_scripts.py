@@ -65,3 +65,5 @@ def test_script(spark: SparkSession, case: dict[str, Any]) -> None:
         wanted = [comparable(row) for row in rows]
         got = found(runner, outcome, topic, len(wanted[0]) if wanted else 3)
         assert sorted(got, key=json.dumps) == sorted(wanted, key=json.dumps), topic
+    if "shown" in case:  # the rows of each SELECT, in order
+        assert comparable(outcome.results) == comparable(case["shown"])

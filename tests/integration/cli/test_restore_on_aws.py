@@ -221,7 +221,7 @@ def test_a_deleted_topic_comes_back_with_its_records_and_its_group(
         function = deployed.lambdas.get_function_configuration(FunctionName=f"{PREFIX}-{name}")
         assert function["Environment"]["Variables"]["ODRADEK_LOG_TABLE"] == NAMES.log_table
         assert not deployed.lambdas.list_tags(Resource=function["FunctionArn"])["Tags"]
-    assert set(deployed.client("dynamodb").list_tables()["TableNames"]) == set(NAMES.tables)
+    assert set(deployed.client("dynamodb").list_tables()["TableNames"]) == {*NAMES.tables, NAMES.rows_table}
     assert (
         run(["audit", "--bucket", NAMES.bucket, "--region", REGION, "--endpoint-url", deployed.endpoint, *TABLES]) == 0
     )

@@ -12,6 +12,7 @@ import pytest
 from odradek.connect import plugins
 from odradek.connect.connectors.mirror.remote import OFFSET_HEADER
 from odradek.connect.connectors.mirror.sink import MirrorSinkConnector
+from odradek.connect.errors import Conflict
 from odradek.connect.record import SinkRecord
 from odradek.testing.connect import SINK_CHECKS, SinkUnderTest
 from odradek.testing.contract import check_id
@@ -193,6 +194,36 @@ def test_the_sink_keeps_the_contract_of_sinks(
             return found
 
     check(SinkUnderTest(MirrorSinkConnector, configs, record, read))
+
+
+def test_a_reset_of_offsets_reaches_the_target(sides: tuple[Side, Side]) -> None:
+    west, east = sides
+    west.admin.create_topics([odradek.NewTopic("again", 1)])
+    west.produce("again", *(f"{n}" for n in range(5)))
+    west.running.create(
+        "again",
+        {
+            "connector.class": "odradek.connect.MirrorSinkConnector", **BYTES, "topics": "again",
+            "source.cluster.alias": "west", "target.cluster.alias": "east",
+            "target.cluster.bootstrap.servers": east.servers,
+        },
+    )  # fmt: skip
+    assert len(east.values("west.again", 5)) == 5
+    cluster = west.running.cluster
+    cluster.set_target("again", "STOPPED")
+    west.running.wait_states("again", "STOPPED")
+
+    def altered() -> bool:
+        try:
+            place = {"kafka_topic": "again", "kafka_partition": 0}
+            cluster.alter_offsets("again", [{"partition": place, "offset": {"kafka_offset": 3}}])
+        except Conflict:
+            return False
+        return True
+
+    until(altered, 30, "the group is empty")
+    cluster.set_target("again", "STARTED")
+    assert east.values("west.again", 7) == ["0", "1", "2", "3", "4", "3", "4"]
 
 
 def test_the_sink_mirrors_topics_and_leaves_out_what_came_from_the_target(sides: tuple[Side, Side]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from odradek.connect import plugins
+from odradek.connect.connectors.cdc.mysql.catalog import Catalog
 from odradek.connect.connectors.cdc.mysql.chunks import Chunks
 from odradek.connect.data import plain
 from odradek.connect.errors import ConnectError
@@ -181,6 +182,31 @@ def test_a_restart_of_the_server_is_waited_for_and_a_lost_log_is_named(db: Datab
         db.task().poll_until(1)
     again = db.task(snapshot_mode="when_needed").poll_until(3)
     assert [key for _, key, _ in brief(again)] == [(1,), (2,), (3,)]
+
+
+def test_a_user_without_the_right_to_lock_gets_a_snapshot_and_all_changes_behind_it(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes between the place in the log and the rows are in both."""
+    db.execute("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t VALUES (1, 0), (2, 0), (3, 0)")
+    user = f"u{db.name[-8:]}"
+    db.execute(
+        f"CREATE USER {user}@'127.0.0.1' IDENTIFIED BY ''",
+        f"GRANT SELECT, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {user}@'127.0.0.1'",
+    )
+    place = Catalog.place
+
+    def slow(self: Catalog) -> Any:
+        found = place(self)
+        db.execute("UPDATE t SET v = 1 WHERE id = 1", "DELETE FROM t WHERE id = 2", "INSERT INTO t VALUES (4, 0)")
+        return found
+
+    monkeypatch.setattr(Catalog, "place", slow)
+    task = db.task(database_user=user)
+    found = brief(task.poll_until(7))
+    assert [(op, key) for op, key, _ in found] == [
+        ("r", (1,)), ("r", (3,)), ("r", (4,)), ("u", (1,)), ("d", (2,)), (None, (2,)), ("c", (4,)),
+    ]  # fmt: skip
 
 
 # --- GTIDs ------------------------------------------------------------------------------------------------------------

@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import odradek
 import pytest
 from odradek.connect import Cluster, WorkerSettings
 from odradek.connect.errors import ConfigError
 from odradek.connect.runtime.function import BOOTSTRAP_SERVERS, CONNECT_CONFIG, HANDED_OVER, IDLE_S, ConnectFunction
 from odradek.connect.runtime.shift import Ended, Shift, run_shift
+from odradek.connect.runtime.wakes import keep_wakes
+from odradek.connect.state.cluster_state import ClusterState
 
 from tests.support.connect.lake import iceberg_configs, read_table
 from tests.support.connect.plugins import COUNTER, KEEPER, values
@@ -72,6 +75,23 @@ def test_rows_that_wait_for_their_time_are_written_before_a_rest(cluster: Runnin
     assert run_shift(cluster.settings, ONE_SHIFT) is Ended.IDLE
     assert sorted(row["id"] for row in read_table(tmp_path, "db.rows")) == list(range(7))
     assert cluster.cluster.offsets("lake")["offsets"][0]["offset"] == {"kafka_offset": 7}
+
+
+def test_a_shift_keeps_triggers_on_the_topics_of_its_sinks(cluster: RunningCluster) -> None:
+    arn = "arn:aws:lambda:eu-west-1:123456789012:function:odradek-dev-connect"
+
+    def look(state: ClusterState) -> None:
+        keep_wakes(cluster.settings, state, arn)
+
+    cluster.topic("woken")
+    cluster.cluster.create("sink", {"connector.class": KEEPER, "topics": "woken"})
+    assert run_shift(cluster.settings, ONE_SHIFT, look=look) is Ended.IDLE
+    with odradek.Admin(**cluster.client) as admin:
+        [trigger] = admin.list_triggers()
+        assert (trigger.topic, trigger.function, trigger.newest_only) == ("woken", arn, True)
+        cluster.cluster.set_target("sink", "PAUSED")
+        run_shift(cluster.settings, ONE_SHIFT, look=look)
+        assert admin.list_triggers() == []
 
 
 def test_the_function_calls_itself_while_there_is_more_to_do(cluster: RunningCluster) -> None:

@@ -9,7 +9,7 @@ import odradek
 import pytest
 from odradek.connect import Cluster
 from odradek.connect.errors import BadRequest, Conflict, NotFound
-from odradek.connect.state.statuses import Unit
+from odradek.connect.state.statuses import Status, Unit
 from odradek.connect.tasks.source import transactional_id
 
 from tests.support.connect.plugins import BOUNDED, COUNTER
@@ -183,3 +183,12 @@ def test_a_task_says_where_transactions_end(running: RunningCluster) -> None:
     wrong = {"connector.class": COUNTER, "topic": "x", "transaction.boundary": "connector"}
     with pytest.raises(BadRequest, match="does not say where transactions end"):
         running.cluster.create("c9", wrong)
+
+
+def test_a_failure_is_shown_in_place_of_what_a_dead_worker_has_said(running: RunningCluster) -> None:
+    """A task that fails before it runs has not written a state of its own yet."""
+    statuses = running.workers[0]._environment.statuses
+    for task in (None, 0):
+        statuses.put(Unit("c-dead", task), Status("RUNNING", "a-dead-worker", None, 0))
+    running.cluster.create("c-dead", {"connector.class": COUNTER, "topic": "none", "fail": "start"})
+    assert "it cannot start" in running.trace("c-dead")

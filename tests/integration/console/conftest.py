@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -20,6 +21,7 @@ from odradek.local.threaded import ThreadedService
 from odradek.operations.cluster import Cluster
 from odradek.operations.storage import StorePlace
 from odradek.protocol.api import OWNED, FunctionName
+from odradek.served.api import Request as TablesRequest
 from odradek.triggers.api import Request, TriggersApi
 
 from tests.support.console import OPEN, fill, glue_jobs
@@ -123,7 +125,11 @@ def as_principal(service: ThreadedService, principal: str) -> dict[str, Any]:
     api = TriggersApi(service.service.triggers, service.service._engine.acls)  # type: ignore[union-attr]
 
     async def functions(name: str, method: str, path: str, body: bytes) -> Any:
-        assert name == "triggers"
+        if name == "tables":
+            target, _, query = path.partition("?")
+            asked = TablesRequest(method, target, query, body, principal, "127.0.0.1")
+            answer = await service.service._triggers.tables.api.answer(asked)
+            return answer.status, json.loads(answer.body)
         return await api.answer(Request(method, path, body, principal, "127.0.0.1"))
 
     return {"transport": transport.InProcessTransport(dispatch, loop=service.loop, functions=functions)}

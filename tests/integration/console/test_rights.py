@@ -39,6 +39,9 @@ FORMS: dict[str, dict[str, str]] = {
     "/connectors/steer": {"group": "hidden-connect", "name": "c", "do": "pause"},
     "/connectors/offsets": {"group": "hidden-connect", "name": "c", "do": "reset", "confirm": "c"},
     "/connectors/delete": {"group": "hidden-connect", "name": "c", "confirm": "c"},
+    "/tables": {"name": "secret"},
+    "/tables/steer": {"name": "kept-table", "do": "stop"},
+    "/tables/drop": {"name": "kept-table", "confirm": "kept-table"},
     "/triggers": {"name": "made", "topic": "secret", "function": URL},
     "/triggers/steer": {"name": "kept", "do": "pause"},
     "/triggers/reset": {"name": "kept", "to": "earliest"},
@@ -71,6 +74,7 @@ def whole(service: ThreadedService) -> dict[str, Any]:
             "acls": sorted(map(str, admin.describe_acls())),
             "users": admin.list_users(),
             "quotas": str(admin.describe_client_quotas()),
+            "tables": [(each.name, each.state) for each in admin.list_tables()],
             "triggers": [(each.name, each.state) for each in admin.list_triggers()],
         }
 
@@ -82,6 +86,8 @@ def closed() -> Any:
             admin.create_topics([odradek.NewTopic("secret", 2)])
             admin.create_user("ada", "correct horse battery staple")
             admin.alter_consumer_group_offsets("hidden", {odradek.TopicPartition("secret", 0): 1})
+            admin.create_topics([odradek.NewTopic("rows", 1, configs={"cleanup.policy": "compact"})])
+            admin.serve_table("kept-table", "rows")
             admin.create_trigger("kept", "secret", URL)
             admin.pause_trigger("kept")
             admin.create_acls([acl("User:root", "secret", AclOperation.ALL)])
@@ -114,6 +120,7 @@ async def test_a_principal_without_rights_sees_nothing(closed: ThreadedService) 
         "/topics/secret/compare": "?a=0:0&b=0:0",
         "/groups/detail": "?id=hidden",
         "/triggers/detail": "?name=kept",
+        "/tables/detail": "?name=kept-table",
         "/topics/secret/records/search": "?q=hid",
         "/topics/secret/records/download": "?as=csv",
         "/sql": "?tab=lookup&topic=secret&key=a",

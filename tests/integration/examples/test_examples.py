@@ -15,7 +15,7 @@ from tests.support.spark.session import spark_environment
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "docs" / "examples"
 PAGE = (ROOT / "docs" / "examples.md").read_text()
-NEEDS_SPARK = {"spark_stream"}
+NEEDS_SPARK = {"spark_stream", "music_charts"}
 IS_A_SERVICE = {"fastapi_service", "postgres_to_s3"}  # with tests of their own
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -118,7 +119,11 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().explainString(mode))
 
 
-def test_every_row_is_a_consumers_and_at_one_moment(spark: SparkSession, log: LiveLog) -> None:
+@pytest.mark.parametrize("few", [0, 100_000], ids=["rest by the source", "rest by the call"])
+def test_every_row_is_a_consumers_and_at_one_moment(
+    spark: SparkSession, log: LiveLog, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    monkeypatch.setattr(sys.modules["odradek.spark.table"], "_FEW_RECORDS", few)  # the name is the function, too
     wanted = consumed(log)
     frame = odradek.spark.table(spark, "flights", log.data_dir)
     assert frame.columns == [
@@ -126,7 +131,7 @@ def test_every_row_is_a_consumers_and_at_one_moment(spark: SparkSession, log: Li
     ]
     assert rows(frame) == wanted
     assert "Scan parquet" in plan_of(frame)
-    fill(log, RECORDS + 50, RECORDS + 60)
+    fill(log, len(wanted) // 2, len(wanted) // 2 + 10)
     log._run(log.engine.maintenance.run())
     assert rows(frame) == wanted, "what is appended and merged afterwards is another moment"
     assert rows(odradek.spark.table(spark, "flights", log.options)) == consumed(log)
@@ -134,13 +139,14 @@ def test_every_row_is_a_consumers_and_at_one_moment(spark: SparkSession, log: Li
 
 def test_filters_and_columns_reach_the_files(spark: SparkSession, log: LiveLog) -> None:
     frame = odradek.spark.table(spark, "flights", log.data_dir)
+    assert "PythonDataSource" not in plan_of(frame), "a small rest is read by the call"
     narrow = frame.where("delay > 400 AND offset < 450 AND timestamp >= '2023-11-01'").select("origin", "partition")
     plan = plan_of(narrow)
     [pushed] = re.findall(r"PushedFilters: \[(.*)\]", plan)
     for each in ("GreaterThan(delay,400)", "LessThan(offset,450)", "GreaterThanOrEqual(timestamp,2023-11-01"):
         assert each in pushed
     assert "Batched: true" in plan, "rows pass in columns"
-    read, _ = re.findall(r"ReadSchema: struct<(.*)>", plan)  # of the files; and of the rest
+    [read] = re.findall(r"ReadSchema: struct<(.*)>", plan)
     assert read.startswith("offset:bigint,timestamp:timestamp,origin:string,delay:bigint"), "neither key nor value"
     assert len(narrow.collect()) == 2 * 49 - 2 * 2 * 5
     everything, one = files_read(frame), files_read(frame.where("partition = 1"))

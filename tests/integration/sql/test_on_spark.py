@@ -373,6 +373,23 @@ def test_the_job_skips_corrupt_batches_where_its_argument_says_so(
     assert [json.loads(line) for line in capsys.readouterr().out.splitlines()] == [{"V": "1"}, {"V": "2"}]
 
 
+def test_the_job_writes_metrics_of_each_query(
+    spark: SparkSession, log: ServedLog, spoilt: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """CloudWatch makes metrics of these lines, by job and query; the console reads them back."""
+    (tmp_path / "script.sql").write_text(SPOILT + "CREATE STREAM told AS SELECT v FROM spoilt;")
+    arguments = Arguments(
+        script=str(tmp_path / "script.sql"), store=log.source["store"], bootstrap_servers=log.bootstrap_servers,
+        checkpoint_location=str(tmp_path / "checkpoint"), once=True, corrupt_batches="skip", metrics="emf",
+        JOB_NAME="odradek-test-sql_job",
+    )  # fmt: skip
+    work(spark, arguments, threading.Event())
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    [directive] = lines[0]["_aws"]["CloudWatchMetrics"]
+    assert directive["Dimensions"] == [["Job", "Query"]]
+    assert (lines[0]["Job"], lines[0]["Query"]) == ("odradek-test-sql_job", "CSAS_TOLD")
+
+
 def test_what_spark_refuses_points_at_the_statement(sql: Sql) -> None:
     with pytest.raises(
         odradek.KafkaError, match=r"script: line 2, column \d+: Spark rejects the statement: .*no_such"

@@ -28,6 +28,8 @@ from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicP
 from odradek.model.user import SaslMechanism
 from odradek.registry.compatibility import Level
 from odradek.registry.schemas import Schema
+from odradek.served.reads import Bounds, Freshness
+from odradek.served.wiring import wire_tables
 
 from tests.golden.release import RELEASES, Watcher
 from tests.support.clients.share_member import ShareMember
@@ -162,6 +164,20 @@ async def test_a_trigger_is_woken_where_a_release_left_it_waiting(release: str) 
     assert not (await produce(watcher.engine, "watched", 0, batch([b"one more"]))).error
 
     assert await watcher.called() == [stored.expected["trigger"]["offset"]]
+
+
+@pytest.mark.parametrize("release", ALL)
+async def test_a_table_goes_on_where_a_release_left_it(release: str) -> None:
+    stored = await open_release(release)
+    engine = stored.engine()
+    parts = wire_tables(engine, stored.store.rows, MemoryTaskQueue())
+    expected = stored.expected["table"]
+    assert not (await produce(engine, "scores", 0, batch([b"second", b"new"], keys=[b"a", b"b"]))).error
+    for key, value in (("a", "second"), ("long", expected["long"]), ("b", "new")):
+        answer = await parts.reader.get("scores", key, Bounds(), Freshness({0: expected["covered"] + 1}))
+        assert [row.value for row in answer.rows] == [value]
+    [large] = (await parts.reader.get("scores", "large", Bounds(), Freshness({}))).rows
+    assert large.error.startswith("the value of 450000 bytes is too large for a table")
 
 
 @pytest.mark.parametrize("release", ALL)
@@ -351,6 +367,13 @@ async def _maintain(stored: Stored, engine: Engine) -> Any:
 
 
 UUID = "[0-9a-f-]{36}"
+
+
+async def _look_up(stored: Stored, engine: Engine) -> Any:
+    parts = wire_tables(engine, stored.store.rows, MemoryTaskQueue())
+    return await parts.reader.get("scores", "a", Bounds(), Freshness({}))
+
+
 CASES: list[tuple[str, str, str, Work]] = [
     ("log", UUID + "#.", "head", _produce),
     ("log", UUID + "#.", "head", _fetch),
@@ -385,6 +408,9 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("catalog", "registry-subjects", ".*", _delete_schemas),
     ("catalog", "registry-schemas", ".*", _register),
     ("catalog", "registry-configs", ".*", _configure_schemas),
+    ("catalog", "served-tables", ".*", _look_up),
+    ("rows", ".*#.*", ".*", _look_up),
+    ("rows", "[0-9a-f]*", "[0-9]*", _look_up),
     ("catalog", "topics", ".*", _configure),
     ("catalog", "topics", ".*", _produce),
     ("catalog", "txn-ids", ".*", _init),

@@ -24,7 +24,7 @@ from odradek.format.record_batch import (
 )
 from odradek.format.segment import SegmentBuilder, find_timestamp, index_segment, select_batches, verify_segment
 from odradek.format.tail_entry import decode_tail_entries, decode_tail_entry
-from odradek.format.varint import decode_varint, decode_varlong, encode_varlong
+from odradek.format.varint import decode_varint, decode_varlong, encode_varlong, encode_varlongs
 from odradek.model.record import CompressionType, Record
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -62,6 +62,13 @@ def test_compaction_keeps_offsets(rows: list, kept: set[int], compression: Compr
         data = encode_batch(records, compression_type=compression, base_offset=100, last_offset=200)
         assert decode_batch(data) == records
         assert parse_header(data).next_offset == 201
+
+
+@given(values=st.lists(st.integers(-10, 10_000) | st.integers(-(2**28), 2**28) | INT64))
+@example([-(2**27), 2**27 - 1])
+@example([0, 4095])
+def test_many_varints_are_those_of_one_by_one(values: list[int]) -> None:
+    assert encode_varlongs(values) == [encode_varlong(value) for value in values]
 
 
 @given(value=INT64)

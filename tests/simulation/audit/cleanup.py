@@ -14,6 +14,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from odradek.engine.audit.store import audit_store
+from odradek.engine.iceberg.decisions import files_of
 from odradek.engine.maintenance import orphans
 from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceReport
 from odradek.engine.share.items import letters_writer, share_partition
@@ -51,6 +52,7 @@ async def clean_up(world: World) -> list[str]:
     for finding in report.findings:
         if not finding.place.startswith(late):
             failures.append(f"the audit finds {finding.kind} {finding.place}: {finding.detail}")
+    failures += _tables_unlike_rows(world)
     problems = [f"after maintenance in a calm world: {failure}" for failure in failures]
     return problems + list(_left(world))
 
@@ -101,7 +103,31 @@ async def _still_planned(janitor: Process) -> list[str]:
     """Partitions at rest that a plan names all the same: each would be a task with every plan, for ever."""
     plan = MaintenancePlan()
     await janitor.engine.maintenance.plan(plan)
-    return [*plan.failures, *(f"{task} has nothing to do and is planned" for task in plan.of_kind(TaskKind.PARTITION))]
+    tasks = [*plan.of_kind(TaskKind.PARTITION), *plan.of_kind(TaskKind.TABLE)]
+    return [*plan.failures, *(f"{task} has nothing to do and is planned" for task in tasks)]
+
+
+def _tables_unlike_rows(world: World) -> Iterator[str]:
+    """Iceberg tables that have other files than the rows of their topic, or whose topic is gone."""
+    if world.lake is None:
+        return
+    rows: dict[UUID, set[str]] = {topic_id: set() for topic_id in world.ledger.live_topics}
+    for pk, head in world.ledger.heads.items():
+        place = partition_of(pk)
+        if place.topic_id in rows:
+            live = [row for row in world.ledger.live_rows(pk) if row.end_offset > head["ls"]]  # type: ignore[operator]
+            rows[place.topic_id] |= files_of(place, live).keys()
+    found: dict[UUID, frozenset[str]] = {}
+    for name, table in world.lake.tables.items():
+        assert table.topic_id is not None
+        found[table.topic_id] = table.snapshots[-1].files if table.snapshots else frozenset()
+        if table.topic_id not in rows and table.topic_id not in world.ledger.late_topics:
+            yield f"the Iceberg table {name} is of a topic that is gone"
+    for topic_id, files in rows.items():
+        there = found.get(topic_id, frozenset())
+        world.work["files_in_tables"] += len(there)
+        if there != files:
+            yield f"the Iceberg table of {topic_id} lacks {sorted(files - there)} and has {sorted(there - files)}"
 
 
 def _left(world: World) -> Iterator[str]:

@@ -58,7 +58,7 @@ from odradek.format.item_keys import (
 )
 from odradek.format.object_keys import index_key, segment_key, wal_key
 from odradek.format.offset_index import decode_offset_index
-from odradek.format.parquet.segment import verify_columnar
+from odradek.format.parquet.segment import read_columnar, verify_columnar
 from odradek.format.record_batch import decode_batches
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.limits import PRODUCERS_IN_HEAD_MAX, SPILL_ENTRIES_MAX
@@ -121,6 +121,7 @@ class Ledger:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.caller = ""
+        self.named_files: set[str] = set()  # Parquet files that rows name or have named
         self.is_transaction = False  # whether the call is one over the tables: an atomic commit asks no leader
         self.is_told = True  # whether who made the call gets its answer
         self.problems: list[str] = []
@@ -405,6 +406,8 @@ class Ledger:
         if row.segment_id is None:
             return
         partition = partition_of(key.pk)
+        if row.is_columnar:
+            self.named_files.add(_segment_objects(key, new)[0])
         if not all(self.has_object(name) for name in _segment_objects(key, new)):
             self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
         elif row.is_columnar:
@@ -430,8 +433,10 @@ class Ledger:
     def _compaction_stored(self, pk: str, first_dirty: int) -> None:
         def contents() -> Iterator[bytes]:
             for base, item in self._live_rows(pk):
-                if item["k"] == "s" and base < first_dirty:
-                    yield self.uploads[_segment_objects(Key(pk, index_sk(base)), item)[0]]
+                if item["k"] == "w" or base >= first_dirty:
+                    continue
+                content, index = (self.uploads[name] for name in _segment_objects(Key(pk, index_sk(base)), item))
+                yield content if item["k"] == "s" else read_columnar(content, decode_offset_index(index))
 
         self.upkeep.compacted(pk, first_dirty, self.log_start(partition_of(pk)), contents)
 

@@ -7,11 +7,15 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from odradek.adapters.memory import MemoryTableCatalog
+from odradek.engine.iceberg.decisions import files_of, table_name
+from odradek.engine.iceberg.follower import TableFollower
 from odradek.engine.maintenance import merge
 from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.engine.maintenance.table_segments import TableSegment
 from odradek.format.parquet import segment as columnar_segment
 from odradek.format.segment import Segment
+from odradek.ports.table_catalog import TableChange
 
 from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug, settings
@@ -72,4 +76,66 @@ def values_of_the_next_row() -> Iterator[None]:
         patch.object(columnar_segment, "_spread", spread),
         patch("odradek.columnar.table_file._compare", lambda *_: None),
     ):
+        yield
+
+
+def _iceberg(scenario: Scenario) -> Scenario:
+    """Small files, in Iceberg tables."""
+    return replace(_small(scenario), iceberg=True)
+
+
+@bug("upkeep", change=_iceberg)
+def iceberg_commit_before_the_swap() -> Iterator[None]:
+    """A maintainer gives the table a file as soon as it is uploaded: the swap may never come."""
+    original = SegmentSwap.upload
+
+    async def upload(self: SegmentSwap, held: Any, old: Any, segment: Segment) -> Any:
+        row = await original(self, held, old, segment)
+        catalog = held.tables._catalog
+        name = table_name(held.topic, held.config)
+        if row.is_columnar and catalog is not None and name is not None:
+            loaded = await catalog.load(name)
+            if loaded is not None:
+                await catalog.commit(loaded, TableChange(None, [*files_of(held.partition, [row])], (), {}))
+        return row
+
+    with patch.object(SegmentSwap, "upload", upload):
+        yield
+
+
+@bug("upkeep", change=_iceberg)
+def retention_forgets_the_snapshot() -> Iterator[None]:
+    """Files go while the table has them."""
+
+    async def release(*_: Any) -> bool:
+        return True
+
+    with patch.object(TableFollower, "release", release):
+        yield
+
+
+@bug("upkeep", change=_iceberg)
+def older_snapshots_stay() -> Iterator[None]:
+    """Files leave the table before they go, and its history keeps them."""
+    original = MemoryTableCatalog.expire
+
+    async def expire(self: MemoryTableCatalog, name: Any, *, before_ms: int | None) -> int:
+        return 0 if before_ms is None else await original(self, name, before_ms=before_ms)
+
+    with patch.object(MemoryTableCatalog, "expire", expire):
+        yield
+
+
+@bug("upkeep", change=_iceberg, seeds=40)
+def commit_on_top_of_a_newer_snapshot() -> Iterator[None]:
+    """The catalog takes what was decided on an older snapshot, as PyIceberg's retries make it."""
+    original = MemoryTableCatalog.commit
+
+    async def commit(self: MemoryTableCatalog, table: Any, change: Any) -> Any:
+        now = await MemoryTableCatalog.load(self, table.name)
+        return await original(
+            self, table if now is None else replace(table, files=now.files, handle=now.handle), change
+        )
+
+    with patch.object(MemoryTableCatalog, "commit", commit):
         yield

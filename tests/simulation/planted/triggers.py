@@ -16,7 +16,7 @@ from odradek.errors import StoreError
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Exists, Remove, Set, Update
 from odradek.triggers import drain, leases, progress
-from odradek.triggers.dispatcher import TriggerDispatcher
+from odradek.triggers.dispatcher import TriggerDispatcher, partitions_of
 from odradek.triggers.drain import Drain
 from odradek.triggers.leases import Leases
 from odradek.triggers.progress import Window
@@ -57,8 +57,13 @@ def _shortened(scenario: Scenario) -> Scenario:
 
 def _recreated(scenario: Scenario) -> Scenario:
     """The topic goes and comes again, and is written to afterwards."""
-    again = replace(scenario, churn=("alpha",), admins=2, admin_turns=12, records_of=40, pace_s=2.0)
+    again = replace(scenario, churn=("alpha",), admins=1, admin_turns=3, records_of=100, pace_s=2.0)
     return replace(again, grows=False, deleters=0, trigger_options={})
+
+
+def _gone(scenario: Scenario) -> Scenario:
+    """The topic goes and comes again, and goes."""
+    return replace(_recreated(scenario), admins=2, admin_turns=12, records_of=40)
 
 
 def _filling(scenario: Scenario) -> Scenario:
@@ -184,7 +189,7 @@ def a_trigger_that_retention_overtakes_begins_at_the_end() -> Iterator[None]:
         yield
 
 
-@bug("trigger_topics", change=_recreated, seeds=20)
+@bug("trigger_topics", change=_gone, seeds=20)
 def offsets_by_the_name_of_the_topic() -> Iterator[None]:
     """A topic that was created again begins where the one before had ended."""
     original = leases.lease_slot
@@ -197,20 +202,16 @@ def offsets_by_the_name_of_the_topic() -> Iterator[None]:
 
 
 @bug("trigger_topics", change=_recreated, seeds=20)
-def the_sweep_knows_the_topics_of_the_beginning() -> Iterator[None]:
-    """Topics that were created again have no mark, and nobody looks at them."""
-    original = TriggerSweep._look
-    known: dict[str, Any] = {}
+def the_sweep_looks_where_somebody_was_before() -> Iterator[None]:
+    """Topics that were created again have no mark and no lease, and nobody is woken for them."""
+    original = TriggerSweep._wake
 
-    async def _look(self: TriggerSweep, trigger: Any, *, queue_is_empty: bool) -> int:
-        topic = await self._engine.topics.get(trigger.topic)
-        if topic is not None and known.setdefault(trigger.name, topic.topic_id) != topic.topic_id:
-            return 0
-        return await original(self, trigger, queue_is_empty=queue_is_empty)
+    async def _wake(self: TriggerSweep, trigger: Any, topic: Any, head_id: Any, image: Any) -> Any:
+        leases = await self._leases.read(trigger, partitions_of(topic, head_id, image))
+        return None if all(each.is_new for each in leases) else await original(self, trigger, topic, head_id, image)
 
-    with patch.object(TriggerSweep, "_look", _look):
+    with patch.object(TriggerSweep, "_wake", _wake):
         yield
-        known.clear()
 
 
 @bug("trigger_topics", change=_windows)

@@ -40,7 +40,7 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 _TROUBLED_CALLS = 6
 _SOMETIMES = ("torn", "freeze", "jump", "twice")
-WRITES = frozenset({"put", "update", "delete", "transact"})
+WRITES = frozenset({"put", "update", "delete", "transact", "create", "commit", "expire", "drop"})
 
 
 class Crash(BaseException):

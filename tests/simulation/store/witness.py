@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from odradek.adapters.memory import MemoryObjectStore, MemoryStore, MemoryTable
+from odradek.adapters.memory import MemoryObjectStore, MemoryStore, MemoryTable, MemoryTableCatalog
 from odradek.model.log import Buffer
 from odradek.ports.clock import Clock
 from odradek.ports.table import Key
+from odradek.ports.table_catalog import LoadedTable, TableChange
 from odradek.ports.tables import TableName
 
 from tests.simulation.books.ledger import Ledger
@@ -58,7 +59,12 @@ class WitnessedObjects(MemoryObjectStore):
     def __init__(self, clock: Clock, ledger: Ledger) -> None:
         super().__init__(clock)
         self._ledger = ledger
+        self._lake: WitnessedLake | None = None
         ledger.has_object = lambda key: key in self._objects
+
+    def watched_by(self, lake: WitnessedLake) -> None:
+        """Let it see what is deleted."""
+        self._lake = lake
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
         content = b"".join(parts)
@@ -67,9 +73,39 @@ class WitnessedObjects(MemoryObjectStore):
 
     async def delete(self, keys: Sequence[str]) -> None:
         there = [key for key in keys if key in self._objects]
+        if self._lake is not None:
+            self._lake.deleted(there)
         await super().delete(keys)
         self._ledger.objects_deleted(there)
 
     def keys(self) -> list[str]:
         """Every object that is there."""
         return sorted(self._objects)
+
+
+class WitnessedLake(MemoryTableCatalog):
+    """The catalog of Iceberg tables: no snapshot ever has a file that no row named, or that is gone."""
+
+    def __init__(self, clock: Clock, ledger: Ledger) -> None:
+        super().__init__(clock)
+        self._ledger = ledger
+
+    async def commit(self, table: LoadedTable, change: TableChange) -> Sequence[str]:
+        before = await self.load(table.name)
+        left_out = await super().commit(table, change)
+        for key in change.add:
+            if key not in self._ledger.named_files:
+                self._ledger.problem(f"the table {table.name} has {key}, which no row has named")
+            if not self._ledger.has_object(key):
+                self._ledger.problem(f"the table {table.name} has {key}, which is gone")
+        if before is not None and (twice := before.files.intersection(change.add)):
+            self._ledger.problem(f"the table {table.name} has {sorted(twice)} twice")
+        return left_out
+
+    def deleted(self, keys: Sequence[str]) -> None:
+        """Objects are about to be deleted."""
+        gone = set(keys)
+        for name, table in self.tables.items():
+            for snapshot in table.snapshots:
+                for key in sorted(snapshot.files & gone):
+                    self._ledger.problem(f"{key} is deleted, and a snapshot of the table {name} has it")

@@ -31,18 +31,22 @@ class Deployment:
     task_root: Path  # /var/task
     layer: Path  # /opt
     runtime: Path  # where Lambda keeps its runtime client
+    tables: Path  # the maintainer's layer, also in /opt, if it was built
 
 
-def deploy(root: Path) -> Deployment:
-    """Build the artifacts for this machine and unpack them."""
+def deploy(root: Path, *, tables: bool = False) -> Deployment:
+    """Build the artifacts for this machine and unpack them; the layer `tables` into a folder of its own."""
     task_root, layer, runtime = root / "task", root / "opt", root / "runtime"
-    build(root / "dist", Target.host())
-    for name, target in (("functions.zip", task_root), ("layer.zip", layer)):
+    build(root / "dist", Target.host(), tables=tables)
+    unpacked = [("functions.zip", task_root), ("layer.zip", layer)]
+    if tables:
+        unpacked.append(("tables.zip", root / "tables"))
+    for name, target in unpacked:
         with zipfile.ZipFile(root / "dist" / name) as archive:
             archive.extractall(target)
     runtime.mkdir()
     _link_distribution("awslambdaric", runtime)
-    return Deployment(task_root, layer, runtime)
+    return Deployment(task_root, layer, runtime, root / "tables")
 
 
 def _link_distribution(name: str, target: Path) -> None:
@@ -80,6 +84,8 @@ def running_function(
     """Start a function's process; it initializes, then serves `invoke` until the end of the block."""
     api = RuntimeApi(timeout_s=timeout_s)
     python_path = [deployment.task_root, deployment.layer / "python", deployment.runtime]
+    if name == "maintainer":
+        python_path.append(deployment.tables / "python")
     handler = HANDLERS[name]
     with log.open("w") as output:
         process = subprocess.Popen(

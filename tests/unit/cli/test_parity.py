@@ -15,7 +15,7 @@ from typer.main import get_command
 # Commands that print what there is. All others change something, run until Ctrl-C, or print a document as it is stored.
 SHOWS = re.compile(
     r"list|describe|explain|segments|skew|consumers|in-flight|dead-letters|runs|progress|diff|check|plugins|validate|"
-    r"top|offsets|search|query|doctor|audit|estimate|cost"
+    r"top|offsets|get|range|search|query|doctor|audit|estimate|cost"
 )
 AS_STORED = {"connect offsets show", "connect config", "connect offsets"}  # Connect's own JSON, as its REST API has it
 
@@ -60,6 +60,10 @@ PAGES: dict[str, tuple[str, ...]] = {
     "/connectors/steer": ("connect pause", "connect resume", "connect stop", "connect restart"),
     "/connectors/offsets": ("connect offsets",),
     "/connectors/delete": ("connect delete",),
+    "/tables": ("tables list", "tables serve"),
+    "/tables/detail": ("tables describe", "tables get", "tables range"),
+    "/tables/steer": ("tables stop", "tables resume"),
+    "/tables/drop": ("tables drop",),
     "/triggers": ("triggers list", "triggers create"),
     "/triggers/detail": ("triggers describe",),
     "/triggers/steer": ("triggers pause", "triggers resume"),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.errors import ErrorCode, KafkaError
-from odradek.operations.records.expression import LENGTH_MAX, NAMES, compile_expression
+from odradek.operations.records.expression import LENGTH_MAX, NAMES, compile_expression, texts_within
 
 SCOPE: dict[str, Any] = {
     "key": "order-7",
@@ -151,3 +151,59 @@ def test_any_letters_are_refused_or_evaluated(text: str) -> None:
         compile_expression(text)(SCOPE)
     except KafkaError:
         pass  # nothing else is raised
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('value.a == "x"', ["x"]),
+        ('"x" == $.a.b[0] and offset > 3 and value["c"] == "y"', ["x", "y"]),
+        ('value.a == "x" or value.b == "y"', []),
+        ('not value.a == "x"', []),
+        ('value.a != "x"', []),
+        ('key == "x" and header("h") == "y"', []),
+        ('lower(value.a) == "x"', []),
+        ('value.a == ""', []),
+        ("value.a == 3", []),
+        ('value == "x"', ["x"]),
+    ],
+)
+def test_texts_that_a_match_holds_are_found(text: str, found: list[str]) -> None:
+    assert texts_within(text) == found
+
+
+VALUES = [
+    b'{"a": "x/y"}', b'{"a": "x\\/y"}', b'{"a": "\\u0078/y"}', b'{"a": "z"}', b'{"a": "Z\xc3\xbcrich"}', b"x/y", None,
+    b'["x/y"]', b'{"a": {"b": "x/y"}}', b'{"x/y": 1}', b' {"a": "x/y"}', b"\x00\x00\x00\x00\x01\x02",
+    b'{"a": "Z\\u00fcrich"}', '{"a": "x/y"}'.encode("utf-16-le"),
+    b'{"a": "quo\\"te"}', b"{broken x/y", b"",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "where",
+    ['value.a == "x/y"', 'value[0] == "x/y"', 'value.a == "Zürich"', "value.a == 'quo\"te'", 'value == "x/y"',
+     'value.a.b == "x/y" and offset >= 0', 'value.a == "nothing"'],
+)  # fmt: skip
+@pytest.mark.parametrize("form", ["auto", "json", "text", "hex"])
+def test_a_look_at_the_bytes_drops_no_record_that_matches(where: str, form: str) -> None:
+    import pyarrow as pa
+    from odradek.client.consumer.record import ConsumerRecord
+    from odradek.model.record import TimestampType
+    from odradek.operations.records.filters import Filter
+    from odradek.operations.records.formats import Decoder
+    from odradek.operations.records.view import Candidate, Formats
+
+    wanted, formats = Filter(where=where), Formats("auto", form)
+    table = pa.table({"key": pa.array([None] * len(VALUES), pa.binary()), "value": pa.array(VALUES, pa.binary()),
+                      "offset": list(range(len(VALUES)))})  # fmt: skip
+    holds = wanted.records()
+
+    def matching(rows: pa.Table) -> list[int]:
+        records = [
+            ConsumerRecord("t", 0, row["offset"], 0, TimestampType.CREATE_TIME, None, row["value"], ())
+            for row in rows.to_pylist()
+        ]
+        return [each.offset for each in records if holds(Candidate(each, Decoder(), formats))]
+
+    assert matching(wanted.rows(formats)(table)) == matching(table)

@@ -6,7 +6,7 @@ import os
 
 import pytest
 from odradek.errors import ErrorCode, KafkaError
-from odradek.model.table import TableState
+from odradek.model.table import ServedTable, TableState
 from odradek.ports.table import Compare, Key, Put
 from odradek.served.follow import Ended, TableMaintainer
 from odradek.served.positions import Fenced, Positions
@@ -328,3 +328,22 @@ async def test_a_row_that_has_no_offset_to_compare_is_written_only_by_who_has_th
     await served.work()
     [[check, _put]] = seen
     assert check.condition == Compare(("e",), "=", 1)  # type: ignore[attr-defined]
+
+
+async def test_a_maintainer_that_does_not_know_a_new_table_yet_misses_nothing() -> None:
+    """Its definitions are five seconds old: a message with a name has it read them, and a second message comes."""
+    served = Served(catalog_cache_ms=5_000)
+    await served.topic()
+    await served.serve("first")
+    await served.work()  # it knows the first alone
+    second = await served.process().tables.serve(served_as("second"))
+    assert len(served.queue.messages) == 2  # now, and when nobody's copy is older
+    await served.work()
+    await served.put((b"a", b"1"))
+    await served.work()
+    assert second.name == "second"
+    assert [await served.value("a", name) for name in ("first", "second")] == [1, 1]
+
+
+def served_as(name: str) -> ServedTable:
+    return ServedTable(name=name, topic="scores")

@@ -108,6 +108,38 @@ def test_a_replaced_query_is_stopped_first_and_a_dropped_one_too() -> None:
     ]  # fmt: skip
 
 
+def test_delete_topic_takes_the_topics_between_the_steps_and_the_checkpoints() -> None:
+    steps = "CREATE TABLE c AS SELECT s.a AS a, COUNT(*) AS n FROM s JOIN t ON s.k = t.k GROUP BY s.a;"
+    between = "_odradek_sql_CTAS_C_STAGE_1"
+    world = perform(f"{steps} DROP TABLE c DELETE TOPIC;", world=World(C=1, **{between: 1}))
+    assert [each[1:] for each in world.done if each[0] == "delete"] == [("C",), (between,)]
+    assert [each[1:] for each in world.done if each[0] == "forget"] == [("CTAS_C_STAGE_1",), ("CTAS_C",)]
+    kept = perform(f"{steps} DROP TABLE c;", world=World(C=1, **{between: 1}))
+    assert not [each for each in kept.done if each[0] in ("delete", "forget")]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE STREAM x (a INT) WITH (TOPIC = 's', HISTORY_RETENTION = '1 DAYS')", "applies only to tables"),
+        ("CREATE TABLE x (a INT PRIMARY KEY, b INT) WITH (TOPIC = 't', HISTORY_RETENTION = 'long')", "a duration is"),
+        (
+            "CREATE TABLE x (a INT PRIMARY KEY, b BIGINT) "
+            "WITH (TOPIC = 't', HISTORY_RETENTION = '1 DAYS', TIMESTAMP = 'b')",
+            "omit TIMESTAMP",
+        ),
+    ],
+)
+def test_what_cannot_be_versioned_is_refused(statement: str, said: str) -> None:
+    with pytest.raises(SqlError, match=said):
+        check([("", statement)])
+
+
+def test_properties_of_kafka_streams_are_taken_without_effect() -> None:
+    said = perform("SET 'ksql.streams.cache.max.bytes.buffering' = '0'; UNSET 'commit.interval.ms';").said()
+    assert said == ["cache.max.bytes.buffering has no effect here", "commit.interval.ms has no effect here"]
+
+
 def test_a_missing_topic_is_named_or_made() -> None:
     declared = "CREATE STREAM m (a INT) WITH (TOPIC = 'missing', VALUE_FORMAT = 'JSON'{})"
     with pytest.raises(SqlError) as refused:
@@ -174,3 +206,55 @@ def test_wrong_use_is_one_line(
     assert found == code
     assert said in err.replace("\n", " ")
     assert "Traceback" not in err
+
+
+def test_a_served_table_is_served_before_its_query_and_dropped_with_it() -> None:
+    made = "CREATE TABLE n WITH (SERVED = {}) AS SELECT k, COUNT(*) AS n FROM s {} GROUP BY k;"
+    world = perform(made.format("TRUE", "WINDOW TUMBLING (SIZE 1 HOUR)") + " DROP TABLE n;", world=World(N=1))
+    options = {"key_format": "STRING", "value_format": "JSON", "window": "TUMBLING", "window_size_ms": 3_600_000}
+    assert [each for each in world.done if each[0] not in ("say", "wait", "forget")] == [
+        ("serve", "N", "N", options),
+        ("start", "CTAS_N"),
+        ("stop", "CTAS_N"),
+        ("unserve", "N"),
+    ]
+    assert "N is served as table N" in world.said()
+    named = perform(made.format("'by_key'", ""), world=World(N=1))
+    assert ("serve", "by_key", "N", {**options, "window": "", "window_size_ms": 0}) in named.done
+    declared = "CREATE TABLE d (k {} PRIMARY KEY, a INT) WITH (TOPIC = 't', {}, SERVED = {});"
+    of_topic = perform(declared.format("BIGINT", "KEY_FORMAT = 'KAFKA', VALUE_FORMAT = 'AVRO'", "TRUE")).done
+    assert (
+        "serve",
+        "D",
+        "t",
+        {**options, "key_format": "BIGINT", "value_format": "AVRO", "window": "", "window_size_ms": 0},
+    ) in of_topic
+    assert not [
+        each for each in perform(declared.format("INT", "VALUE_FORMAT = 'JSON'", "FALSE")).done if each[0] == "serve"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE STREAM c WITH (SERVED = TRUE) AS SELECT * FROM s;", "SERVED is a property of tables"),
+        (
+            "CREATE TABLE n WITH (SERVED = 'a b') AS SELECT k, COUNT(*) FROM s GROUP BY k;",
+            "SERVED is true, false, or a",
+        ),
+    ],
+)
+def test_what_cannot_be_served_is_refused(statement: str, said: str) -> None:
+    with pytest.raises(SqlError, match=said):
+        perform(statement)
+
+
+def test_a_script_of_the_console_loads_no_module(tmp_path: Path) -> None:
+    from odradek.operations.sql.script import check_script
+
+    mark = tmp_path / "ran"
+    module = tmp_path / "own_code.py"
+    module.write_text(f"open({str(mark)!r}, 'w')")
+    found = check_script(f"SET 'odradek.functions.module' = '{module}';")
+    assert "modules are not loaded here" in found.problem
+    assert not mark.exists()

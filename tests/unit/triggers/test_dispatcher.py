@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from odradek.triggers.slots import Slots
@@ -18,6 +19,7 @@ class Functions:
 
     def __init__(self) -> None:
         self.called: dict[str, int] = {}
+        self.offsets: list[list[int]] = []
         self.under_way = self.most = 0
 
     async def invoke(self, function_arn: str, payload: bytes, timeout_s: float) -> bytes:
@@ -25,6 +27,7 @@ class Functions:
         self.most = max(self.most, self.under_way)
         await asyncio.sleep(0)
         self.under_way -= 1
+        self.offsets += [[each["offset"] for each in records] for records in json.loads(payload)["records"].values()]
         name = function_arn.rpartition(":")[2]
         self.called[name] = self.called.get(name, 0) + 1
         return b""
@@ -83,6 +86,19 @@ async def test_a_resumed_trigger_is_called_by_a_dispatcher_that_knew_it_as_pause
     await dispatched.parts.triggers.resume("t")
     await dispatched.work_off(other)
     assert functions.called == {"f": 1}
+
+
+async def test_a_wake_up_has_the_newest_record_and_passes_the_others() -> None:
+    dispatched, functions = await start()
+    await dispatched.create(function=FUNCTION.format(name="f"), newest_only=True, starting_position="TRIM_HORIZON")
+    for number in range(5):
+        await produce(dispatched.engine, "orders", 0, batch([b"%d" % number, bytes(400_000)]))
+    await dispatched.work_off()
+    assert functions.offsets == [[9]]
+    assert (await dispatched.status()).lag == 0
+    await produce(dispatched.engine, "orders", 0, batch([b"a"]))
+    await dispatched.work_off()
+    assert functions.offsets == [[9], [10]]
 
 
 @pytest.mark.parametrize("wanted", [1, 3, 8])

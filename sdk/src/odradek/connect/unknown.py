@@ -93,7 +93,8 @@ _SAME: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "io.debezium.": {
         "plugin.name": ("pgoutput",), "snapshot.delay.ms": ("0",),
         "snapshot.isolation.mode": ("repeatable_read",), "snapshot.query.mode": ("select_all",),
-        "snapshot.locking.mode": ("none", "minimal"), "event.processing.failure.handling.mode": ("fail",),
+        "snapshot.locking.mode": ("none",),
+        "event.processing.failure.handling.mode": ("fail",),
         "event.deserialization.failure.handling.mode": ("fail",), "inconsistent.schema.handling.mode": ("fail",),
         "field.name.adjustment.mode": ("none",), "schema.name.adjustment.mode": ("none",),
         "topic.naming.strategy": ("io.debezium.schema.schematopicnamingstrategy",

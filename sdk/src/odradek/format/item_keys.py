@@ -36,7 +36,7 @@ Catalog table:
     registry-guids     <hex>        {"id": id of the schema with that canonical form}   (all: registry/rows.py)
     tables          <topic id>      a table topic's Iceberg table, and what is refused  (iceberg/state.py)
     triggers        <name>          a trigger               (triggers/definition.py)
-    tables          <name>          a served table          (served/definition.py)
+    served-tables   <name>          a served table          (served/definition.py)
     dropped-tables  <generation>    rows of a served table that have yet to be removed
     sweep           floor           the sweep's floor and progress   (catalog/sweep_floor.py)
 
@@ -94,7 +94,7 @@ REGISTRY_SCHEMAS_PK = "registry-schemas"
 REGISTRY_GUIDS_PK = "registry-guids"
 TABLES_PK = "tables"
 TRIGGERS_PK = "triggers"
-TABLES_PK = "tables"
+SERVED_TABLES_PK = "served-tables"
 DROPPED_TABLES_PK = "dropped-tables"
 SWEEP_PK = "sweep"
 SWEEP_FLOOR_SK = "floor"

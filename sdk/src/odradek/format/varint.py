@@ -10,6 +10,10 @@ Kafka; forms with more bytes, or bits beyond the width, are a FormatError.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cache
+from operator import itemgetter
+
 from odradek.errors import ErrorCode, FormatError
 
 VARINT_BYTES_MAX = 5
@@ -41,6 +45,36 @@ def encode_varlong(value: int) -> bytes:
         zigzag >>= 7
     out.append(zigzag)
     return bytes(out)
+
+
+def encode_varlongs(values: Sequence[int]) -> list[bytes]:
+    """Encode many integers, in a fraction of the time of one by one. Raises FormatError."""
+    if len(values) < 2:
+        return [encode_varlong(value) for value in values]
+    low, high = min(values), max(values)
+    if low >= 0 and high < SMALL_MAX:
+        return list(itemgetter(*values)(SMALL))
+    if low >= -_WIDE_MAX and high < _WIDE_MAX:
+        last, before = _tables()
+        zigzags = [value << 1 ^ value >> 63 for value in values]
+        return [
+            last[each] if each < _TWO_BYTES else before[each & _TWO_BYTES - 1] + last[each >> 14] for each in zigzags
+        ]
+    known = {value: encode_varlong(value) for value in set(values)}
+    return list(itemgetter(*values)(known))
+
+
+_TWO_BYTES = 1 << 14
+_WIDE_MAX = 1 << 27  # four bytes
+
+
+@cache
+def _tables() -> tuple[list[bytes], list[bytes]]:
+    """Return the bytes of all numbers of 14 bits: as the last ones, and as two that others follow."""
+    before = [bytes((each & 0x7F | 0x80, each >> 7 | 0x80)) for each in range(_TWO_BYTES)]
+    return [
+        bytes((each,)) if each < 128 else bytes((each & 0x7F | 0x80, each >> 7)) for each in range(_TWO_BYTES)
+    ], before
 
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -55,6 +55,7 @@ class Trigger:
         filters: patterns as JSON; a record that matches none of them is passed over. Empty: all match.
         retry_attempts: calls after the first one that failed, 0 to 10,000; -1: until the record expires.
         maximum_record_age_s: age at which a record is given up, 60 to 604,800; -1: never.
+        newest_only: call with the newest record of those that wait, and pass the others: a wake-up, whatever came.
         bisect: split a batch that failed, so that one bad record does not fail the others.
         on_failure: where records go that are given up: topic:NAME, sqs:URL, sns:ARN, s3:BUCKET[/PREFIX].
         tumbling_window_s: windows with a state that calls hand on, 1 to 900; 0: none.
@@ -76,6 +77,7 @@ class Trigger:
     filters: tuple[str, ...] = ()
     retry_attempts: int = FOREVER
     maximum_record_age_s: int = FOREVER
+    newest_only: bool = False
     bisect: bool = False
     on_failure: str = ""
     tumbling_window_s: int = 0
@@ -121,6 +123,7 @@ class PartitionStatus:
         is_calling: a dispatcher has it now.
         invocations, failures, passed, given_up: since the trigger's creation or last reset.
         error, error_ms, called_ms: the last failure, its time, and the time of the last call; 0: never.
+        age_ms: how old the last record of the last call was when it ended (Lambda's IteratorAge).
         retry_ms: when it is called again after a failure, or after its batching window; 0: nothing waits.
     """
 
@@ -137,6 +140,7 @@ class PartitionStatus:
     error_ms: int
     called_ms: int
     retry_ms: int
+    age_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,6 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.trigger import TriggerStatus
 from odradek.operations.alarms import read_alarms
 from odradek.operations.storage import TableStatus
 
@@ -87,6 +88,31 @@ def round_trip(admin: Any, configs: dict[str, Any]) -> Finding:
                 admin.delete_topics([name])
 
     return checked("round trip", work)
+
+
+def trigger_findings(statuses: Iterable[TriggerStatus]) -> Iterator[Finding]:
+    """Say which triggers wait after a failure, or have no topic. Pure."""
+    known = list(statuses)
+    if not known:
+        return
+    bad = False
+    for status in known:
+        name = status.trigger.name
+        waiting = [each for each in status.partitions if each.lag and each.error_ms and each.error_ms >= each.called_ms]
+        failing = max(waiting, key=lambda each: each.error_ms, default=None)
+        if not status.topic_exists:
+            bad = True
+            yield Finding(
+                "warn", "triggers", f"{name}: topic {status.trigger.topic} does not exist: delete the trigger"
+            )
+        elif failing is not None and status.trigger.is_enabled:
+            bad = True
+            lag = f"{len(waiting)} partitions with {sum(each.lag for each in waiting)} records wait"
+            yield Finding(
+                "warn", "triggers", f"{name}: {lag} after: {failing.error} (odradek triggers describe {name})"
+            )
+    if not bad:
+        yield Finding("ok", "triggers", f"{len(known)} triggers, none of which waits after a failure")
 
 
 def topic_findings(tables: Sequence[TableStatus], now_ms: int) -> list[Finding]:

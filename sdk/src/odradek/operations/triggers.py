@@ -57,6 +57,7 @@ class TriggerPartition:
     is_calling: bool = False
     called_ms: int = 0  # the last call; 0: never
     retry_ms: int = 0  # when it calls again after a failure or a batching window; 0: nothing waits
+    age_ms: int = 0  # of the last record of the last call
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,7 @@ def detail_of(status: TriggerStatus) -> TriggerDetail:
             each.is_calling,
             each.called_ms,
             each.retry_ms,
+            each.age_ms,
         )
         for each in status.partitions
     )

@@ -1,6 +1,6 @@
 """Definitions of served tables: their limits, their items in the catalog, and what is there of them now.
 
-catalog    tables            <name>          {v: 1, n: version, d: document, g: generation, t: topic id, p: partitions}
+catalog    served-tables     <name>          {v: 1, n: version, d: document, g: generation, t: topic id, p: partitions}
 catalog    dropped-tables    <generation>    {v: 1, d: name, s: shards, t: dropped ms}
 
 A *generation* is one copy of the rows. A table whose topic was deleted and recreated, or lost records that the table
@@ -17,7 +17,7 @@ from uuid import UUID
 from odradek.engine.engine import Engine
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, FormatError, KafkaError, OutcomeUnknown, StoreUnavailable
-from odradek.format.item_keys import DROPPED_TABLES_PK, TABLES_PK
+from odradek.format.item_keys import DROPPED_TABLES_PK, SERVED_TABLES_PK
 from odradek.model.table import FOREVER, Format, ServedTable, WindowType, plain, table_of
 from odradek.model.topic import Topic
 from odradek.ports.table import Absent, Compare, Condition, Delete, Item, Key, Put
@@ -90,7 +90,7 @@ def whole(table: ServedTable, topic: Topic, now_ms: int) -> ServedTable:
 
 def table_key(name: str) -> Key:
     """The key of a definition."""
-    return Key(TABLES_PK, name)
+    return Key(SERVED_TABLES_PK, name)
 
 
 def encode_definition(definition: Definition, version: int) -> Item:
@@ -129,13 +129,17 @@ class Definitions:
 
     async def read(self) -> list[Definition]:
         """All definitions, by name. Raises StoreUnavailable, FormatError."""
-        return [decode_definition(row.item) for row in await self._catalog.query(TABLES_PK)]
+        return [decode_definition(row.item) for row in await self._catalog.query(SERVED_TABLES_PK)]
 
-    async def current(self) -> list[Definition]:
-        """Like `read`, from the copy."""
-        if self._all is None or self._clock.monotonic() >= self._all[0]:
+    async def current(self, *, including: str | None = None) -> list[Definition]:
+        """Like `read`, from the copy, unless that has no table of the name."""
+        if self._all is None or self._clock.monotonic() >= self._all[0] or not self._has(including):
             self._all = (self._clock.monotonic() + self._cache_s, await self.read())
         return self._all[1]
+
+    def _has(self, name: str | None) -> bool:
+        known = [] if self._all is None else self._all[1]
+        return name is None or any(each.table.name == name for each in known)
 
     async def get(self, name: str, *, fresh: bool = False) -> Definition | None:
         """One definition. Raises StoreUnavailable, FormatError."""

@@ -50,6 +50,9 @@ class Ended(Enum):
 _LATER_S = {Ended.CAUGHT_UP: 0, Ended.CUT: 0, Ended.BUSY: 5, Ended.FAILED: 30}
 
 
+_WAITS = 8  # looks at a busy partition, about three seconds, before a message has somebody look later
+
+
 @dataclass(frozen=True, slots=True)
 class Fetched:
     """Records that were read, and the offsets that they cover."""
@@ -80,6 +83,7 @@ class TableMaintainer:
         self._definitions = definitions
         self._positions = Positions(rows)
         self._writer = RowWriter(rows, engine.tools.backoff(first_s=0.02, max_s=1.0))
+        self._busy = engine.tools.backoff(first_s=0.1, max_s=0.5)
         self._queue = queue
         self._removal = Removal(rows, definitions, engine.clock)
 
@@ -95,9 +99,11 @@ class TableMaintainer:
             return
         if topic is None:
             return
+        asked = wake.trigger or ""
+        named = asked.removeprefix(WAKE_PREFIX) if asked.startswith(WAKE_PREFIX) else None
         tables = [
             each
-            for each in await self._definitions.current()
+            for each in await self._definitions.current(including=named)
             if each.table.topic == topic.name
             and each.table.is_enabled
             and wake.trigger in (None, WAKE_PREFIX + each.table.name)
@@ -107,10 +113,17 @@ class TableMaintainer:
     async def _head(self, definition: Definition, topic: Topic, wake: Wake, deadline_s: float) -> None:
         name, head_id = definition.table.name, wake.head_id
         image = await self._engine.index.read_image(head_id)
+        waits = 0
         while image is not None:
             places = partitions_of(topic, head_id, image)
             ends = {each.partition: view_of(image, each).next_offset for each in places}
             ended = await self.catch_up(name, topic, ends, deadline_s)
+            if set(ended) <= {Ended.CAUGHT_UP, Ended.BUSY} and Ended.BUSY in ended and waits < _WAITS:
+                # Two that were woken together may have a partition each: one of them has to set the mark.
+                await self._busy.pause(waits)
+                waits += 1
+                image = await self._engine.index.read_image(head_id)
+                continue
             if set(ended) - {Ended.CAUGHT_UP}:
                 delay_s = max(_LATER_S[each] for each in ended)
                 await self._send(Wake(head_id, WAKE_PREFIX + name), delay_s)

@@ -59,8 +59,8 @@ class Tables:
                 definition = Definition(made, generation, topic.topic_id, topic.partition_count)
                 if not await self._definitions.put(definition):
                     there = await self._definitions.get(table.name, fresh=True)
-        except (StoreError, FormatError):
-            raise _unavailable() from None
+        except (StoreError, FormatError) as error:
+            raise _refusal(error) from None
         if there is not None:
             same = replace(made, created_ms=there.table.created_ms, state=there.table.state)
             if same != there.table:
@@ -77,8 +77,8 @@ class Tables:
         """All tables, by name."""
         try:
             return [each.table for each in await self._definitions.read()]
-        except (StoreError, FormatError):
-            raise _unavailable() from None
+        except (StoreError, FormatError) as error:
+            raise _refusal(error) from None
 
     async def get(self, name: str) -> ServedTable:
         """One table."""
@@ -95,8 +95,8 @@ class Tables:
             # Positions first: no table then seems to cover more than the log has.
             positions = await self._positions.read_all(definition.generation)
             images = await self._engine.index.read_images(sorted({each.head_id for each in places}))
-        except (StoreUnavailable, FormatError):
-            raise _unavailable() from None
+        except (StoreUnavailable, FormatError) as error:
+            raise _refusal(error) from None
         found = []
         for place in places:
             image = images[place.head_id]
@@ -153,8 +153,8 @@ class Tables:
     async def _get(self, name: str) -> Definition:
         try:
             found = await self._definitions.get(name, fresh=True)
-        except (StoreUnavailable, FormatError):
-            raise _unavailable() from None
+        except (StoreUnavailable, FormatError) as error:
+            raise _refusal(error) from None
         if found is None:
             raise not_found(name)
         return found
@@ -171,22 +171,32 @@ class Tables:
         raise _unavailable()
 
     async def _wake(self, table: ServedTable, topic: Topic) -> None:
-        """Have every head followed and marked. What is not sent, the sweep sends."""
+        """Have every head followed and marked, and once more when every maintainer knows the table.
+
+        An append may wake a maintainer whose definitions are older than the table. What is not sent, the sweep sends.
+        """
         if self._queue is None:
             return
         queue = self._queue
 
-        async def send(message: str) -> None:
+        known_s = -(-self._engine.settings.catalog_cache_ms // 1000) + 1
+
+        async def send(message: str, delay_s: int) -> None:
             try:
-                await queue.send([message])
+                await queue.send([message], delay_s=delay_s)
             except (StoreUnavailable, OutcomeUnknown):
                 return
 
-        await asyncio.gather(*(send(encode_wake(Wake(each, WAKE_PREFIX + table.name))) for each in head_ids(topic)))
+        messages = [encode_wake(Wake(each, WAKE_PREFIX + table.name)) for each in head_ids(topic)]
+        await asyncio.gather(*(send(each, delay_s) for each in messages for delay_s in (0, known_s)))
 
 
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _refusal(error: Exception) -> KafkaError:
+    return KafkaError(error.code, str(error)) if isinstance(error, FormatError) else _unavailable()
 
 
 def _unavailable() -> KafkaError:

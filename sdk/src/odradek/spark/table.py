@@ -5,9 +5,10 @@
     3 rest    the offsets between: the tail, spilled rows, segments of batches, a file that an end cuts in two
 
 The offsets are fixed by the call, not when Spark runs: a record that a merge moves into a file afterwards is still read
-once, since format("odradek") reads the offsets of the rest wherever they are then. No row passes through Python but
-those of the rest. A file that lacks a typed column, or has it in another type, belongs to the rest: its values are
-parsed.
+once, since format("odradek") reads the offsets of the rest wherever they are then. A small rest, as a topic has that is
+merged regularly, is read by the call itself: starting Python workers for it would take longer than the files do. No row
+passes through Python but those of the rest. A file that lacks a typed column, or has it in another type, belongs to the
+rest: its values are parsed.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.columnar.schema import COLUMNS, TIMESTAMP_MS_MAX
+from odradek.columnar.schema import schema as records_schema
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
-from odradek.model.topic_partition import TopicPartition
+from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.spark.offsets import Ranges, ranges_document
 from odradek.spark.options import (
     EMBEDDED_PREFIX,
@@ -34,12 +36,16 @@ from odradek.spark.options import (
     parse_store,
 )
 from odradek.spark.source.log_view import LogView, TableFile
+from odradek.spark.source.plan import ReadRange
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 AsOf = int | str | datetime | Mapping[int, int] | None
 
+_FEW_RECORDS, _FEW_BYTES = 100_000, 4 * 1024 * 1024  # stored; of a rest that the call reads
 _MADE = ("topic", "partition")  # not in the files
 _PATTERN = frozenset("[]{}*?\\")  # Hadoop takes a path with one of these for a pattern
 _PARTITION = "CAST(substring_index(substring_index(_metadata.file_path, '/', -2), '/', 1) AS INT)"
@@ -83,12 +89,16 @@ def table(
             ranges = _at(view, ranges, as_of)
         by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
         files = _readable(view, view.table_files(by_id), wanted) if _is_name(options) else []
-    rest = uncovered(ranges, {ids[place]: place for place in ranges}, files)
+        rest = uncovered(ranges, {ids[place]: place for place in ranges}, files)
+        few = _few(view, ids, rest, names, wanted)
     parts = []
     if files:
         paths = paths_of(options, files, scheme or _scheme(spark))
         parts.append(_of_files(spark, topic, paths, names, wanted))
-    if rest or not files:
+    if few is not None and (few.num_rows or not files):
+        schema = _schema(names, wanted)
+        parts.append(spark.createDataFrame(few if few.num_rows else [], schema=schema))
+    elif few is None:
         parts.append(_of_rest(spark, given, rest, names, wanted))
     return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
 
@@ -204,15 +214,9 @@ def _of_files(
     spark: SparkSession, topic: str, paths: Sequence[str], names: Sequence[str], typed: Sequence[tuple[str, str]]
 ) -> DataFrame:
     from pyspark.sql import functions as F
-    from pyspark.sql.types import StructType
 
-    from odradek.spark.source.data_source import kinds_of
-
-    kinds = kinds_of(typed)
-    schema = StructType()
-    for name in [name for name in kinds if name not in _MADE]:
-        schema = schema.add(name, kinds[name])
-    frame = spark.read.schema(schema).option("mergeSchema", "false").parquet(*paths)
+    stored = [name for name in (*COLUMNS, *(name for name, _ in typed)) if name not in _MADE]
+    frame = spark.read.schema(_schema(stored, typed)).option("mergeSchema", "false").parquet(*paths)
     made = {"topic": F.lit(topic), "partition": F.expr(_PARTITION)}
     return frame.select(*(made[name].alias(name) if name in made else F.col(name) for name in names))
 
@@ -220,11 +224,6 @@ def _of_files(
 def _of_rest(
     spark: SparkSession, store: Mapping[str, str], rest: Ranges, names: Sequence[str], typed: Sequence[tuple[str, str]]
 ) -> DataFrame:
-    from odradek.spark.source.data_source import kinds_of
-
-    if not rest:
-        kinds = kinds_of(typed)
-        return spark.createDataFrame([], ", ".join(f"`{name}` {kinds[name].simpleString()}" for name in names))
     plain = [name for name in names if name in COLUMNS] or ["offset"]
     options = {
         **store,
@@ -233,6 +232,46 @@ def _of_rest(
         "typedColumns": ", ".join(f"{name} {kind}" for name, kind in typed),
     }
     return spark.read.format("odradek").options(**options).load().select(*names)
+
+
+def _few(
+    view: LogView,
+    ids: Mapping[TopicPartition, PartitionId],
+    rest: Ranges,
+    names: Sequence[str],
+    typed: Sequence[tuple[str, str]],
+) -> pa.Table | None:
+    """Return the rest as rows if it is small, else None."""
+    import pyarrow as pa
+
+    from odradek.spark.source.typed import read_columns, typed_schema
+
+    if sum(end - first for spans in rest.values() for first, end in spans) > _FEW_RECORDS:
+        return None
+    kinds = typed_schema(typed)
+    schema = pa.schema([*records_schema(columns=COLUMNS), *kinds])
+    parts = [
+        ReadRange(place.topic, ids[place].topic_id, place.partition, first, end, tuple(pieces))
+        for place, spans in rest.items()
+        for first, end in spans
+        if (pieces := view.pieces(ids[place], first, end))
+    ]
+    if sum(part.size_bytes for part in parts) > _FEW_BYTES:
+        return None
+    batches = [batch for part in parts for batch in read_columns(part, names, view, kinds)]
+    return pa.Table.from_batches(batches, schema=pa.schema([schema.field(name) for name in names]))
+
+
+def _schema(names: Sequence[str], typed: Sequence[tuple[str, str]]) -> StructType:
+    from pyspark.sql.types import StructType
+
+    from odradek.spark.source.data_source import kinds_of
+
+    kinds = kinds_of(typed)
+    schema = StructType()
+    for name in names:
+        schema = schema.add(name, kinds[name])
+    return schema
 
 
 def _refused(message: str) -> KafkaError:

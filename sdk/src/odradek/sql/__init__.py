@@ -17,7 +17,8 @@ from odradek.extras import extra
 
 with extra("sql"):
     from odradek.sql.parse import parse
+from odradek.sql.functions.own import aggregate, scalar, table
 from odradek.sql.position import Position, SqlError
 from odradek.sql.script import Planner
 
-__all__ = ["Planner", "Position", "SqlError", "parse"]
+__all__ = ["Planner", "Position", "SqlError", "aggregate", "parse", "scalar", "table"]

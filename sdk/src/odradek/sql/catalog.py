@@ -6,6 +6,7 @@ As in ksqlDB's headless mode a script is self-contained: it declares what it rea
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +22,7 @@ _PROPERTIES = (
     "REPLICAS", "RETENTION_MS", "VALUE_DELIMITER", "KEY_DELIMITER", "WINDOW_TYPE", "WINDOW_SIZE", "GRACE_PERIOD",
     "WRAP_SINGLE_VALUE", "VALUE_SCHEMA_ID", "KEY_SCHEMA_ID", "VALUE_SCHEMA_FULL_NAME", "KEY_SCHEMA_FULL_NAME",
     "KEY_PROTOBUF_NULLABLE_REPRESENTATION", "VALUE_PROTOBUF_NULLABLE_REPRESENTATION", "CLEANUP_POLICY",
+    "HISTORY_RETENTION", "SERVED",
 )  # fmt: skip
 _ALIASES = {
     "TOPIC": "KAFKA_TOPIC", "DELIMITER": "VALUE_DELIMITER", "VALUE_AVRO_SCHEMA_FULL_NAME": "VALUE_SCHEMA_FULL_NAME",
@@ -82,6 +84,8 @@ class Source:
     nullable: str = ""  # VALUE_PROTOBUF_NULLABLE_REPRESENTATION
     key_nullable: str = ""
     is_readonly: bool = False  # CREATE SOURCE ...
+    served: str = ""  # the name under which its rows are read by key; empty: they are not
+    history_ms: int = 0  # of a table: streams join it as of their records' times, so far back; 0: as it is now
     same_key: tuple[str, ...] = ()  # columns that the join that made a stream made equal to its key
 
     def form(self, part: str) -> Form:
@@ -180,10 +184,24 @@ def apply_properties(source: Source, given: dict[str, Property]) -> Source:
         changed = replace(changed, retention_ms=_number(given["RETENTION_MS"], 1))
     if "WRAP_SINGLE_VALUE" in given:
         changed = replace(changed, wrapped=_truth(given["WRAP_SINGLE_VALUE"]))
+    if "SERVED" in given:
+        changed = replace(changed, served=served_name(changed, given["SERVED"]))
     changed = _registered(changed, given)
     if "REPLICAS" in given:
         _number(given["REPLICAS"], 1)  # the store replicates
     return changed
+
+
+def served_name(source: Source, given: Property) -> str:
+    """The name of a served table: that of the source for TRUE, none for FALSE, else the text."""
+    if source.kind != "TABLE":
+        raise SqlError("SERVED is a property of tables: a stream has no rows by key", given.name.at)
+    name = given.value
+    if name.upper() in ("TRUE", "FALSE"):
+        return source.name if name.upper() == "TRUE" else ""
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name):
+        raise SqlError(f"SERVED is true, false, or a name of letters, digits, and ._-, not {name}", given.at)
+    return name
 
 
 def _registered(source: Source, given: dict[str, Property]) -> Source:

@@ -353,7 +353,7 @@ def _call(wanted: Call, scope: Scope) -> Rendered:
                 "COUNT(DISTINCT x) would store all values forever: use COUNT_DISTINCT(x), approximate", wanted.at
             )
         raise SqlError(f"{wanted.name.text}(DISTINCT ...) is not supported", wanted.at)
-    known = scope.functions.get(name) or FUNCTIONS.get(name)
+    known = FUNCTIONS.get(name)
     if known is not None and known.is_aggregate and not wanted.arguments:
         return _of_rows(wanted, known, scope)
     if wanted.star:

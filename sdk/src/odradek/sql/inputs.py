@@ -12,6 +12,11 @@ _LATEST = (
     "(SELECT latest.* FROM (SELECT max_by(struct(key, value, timestamp, partition, offset), offset) AS latest "
     "FROM {records} WHERE key IS NOT NULL GROUP BY key))"
 )
+# Of several records of a key with one time the last one counts.
+_VERSIONS = (
+    "(SELECT *, lead(timestamp) OVER (PARTITION BY key ORDER BY timestamp, offset) AS __until, "
+    "max(timestamp) OVER (PARTITION BY 1) AS __newest FROM {records} WHERE key IS NOT NULL)"
+)
 
 
 def plan_input(source: Source, number: int, read: str, watermark_ms: int | None, *, pass_nulls: bool = False) -> Input:
@@ -19,14 +24,14 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
 
     Args:
         number: its position in the query, from 1.
-        read: stream, batch, or table (the latest record of each key).
+        read: stream, batch, table (the latest record of each key), or history (all versions of it).
         watermark_ms: None for no watermark.
         pass_nulls: keep records of a stream without a value; they are __deleted.
     """
     records = f"records_{number}"
     reading = decoders(source, f"{number}")
     steps, reads, healthy = reading.steps, reading.columns, reading.healthy
-    start = _LATEST.format(records=records) if read == "table" else records
+    start = {"table": _LATEST, "history": _VERSIONS}.get(read, "{records}").format(records=records)
     inner = f"(SELECT *, {steps} FROM {start})" if steps else start
     time = _event_time(source, reads)
     reads |= {each.name: _header(each) for each in source.columns if each.header is not None}
@@ -41,6 +46,8 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
         columns.append("value IS NULL AS __deleted")
     elif source.values:
         conditions.append("value IS NOT NULL")
+    if read == "history":
+        columns += ["__until", "__newest"]
     if source.window:
         first, last = window_bounds(source)
         columns += [f"{first} AS __window_start", f"{last} AS __window_end"]
@@ -59,6 +66,7 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
         watermark_ms,
         reading.codecs,
         any(each.is_header for each in source.columns),
+        source.history_ms if read == "history" else 0,
     )
 
 

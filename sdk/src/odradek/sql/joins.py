@@ -1,7 +1,8 @@
 """JOIN: its condition, its bounds in time, and the key of the joined rows.
 
 stream-stream   INNER, LEFT, RIGHT, FULL; WITHIN is the largest difference of the two event times
-stream-table    INNER, LEFT; on the table's primary key, with the table as of the record's time
+stream-table    INNER, LEFT; on the table's primary key, with the table as it is or, with HISTORY_RETENTION, as of the
+                record's time
 table-table     INNER, LEFT, RIGHT, FULL on primary keys; INNER, LEFT of any expression with a primary key (foreign key)
 """
 
@@ -59,6 +60,10 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         here, there = f"{left.quoted}.__time", f"{right.quoted}.__time"
         conditions.append(f"{there} >= {here} - {interval(join.within.before.ms)}")
         conditions.append(f"{there} <= {here} + {interval(join.within.after.ms)}")
+    if kinds == ("STREAM", "TABLE") and right.source.history_ms:
+        at, since, until = f"{left.quoted}.__time", f"{right.quoted}.__time", f"{right.quoted}.__until"
+        oldest = f"{right.quoted}.__newest - {interval(right.source.history_ms)}"
+        conditions += [f"{since} <= {at}", f"({until} IS NULL OR {at} < {until})", f"{at} >= {oldest}"]
     if left.source.window and right.source.window:
         conditions.append(f"{left.quoted}.__window_start = {right.quoted}.__window_start")
         conditions.append(f"{left.quoted}.__window_end = {right.quoted}.__window_end")

@@ -30,8 +30,11 @@ from odradek.spark.jobs.run import reason
 from odradek.spark.jobs.streams import finish, summary
 from odradek.sql.functions.in_python import IN_PYTHON, PREFIX
 from odradek.sql.plan import RESULT, Codec, Input, Maintained, QueryPlan
+from odradek.sql.planning.own_functions import OWN
 from odradek.sql.position import SqlError
+from odradek.sql.running.history import HistoryTable
 from odradek.sql.running.maintained import OpenSessions, changes, one_frame, session_end
+from odradek.sql.running.own import register_own
 from odradek.sql.session import Row
 
 if TYPE_CHECKING:
@@ -52,6 +55,7 @@ _SETTINGS = {
 }
 _IN_PYTHON = re.compile(rf"\b{PREFIX}\w+(?=\()")
 _SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"
+_LOOKED_UP = ("table", "history")  # inputs of a micro-batch that are not its stream
 _POLL_S = 0.2
 _ROWS_MAX = 100_000  # per result on a screen
 
@@ -257,7 +261,7 @@ class SparkEngine:
         if plan.maintained is not None:
             frame = one_frame(streams)
             write = self._maintain(plan, write)
-        elif any(each.read == "table" for each in plan.inputs):
+        elif any(each.read in _LOOKED_UP for each in plan.inputs):
             [frame] = streams
             write = self._with_tables(plan, write)
         else:
@@ -278,9 +282,13 @@ class SparkEngine:
             session = records.sparkSession
             frames = []
             for each in plan.inputs:
-                if each.read == "table" and each.view not in tables:
-                    tables[each.view] = LatestTable(session, self._options(plan, each.topic))
-                frames.append(tables[each.view].now() if each.read == "table" else records)
+                if each.read in _LOOKED_UP and each.view not in tables:
+                    options = self._options(plan, each.topic)
+                    versioned = each.read == "history"
+                    tables[each.view] = (
+                        HistoryTable(session, options, each.history_ms) if versioned else LatestTable(session, options)
+                    )
+                frames.append(tables[each.view].now() if each.read in _LOOKED_UP else records)
             write(self._frame(session, plan, frames), batch_id)
 
         return write_joined
@@ -360,6 +368,8 @@ class SparkEngine:
                 function, kind = IN_PYTHON[name]
                 session.udf.register(name, udf(function, kind, useArrow=False))
                 self._registered.add((_identity(session), name))
+            elif name in OWN:
+                register_own(session, name, OWN[name])
 
     def _records(self, session: SparkSession, plan: QueryPlan, result: DataFrame) -> DataFrame:
         assert plan.sink is not None

@@ -34,13 +34,15 @@ class Input:
     """A topic that a query reads."""
 
     topic: str
-    read: str  # stream: records as they arrive; table: the latest of each key, looked up in each micro-batch; batch
+    read: str  # stream: records as they arrive; table: the latest of each key, and history: all versions of it, both
+    # looked up in each micro-batch; batch
     records: str  # view of the topic's records
     view: str  # view of the columns
     sql: str  # from `records` to `view`
     watermark_ms: int | None = None  # the largest lateness of a record; None: no watermark
     codecs: tuple[Codec, ...] = ()
     has_headers: bool = False  # reads the headers of records
+    history_ms: int = 0  # of history: how far back
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +92,11 @@ class QueryPlan:
 
     def document(self) -> dict[str, Any]:
         """Return the plan as JSON, without unset fields."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, "", (), {})}
+        found = asdict(self)
+        for each in found["inputs"]:
+            if not each["history_ms"]:
+                del each["history_ms"]
+        return {name: value for name, value in found.items() if value not in (None, "", (), {})}
 
 
 # --- the actions of statements
@@ -159,6 +165,7 @@ class Dropped:
     stop: tuple[str, ...]  # queries that are stopped with it
     delete_topic: str  # empty: the topic stays
     between: tuple[str, ...] = ()  # with it: the topics between the steps of its query
+    served: str = ""  # the served table that ends with it
 
 
 @dataclass(frozen=True, slots=True)

@@ -249,6 +249,8 @@ class _Planner:
             read = "batch" if not is_table else "table"
             if self.is_stream and (number == 1 or not is_table) and not self.is_maintained:
                 read = "stream"
+            if read == "table" and bound.source.history_ms and first.source.kind == "STREAM":
+                read = "history"
             watermark = grace if read == "stream" else None
             inputs.append(plan_input(bound.source, number, read, watermark, pass_nulls=self.passes_nulls))
             if number == 1:

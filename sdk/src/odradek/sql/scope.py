@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from odradek.sql.catalog import Source, did_you_mean
-from odradek.sql.functions import Function
 from odradek.sql.position import SqlError
 from odradek.sql.syntax import ColumnRef, Expression
 from odradek.sql.types import BIGINT, INT, Rendered, SqlType, quote
@@ -55,7 +54,6 @@ class Scope:
     parameters: dict[str, Rendered] = field(default_factory=dict)  # of enclosing lambdas
     lambdas: int = 0  # so many were rendered: their parameters have names of their own
     types: Mapping[str, SqlType] = field(default_factory=dict)  # of CREATE TYPE
-    functions: Mapping[str, Function] = field(default_factory=dict)  # of the script's own modules
     replacements: list[tuple[Expression, Rendered]] = field(default_factory=list)  # of table functions
 
     def replaced(self, expression: Expression) -> Rendered | None:

@@ -40,8 +40,9 @@ from odradek.sql.plan import (
     Started,
     Terminated,
 )
-from odradek.sql.planning.declare import Schemas, declared_columns, inferred, key_in_value, windowed
+from odradek.sql.planning.declare import Schemas, declared_columns, inferred, key_in_value, versioned, windowed
 from odradek.sql.planning.others import plan_other
+from odradek.sql.planning.own_functions import FUNCTIONS_MODULE, load_functions
 from odradek.sql.planning.sinks import sink_of, topic_of
 from odradek.sql.position import Position, SqlError
 from odradek.sql.query import Planned, plan_query
@@ -101,6 +102,7 @@ class Planner:
     settings: dict[str, str] = field(default_factory=dict)
     variables: dict[str, str] = field(default_factory=dict)  # of DEFINE
     schemas: Schemas | None = None  # of a schema registry; None: columns have to be declared
+    loads_modules: bool = True  # of a user's own functions; where others write the scripts: False
     number: int | None = None  # of a server's statement: ids of queries end with it, so that none is given twice
     _inserts: dict[str, int] = field(default_factory=dict)
     _selects: int = 0
@@ -169,7 +171,7 @@ class Planner:
         columns = declared_columns(statement, self.catalog.types)
         source = apply_properties(Source(statement.kind, name.text, "", columns), given)
         source = inferred(source, self.schemas, name.at)
-        source = windowed(key_in_value(source, given), given)
+        source = versioned(windowed(key_in_value(source, given), given), given)
         if statement.kind == "TABLE" and not source.keys:
             raise SqlError(f"table {name.text} needs a PRIMARY KEY: the column of the record's key", name.at)
         source = replace(timestamp_of(source, given), is_readonly=statement.is_source)
@@ -194,6 +196,7 @@ class Planner:
         for property_ in ("KEY", "WINDOW_TYPE", "WINDOW_SIZE"):
             if property_ in given:
                 raise SqlError(f"the query defines the key and the windows: omit {property_}", given[property_].name.at)
+        source = versioned(source, given)
         timestamped = timestamp_of(source, given)
         source = replace(timestamped, timestamp="", timestamp_format="")  # the column becomes the record's timestamp
         _check_topic(source.topic, given["KAFKA_TOPIC"].at if "KAFKA_TOPIC" in given else name.at)
@@ -449,9 +452,10 @@ class Planner:
         query = self.queries.pop(source.query_id, None)
         stop = () if query is None else query.ids
         if not statement.delete_topic:
-            return Dropped(source.name, stop, "")
+            return Dropped(source.name, stop, "", served=source.served)
         stages = () if query is None else query.stages
-        return Dropped(source.name, stop, source.topic, tuple(each.sink.topic.name for each in stages if each.sink))
+        between = tuple(each.sink.topic.name for each in stages if each.sink)
+        return Dropped(source.name, stop, source.topic, between, source.served)
 
     def _terminate(self, statement: Terminate) -> Terminated:
         if statement.query_id is None:
@@ -477,6 +481,13 @@ class Planner:
         name = statement.name.removeprefix("ksql.streams.")
         if name.startswith("spark."):
             return Configured(name, statement.value)
+        if name == FUNCTIONS_MODULE and statement.value is not None:
+            if not self.loads_modules:
+                raise SqlError("modules are not loaded here: run the script by `odradek sql`", statement.at)
+            try:
+                return Said(f"functions of {statement.value}: {', '.join(load_functions(statement.value))}")
+            except SqlError as error:
+                raise SqlError(error.problem, statement.at) from None
         if name in WITHOUT_EFFECT:
             return Said(f"{name} has no effect here")
         allowed = SETTINGS.get(name)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.sql.catalog import Source
 from odradek.sql.parse import parse
 from odradek.sql.plan import (
     Action,
@@ -33,6 +34,7 @@ from odradek.sql.plan import (
     Topic,
 )
 from odradek.sql.planning.declare import Schemas
+from odradek.sql.planning.served import served_options
 from odradek.sql.position import Position, SqlError
 from odradek.sql.script import Planner
 from odradek.system import SystemClock
@@ -101,6 +103,14 @@ class Topics(Protocol):
         """Delete a topic."""
         ...
 
+    def serve(self, name: str, topic: str, options: Mapping[str, Any]) -> None:
+        """Serve a topic as a table, unless it is served so."""
+        ...
+
+    def unserve(self, name: str) -> None:
+        """Serve a table no more, if it is served."""
+        ...
+
 
 class Screen(Protocol):
     """The output of results and messages."""
@@ -133,17 +143,20 @@ def _schema_name(action: Asserted) -> str:
     return f"schema{f' of {action.subject}' if action.subject else ''}{number}"
 
 
-def check(scripts: Sequence[tuple[str, str]], schemas: Schemas | None = None) -> list[Step]:
+def check(
+    scripts: Sequence[tuple[str, str]], schemas: Schemas | None = None, *, loads_modules: bool = True
+) -> list[Step]:
     """Plan scripts in order.
 
     Args:
         scripts: name and text of each.
         schemas: returns the columns that a schema registry has; None: columns have to be declared.
+        loads_modules: whether a script may name a module of functions, which is then run.
 
     Raises:
         SqlError: the first error, shown in its script.
     """
-    planner = Planner(schemas=schemas)
+    planner = Planner(schemas=schemas, loads_modules=loads_modules)
     steps: list[Step] = []
     for name, text in scripts:
         try:
@@ -243,6 +256,7 @@ class Session:
                     code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
                 )
             self.ensure(topic)
+        self._serve(action.source)
         self._screen.say(f"created {action.source.kind.lower()} {action.source.name}")
 
     def ensure(self, topic: Topic) -> None:
@@ -256,8 +270,18 @@ class Session:
         plan = action.plan
         for query_id in action.replaces:
             self._runner.stop(query_id)
+        if action.source is not None and action.source.served:
+            assert plan.sink is not None
+            self.ensure(plan.sink.topic)
+            self._serve(action.source)
         for each in (*action.stages, plan):
             self._start_query(each)
+
+    def _serve(self, source: Source) -> None:
+        """Serve a table that is WITH (SERVED = ...)."""
+        if source.served:
+            self._topics.serve(source.served, source.topic, served_options(source))
+            self._screen.say(f"{source.name} is served as table {source.served}")
 
     def _start_query(self, plan: QueryPlan) -> None:
         assert plan.sink is not None
@@ -319,4 +343,6 @@ class Session:
                     self._topics.delete(topic)
             for query_id in action.stop:
                 self._runner.forget(query_id)
+        if action.served:
+            self._topics.unserve(action.served)
         self._screen.say(f"dropped {action.name}{' and its topic' if action.delete_topic else ''}")

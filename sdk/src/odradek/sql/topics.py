@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from odradek.client.types import NewTopic
+from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.admin import open_admin
 
 
@@ -33,6 +34,27 @@ class OpenTopics:
     def delete(self, name: str) -> None:
         """Delete a topic."""
         self._admin.delete_topics([name])
+
+    def serve(self, name: str, topic: str, options: Mapping[str, Any]) -> None:
+        """Serve a topic as a table, unless it is served so."""
+        try:
+            self._admin.serve_table(name, topic, **options)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"a job that has no service cannot serve {name}: omit SERVED, and run "
+                f"`odradek tables serve {name} --topic {topic}` once",
+            ) from None
+
+    def unserve(self, name: str) -> None:
+        """Serve a table no more, if it is served."""
+        try:
+            self._admin.drop_table(name)
+        except KafkaError as error:
+            if error.code not in (ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+                raise
 
     def close(self) -> None:
         """Release connections."""

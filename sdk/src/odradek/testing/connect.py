@@ -426,6 +426,20 @@ def sink_does_not_swallow_a_bad_record(under_test: SinkUnderTest) -> None:
     driver.stop()
 
 
+def sink_begins_again_after_a_reset(under_test: SinkUnderTest) -> None:
+    """After its offsets are reset, in its target too (`alter_offsets`), a task takes all records again."""
+    committed: dict[TopicPartition, int] = {}
+    for _ in range(2):
+        driver = SinkDriver(under_test, committed)
+        assert driver.start() == 0, "the target has kept an offset"
+        driver.put(_records(under_test, 0, _COUNT))
+        driver.close(commit=True)
+        driver.stop()
+        assert set(range(committed.get(under_test.place, 0))) <= set(under_test.read())
+        committed.clear()
+        under_test.connector.alter_offsets({"name": "contract", **under_test.configs}, {under_test.place: None})
+
+
 def sink_stops_without_a_start(under_test: SinkUnderTest) -> None:
     """`stop` is called even if `start` failed."""
     under_test.connector.task_class().stop()
@@ -437,5 +451,6 @@ SINK_CHECKS: tuple[Callable[[SinkUnderTest], None], ...] = (
     sink_hands_partitions_over,
     sink_survives_a_pause,
     sink_does_not_swallow_a_bad_record,
+    sink_begins_again_after_a_reset,
     sink_stops_without_a_start,
 )

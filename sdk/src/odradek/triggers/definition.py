@@ -64,6 +64,8 @@ def check_trigger(trigger: Trigger) -> None:
             )
         if kind == "topic" and place == trigger.topic:
             raise _invalid("on_failure cannot be the trigger's own topic: failed records would call it again")
+    if trigger.newest_only and (trigger.filters or trigger.tumbling_window_s or trigger.parallelization_factor > 1):
+        raise _invalid("newest_only passes records unseen: it goes without filters, tumbling windows and lanes")
     if trigger.tumbling_window_s and trigger.parallelization_factor > 1:
         raise _invalid("tumbling windows have one state a partition: parallelization_factor must be 1")
     if trigger.tumbling_window_s and (trigger.batching_window_s or trigger.maximum_record_age_s != FOREVER):

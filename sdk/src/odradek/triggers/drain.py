@@ -172,6 +172,8 @@ class Drain:
         known = self._read
         if known is None or not known.start <= offset < known.end:
             known = await self._fetch(offset)
+            if self._trigger.newest_only:
+                known = await self._newest(known)
         records = [record for record in known.records if record.offset >= known.start and record.offset >= offset]
         self._read = replace(known, records=records, start=max(offset, known.start))
         if known.start > offset:  # retention has removed them
@@ -179,6 +181,13 @@ class Drain:
         if len(records) <= most:
             return self._read
         return replace(self._read, records=records[:most], end=records[most].offset)
+
+    async def _newest(self, read: _Read) -> _Read:
+        """The last record of all that wait; what is before it is passed over."""
+        last = await self._fetch(read.high_watermark - 1) if read.end < read.high_watermark else read
+        records = (last.records or read.records)[-1:]
+        start = records[0].offset if records else last.end
+        return replace(last, records=records, start=start, end=max(start, last.end))
 
     async def _fetch(self, offset: int) -> _Read:
         partition, topic = self._lease.partition.partition, self._topic
@@ -281,7 +290,8 @@ class Drain:
         if batch.kind is Kind.EXPIRED:
             return await self._give_up(progress, batch, "RecordAgeExceeded", read)
         if not (outcome.is_too_large or outcome.is_refused):
-            progress = replace(progress, invocations=progress.invocations + 1, called_ms=now_ms)
+            age_ms = max(0, now_ms - batch.records[-1].timestamp_ms)
+            progress = replace(progress, invocations=progress.invocations + 1, called_ms=now_ms, age_ms=age_ms)
         if outcome.first_failed is None:
             return progress.with_lane(batch.lane, after_success(lane, batch))
         progress = progress.failed(outcome.error, now_ms)

@@ -76,6 +76,7 @@ class Progress:
         invocations, failures, passed, given_up: calls; those that failed; records that filters passed over, or that
             were given up.
         error, error_ms, called_ms: the last failure, its time, and the time of the last call.
+        age_ms: how old the last record of that call was (Lambda's IteratorAge).
     """
 
     lanes: Mapping[int, Lane] = field(default_factory=dict)
@@ -88,6 +89,7 @@ class Progress:
     error: str = ""
     error_ms: int = 0
     called_ms: int = 0
+    age_ms: int = 0
 
     def lane(self, number: int, committed: int) -> Lane:
         """A lane, done at least up to the committed offset."""
@@ -260,6 +262,7 @@ _NAMES = {
     "e": "error",
     "t": "error_ms",
     "c": "called_ms",
+    "a": "age_ms",
 }
 
 

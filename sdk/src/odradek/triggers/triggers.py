@@ -202,6 +202,7 @@ class Triggers:
             progress.error_ms,
             progress.called_ms,
             progress.later_ms,
+            progress.age_ms,
         )
 
     async def pause(self, name: str) -> Trigger:

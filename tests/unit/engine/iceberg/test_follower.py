@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 from odradek.adapters.memory import MemoryTableCatalog
+from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
 from odradek.engine.iceberg.decisions import OFFSETS, covered_by, covered_without, decode_covered, encode_covered
 from odradek.engine.maintenance.maintenance import MaintenanceReport
@@ -341,3 +342,41 @@ def test_what_remains_covered_when_files_go() -> None:
         removed = [key for i, key in enumerate(keys) if gone >> i & 1]
         kept = {key: span for key, span in files.items() if key not in removed}
         assert covered_without(covered, removed, kept) == covered_by(kept)
+
+
+async def test_a_repair_brings_tables_up_where_maintainers_have_no_catalog() -> None:
+    lake = await made()
+    await lake.maintain(7, catalog=False)
+    assert lake.memory.tables == {}
+    lake.store.clock.advance(7_300)
+    report = await audit_store(lake.engine(8), fast=True, repair=True)
+    assert report.repaired["table_files_added"] == len(lake.files()) > 0
+    assert lake.files() == (await lake.columnar(0) | await lake.columnar(1)).keys()
+    end = max(end for _, end in (await lake.columnar()).values())
+    await lake.engine().delete_records([DeleteRecordsPartition("t", 0, end)])
+    await lake.maintain(9, catalog=False)
+    await lake.check()
+    lake.store.clock.advance(7_300)
+    await audit_store(lake.engine(10), fast=True, repair=True)
+    await lake.check()
+    assert not any(key.endswith(".parquet") for key in await lake.objects())
+
+
+async def test_a_reason_that_does_not_last_does_not_rewrite_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.columnar import table_file
+
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    lake = await made()
+    with monkeypatch.context() as patched:
+        patched.setattr(table_file, "_table", full)
+        await lake.maintain(7)
+        before = await lake.objects()
+        lake.store.clock.advance(3_700)
+        report = await lake.maintain(8)
+        assert 0 < report.done["table_segments_refused"] <= 2, "one try a partition"
+        assert await lake.objects() == before
+    lake.store.clock.advance(3_700)
+    await lake.maintain(9)
+    assert await lake.columnar()

@@ -22,6 +22,7 @@ from odradek.format.record_batch import decode_batches, iter_headers
 from odradek.model.log import DeleteRecordsPartition, FetchPartition, ListOffsetsPartition
 from odradek.model.record import CompressionType, Record
 
+from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 from tests.support.stores.segments import partition_of, rows_of
 
@@ -267,3 +268,70 @@ def test_names_of_columnar_segments_are_found_as_orphans() -> None:
         found = parse_segment_name(partition, ObjectInfo(key, 1, 0))
         assert found is not None
         assert found.base_offset == 5
+
+
+async def test_transactions_come_back_from_files_as_they_were_committed() -> None:
+    """A log has no records of aborted transactions, nor of open ones, and no control batches: so have its files."""
+    store = memory_store()
+    engine = store.engine(**SMALL)
+    await engine.topics.create("t", 1, TABLE)
+    committed: list[bytes] = []
+    producers = [await Transactor(engine, f"tx{i}").init() for i in range(2)]
+    for i in range(30):
+        each = producers[i % 2]
+        values = [b'{"n": %d}' % (10 * i + k) for k in range(4)]
+        await each.send("t", 0, *values[:2])
+        await each.send("t", 0, *values[2:])
+        if i % 3 == 2:
+            await each.abort()
+        else:
+            await each.commit()
+            committed += values
+        assert not (await produce(engine, "t", 0, batch([b"plain"], producer=(7, 0, i)))).error
+        committed.append(b"plain")
+        if i % 10 == 9:
+            store.clock.advance(61)
+    await producers[0].send("t", 0, b"open")
+    before, seen = await whole_headers(store.engine()), await read_all(store.engine(), "t", 0)
+    assert sorted(record.value or b"" for record in seen) == sorted(committed)
+    report = await merged(store)
+    assert report.done["table_segments_written"] >= 2
+    assert not report.done["table_segments_refused"]
+    after = await whole_headers(store.engine())
+    assert after == before
+    assert sum(is_transactional for *_, is_transactional in after) > 20
+    assert await read_all(store.engine(), "t", 0) == seen
+    await producers[0].commit()
+    assert [record.value for record in await read_all(store.engine(), "t", 0)][-1] == b"open"
+    partition = await partition_of(store.engine(), "t")
+    values = []
+    for row in await rows(store):
+        if row.is_columnar and row.segment_id is not None:
+            file = await store.objects.get(segment_key(partition, row.base_offset, row.segment_id, is_columnar=True))
+            values += pq.read_table(pa.BufferReader(file)).column("value").to_pylist()
+    assert values == [record.value for record in seen][: len(values)]
+    assert len(values) > 40
+
+
+async def whole_headers(engine: Engine) -> list[tuple[Any, ...]]:
+    """The headers of all batches: producers, sequences, epochs, and whether they are transactional."""
+    found: list[tuple[Any, ...]] = []
+    offset = 0
+    while True:
+        [result] = await engine.fetch([FetchPartition("t", 0, offset, 1_000_000)], max_wait_ms=0, min_bytes=0)
+        batches = [header for _, header in iter_headers(b"".join(result.records))]
+        if not batches:
+            return found
+        found += [
+            (
+                each.base_offset,
+                each.last_offset_delta,
+                each.producer_id,
+                each.producer_epoch,
+                each.base_sequence,
+                each.partition_leader_epoch,
+                each.is_transactional,
+            )
+            for each in batches
+        ]
+        offset = batches[-1].next_offset

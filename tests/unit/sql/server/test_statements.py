@@ -142,6 +142,20 @@ def test_properties_hold_for_one_request_and_variables_are_filled_in(world: Worl
 
 
 @pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("odradek.functions.module", "a server runs the functions that it was started with"),
+        ("spark.jars", "spark.jars belongs to the server"),
+    ],
+)
+def test_a_request_cannot_bring_code_or_change_spark(world: World, name: str, said: str) -> None:
+    for given in ({"text": f"SET '{name}' = 'os';"}, {"text": "SHOW STREAMS;", "streamsProperties": {name: "os"}}):
+        assert said in world.ksql(given.pop("text"), 400, **given)["message"]
+    query = {"sql": "SELECT * FROM s;", "properties": {name: "os"}}
+    assert said in world.client.post("/query-stream", json=query).json()["message"]
+
+
+@pytest.mark.parametrize(
     ("body", "status", "code", "said"),
     [
         (b"no JSON", 400, 40000, "not JSON"),

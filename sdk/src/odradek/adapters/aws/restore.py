@@ -16,6 +16,8 @@ Source: DynamoDB developer guide, "Point-in-time recovery"; S3 user guide, "Dele
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +25,7 @@ from typing import Any, Final
 
 from odradek.backoff import bound_s
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
-from odradek.format.item_keys import COUNTERS_PK, PRODUCER_ID_SK
+from odradek.format.item_keys import COUNTERS_PK, DROPPED_TABLES_PK, PRODUCER_ID_SK, SERVED_TABLES_PK
 
 PREFIXES: Final = ("wal/", "topics/")  # the log's objects; jobs/ is the jobs' own
 POLL_S: Final = 20.0
@@ -159,6 +161,26 @@ def make_equal(dynamodb: Any, table_name: str, restored: str, *, sleep: Sleep) -
         _write(dynamodb, table_name, [{"DeleteRequest": {"Key": key}} for key in extra], sleep)
         changes.deleted += len(extra)
     return changes
+
+
+def renew_served_tables(dynamodb: Any, catalog_table: str, *, now_ms: int) -> int:
+    """Give each served table a new generation of rows; return how many there are. Nobody else may write to the catalog.
+
+    Their rows are not restored, and may be of records that the log had after the moment.
+    """
+    count = 0
+    condition = {"KeyConditionExpression": "pk = :pk", "ExpressionAttributeValues": {":pk": {"S": SERVED_TABLES_PK}}}
+    for page in dynamodb.get_paginator("query").paginate(TableName=catalog_table, ConsistentRead=True, **condition):
+        for item in page["Items"]:
+            old = item["g"]["S"]
+            shards = str(json.loads(item["d"]["S"])["shards"])
+            dropped = {"v": {"N": "1"}, "d": item["sk"], "s": {"N": shards}, "t": {"N": str(now_ms)}}
+            dynamodb.put_item(
+                TableName=catalog_table, Item={"pk": {"S": DROPPED_TABLES_PK}, "sk": {"S": old}, **dropped}
+            )
+            dynamodb.put_item(TableName=catalog_table, Item={**item, "g": {"S": secrets.token_hex(6)}})
+            count += 1
+    return count
 
 
 def _differs(there: Item | None, wanted: Item) -> bool:

@@ -77,9 +77,10 @@ _NOT_ALLOWED = (
 
 @dataclass(frozen=True, slots=True)
 class _Handle:
-    """A loaded table, and its data files by key."""
+    """A loaded table, its metadata's location then, and its data files by key."""
 
     table: Table
+    location: str
     files: Mapping[str, DataFile]
 
 
@@ -116,10 +117,13 @@ class IcebergTables:
                 table = self._catalog.load_table((name.namespace, name.table))
             except (refused.NoSuchTableError, refused.NoSuchNamespaceError):
                 return None
+            location = table.metadata_location
             files = {self._key(task.file.file_path): task.file for task in table.scan().plan_files()}
             snapshot = table.current_snapshot()
             summary = {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
-        return LoadedTable(name, _topic_id(table.properties), frozenset(files), dict(summary), _Handle(table, files))
+        return LoadedTable(
+            name, _topic_id(table.properties), frozenset(files), dict(summary), _Handle(table, location, files)
+        )
 
     def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, str]]) -> None:
         """See ports.table_catalog."""
@@ -139,6 +143,8 @@ class IcebergTables:
         """See ports.table_catalog."""
         handle: _Handle = loaded.handle
         table = handle.table
+        if table.metadata_location != handle.location:
+            raise ConditionFailed(None)  # PyIceberg has moved it on, with a commit of before
         with translated(f"files of the Iceberg table {loaded.name} cannot be read"):
             footers = [self._footer(table, key) for key in change.add]
         table.metadata.properties[_RETRIES] = "0"

@@ -43,6 +43,9 @@ def create(
     maximum_record_age: Annotated[
         int, typer.Option(help="Seconds after which a record is given up, 60 to 604,800; -1: never.")
     ] = -1,
+    newest_only: Annotated[
+        bool, typer.Option("--newest-only", help="Call with the newest waiting record alone: a wake-up.")
+    ] = False,
     bisect: Annotated[bool, typer.Option("--bisect", help="Split a batch that failed.")] = False,
     on_failure: Annotated[
         str, typer.Option(help="Where records go that are given up: topic:NAME, sqs:URL, sns:ARN, s3:BUCKET/PREFIX.")
@@ -69,6 +72,7 @@ def create(
         "filters": filters or [],
         "retry_attempts": retry_attempts,
         "maximum_record_age_s": maximum_record_age,
+        "newest_only": newest_only,
         "bisect": bisect,
         "on_failure": on_failure,
         "tumbling_window_s": tumbling_window,

@@ -54,6 +54,10 @@ def sql_server(
         list[str] | None,
         typer.Option("--set", help="Property of all requests that set no other: auto.offset.reset=earliest"),
     ] = None,
+    functions: Annotated[
+        list[str] | None,
+        typer.Option("--functions", help="Module or file of functions in Python, for all statements; may be repeated."),
+    ] = None,
     push_queries: Annotated[int, typer.Option("--push-queries", help="Most push queries at a time.", min=1)] = 50,
     pull_queries: Annotated[int, typer.Option("--pull-queries", help="Most pull queries at a time.", min=1)] = 4,
     checkpoints: Annotated[
@@ -89,6 +93,10 @@ def sql_server(
             ErrorCode.INVALID_CONFIG, f"others can reach {host}: give --users FILE, or listen on 127.0.0.1"
         )
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    from odradek.sql.planning.own_functions import load_functions
+
+    for each in functions or []:
+        load_functions(each)
     store = store_options(data_dir, log_table, catalog_table, bucket, prefix, region)
     servers = None if bucket else bootstrap_servers
     where = checkpoints or str(data_dir / "sql-server" / service_id)

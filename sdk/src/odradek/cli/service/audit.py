@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from odradek.adapters.embedded import EmbeddedStore
     from odradek.engine.audit.decisions import AuditReport
     from odradek.ports.meter import Meter, Usage
+    from odradek.ports.table_catalog import TableCatalog
+    from odradek.settings import Settings
 
 
 def audit(
@@ -57,6 +59,9 @@ def audit(
 
     Example: [bold]odradek audit --data-dir ./data[/bold]
     """
+    from odradek.adapters.iceberg import embedded_catalog, open_catalog
+    from odradek.settings import Settings
+
     try:
         if bucket:
             tables = {"log": log_table, "groups": groups_table, "catalog": catalog_table}
@@ -71,7 +76,12 @@ def audit(
                 store: EmbeddedStore | AwsStore = _open_aws(tables, bucket, region, endpoint_url, meter)
             else:
                 store = _open_embedded(str(data_dir), meter, writes=repair)
-            report = asyncio.run(_audit(store, fast=fast, strict=strict, repair=repair))
+            settings = Settings.from_env(os.environ)
+            if bucket:
+                catalog = open_catalog(settings.table_catalog, f"s3://{bucket}")
+            else:
+                catalog = embedded_catalog(settings.table_catalog, data_dir)
+            report = asyncio.run(_audit(store, catalog, settings, fast=fast, strict=strict, repair=repair))
     except OdradekError as error:
         print(f"odradek: cannot audit: {error}", file=sys.stderr)
         return 2
@@ -116,10 +126,17 @@ def _open_embedded(data_dir: str, meter: Meter, *, writes: bool) -> EmbeddedStor
     return open_embedded(data_dir, meter=meter, read_only=not writes, check="full")
 
 
-async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, repair: bool) -> AuditReport:
+async def _audit(
+    store: EmbeddedStore | AwsStore,
+    catalog: TableCatalog | None,
+    settings: Settings,
+    *,
+    fast: bool,
+    strict: bool,
+    repair: bool,
+) -> AuditReport:
     from odradek.engine.audit.store import audit_store
     from odradek.engine.engine import Engine
-    from odradek.settings import Settings
     from odradek.system import SystemRng
 
     async with store:
@@ -128,8 +145,9 @@ async def _audit(store: EmbeddedStore | AwsStore, *, fast: bool, strict: bool, r
             objects=store.objects,
             clock=store.clock,
             rng=SystemRng(),
-            settings=Settings.from_env(os.environ),
+            settings=settings,
         )
+        engine.keep_tables(catalog)
         return await audit_store(engine, fast=fast, strict=strict, repair=repair)
 
 

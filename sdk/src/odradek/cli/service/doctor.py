@@ -3,6 +3,7 @@
     reach        the address answers and lists its functions      clock     the clocks, compared by the Date header
     versions     both sides support the APIs that the SDK needs    topics    the admin function works
     round trip   a record is produced and fetched, in a new topic that is deleted again
+    triggers     those that wait after a failure, or whose topic is gone
     tables       billing mode, point-in-time recovery, protection of the tables; public access of the bucket
     iceberg, parquet  topics whose Iceberg table is behind, and segments that could not become Parquet files
     maintenance  the maintenance queue: tasks that failed permanently, and the dead-letter queue
@@ -38,9 +39,11 @@ from odradek.operations.health import (
     checked,
     round_trip,
     topic_findings,
+    trigger_findings,
 )
 from odradek.operations.storage import StorePlace, TableStatus
 
+_TRIGGERS_LOOKED_AT = 100  # a request for each
 _COLOURS = {"ok": "green", "warn": "yellow", "FAIL": "red"}
 
 
@@ -99,9 +102,20 @@ def examine(configs: dict[str, Any]) -> Iterator[Finding]:
         with Admin(**configs) as admin:
             yield checked("topics", lambda: f"{len(admin.list_topics())} topics")
             yield round_trip(admin, configs)
+            yield from check_triggers(admin)
     except KafkaError as error:
         yield Finding("FAIL", "connect", advice(error))
     yield from check_store()
+
+
+def check_triggers(admin: Any) -> Iterator[Finding]:
+    """Check the triggers that the caller may describe."""
+    try:
+        known = admin.list_triggers()
+        yield from trigger_findings(admin.describe_trigger(each.name) for each in known[:_TRIGGERS_LOOKED_AT])
+    except KafkaError as error:
+        if error.code is not ErrorCode.UNSUPPORTED_VERSION:  # a deployment without triggers
+            yield Finding("warn", "triggers", f"the triggers cannot be read: {error.message}")
 
 
 def check_tables(data_dir: Path) -> Iterator[Finding]:

@@ -167,6 +167,7 @@ class Restore:
             raise
         self._functions.note_change()
         changes = [restore.make_equal(self._dynamodb, own, names[own], sleep=time.sleep) for own in tables]
+        restore.renew_served_tables(self._dynamodb, tables[2], now_ms=round(time.time() * 1000))
         if self._deployment.queue_url is not None:
             self._client("sqs").purge_queue(QueueUrl=self._deployment.queue_url)
         self._functions.start(f"{self._to:%Y-%m-%dT%H:%M:%SZ}")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -56,13 +57,26 @@ def has_work(state: ClusterState) -> bool:
     return False
 
 
-def run_shift(settings: WorkerSettings, shift: Shift, *, clock: Clock | None = None) -> Ended:
-    """Work, and return when and why it is over. Raises KafkaError, ConnectError, and what has ended the worker."""
+def run_shift(
+    settings: WorkerSettings,
+    shift: Shift,
+    *,
+    clock: Clock | None = None,
+    look: Callable[[ClusterState], None] | None = None,
+) -> Ended:
+    """Work, and return when and why it is over. Raises KafkaError, ConnectError, and what has ended the worker.
+
+    Args:
+        look: is shown the connectors before the work begins.
+    """
     clock = clock or SystemClock()
     until_s = clock.monotonic() + shift.work_s
     configs = Configs(settings, clock)
     try:
-        if not has_work(configs.read()):
+        state = configs.read()
+        if look is not None:
+            look(state)
+        if not has_work(state):
             return Ended.NOTHING
     finally:
         configs.close()

@@ -64,6 +64,7 @@ class Run(ABC):
         self.abandoned = False  # another worker may have the unit already: write no state
         self.superseded = False  # it ended because another worker seemed to have it
         self.is_resting = False  # it ends because there is nothing to do, and nobody takes it over now
+        self._before: Status | None = None  # the state when it began
         self._quiet_since_s: float | None = None
         self._stopping = threading.Event()
         self._resumed = threading.Event()
@@ -146,6 +147,7 @@ class Run(ABC):
 
     def _main(self) -> None:
         state, trace = UNASSIGNED, None
+        self._before = self._state()
         try:
             self.run()
         except Superseded as reason:
@@ -168,10 +170,21 @@ class Run(ABC):
             _log.warning("the state of %s could not be written: %s", self.unit, error)
 
     def _is_elsewhere(self) -> bool:
-        """Return whether another worker, or a newer generation, has said that it runs the unit. Raises KafkaError."""
+        """Return whether another worker, or a newer generation, has begun to run the unit meanwhile. Raises KafkaError.
+
+        What was there at the beginning does not count: it may be of a worker that is dead.
+        """
         found = self.environment.statuses.all().get(self.unit)
-        is_mine = found is None or found.worker_id == self.environment.worker_id
-        return found is not None and (found.generation > self.generation or (not is_mine and found.state == RUNNING))
+        if found is None or found == self._before or found.worker_id == self.environment.worker_id:
+            return found is not None and found.generation > self.generation
+        return found.generation > self.generation or found.state == RUNNING
+
+    def _state(self) -> Status | None:
+        try:
+            return self.environment.statuses.all().get(self.unit)
+        except KafkaError as error:
+            _log.info("the state of %s is not known: %s", self.unit, error)
+            return None
 
     def put(self, state: str, trace: str | None = None) -> None:
         """Write the state. Raises KafkaError."""

@@ -83,6 +83,7 @@ async def _detail(
 ) -> Response:
     cluster, group, name = await _named(request, form)
     found = await asyncio.to_thread(cluster.describe, name)
+    tabs = [each for each in TABS if each != "delete" or not is_read_only(request)]
     texts = {
         "config": json.dumps(found.config, indent=2, ensure_ascii=False),
         "offsets": json.dumps(
@@ -96,8 +97,8 @@ async def _detail(
         "connector.html",
         group=group,
         connector=found,
-        tabs=[each for each in TABS if each != "delete" or not is_read_only(request)],
-        tab=tab or query_of(request).choice("tab", TABS, "tasks"),
+        tabs=tabs,
+        tab=tab or query_of(request).choice("tab", tabs, "tasks"),
         problem=problem,
         checked=checked,
         form={**texts, **(form or {})},

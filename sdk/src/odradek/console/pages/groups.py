@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from odradek.console.events import Event
 from odradek.console.forms import Fields, query_of
-from odradek.console.pages.base import action, confirm_name, page, render, state_of
+from odradek.console.pages.base import action, confirm_name, is_read_only, page, render, state_of
 from odradek.console.rendering import url
 from odradek.console.state import ConsoleState
 from odradek.errors import ErrorCode, KafkaError
@@ -69,7 +69,8 @@ async def _detail(
     group_id = (form or {}).get("id") or query.text("id")
     state = state_of(request)
     found = await describe_group(state.cluster.admin, group_id)
-    tabs = SHARE_TABS if found.is_share else TABS
+    everything = SHARE_TABS if found.is_share else TABS
+    tabs = [each for each in everything if each in READ_TABS or not is_read_only(request)]
     shown = tab or query.choice("tab", tabs, "partitions")
     values: dict[str, Any] = {}
     if shown == "lag":
@@ -84,11 +85,7 @@ async def _detail(
         "group.html",
         group=found,
         tab=shown,
-        tabs=[
-            each
-            for each in tabs
-            if each in READ_TABS or not (state.settings.read_only or request.scope["session"].is_reader)
-        ],
+        tabs=tabs,
         **values,
         problem=problem,
         form=form or {},

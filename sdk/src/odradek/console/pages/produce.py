@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from odradek.console.forms import Fields, query_of
-from odradek.console.pages.base import action, page, render, state_of
+from odradek.console.pages.base import action, is_read_only, page, render, state_of
 from odradek.console.rendering import url
 from odradek.console.state import ConsoleState
 from odradek.operations.records.browse import read_one
@@ -27,6 +28,8 @@ async def produce_page(request: Request) -> Response:
 
 async def _show(request: Request, problem: str = "", form: Mapping[str, str] | None = None) -> Response:
     state, query, name = state_of(request), query_of(request), request.path_params["name"]
+    if is_read_only(request):
+        raise HTTPException(403, "This console is read-only: it produces nothing.")
     count = (await state.cluster.admin.describe_topics([name]))[name].partition_count
     values: dict[str, str] = dict(form or {})
     again = query.text("again")

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from odradek.client.types import TopicDescription
 from odradek.console.forms import Fields, query_of
-from odradek.console.pages.base import action, confirm_name, page, render, state_of
+from odradek.console.pages.base import action, confirm_name, is_read_only, page, render, state_of
 from odradek.console.rendering import url
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclFilter, PatternType, ResourceType
@@ -154,7 +154,8 @@ async def _detail(
     request: Request, problem: str = "", form: Mapping[str, str] | None = None, tab: str = ""
 ) -> Response:
     state, query, name = state_of(request), query_of(request), request.path_params["name"]
-    shown = tab or query.choice("tab", TABS, "partitions")
+    tabs = [each for each in TABS if each != "delete" or not is_read_only(request)]
+    shown = tab or query.choice("tab", tabs, "partitions")
     detail = await ops.describe_topic(state.cluster.admin, name)
     values: dict[str, Any] = {}
     if shown == "consumers":
@@ -174,7 +175,7 @@ async def _detail(
         "topic.html",
         topic=detail,
         tab=shown,
-        tabs=TABS,
+        tabs=tabs,
         largest=max((each.records for each in detail.partitions), default=0),
         problem=problem,
         form=form or {},

@@ -92,7 +92,8 @@ async def _detail(
     state, query = state_of(request), query_of(request)
     name = (form or {}).get("name") or query.text("name")
     found = await describe_trigger(state.cluster.admin, name)
-    shown = tab or query.choice("tab", TABS, "partitions")
+    tabs = [each for each in TABS if each in ("partitions", "options") or not is_read_only(request)]
+    shown = tab or query.choice("tab", tabs, "partitions")
     planned = None
     values = {**query.shown(), **(form or {})}
     if shown == "reset" and values.get("to") and not problem:
@@ -112,7 +113,7 @@ async def _detail(
             if option not in ("name", "topic", "function", "state")
         },
         is_paused=found.trigger.state == TriggerState.PAUSED,
-        tabs=[each for each in TABS if each in ("partitions", "options") or not is_read_only(request)],
+        tabs=tabs,
         tab=shown,
         planned=planned,
         problem=problem,

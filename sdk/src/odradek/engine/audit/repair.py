@@ -18,7 +18,7 @@ from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition, MaintenanceReport
 from odradek.engine.partition.maintenance_lease import LeaseLost
-from odradek.errors import FormatError
+from odradek.errors import FormatError, KafkaError, StoreError
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
@@ -52,6 +52,7 @@ class Repair:
                     done.done["floors_lowered"] += await lower_spill_floor(
                         self._tools, self._index, PartitionId(topic.topic_id, number)
                     )
+        await self._follow(done)
         try:
             await self._sweep.run(done.done)
         except FormatError:
@@ -61,6 +62,14 @@ class Repair:
         report = await self._audit.run()
         report.repaired += done.done
         return report
+
+    async def _follow(self, done: MaintenanceReport) -> None:
+        """Bring Iceberg tables up to their rows, where this process has a catalog; their states say what fails."""
+        for topic in await self._maintenance.tables.due(await self._topics.list()):
+            try:
+                await self._maintenance.tables.follow(topic, done.done)
+            except (StoreError, FormatError, KafkaError) as error:
+                done.failures.append(f"the Iceberg table of {topic.name}: {error}")
 
     async def _collect_orphans(self, topic: Topic, number: int, done: MaintenanceReport) -> None:
         partition = PartitionId(topic.topic_id, number)

@@ -75,7 +75,9 @@ class TableCatchUp:
                 at = rows[-1].base_offset
             if held.lease.expires_ms - self._clock.now_ms() < self._settings.maintenance_lease_ms // 2:
                 held.lease = await self._leases.renew(held.lease)
-            await self._merger.rewrite(held, rows, window, policy)
+            if not await self._merger.rewrite(held, rows, window, policy):
+                self._looked[held.partition] = (0, self._clock.now_ms() + _AGAIN_AFTER_MS)
+                return
             at = rows[max(0, window[0] - 1)].base_offset
 
     def _policy(self, config: TopicConfig) -> MergePolicy:

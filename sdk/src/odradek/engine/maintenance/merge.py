@@ -113,8 +113,8 @@ class Merger:
 
     async def rewrite(
         self, held: HeldPartition, rows: Sequence[IndexRow], window: tuple[int, int], policy: MergePolicy
-    ) -> None:
-        """Make a Parquet file of neighbouring segments of a table topic, whether or not it pays.
+    ) -> bool:
+        """Make a Parquet file of neighbouring segments of a table topic, whether or not it pays; False: not now.
 
         Args:
             rows: neighbours; `window` [first, stop) is what is replaced.
@@ -122,11 +122,12 @@ class Merger:
         Raises LeaseLost, StoreError, FormatError.
         """
         head = await self._index.read_head(held.partition)
-        if head is not None:
-            await self._merge(_Merge(held, policy, head, list(rows), window=window, closes=True))
+        return head is not None and await self._merge(
+            _Merge(held, policy, head, list(rows), window=window, closes=True)
+        )
 
     @staticmethod
-    async def _guarded(merge: _Merge, step: Callable[[_Merge], Awaitable[None]]) -> None:
+    async def _guarded(merge: _Merge, step: Callable[[_Merge], Awaitable[object]]) -> None:
         """One step of a partition's merge; a failure is its own."""
         if merge.failure is None:
             try:
@@ -218,8 +219,10 @@ class Merger:
             if id(merge) not in found:
                 await self._guarded(merge, self._merge)
 
-    async def _merge(self, merge: _Merge, found: Sequence[memoryview] | None = None) -> None:
+    async def _merge(self, merge: _Merge, found: Sequence[memoryview] | None = None) -> bool:
         """Make one segment of the window (several of a row that is too large for one), and put it in its place.
+
+        Return False if nothing was changed: a rewriting to a Parquet file that does not work here and now.
 
         Args:
             found: the bytes of the window's pieces, of one that makes one segment; held already.
@@ -245,6 +248,8 @@ class Merger:
                 if held.config.is_table and (merge.closes or is_final(merge.rows, stop, size_bytes, merge.policy)):
                     made = as_table(held, made.segment, self._settings.table_group_bytes)
                     refused += [made.why] if made.why else []
+                    if merge.closes and made.why and not made.refused_by:
+                        return False  # it would come again and again: as it is, it is as good
                 row = await self._swap.upload(held, window, made.segment)
                 merged.append(replace(row, refused_by=made.refused_by))
         await self._swap.replace(held, window, merged)
@@ -254,6 +259,7 @@ class Merger:
         held.report.done["bytes_merged"] += sum(row.size_bytes for row in window)
         held.report.done["segments_merged"] += len(merged)
         merge.rows[first:stop] = merged
+        return True
 
     async def _batches(
         self, held: HeldPartition, head: PartitionHead, pieces: Sequence[Piece], found: Sequence[memoryview]

@@ -53,7 +53,7 @@ def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> TableSe
         from odradek.columnar.table_file import encode_table_segment
 
         made, misfits = encode_table_segment(segment, held.config.table_columns, group_bytes, held.partition.partition)
-    except (FormatError, MissingExtra, MemoryError) as error:
+    except (FormatError, MissingExtra, ImportError, MemoryError) as error:  # ImportError: pyarrow is there, but damaged
         done["table_segments_refused"] += 1
         _log.warning(
             "%s-%d, offsets from %d: stays a segment of batches, not a Parquet file: %s",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import accumulate, islice
 from typing import Any
 
 from odradek.errors import FormatError
@@ -106,6 +107,9 @@ def _plain(data: memoryview, physical: str, count: int) -> list[Any]:
     if physical == "int32":
         return list(struct.unpack_from(f"<{count}i", data))
     raw = bytes(data)
+    alike = _alike(raw, count)
+    if alike is not None:
+        return alike
     found = []
     position = 0
     unpack = _LENGTH.unpack_from
@@ -116,6 +120,15 @@ def _plain(data: memoryview, physical: str, count: int) -> list[Any]:
     if position > len(raw):
         raise FormatError("a page of the Parquet file ends within a value")
     return found
+
+
+def _alike(raw: bytes, count: int) -> list[bytes] | None:
+    """Return the byte arrays of a page if all have the same length, without a step of Python for each."""
+    stride, rest = divmod(len(raw), count) if count else (0, 0)
+    if rest or stride < 4 or any(raw[i::stride].count(raw[i]) != count for i in range(4)):
+        return None
+    (length,) = _LENGTH.unpack_from(raw)
+    return [value for (value,) in struct.iter_unpack(f"4x{length}s", raw)] if length == stride - 4 else None
 
 
 def _levels(data: memoryview, position: int, greatest: int, count: int) -> tuple[list[int], int]:
@@ -165,22 +178,27 @@ def _deltas(data: memoryview, count: int, bits: int) -> list[int]:
     if total != count or not miniblocks or block % miniblocks or (block // miniblocks) % 8:
         raise FormatError("a page of the Parquet file has wrong differences")
     per_miniblock = block // miniblocks
-    modulus, half = 1 << bits, 1 << (bits - 1)
     found = [value]
     while len(found) < count:
         least, position = _zigzag(data, position)
         widths = bytes(data[position : position + miniblocks])
         position += miniblocks
         for width in widths:
-            left = count - len(found)
+            left = min(count - len(found), per_miniblock)
             if left <= 0:
                 break
             size = per_miniblock * width // 8
-            steps = _unpacked(data[position : position + size], width, per_miniblock) if width else [0] * per_miniblock
+            if width:
+                steps = _unpacked(data[position : position + size], width, per_miniblock)[:left]
+                found += islice(accumulate([step + least for step in steps], initial=found[-1]), 1, None)
+            elif least:
+                found += range(found[-1] + least, found[-1] + least * left + least, least)
+            else:
+                found += [found[-1]] * left
             position += size
-            for step in steps[:left]:
-                value = (value + least + step + half) % modulus - half  # differences wrap around, as Parquet says
-                found.append(value)
+    modulus, half = 1 << bits, 1 << (bits - 1)
+    if min(found) < -half or max(found) >= half:  # differences wrap around, as Parquet says
+        return [(value + half) % modulus - half for value in found]
     return found
 
 

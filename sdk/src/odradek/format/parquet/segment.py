@@ -14,6 +14,7 @@ length and CRC are its own. A reader needs the index and the first columns of on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, repeat
 
 from odradek.errors import FormatError
 from odradek.format.batch_header import (
@@ -30,7 +31,7 @@ from odradek.format.crc import crc32c
 from odradek.format.offset_index import OffsetIndex, RowGroup
 from odradek.format.parquet.pages import LeafColumn, LeafValues, read_chunk
 from odradek.format.record_decoder import decode_rows
-from odradek.format.varint import NULL, SMALL, SMALL_MAX, encode_varlong
+from odradek.format.varint import NULL, SMALL, SMALL_MAX, encode_varlong, encode_varlongs
 from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, CompressionType, TimestampType
@@ -92,6 +93,12 @@ def is_same_batch(original: Buffer, again: Buffer) -> bool:
     """Return True if a batch made again says everything that the original says. Both are one whole batch."""
     one, other = parse_header(original), parse_header(again)
     return _facts(one) == _facts(other) and decode_rows(original, 0, one) == decode_rows(again, 0, other)
+
+
+def read_columnar(data: Buffer, index: OffsetIndex) -> bytes:
+    """Return all batches of a whole file. Raises FormatError if it is damaged."""
+    view = memoryview(data)
+    return b"".join(rebuild(view[group.position : group.position + group.size_bytes], group) for group in index.groups)
 
 
 def verify_columnar(data: Buffer, index: OffsetIndex) -> None:
@@ -188,27 +195,38 @@ def _batch(
 ) -> bytes:
     is_fixed = header.timestamp_type is TimestampType.LOG_APPEND_TIME
     base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
-    body: list[bytes] = []
-    for i, offset in enumerate(offsets):
-        key, value = keys[i], values[i]
-        parts = [
-            b"\x00",
-            b"\x00" if is_fixed else encode_varlong(timestamps[i] - base_timestamp),
-            _length(offset - base_offset),
-            NULL if key is None else _length(len(key)) + key,
-            NULL if value is None else _length(len(value)) + value,
-        ]
-        own = headers[i] if headers is not None else ()
-        parts.append(_length(len(own)))
-        for name, content in own:
-            parts += (_length(len(name)), name, NULL if content is None else _length(len(content)) + content)
-        record = b"".join(parts)
-        body += (_length(len(record)), record)
-    payload = compress(CompressionType(header.attributes & COMPRESSION_MASK), b"".join(body)) if offsets else b""
+    # Lists and no loop: each step is one of C for all records, which takes a third of the time.
+    attributes = repeat(b"\x00")
+    times = attributes if is_fixed else encode_varlongs([each - base_timestamp for each in timestamps])
+    deltas = encode_varlongs([each - base_offset for each in offsets])
+    own = repeat(b"\x00") if headers is None else [_packed(each) for each in headers]
+    columns = (attributes, times, deltas, *_texts(keys), *_texts(values), own)
+    records = list(map(b"".join, zip(*columns, strict=False)))  # some repeat without an end
+    body = chain.from_iterable(zip(encode_varlongs(list(map(len, records))), records, strict=True))
+    codec = CompressionType(header.attributes & COMPRESSION_MASK)
+    level = 1 if codec is CompressionType.ZSTD else None  # it is sent once: the fastest
+    payload = compress(codec, b"".join(body), level) if offsets else b""
     size = BATCH_HEADER_BYTES - LENGTH_PREFIX_BYTES + len(payload)
     packed = bytearray(HEADER.pack(base_offset, size, *_after_length(header), *_after_crc(header)))
     packed[17:21] = crc32c(memoryview(packed)[CRC_START:], payload).to_bytes(4, "big")
     return bytes(packed) + payload
+
+
+def _texts(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Return lengths and bytes of keys or values."""
+    if None not in values:
+        there: Sequence[bytes] = values  # type: ignore[assignment]
+        return encode_varlongs(list(map(len, there))), there
+    lengths = encode_varlongs([-1 if each is None else len(each) for each in values])
+    return lengths, [each or b"" for each in values]
+
+
+def _packed(headers: Sequence[tuple[bytes, bytes | None]]) -> bytes:
+    """Return the headers of a record with their count."""
+    parts = [_length(len(headers))]
+    for name, content in headers:
+        parts += (_length(len(name)), name, NULL if content is None else _length(len(content)) + content)
+    return b"".join(parts)
 
 
 def _length(number: int) -> bytes:

@@ -58,7 +58,7 @@ async def export(
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown kind of file {kind!r}: use {', '.join(KINDS)}")
     with extra("table"):
         import pyarrow  # noqa: F401
-    keep, holds = wanted.rows(), wanted.records()
+    keep, holds = wanted.rows(formats), wanted.records()
     reads, chosen = decoder or Decoder(), formats or Formats()
     begins, ends = await bounds(cluster, topic, partitions)
     first = await starts(cluster, place or Place("earliest"), begins, ends)

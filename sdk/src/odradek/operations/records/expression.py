@@ -82,6 +82,36 @@ def compile_expression(text: str) -> Callable[[Scope], bool]:
     Raises:
         KafkaError: INVALID_CONFIG for an expression that is not one; the message says where.
     """
+    evaluate = _compile(_parsed(text), 0)
+    return lambda scope: bool(evaluate(scope))
+
+
+def texts_within(text: str) -> list[str]:
+    """Return texts that occur, letter for letter, in every JSON value that matches an expression and has no escapes.
+
+    They are those with which members of `value` are compared by `==`, in parts that `and` joins: a search looks for
+    their bytes in whole columns before it decodes anything.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    node = _parsed(text)
+    parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
+    found = []
+    for each in parts:
+        if isinstance(each, ast.Compare) and len(each.ops) == 1 and isinstance(each.ops[0], ast.Eq):
+            for a, b in ((each.left, each.comparators[0]), (each.comparators[0], each.left)):
+                if isinstance(b, ast.Constant) and isinstance(b.value, str) and b.value and _is_of_value(a):
+                    found.append(b.value)
+    return found
+
+
+def _is_of_value(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return isinstance(node, ast.Name) and node.id == "value"
+
+
+def _parsed(text: str) -> ast.expr:
     if len(text) > LENGTH_MAX:
         raise _invalid(f"it has more than {LENGTH_MAX} characters")
     try:
@@ -90,8 +120,7 @@ def compile_expression(text: str) -> Callable[[Scope], bool]:
         raise _invalid(f"{error.msg} at column {error.offset}") from None
     except (ValueError, RecursionError, MemoryError):
         raise _invalid("it cannot be parsed") from None
-    evaluate = _compile(tree.body, 0)
-    return lambda scope: bool(evaluate(scope))
+    return tree.body
 
 
 def _invalid(why: str) -> KafkaError:

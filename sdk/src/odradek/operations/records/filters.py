@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odradek.operations.records.expression import compile_expression
-from odradek.operations.records.view import Candidate
+from odradek.operations.records.expression import compile_expression, texts_within
+from odradek.operations.records.view import Candidate, Formats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,11 +41,19 @@ class Filter:
         """Return True if a condition looks at headers."""
         return bool(self.header) or "header" in self.where
 
-    def rows(self) -> Callable[[pa.Table], pa.Table]:
-        """Return a function from a table with key and value to the rows that may match."""
+    def rows(self, formats: Formats | None = None) -> Callable[[pa.Table], pa.Table]:
+        """Return a function from a table with key and value to the rows that may match.
+
+        Args:
+            formats: how values are decoded; None: by what they are.
+
+        Raises KafkaError(INVALID_CONFIG) for an invalid expression.
+        """
         import pyarrow.compute as pc
 
         text, key = self.text, self.key.encode()
+        is_as_written = formats is None or formats.value in ("auto", "json", "text")
+        within = texts_within(self.where) if self.where and is_as_written else []
 
         def keep(table: pa.Table) -> pa.Table:
             mask: Any = None
@@ -53,6 +61,9 @@ class Filter:
                 mask = pc.match_substring(table["key"], key)
             if text:
                 found = pc.or_kleene(_contains(table["key"], text), _contains(table["value"], text))
+                mask = found if mask is None else pc.and_kleene(mask, found)
+            for part in within:
+                found = _may_hold(table["value"], part)
                 mask = found if mask is None else pc.and_kleene(mask, found)
             return table if mask is None else table.filter(mask, null_selection_behavior="drop")
 
@@ -84,6 +95,19 @@ class Filter:
             return rest(each)
 
         return matches
+
+
+def _may_hold(column: Any, text: str) -> Any:
+    """Return which values may be JSON with a text: it has its bytes, or an escape, which stands for any letter.
+
+    What does not look like JSON, such as Avro, may hold it as well: there a symbol is a number.
+    """
+    import pyarrow.compute as pc
+
+    is_json = pc.or_(pc.starts_with(column, b"{"), pc.starts_with(column, b"["))
+    is_wide = pc.or_(pc.starts_with(column, b"{\0"), pc.starts_with(column, b"[\0"))  # UTF-16 and UTF-32
+    has_it = pc.or_(pc.match_substring(column, text.encode()), pc.match_substring(column, b"\\"))
+    return pc.or_(pc.or_(pc.invert(is_json), is_wide), has_it)
 
 
 def _contains(column: Any, text: str) -> Any:

@@ -68,7 +68,7 @@ async def search(
     """
     with extra("table"):
         import pyarrow  # noqa: F401
-    keep, holds = wanted.rows(), wanted.records()
+    keep, holds = wanted.rows(formats), wanted.records()
     begins, ends = await bounds(cluster, topic, partitions)
     first = await starts(cluster, place or Place("earliest"), begins, ends)
     total = sum(ends[each] - first[each] for each in ends)

@@ -8,8 +8,9 @@ PySpark 4.1 drives a streaming reader like this (measured; it is not documented)
                   partitions(start, X)   only if X is run again
                   latestOffset() ...
 
-`latestOffset` takes no start and no limit, so the reader remembers its position: from `partitions`, or for a new query
-from the resolved startingOffsets. So maxOffsetsPerTrigger applies from the first micro-batch on, and after a restart.
+`latestOffset` takes no start and no limit (from 4.2 on it does: limited_stream.py), so the reader remembers its
+position: from `partitions`, or for a new query from the resolved startingOffsets. So maxOffsetsPerTrigger applies from
+the first micro-batch on, and after a restart.
 
 Trigger.AvailableNow: PySpark 4.1 runs ONE micro-batch for a Python source (as Trigger.Once), which is everything if
 maxOffsetsPerTrigger is not set, and none without data after it, so in append mode the windows that it closed stay
@@ -111,6 +112,10 @@ class OdradekDataSource(DataSource):
         options = parse_options(self.given)
         if options.ranges is not None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "option ranges is for batches: a stream has startingOffsets")
+        if hasattr(DataSourceStreamReader, "getDefaultReadLimit"):  # PySpark 4.2
+            from odradek.spark.source.limited_stream import LimitedStreamReader
+
+            return LimitedStreamReader(options, _columns_of(schema, options))
         return StreamReader(options, _columns_of(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -222,9 +227,8 @@ class _Reader:
         return planned
 
     def _read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if partition is None:  # Spark's argument if nothing was planned
+        if not isinstance(partition, RangePartition):  # nothing was planned: None of 4.1, a plain one of later Sparks
             return
-        assert isinstance(partition, RangePartition)
         with LogView(self._options.store) as view:
             yield from read_columns(
                 partition.wanted,
@@ -310,6 +314,10 @@ class StreamReader(_Reader, DataSourceStreamReader):
         return encode_position(self._began(), None)
 
     def latestOffset(self) -> dict[str, Any]:
+        return self._latest(self._options.max_offsets_per_trigger)
+
+    def _latest(self, offsets_max: int | None) -> dict[str, Any]:
+        """Return the end of the next micro-batch, of at most so many offsets."""
         self._pause_when_quiet()
         start = self._began() if self._position is None else self._position
         ids = self._ids()
@@ -326,7 +334,7 @@ class StreamReader(_Reader, DataSourceStreamReader):
         first = {place: start.get(place, there.log_start_offset) for place, there in bounds.items()}
         check_loss(start, start, bounds, fail=self._options.fail_on_data_loss)
         gone = {place: offset for place, offset in start.items() if place not in bounds}
-        reached = gone | limit(first, self._end(bounds, first), self._options.max_offsets_per_trigger)
+        reached = gone | limit(first, self._end(bounds, first), offsets_max)
         self._quiet_since = time.monotonic() if reached == start else None
         if self._document is not None and reached == self._position and not anew:
             return self._document  # Spark compares the text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from odradek.errors import KafkaError
 from odradek.sql.catalog import INFERRED, Column, Form, Source, column_name, did_you_mean
 from odradek.sql.position import Position, SqlError
 from odradek.sql.syntax import Create, Property
@@ -68,8 +69,8 @@ def _ask(source: Source, part: str, schemas: Schemas | None, at: Position) -> Sq
         return None
     try:
         return schemas(source.form(part), source.topic, part)
-    except SqlError as error:
-        raise SqlError(error.problem, at) from None
+    except KafkaError as error:
+        raise SqlError(error.message, at, code=error.code) from None
 
 
 def key_in_value(source: Source, given: dict[str, Property]) -> Source:
@@ -102,6 +103,18 @@ def windowed(source: Source, given: dict[str, Property]) -> Source:
     if (size is None) != (name == "SESSION"):
         raise SqlError("WINDOW_SIZE is required for TUMBLING and HOPPING, and not allowed for SESSION", kind.at)
     return replace(source, window=name, window_ms=0 if size is None else _duration(size))
+
+
+def versioned(source: Source, given: dict[str, Property]) -> Source:
+    """Apply HISTORY_RETENTION: a table that is joined as of a record's time. Raises SqlError."""
+    wanted = given.get("HISTORY_RETENTION")
+    if wanted is None:
+        return source
+    if source.kind != "TABLE" or source.window:
+        raise SqlError("HISTORY_RETENTION applies only to tables without windows", wanted.name.at)
+    if "TIMESTAMP" in given:
+        raise SqlError("HISTORY_RETENTION goes by the records' timestamps: omit TIMESTAMP", wanted.name.at)
+    return replace(source, history_ms=_duration(wanted))
 
 
 def _duration(given: Property) -> int:

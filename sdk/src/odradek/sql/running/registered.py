@@ -107,18 +107,18 @@ def reader(codec: Codec, address: RegistryAddress | None) -> Callable[[bytes | N
 def writer(codec: Codec, address: RegistryAddress | None) -> Callable[[Any], bytes | None]:
     """Return a function from columns, times as numbers, to bytes."""
     converters: list[RegisteredConverter] = []
-    schema = value_schema(codec)
+    schemas_used: list[schemas.Schema] = []
+    whole = struct_of({each.name: each.type for each in codec.columns})
 
     def write(row: Any) -> bytes | None:
         if row is None:
             return None
         if not converters:
             converters.append(_converter(codec, address))
+            schemas_used.append(_schema_to_write(converters[0], codec))
+        [schema] = schemas_used
         if codec.form.wrapped:
-            value = Struct(schema, {
-                field.name: connect_value(row[column.name], column.type, field.schema)
-                for field, column in zip(schema.fields, codec.columns, strict=True)
-            })  # fmt: skip
+            value = connect_value(row, whole, schema)
         else:
             value = connect_value(row[codec.columns[0].name], codec.columns[0].type, schema)
         written = converters[0].from_connect(codec.topic, schema, value)
@@ -127,6 +127,20 @@ def writer(codec: Codec, address: RegistryAddress | None) -> Callable[[Any], byt
         return written
 
     return write
+
+
+def _schema_to_write(converter: RegisteredConverter, codec: Codec) -> schemas.Schema:
+    """Return the schema of the columns or, if the script names one of the registry, that, with which it then writes."""
+    schema_id = codec.form.schema_id
+    if schema_id is None:
+        return value_schema(codec)
+    found = _registered_schema(converter, codec, schema_id)
+    if isinstance(
+        converter, AvroConverter
+    ):  # its bytes follow the registered text: the order of a union's types counts
+        converter._written[found] = (converter.registry.schema(schema_id), converter._parsed(schema_id)[0], "")
+    converter.written_id = lambda *_: schema_id  # type: ignore[method-assign]
+    return found
 
 
 def row_type(codec: Codec) -> str:
@@ -282,10 +296,11 @@ def connect_value(value: Any, kind: SqlType, schema: schemas.Schema) -> Any:
     """Return a column's value, times as numbers, as one of Connect."""
     if value is None:
         return None
-    if kind.name == "STRUCT":
+    if kind.name == "STRUCT":  # fields that a registered schema has besides have no value
+        columns = {name.upper(): (value[name], each) for name, each in zip(kind.fields, kind.inner, strict=True)}
+        given = {field: columns.get(field.name.upper()) for field in schema.fields}
         return Struct(schema, {
-            field.name: connect_value(value[field.name], each, field.schema)
-            for field, each in zip(schema.fields, kind.inner, strict=True)
+            field.name: connect_value(*found, field.schema) for field, found in given.items() if found is not None
         })  # fmt: skip
     if kind.name == "ARRAY":
         return [connect_value(each, kind.inner[0], schema.elements) for each in value]

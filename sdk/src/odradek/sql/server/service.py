@@ -21,7 +21,6 @@ from odradek.errors import KafkaError
 from odradek.sql.plan import (
     Action,
     Asserted,
-    Configured,
     Declared,
     Dropped,
     Inserted,
@@ -35,6 +34,7 @@ from odradek.sql.plan import (
     Terminated,
 )
 from odradek.sql.planning.declare import Schemas
+from odradek.sql.planning.own_functions import FUNCTIONS_MODULE
 from odradek.sql.position import START, SqlError
 from odradek.sql.script import SETTINGS, WITHOUT_EFFECT, Planner
 from odradek.sql.server.command_log import Command, CommandLog
@@ -198,8 +198,7 @@ class SqlService:
         """Return the settings of a request. Raises RestError for a property that is unknown or has a wrong value."""
         trial = Planner(settings=dict(self._settings))
         for name, value in properties.items():
-            if name.startswith("spark."):
-                raise RestError(BAD_STATEMENT, f"{name} belongs to the server: start it with spark's configuration")
+            _check_setting(name)
             try:
                 trial.plan(Set(name, str(value), START))
             except SqlError as error:
@@ -276,9 +275,8 @@ class SqlService:
         return [self._change(statement, trial, action, text, settings)]
 
     def _set(self, statement: Set, settings: dict[str, str]) -> list[Json]:
-        trial = Planner(settings=settings)
-        if isinstance(trial.plan(statement), Configured):
-            raise SqlError(f"'{statement.name}' belongs to the server: start it with spark's configuration")
+        _check_setting(statement.name)
+        Planner(settings=settings).plan(statement)
         return []
 
     def _planned(self, statement: Statement, number: int, settings: Mapping[str, str]) -> tuple[Planner, Action]:
@@ -414,6 +412,14 @@ class SqlService:
         verb = "resume" if statement.resume else "pause"
         shown = wanted[0] if statement.query_id is not None else "ALL"
         return command_status(text, f"query/{shown}/{verb}", f"Query {verb}d.", number, None)
+
+
+def _check_setting(name: str) -> None:
+    """Raise RestError for a property of the server: Spark's, and code that it would run."""
+    if name == FUNCTIONS_MODULE:
+        raise RestError(BAD_STATEMENT, "a server runs the functions that it was started with: --functions MODULE")
+    if name.startswith("spark."):
+        raise RestError(BAD_STATEMENT, f"{name} belongs to the server: start it with Spark's configuration")
 
 
 def _about(statement: Statement, action: Action) -> str:

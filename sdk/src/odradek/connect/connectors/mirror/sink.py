@@ -137,6 +137,11 @@ def _translated() -> Iterator[None]:
         raise RetriableError(f"the target cannot be reached: {error}") from error
 
 
+def _group(given: Mapping[str, Any], configs: Configs) -> str:
+    """Return the group of the target that has the positions of a mirror."""
+    return given["offsets.group"] or f"mirror-{configs.get('name', '')}"
+
+
 class MirrorSinkTask(SinkTask):
     """Writes its partitions, each with a producer."""
 
@@ -144,7 +149,7 @@ class MirrorSinkTask(SinkTask):
         self._given = given = DEFINITIONS.parse(configs)
         self._naming = Naming(given)
         self._configs = client_configs(configs, "target", "producer")
-        self._group = given["offsets.group"] or f"mirror-{configs.get('name', '')}"
+        self._group = _group(given, configs)
         self._remote = Remote(configs, "target")
         self._writers: dict[TopicPartition, _Writer | None] = {}
         self._known: dict[str, int] = {}
@@ -230,6 +235,32 @@ class MirrorSinkConnector(SinkConnector):
         found = super().validate(configs)
         check(found, configs)
         return found
+
+    @classmethod
+    def alter_offsets(cls, configs: Configs, offsets: Mapping[TopicPartition, int | None]) -> None:
+        """Change the positions in the target's group as well."""
+        given = DEFINITIONS.parse(configs)
+        naming = Naming(given)
+        places = [
+            kafka.TopicPartition(naming.target_topic(place.topic), place.partition, offset or 0)
+            for place, offset in offsets.items()
+            if not naming.is_loop(place.topic)
+        ]
+        if not places:
+            return
+        asked = [kafka.ConsumerGroupTopicPartitions(_group(given, configs), places)]
+        remote = Remote(configs, "target")  # which must live until it has answered
+        try:
+            [done] = remote.admin.alter_consumer_group_offsets(asked).values()
+            refused = [each.error for each in done.result(TIMEOUT_S).topic_partitions if each.error is not None]
+        except kafka.KafkaException as error:
+            refused = [error.args[0]]
+        except TimeoutError:
+            raise ConnectError(f"the target did not answer within {TIMEOUT_S:.0f} s: try again") from None
+        unknown = kafka.KafkaError.UNKNOWN_TOPIC_OR_PART  # nothing was written to it yet
+        refused = [each for each in refused if each.code() != unknown]
+        if refused:
+            raise ConnectError(f"the positions in the target cannot be changed, try again: {refused[0].str()}")
 
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
         return [dict(self.configs)] * tasks_max

@@ -1,11 +1,12 @@
 """The initial snapshot: all rows of all captured tables, as of the place at which the log is read from then on.
 
-A short read lock finds that place. The position in a snapshot is a table and a key; one that was interrupted goes on
-there in a new transaction, as that of PostgreSQL (postgres/snapshot.py) does.
+A short read lock makes that place and the rows one moment. The position in a snapshot is a table and a key; one that
+was interrupted goes on there in a new transaction, as that of PostgreSQL (postgres/snapshot.py) does.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,7 +15,14 @@ from odradek.connect.connectors.cdc.mysql.log import PLACE, fields
 from odradek.connect.connectors.cdc.records import Emitter, marked
 from odradek.connect.connectors.cdc.tables import Filters, TableId
 from odradek.connect.record import Offset, SourceRecord
+from odradek.extras import extra
 from odradek.ports.clock import Clock
+
+with extra("connect-mysql"):
+    import pymysql
+
+_log = logging.getLogger("odradek.connect.cdc")
+_NO_RIGHT = (1044, 1045, 1227)  # access denied
 
 
 class Snapshot:
@@ -40,13 +48,13 @@ class Snapshot:
     def batches(self) -> Iterator[list[SourceRecord]]:
         """Yield the records of all rows, and at last the position at which the log is read."""
         catalog, offset = self._catalog, self._offset
-        catalog.rows("FLUSH TABLES WITH READ LOCK")
-        try:
-            catalog.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            catalog.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
-            resumed = "file" in offset
-            place = {name: offset[name] for name in PLACE if name in offset} if resumed else catalog.place()
-        finally:
+        resumed = "file" in offset
+        is_locked = not resumed and self._lock()
+        # Without the lock the rows may be newer than the place: the changes that made them so come in the log again.
+        place = {name: offset[name] for name in PLACE if name in offset} if resumed else catalog.place()
+        catalog.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        catalog.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        if is_locked:
             catalog.rows("UNLOCK TABLES")
         previous: list[SourceRecord] = []
         is_first = "table" not in offset
@@ -66,6 +74,20 @@ class Snapshot:
         catalog.rows("COMMIT")
         marked(previous[-1:], "last")
         yield [*previous, self._emitter.position(place)]
+
+    def _lock(self) -> bool:
+        """Take the global read lock. Return False if it is not wanted, or not permitted, as on Amazon RDS."""
+        if self._given["snapshot.locking.mode"] == "none":
+            return False
+        try:
+            self._catalog.rows("FLUSH TABLES WITH READ LOCK")
+        except pymysql.err.OperationalError as error:
+            if error.args[0] not in _NO_RIGHT:
+                raise
+            _log.warning("the snapshot takes no global read lock, since %s: changes while it begins are in it, and "
+                         "come from the log again", error.args[1])  # fmt: skip
+            return False
+        return True
 
     def _table(self, id: TableId, place: Offset) -> Iterator[list[SourceRecord]]:
         names, _ = self._catalog.table(id)

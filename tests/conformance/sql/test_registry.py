@@ -1,0 +1,178 @@
+"""AVRO, PROTOBUF and JSON_SR with the registry of an embedded service: columns inferred, schemas registered and named.
+
+Slow: a script of its own on Spark for each case, some seconds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import odradek
+import pytest
+from odradek.client.serializers.registry import HttpRegistry, Schema
+from odradek.sql import SqlError
+from odradek.sql.running.registered import RegistryAddress
+
+from tests.conformance.sql.runner import Outcome, Runner, source_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+FORMATS = ("AVRO", "PROTOBUF", "JSON_SR")
+PERSON = {
+    "type": "record", "name": "Person", "namespace": "org.example",
+    "fields": [
+        {"name": "Name", "type": ["string", "null"]},
+        {"name": "age", "type": ["null", "int"], "default": None},
+        {"name": "tags", "type": {"type": "array", "items": "string"}, "default": []},
+        {"name": "home", "type": ["null", {"type": "record", "name": "Home", "fields": [
+            {"name": "City", "type": ["null", "string"], "default": None}]}], "default": None},
+    ],
+}  # fmt: skip
+PERSON_JSON = {
+    "type": "object", "title": "Person",
+    "properties": {"Name": {"type": "string"}, "age": {"type": "integer"}, "ok": {"type": "boolean"}},
+}  # fmt: skip
+ADULT_JSON = {"type": "object", "properties": {"Name": {"type": "string"}, "age": {"type": "integer"}}}
+PERSON_PROTO = 'syntax = "proto3"; message Person { string Name = 1; int32 age = 2; repeated string tags = 3; }'
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with odradek.local(registry_port=0) as service:
+        yield service.registry_url
+
+
+@pytest.fixture(scope="module")
+def registry(url: str) -> HttpRegistry:
+    return HttpRegistry(url)
+
+
+@pytest.fixture(scope="module")
+def runner(spark: SparkSession, url: str) -> Runner:
+    return Runner(spark, RegistryAddress.of(url))
+
+
+def rows(runner: Runner, outcome: Outcome, topic: str) -> list[Any]:
+    source = source_of(outcome.planner, topic)
+    found = [runner.shown(source, each) for each in outcome.topics[topic]]
+    return [(each["key"], each["value"]) for each in found]
+
+
+def written_ids(outcome: Outcome, topic: str) -> set[int]:
+    return {int.from_bytes((each.value or b"")[1:5], "big") for each in outcome.topics[topic]}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_type_is_read_and_written(runner: Runner, registry: HttpRegistry, name: str) -> None:
+    low = name.lower()
+    script = f"""
+        CREATE STREAM s (k VARCHAR KEY, t VARCHAR, i INT, l BIGINT, d DOUBLE, b BOOLEAN, m DECIMAL(9, 2), y BYTES,
+            a ARRAY<INT>, p MAP<VARCHAR, BIGINT>, u STRUCT<x INT, z VARCHAR>, ts TIMESTAMP, dt DATE, tm TIME)
+            WITH (KAFKA_TOPIC = 'all-{low}', VALUE_FORMAT = '{name}');
+        CREATE STREAM r WITH (KAFKA_TOPIC = 'out-{low}') AS SELECT * FROM s;
+    """
+    value = {
+        "t": "x", "i": -1, "l": 5_000_000_000, "d": 1.5, "b": True, "m": 12.25, "y": "aGk=", "a": [1, 2],
+        "p": {"one": 1}, "u": {"x": 3, "z": "w"}, "ts": 1_700_000_000_123, "dt": 20_000, "tm": 37_230_000,
+    }  # fmt: skip
+    outcome = runner.run(script, [{"topic": f"all-{low}", "key": "k", "value": value, "timestamp": 1}])
+    given, found = rows(runner, outcome, f"all-{low}"), rows(runner, outcome, f"out-{low}")
+    assert found == given
+    assert found[0][1]["L"] == 5_000_000_000
+    assert str(found[0][1]["M"]) == "12.25"
+    schema_id, schema = registry.at(f"out-{low}-value", None)
+    assert written_ids(outcome, f"out-{low}") == {schema_id}
+    assert schema.kind == {"JSON_SR": "JSON"}.get(name, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind", "columns"),
+    [
+        ("AVRO", json.dumps(PERSON), "AVRO",
+         {"NAME": "VARCHAR", "AGE": "INT", "TAGS": "ARRAY<VARCHAR>", "HOME": "STRUCT<CITY VARCHAR>"}),
+        ("JSON_SR", json.dumps(PERSON_JSON), "JSON", {"NAME": "VARCHAR", "AGE": "BIGINT", "OK": "BOOLEAN"}),
+        ("PROTOBUF", PERSON_PROTO, "PROTOBUF", {"NAME": "VARCHAR", "AGE": "INT", "TAGS": "ARRAY<VARCHAR>"}),
+    ],
+)  # fmt: skip
+def test_columns_are_those_of_the_registered_schema(
+    runner: Runner, registry: HttpRegistry, name: str, text: str, kind: str, columns: dict[str, str]
+) -> None:
+    topic = f"people-{kind.lower()}"
+    schema_id = registry.register(f"{topic}-value", Schema(text, kind))
+    for more in ("", f", VALUE_SCHEMA_ID = {schema_id}"):
+        script = f"CREATE STREAM s (id INT KEY) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{name}'{more});"
+        source = runner.run(script, []).planner.catalog.sources["S"]
+        assert {each.name: str(each.type) for each in source.values} == columns
+        assert [each.name for each in source.keys] == ["ID"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [("AVRO", json.dumps(PERSON), "AVRO"), ("JSON_SR", json.dumps(ADULT_JSON), "JSON")],
+)
+def test_a_value_is_written_with_the_schema_that_the_script_names(
+    runner: Runner, registry: HttpRegistry, name: str, text: str, kind: str
+) -> None:
+    schema_id = registry.register(f"named-{kind.lower()}", Schema(text, kind))
+    script = f"""
+        CREATE STREAM s (id INT KEY, name VARCHAR, age INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+        CREATE STREAM r WITH (VALUE_FORMAT = '{name}', VALUE_SCHEMA_ID = {schema_id}) AS SELECT id, name, age FROM s;
+    """
+    values = [{"NAME": "ada", "AGE": 36}, {"NAME": None, "AGE": None}][: 2 if name == "AVRO" else 1]
+    outcome = runner.run(script, [{"topic": "s", "key": 1, "value": each, "timestamp": 1} for each in values])
+    assert written_ids(outcome, "R") == {schema_id}
+    if name == "AVRO":
+        import io
+
+        import fastavro
+
+        parsed = fastavro.parse_schema(PERSON)
+        read = [fastavro.schemaless_reader(io.BytesIO((each.value or b"")[5:]), parsed, None)
+                for each in outcome.topics["R"]]  # fmt: skip
+        assert [(each["Name"], each["age"]) for each in read] == [("ada", 36), (None, None)]
+    else:
+        assert json.loads((outcome.topics["R"][0].value or b"")[5:])["Name"] == "ada"
+
+
+def test_the_name_of_the_schema_is_the_scripts(runner: Runner, registry: HttpRegistry) -> None:
+    script = """
+        CREATE STREAM s (id INT KEY, n INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+        CREATE STREAM named WITH (VALUE_FORMAT = 'AVRO', VALUE_SCHEMA_FULL_NAME = 'org.example.Number')
+            AS SELECT * FROM s;
+        CREATE STREAM plain WITH (VALUE_FORMAT = 'AVRO') AS SELECT * FROM s;
+    """
+    runner.run(script, [{"topic": "s", "key": 1, "value": {"N": 5}, "timestamp": 1}])
+    named = json.loads(registry.at("NAMED-value", None)[1].text)
+    assert ".".join(filter(None, (named.get("namespace"), named["name"]))) == "org.example.Number"
+    assert json.loads(registry.at("PLAIN-value", None)[1].text)["name"].endswith("KsqlDataSourceSchema")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_keys_with_schemas_join_and_group(runner: Runner, name: str) -> None:
+    script = f"""
+        CREATE STREAM s (k STRUCT<a INT> KEY, n INT) WITH (KAFKA_TOPIC = 'keys-{name}', FORMAT = '{name}');
+        CREATE TABLE r WITH (KAFKA_TOPIC = 'sums-{name}') AS SELECT k->a AS a, SUM(n) AS t FROM s GROUP BY k->a;
+    """
+    inputs = [
+        {"topic": f"keys-{name}", "key": {"K": {"A": a}}, "value": {"N": n}, "timestamp": 1}
+        for a, n in ((1, 2), (1, 3))
+    ]
+    if name != "PROTOBUF":
+        inputs = [each | {"key": each["key"]["K"]} for each in inputs]
+    outcome = runner.run(script, inputs)
+    assert [each["T"] for _, each in rows(runner, outcome, f"sums-{name}")] == [5]
+
+
+def test_what_the_registry_does_not_have_is_named(runner: Runner, registry: HttpRegistry) -> None:
+    with pytest.raises(SqlError, match="nowhere-value"):
+        runner.run("CREATE STREAM s (id INT KEY) WITH (KAFKA_TOPIC = 'nowhere', VALUE_FORMAT = 'AVRO');", [])
+    schema_id = registry.register("proto-only", Schema(PERSON_PROTO, "PROTOBUF"))
+    made = "CREATE STREAM s (id INT KEY, name VARCHAR) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');"
+    with pytest.raises(SqlError, match="VALUE_SCHEMA_ID is not supported for what is written in PROTOBUF"):
+        given = f"VALUE_FORMAT = 'PROTOBUF', VALUE_SCHEMA_ID = {schema_id}"
+        runner.run(f"{made} CREATE STREAM r WITH ({given}) AS SELECT * FROM s;", [])

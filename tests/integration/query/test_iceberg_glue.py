@@ -1,0 +1,98 @@
+"""The catalog of Glue, and files and metadata on S3, by an emulator of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+from odradek.adapters.iceberg.tables import IcebergTables
+from odradek.columnar.table_file import encode_table_segment
+from odradek.errors import ConditionFailed, KafkaError, StoreUnavailable
+from odradek.format.object_keys import segment_key
+from odradek.format.segment import SegmentBuilder
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table_catalog import TableChange, TableName
+
+from tests.support.engine import batch
+
+TOPIC = UUID(int=7)
+NAME = TableName("odradek", "flights")
+KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
+
+
+@pytest.fixture(scope="module")
+def tables() -> Iterator[IcebergTables]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    boto3.client("s3", endpoint_url=url, **KEYS).create_bucket(Bucket="bucket")
+    properties = {
+        "type": "glue",
+        "warehouse": "s3://bucket/iceberg",
+        "glue.endpoint": url,
+        "glue.region": "us-east-1",
+        "glue.access-key-id": "test",
+        "glue.secret-access-key": "test",
+        "s3.endpoint": url,
+        "s3.region": "us-east-1",
+        "s3.access-key-id": "test",
+        "s3.secret-access-key": "test",
+    }
+    opened = IcebergTables.open("odradek", properties, "s3://bucket")
+    opened.s3 = boto3.client("s3", endpoint_url=url, **KEYS)  # type: ignore[attr-defined]
+    yield opened
+    server.stop()
+
+
+def uploaded(tables: IcebergTables, number: int, base: int, columns: tuple[tuple[str, str], ...]) -> str:
+    builder = SegmentBuilder(base)
+    values = [b'{"n": %d}' % (base + i) for i in range(10)]
+    builder.append(batch(values), base, 0)
+    segment, _ = encode_table_segment(builder.build(), columns, 1_000, number)
+    key = segment_key(PartitionId(TOPIC, number), base, base.to_bytes(16, "big"), is_columnar=True)
+    tables.s3.put_object(Bucket="bucket", Key=key, Body=bytes(segment.parts[0]))  # type: ignore[attr-defined]
+    return key
+
+
+def test_a_table_grows_forgets_and_goes(tables: IcebergTables) -> None:
+    assert tables.load(NAME) is None
+    columns = (("n", "bigint"),)
+    tables.create(NAME, TOPIC, columns)
+    first, second = uploaded(tables, 0, 0, columns), uploaded(tables, 1, 0, columns)
+    loaded = tables.load(NAME)
+    assert loaded is not None
+    assert (loaded.topic_id, loaded.files) == (TOPIC, frozenset())
+    late = tables.load(NAME)
+    assert late is not None
+    assert tables.commit(loaded, TableChange(columns, [first, second], (), {"odradek.offsets": "{}"})) == []
+    for stale in (loaded, late):
+        with pytest.raises(ConditionFailed):
+            tables.commit(stale, TableChange(columns, [first], (), {}))
+    loaded = tables.load(NAME)
+    assert loaded is not None
+    assert loaded.files == {first, second}
+    assert loaded.summary["odradek.offsets"] == "{}"
+    rows = loaded.handle.table.scan(row_filter="partition = 1 AND n >= 5").to_arrow()
+    assert rows.column("offset").to_pylist() == [5, 6, 7, 8, 9]
+    tables.commit(loaded, TableChange(None, (), [first], {}))
+    assert tables.expire(NAME, before_ms=None) == 1
+    loaded = tables.load(NAME)
+    assert loaded is not None
+    assert loaded.files == {second}
+    tables.drop(NAME)
+    assert tables.load(NAME) is None
+    left = tables.s3.list_objects_v2(Bucket="bucket")["Contents"]  # type: ignore[attr-defined]
+    assert [each["Key"] for each in left if not each["Key"].endswith("/")] == [first, second], (
+        "files are the log's, metadata is gone"
+    )
+
+
+def test_a_catalog_that_does_not_answer() -> None:
+    dead = {"type": "glue", "glue.endpoint": "http://127.0.0.1:9", "glue.region": "us-east-1", "glue.max-retries": "1"}
+    keys = {"glue.access-key-id": "test", "glue.secret-access-key": "test", "warehouse": "s3://bucket/iceberg"}
+    with pytest.raises((StoreUnavailable, KafkaError)):
+        IcebergTables.open("odradek", {**dead, **keys}, "s3://bucket").load(NAME)
