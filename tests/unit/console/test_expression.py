@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.errors import ErrorCode, KafkaError
-from odradek.operations.records.expression import LENGTH_MAX, NAMES, compile_expression, texts_within
+from odradek.operations.records.expression import LENGTH_MAX, NAMES, compile_expression, numbers_within, texts_within
 
 SCOPE: dict[str, Any] = {
     "key": "order-7",
@@ -180,6 +180,50 @@ VALUES = [
 ]  # fmt: skip
 
 
+NUMBERS = [
+    b'{"a": 5}', b'{"a": 5.5}', b'{"a": -7, "b": {"c": 3}}', b'{"a": null}', b"{}", b'{"a": 9007199254740993}', None,
+    b'{"b": {"c": 50, "d": 1}, "a": 6}', b'{"b": null}',
+]  # fmt: skip
+UNEVEN = [
+    b'{"a": 1e400}',
+    b'{"a": "5"}',
+    b'{"a": true}',
+    b'{"a": 1, "a": 7}',
+    b'{"b": 5}',
+    b"[5]",
+    b' {"a": 9}',
+    b"6",
+    b"{broken",
+    b"",
+]
+BOUNDS = [
+    "value.a > 5", "5 < value.a and offset >= 0", "value.a >= 5.5", "value.a == 5", "value.a <= -7", "value.a < 6",
+    "value.b.c > 10 and value.a == 6", 'value["b"]["c"] == 3', "value.a > 9007199254740992", "value.a == 1",
+    "value.a != 5", "value.a > 5 or value.b.c == 3", "value.b.c > 1 and value.b > 1", "value.a > 100",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", BOUNDS)
+@pytest.mark.parametrize("more", [None, *UNEVEN])
+@pytest.mark.parametrize("form", ["auto", "hex"])
+def test_a_look_at_the_numbers_drops_no_record_that_matches(where: str, more: bytes | None, form: str) -> None:
+    kept, after, before = _looked_at(where, form, NUMBERS if more is None else [*NUMBERS, more])
+    assert after == before
+    if more is None and form == "auto" and where == "value.a > 100":
+        assert kept == 1, "one number is too large for a float; the others are not decoded"
+
+
+def test_numbers_that_a_match_fulfils_are_found() -> None:
+    assert numbers_within("3 <= value.a.b and value['c'] == -2.5 and text == 'x'") == [
+        (("a", "b"), ">=", 3),
+        (("c",), "==", -2.5),
+    ]
+    for none in ("value.a != 1", "not value.a > 1", "value.a > 1 or value.a < 0", "value[0] > 1", "offset > 1",
+                 "value > 1", "value.a > true", "value.a > 9007199254740993", "len(value.a) > 1"):  # fmt: skip
+        assert numbers_within(none) == []
+    assert len(numbers_within("value.a > 1 and value.a < 5 and value.a.b > 2")) == 2, "the paths do not fit together"
+
+
 @pytest.mark.parametrize(
     "where",
     ['value.a == "x/y"', 'value[0] == "x/y"', 'value.a == "Zürich"', "value.a == 'quo\"te'", 'value == "x/y"',
@@ -187,6 +231,12 @@ VALUES = [
 )  # fmt: skip
 @pytest.mark.parametrize("form", ["auto", "json", "text", "hex"])
 def test_a_look_at_the_bytes_drops_no_record_that_matches(where: str, form: str) -> None:
+    _, after, before = _looked_at(where, form, VALUES)
+    assert after == before
+
+
+def _looked_at(where: str, form: str, values: list[bytes | None]) -> tuple[int, list[int], list[int]]:
+    """How many rows a look at columns leaves, and the offsets of those that match, after it and without it."""
     import pyarrow as pa
     from odradek.client.consumer.record import ConsumerRecord
     from odradek.model.record import TimestampType
@@ -195,8 +245,8 @@ def test_a_look_at_the_bytes_drops_no_record_that_matches(where: str, form: str)
     from odradek.operations.records.view import Candidate, Formats
 
     wanted, formats = Filter(where=where), Formats("auto", form)
-    table = pa.table({"key": pa.array([None] * len(VALUES), pa.binary()), "value": pa.array(VALUES, pa.binary()),
-                      "offset": list(range(len(VALUES)))})  # fmt: skip
+    table = pa.table({"key": pa.array([None] * len(values), pa.binary()), "value": pa.array(values, pa.binary()),
+                      "offset": list(range(len(values)))})  # fmt: skip
     holds = wanted.records()
 
     def matching(rows: pa.Table) -> list[int]:
@@ -206,4 +256,5 @@ def test_a_look_at_the_bytes_drops_no_record_that_matches(where: str, form: str)
         ]
         return [each.offset for each in records if holds(Candidate(each, Decoder(), formats))]
 
-    assert matching(wanted.rows(formats)(table)) == matching(table)
+    kept = wanted.rows(formats)(table)
+    return len(kept), matching(kept), matching(table)

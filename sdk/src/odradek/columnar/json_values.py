@@ -23,7 +23,7 @@ def read_values(
     Args:
         decode: gives the data of one value; what is not an object does not fit. May raise ValueError.
     """
-    table = _read_json(values, kinds)
+    table = read_objects(values, kinds)
     if table is not None:
         return [table.column(name).combine_chunks() for name in kinds.names], 0
     found: list[list[Any]] = [[] for _ in kinds]
@@ -43,8 +43,8 @@ def read_values(
     return [pa.array(column, kind.type) for column, kind in zip(found, kinds, strict=True)], misfits
 
 
-def _read_json(values: pa.BinaryArray, kinds: pa.Schema) -> pa.Table | None:
-    """Read a chunk of JSON objects by Arrow; None if it is not surely one object a value.
+def read_objects(values: pa.BinaryArray, kinds: pa.Schema) -> pa.Table | None:
+    """Read a chunk of JSON objects by Arrow, a row a value; None if they are not surely that, or not as `kinds` says.
 
     Every value begins with a brace and ends with one. Two objects in one value would make a row too many; one object in
     two values cannot be, since a brace would follow another one or a line break stand in a text.

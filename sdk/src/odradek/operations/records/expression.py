@@ -22,12 +22,13 @@ import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.patterns import PatternInvalid, compile_pattern
 
 LENGTH_MAX = 2_000
+EXACT = 2.0**53  # below it every whole number is a float
 _DEPTH_MAX = 50
 _MATCHED_MAX = 65_536  # characters that `matches` looks at
 
@@ -94,21 +95,93 @@ def texts_within(text: str) -> list[str]:
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    node = _parsed(text)
-    parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
     found = []
-    for each in parts:
-        if isinstance(each, ast.Compare) and len(each.ops) == 1 and isinstance(each.ops[0], ast.Eq):
+    for each in _conjuncts(text):
+        if isinstance(each.ops[0], ast.Eq):
             for a, b in ((each.left, each.comparators[0]), (each.comparators[0], each.left)):
                 if isinstance(b, ast.Constant) and isinstance(b.value, str) and b.value and _is_of_value(a):
                     found.append(b.value)
     return found
 
 
+class NumberBound(NamedTuple):
+    """A comparison that every match fulfils: of the number at a path in `value` with a constant."""
+
+    path: tuple[str, ...]
+    operator: str  # "==", "<", "<=", ">" or ">="
+    number: float
+
+
+def numbers_within(text: str) -> list[NumberBound]:
+    """Return the comparisons of members of `value` with numbers that every match of an expression fulfils.
+
+    They are in parts that `and` joins; a search makes them for whole columns before it decodes anything. No two paths
+    are such that one leads through the other.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    found: list[NumberBound] = []
+    for each in _conjuncts(text):
+        sides = (each.left, each.comparators[0])
+        names = _OPERATORS.get(type(each.ops[0]))
+        for (a, b), name in zip((sides, sides[::-1]), names or (), strict=False):
+            path, number = _path(a), _number_of(b)
+            if path and number is not None and not any(_is_through(path, other.path) for other in found):
+                found.append(NumberBound(path, name, number))
+    return found
+
+
+# As written, and with the sides exchanged. Not `!=`, which other types fulfil as well.
+_OPERATORS: Mapping[type[ast.cmpop], tuple[str, str]] = {
+    ast.Eq: ("==", "=="),
+    ast.Lt: ("<", ">"),
+    ast.LtE: ("<=", ">="),
+    ast.Gt: (">", "<"),
+    ast.GtE: (">=", "<="),
+}
+
+
+def _conjuncts(text: str) -> list[ast.Compare]:
+    """Return the comparisons of two sides that must all hold."""
+    node = _parsed(text)
+    parts = node.values if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) else [node]
+    return [each for each in parts if isinstance(each, ast.Compare) and len(each.ops) == 1]
+
+
 def _is_of_value(node: ast.expr) -> bool:
     while isinstance(node, ast.Attribute | ast.Subscript):
         node = node.value
     return isinstance(node, ast.Name) and node.id == "value"
+
+
+def _path(node: ast.expr) -> tuple[str, ...]:
+    """Return the names that lead from `value` to a member; empty if there are none, or something else."""
+    names: list[str] = []
+    while True:
+        match node:
+            case ast.Attribute(value=of, attr=name) | ast.Subscript(value=of, slice=ast.Constant(value=str(name))):
+                names.append(name)
+                node = of
+            case ast.Name(id="value"):
+                return tuple(reversed(names))
+            case _:
+                return ()
+
+
+def _number_of(node: ast.expr) -> float | None:
+    match node:
+        case ast.Constant(value=int(number) | float(number)) if not isinstance(number, bool) and _is_number(number):
+            return float(number) if abs(number) < EXACT else None
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant()):
+            negated = _number_of(node.operand)
+            return None if negated is None else -negated
+    return None
+
+
+def _is_through(path: tuple[str, ...], other: tuple[str, ...]) -> bool:
+    """Return True if one path leads through the other's end, and they are not the same."""
+    shorter = min(len(path), len(other))
+    return path != other and path[:shorter] == other[:shorter]
 
 
 def _parsed(text: str) -> ast.expr:

@@ -6,11 +6,11 @@ decoded, and meet the conditions on headers and the expression. Text in Avro and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from odradek.operations.records.expression import compile_expression, texts_within
+from odradek.operations.records.expression import EXACT, NumberBound, compile_expression, numbers_within, texts_within
 from odradek.operations.records.view import Candidate, Formats
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Filter:
         text, key = self.text, self.key.encode()
         is_as_written = formats is None or formats.value in ("auto", "json", "text")
         within = texts_within(self.where) if self.where and is_as_written else []
+        bounds = numbers_within(self.where) if self.where and is_as_written else []
 
         def keep(table: pa.Table) -> pa.Table:
             mask: Any = None
@@ -65,7 +66,9 @@ class Filter:
             for part in within:
                 found = _may_hold(table["value"], part)
                 mask = found if mask is None else pc.and_kleene(mask, found)
-            return table if mask is None else table.filter(mask, null_selection_behavior="drop")
+            if mask is not None:
+                table = table.filter(mask, null_selection_behavior="drop")
+            return table.filter(_within_bounds(table["value"], bounds)) if bounds else table
 
         return keep
 
@@ -108,6 +111,52 @@ def _may_hold(column: Any, text: str) -> Any:
     is_wide = pc.or_(pc.starts_with(column, b"{\0"), pc.starts_with(column, b"[\0"))  # UTF-16 and UTF-32
     has_it = pc.or_(pc.match_substring(column, text.encode()), pc.match_substring(column, b"\\"))
     return pc.or_(pc.or_(pc.invert(is_json), is_wide), has_it)
+
+
+def _within_bounds(column: Any, bounds: Sequence[NumberBound]) -> Any:
+    """Return which values may fulfil all bounds: where Arrow reads them as JSON with numbers there, those that do.
+
+    A chunk that Arrow does not read so, since one member is a text or a value is no object, may match as a whole. So
+    may a number that a float does not hold exactly.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from odradek.columnar.json_values import read_objects
+
+    kinds, compare = _number_columns(bounds), {"==": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater}
+    compare[">="] = pc.greater_equal
+    masks = []
+    for chunk in column.chunks:
+        found = read_objects(chunk, kinds)
+        mask = pa.repeat(True, len(chunk))
+        for path, name, number in bounds:
+            if found is None:
+                break
+            member = found[path[0]]
+            for part in path[1:]:
+                member = pc.struct_field(member, part)
+            holds = pc.or_(compare[name](member, number), pc.greater_equal(pc.abs(member), EXACT))
+            mask = pc.and_(mask, pc.fill_null(holds, False).combine_chunks())
+        masks.append(mask)
+    return pa.chunked_array(masks, pa.bool_())
+
+
+def _number_columns(bounds: Sequence[NumberBound]) -> pa.Schema:
+    """Return the columns, nested as the paths are, whose leaves are numbers."""
+    import pyarrow as pa
+
+    tree: dict[str, Any] = {}
+    for bound in bounds:
+        at = tree
+        for name in bound.path[:-1]:
+            at = at.setdefault(name, {})
+        at[bound.path[-1]] = None
+
+    def kind(of: dict[str, Any] | None) -> pa.DataType:
+        return pa.float64() if of is None else pa.struct([pa.field(name, kind(each)) for name, each in of.items()])
+
+    return pa.schema([pa.field(name, kind(each)) for name, each in tree.items()])
 
 
 def _contains(column: Any, text: str) -> Any:
