@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 from odradek.errors import FormatError
+from odradek.format import item_keys
 from odradek.format.object_id import OBJECT_ID_BYTES, new_object_id, object_id_ms
 from odradek.format.object_keys import (
     index_key,
@@ -109,3 +110,8 @@ def test_other_bytes_are_no_tail_entry(data: bytes) -> None:
 def test_a_field_out_of_range_is_refused() -> None:
     with pytest.raises(FormatError):
         encode_tail_entry(TailEntry(ID, 2**32, 1, 1, 0))
+
+
+def test_no_two_partition_keys_are_the_same() -> None:
+    keys = [value for name, value in vars(item_keys).items() if name.endswith("_PK")]
+    assert len(keys) == len(set(keys)), "two kinds of items of one table would be taken for each other"

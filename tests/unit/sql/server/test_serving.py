@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from h2.connection import H2Connection
+from h2.events import DataReceived
 from odradek.errors import ErrorCode, KafkaError
 from odradek.sql.server.app import ServerInfo
 from odradek.sql.server.serving import Listening, serve_sql
@@ -18,11 +23,11 @@ from tests.support.sql_server import STREAM, World
 
 
 @asynccontextmanager
-async def served() -> AsyncIterator[tuple[World, str]]:
+async def served(listening: Listening | None = None) -> AsyncIterator[tuple[World, str]]:
     world = World()
     world.ksql(STREAM)
     try:
-        async with serve_sql(world.service, ServerInfo("1", "c", "default_", "", 1), Listening()) as url:
+        async with serve_sql(world.service, ServerInfo("1", "c", "default_", "", 1), listening or Listening()) as url:
             yield world, url
     finally:
         world.service.close()
@@ -77,3 +82,41 @@ async def test_a_port_that_is_taken_is_named() -> None:
             async with serve_sql(world.service, ServerInfo("1", "c", "d", "", 1), Listening(port=port)):
                 pass
         assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+async def test_tls_negotiates_http2_and_wrong_files_are_named(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "2", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    trusted = ssl.create_default_context(cafile=str(cert))
+    async with served(Listening(certificate=str(cert), key=str(key))) as (_, url):
+        assert url.startswith("https://")
+        for is_http2 in (False, True):
+            async with httpx.AsyncClient(http2=is_http2, verify=trusted, timeout=60) as client:
+                answer = await client.post(f"{url}/ksql", json={"ksql": "SHOW STREAMS;"})
+                assert answer.http_version == ("HTTP/2" if is_http2 else "HTTP/1.1")
+                assert [each["name"] for each in answer.json()[0]["streams"]] == ["S"]
+    key.write_text("no key")
+    with pytest.raises(KafkaError, match="must be PEM"):
+        async with served(Listening(certificate=str(cert), key=str(key))):
+            pass
+
+
+async def test_a_request_upgrades_to_http2_in_clear_text() -> None:
+    async with served() as (_, url):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+        writer.write(b"GET /info HTTP/1.1\r\nHost: x\r\n" + upgrade + b"\r\n")
+        answered = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
+        assert answered.startswith(b"HTTP/1.1 101"), answered
+        protocol = H2Connection()
+        protocol.initiate_upgrade_connection()
+        writer.write(protocol.data_to_send())
+        body = b""
+        while b"KsqlServerInfo" not in body:
+            received = await asyncio.wait_for(reader.read(65_536), 60)
+            assert received
+            for event in protocol.receive_data(received):
+                body += event.data if isinstance(event, DataReceived) else b""
+        writer.close()
