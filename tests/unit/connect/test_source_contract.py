@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from odradek.connect.connectors.aws import dynamodb_streams as dynamodb_streams_module
 from odradek.connect.connectors.aws.kinesis import KinesisSourceConnector
 from odradek.connect.connectors.aws.sqs import SqsSourceConnector
-from odradek.connect.connectors.datagen import DatagenConnector
+from odradek.connect.connectors.datagen.source import DatagenConnector
 from odradek.connect.connectors.files.s3 import S3SourceConnector
 from odradek.connect.connectors.files.source import FileSourceConnector
 from odradek.connect.connectors.http.source import HttpSourceConnector

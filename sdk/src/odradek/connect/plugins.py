@@ -61,7 +61,7 @@ _T = _KAFKA + "transforms."
 _CT = _CONFLUENT + "transforms."
 PLUGINS: dict[Category, tuple[Listed, ...]] = {
     "connectors": (
-        Listed(_CONFLUENT + "datagen.DatagenConnector", "connectors.datagen:DatagenConnector",
+        Listed(_CONFLUENT + "datagen.DatagenConnector", "connectors.datagen.source:DatagenConnector",
                ("io.confluent.kafka.connect.datagen.DatagenConnector", "DatagenSource", "Datagen")),
         Listed(_KAFKA + "file.FileStreamSourceConnector", "connectors.files.source:FileSourceConnector",
                ("FileStreamSource", "FileSource")),
