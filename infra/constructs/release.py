@@ -62,7 +62,10 @@ class CanaryDeployments(Construct):
 
 
 class Release(Construct):
-    """The alias of one function in `alias`; `canaries` is None where the stage wants none."""
+    """The alias of one function in `alias`; `canaries` is None where the stage wants none.
+
+    What a function finds by itself (`faults`) is looked at where records or offsets are written; each alarm costs.
+    """
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class Release(Construct):
         stage: Stage,
         function: lambda_.Function,
         canaries: CanaryDeployments | None,
+        faults: bool = True,
     ) -> None:
         super().__init__(scope, construct_id)
         version = function.current_version
@@ -80,7 +84,7 @@ class Release(Construct):
         if canaries is None:
             return
         canaries.allow(f"odradek-{stage.name}-{name}")
-        guards = self._guards(name, stage, version)
+        guards = self._guards(name, stage, version, faults=faults)
         codedeploy.LambdaDeploymentGroup(
             self,
             "Deployments",
@@ -96,7 +100,7 @@ class Release(Construct):
         # The alarm looks at the new version before that takes requests.
         self.alias.node.add_dependency(*guards, canaries.role)
 
-    def _guards(self, name: str, stage: Stage, version: lambda_.Version) -> list[cloudwatch.Alarm]:
+    def _guards(self, name: str, stage: Stage, version: lambda_.Version, *, faults: bool) -> list[cloudwatch.Alarm]:
         failed = cloudwatch.Metric(
             namespace="AWS/Lambda",
             metric_name="Errors",
@@ -108,7 +112,7 @@ class Release(Construct):
             statistic="Sum",
             period=_MINUTE,
         )
-        faults = cloudwatch.Metric(
+        found = cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=ATTENTION,
             dimensions_map={"cluster_id": stage.settings.cluster_id, "function": name},
@@ -117,5 +121,5 @@ class Release(Construct):
         )
         return [
             add_alarm(self, stage, None, f"{name}-canary-{kind}", metric, 0, periods=1)
-            for kind, metric in (("errors", failed), ("faults", faults))
+            for kind, metric in (("errors", failed), *((("faults", found),) if faults else ()))
         ]

@@ -48,7 +48,13 @@ class ApiStack(Stack):
 
         def released(title: str, name: str, made: OdradekFunction) -> lambda_.Alias:
             return Release(
-                self, f"{title}Release", name=name, stage=stage, function=made.function, canaries=canaries
+                self,
+                f"{title}Release",
+                name=name,
+                stage=stage,
+                function=made.function,
+                canaries=canaries,
+                faults=name not in (TRIGGERS, TABLES),
             ).alias
 
         aliases = [released("Registry", REGISTRY, registry)]

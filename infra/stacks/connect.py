@@ -97,7 +97,9 @@ class ConnectStack(Stack):
         )
         if options.wake_sinks:
             dispatcher = iam.Role.from_role_name(self, "Dispatcher", dispatcher_role_name(stage.name))
-            function.grant_invoke(dispatcher)
+            dispatcher.add_to_principal_policy(
+                iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[function.function_arn])
+            )
         if options.every_minutes:
             Schedule(self, "Every", function=function, every_minutes=options.every_minutes)
         CfnOutput(self, "ConnectFunctionArn", value=function.function_arn)
