@@ -76,7 +76,8 @@ class MortalStore:
     def __init__(self, store: Any, death: Death) -> None:
         self._store = store
         self._death = death
-        self.log, self.groups, self.catalog = (MortalPort(t, death) for t in (store.log, store.groups, store.catalog))
+        tables = (store.log, store.groups, store.catalog, store.rows)
+        self.log, self.groups, self.catalog, self.rows = (MortalPort(table, death) for table in tables)
         self.objects = MortalPort(store.objects, death)
 
     async def transact(self, operations: list[TableOperation]) -> None:

@@ -86,7 +86,7 @@ class MisbehavingStore:
 
     def __init__(self, store: Any, misbehaviour: Misbehaviour) -> None:
         self._store, self._misbehaviour = store, misbehaviour
-        for place in ("log", "groups", "catalog", "objects"):
+        for place in ("log", "groups", "catalog", "rows", "objects"):
             if not hasattr(store, place):  # memory keeps its objects apart
                 continue
             setattr(self, place, MisbehavingPort(getattr(store, place), misbehaviour))

@@ -65,6 +65,7 @@ class SlowStore:
         self._store = store
         self._tables = SlowTables(store, None, clock, rng, outliers)
         self.log, self.groups, self.catalog = self._tables.log, self._tables.groups, self._tables.catalog
+        self.rows: Any = Slow(store.rows, None, clock, rng, outliers)
         self.objects: Any = Slow(store.objects, None, clock, rng, outliers)
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
