@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import odradek
 import pytest
 from odradek.local.threaded import ThreadedService
@@ -41,6 +43,9 @@ async def test_a_trigger_from_its_creation_to_its_deletion(browser: Browser, ser
     assert enabled.status_code == 400
     assert "pause it before you reset it" in problem(enabled.text).replace("&#39;", "'")
     assert "127.0.0.1:" not in problem(enabled.text), "a refusal in the service's own words"
+    async with asyncio.timeout(90):  # until the dispatcher has looked where the log ends
+        while "-30" not in await browser.get("/triggers/detail?name=life-of-one&tab=reset&to=earliest"):
+            await asyncio.sleep(0.05)
     assert "is paused" in await browser.done("/triggers/steer", **where, do="pause")
     assert known(service)["life-of-one"].state == "PAUSED"
     planned = await browser.get("/triggers/detail?name=life-of-one&tab=reset&to=earliest")

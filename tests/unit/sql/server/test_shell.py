@@ -129,7 +129,9 @@ def test_a_server_that_is_not_there_is_named() -> None:
         RestClient("127.0.0.1:8088")
 
 
-def test_a_server_of_its_own_that_does_not_start_says_why(tmp_path: Path) -> None:
+def test_a_server_of_its_own_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):  # else they would be used
+        monkeypatch.delenv(name, raising=False)
     arguments = ["--data-dir", str(tmp_path / "none"), "-b", "http://127.0.0.1:1"]
     with (
         pytest.raises(KafkaError, match="is not the folder of an embedded service"),
