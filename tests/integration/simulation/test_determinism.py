@@ -36,8 +36,9 @@ def digests(seed: int, hash_seed: str, profiles: Sequence[str]) -> dict[str, str
     "profiles",
     [
         pytest.param([name for name in sorted(PROFILES) if name not in _DEAR], id="most"),
-        pytest.param(_DEAR, id="dear", marks=pytest.mark.slow),  # as many steps as all the others
+        pytest.param(_DEAR, id="dear", marks=pytest.mark.slow),
     ],
 )
 def test_same_seed_same_trace_in_any_process(profiles: Sequence[str]) -> None:
+    """The dear ones are slow: as many steps as all the others."""
     assert digests(_SEED, "1", profiles) == digests(_SEED, "4711", profiles)
