@@ -19,7 +19,7 @@ spare memory: bytes are counted, not carried. Maintenance and consumers are not 
 Sources: Amazon S3, "Best practices design patterns: optimizing performance"; DynamoDB, "On-demand capacity mode" and
 "Burst and adaptive capacity"; Lambda, "Function scaling". Nothing of it was run on AWS.
 
-    python -m bench.fleet [--quick] [--steps 1,10,100] [--step-s 15] [--part 0.1] [--concurrency 10000]
+    python -m bench.fleet [--quick] [--steps 1,10,100] [--step-s 20] [--part 0.1] [--plain] [--raised 20] [--keep]
 
 `--part` runs that part of the whole: load, partitions and the quotas of the account, but not the limits of a key.
 """
@@ -55,6 +55,7 @@ from tests.simulation.loop import run
 from tests.support.loop_clock import START_MS, LoopClock
 
 RESULTS = Path(__file__).parent / "results" / "fleet.json"
+KEPT = Path(__file__).parent / "kept" / "fleet.json"
 MIB, GIB = 1024 * 1024, 1024**3
 BATCH_BYTES = 1_000_000
 IN_FLIGHT = 5  # requests of a producer
@@ -440,6 +441,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--per-head", type=int, default=32)
     parser.add_argument("--plain", action="store_true", help="producers that are not idempotent")
     parser.add_argument("--raised", type=int, default=20, help="quotas are raised so many times in the second table")
+    parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     arguments = parser.parse_args(argv)
     part, step_s = (0.02, 4.0) if arguments.quick else (arguments.part, arguments.step_s)
     rates = [float(each) for each in arguments.steps.split(",")]
@@ -467,8 +469,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             row["environments"] = round(row["environments"] / part)
         show(console, f"{name}; virtual time, {part:g} of the whole", rows)
         results[name] = {"account": asdict(account), "steps": rows}
-    RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"plan": asdict(plan), "part": part, "results": results}, indent=2) + "\n")
+    for path in (RESULTS, KEPT) if arguments.keep else (RESULTS,):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"plan": asdict(plan), "part": part, "results": results}, indent=2) + "\n")
     return 0
 
 
