@@ -148,8 +148,6 @@ class ObservabilityStack(Stack):
 
     def _add_alarms(self) -> None:
         self._alarm("attention", self._attention(), 0, periods=1)
-        # Throttles come from the account's concurrency, so whose they are says little.
-        self._alarm("functions-throttled", self._of_account("Throttles"), 0, periods=2, of_periods=3)
         self._add_silence()
         self._add_job_alarms()
         if self._stage.all_alarms:
@@ -159,6 +157,8 @@ class ObservabilityStack(Stack):
 
     def _add_more_alarms(self) -> None:
         limits = self._stage.alarms
+        # Throttles come from the account's concurrency, so whose they are says little.
+        self._alarm("functions-throttled", self._of_account("Throttles"), 0, periods=2, of_periods=3)
         # Each metric costs $0.10 a month. People call `triggers` and `tables`, and see their errors themselves.
         watched = [self._of_function("Errors", name, _PERIOD) for name in _FUNCTIONS if name not in (TRIGGERS, TABLES)]
         failed = self._sum("failed invocations", watched)

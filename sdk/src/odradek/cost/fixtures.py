@@ -28,7 +28,7 @@ class Fixtures:
 
 
 FIXTURES: Final[Mapping[str, Fixtures]] = {
-    "dev": Fixtures(alarm_metrics=4, composite_alarms=0, dashboards=0, plan_every_minutes=15, queues=2),
+    "dev": Fixtures(alarm_metrics=3, composite_alarms=0, dashboards=0, plan_every_minutes=15, queues=2),
     "prod": Fixtures(alarm_metrics=32, composite_alarms=0, dashboards=0, plan_every_minutes=5, queues=2),
 }
 
