@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from odradek.columnar.schema import COLUMNS
+from odradek.columnar.names import COLUMNS
 from odradek.spark.options import parse_options
 from odradek.spark.source.data_source import StreamReader
 

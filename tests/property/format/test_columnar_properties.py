@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columnar.decode import decode_to_arrow
 from odradek.columnar.encode import encode_from_arrow
-from odradek.columnar.schema import COLUMNS
+from odradek.columnar.names import COLUMNS
 from odradek.errors import FormatError
 from odradek.format.crc import crc32c
 from odradek.format.record_batch import encode_batch, patch_log_append_time

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.columnar.decode import decode_to_arrow
-from odradek.columnar.schema import COLUMNS
+from odradek.columnar.names import COLUMNS
 from odradek.engine.partition.head import decode_head
 from odradek.engine.partition.index_row import decode_index_row
 from odradek.errors import FormatError, OdradekError

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from odradek.columnar.decode import decode_to_arrow
 from odradek.columnar.engine import EngineName
-from odradek.columnar.schema import COLUMNS, SCHEMA, schema
+from odradek.columnar.names import COLUMNS
+from odradek.columnar.schema import SCHEMA, schema
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.crc import crc32c
 from odradek.format.record_batch import encode_batch, patch_log_append_time

@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from odradek.columnar import kernels as k
 from odradek.columnar.decode import Part, Wanted
-from odradek.columnar.schema import HEADERS_TYPE, TIMESTAMP_MS_MAX
+from odradek.columnar.names import TIMESTAMP_MS_MAX
+from odradek.columnar.schema import HEADERS_TYPE
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.record import TimestampType
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from odradek.columnar.decode import Part, Wanted
-from odradek.columnar.schema import TIMESTAMP_MS_MAX
+from odradek.columnar.names import TIMESTAMP_MS_MAX
 from odradek.format.record_decoder import Row, decode_payload
 
 

@@ -19,9 +19,10 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from odradek.columnar.names import COLUMNS
+
 HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 TIMESTAMP_TYPE = pa.timestamp("us", tz="UTC")
-TIMESTAMP_MS_MAX = (2**63 - 1) // 1000
 
 _FIELDS = {
     "key": pa.binary(),
@@ -33,7 +34,7 @@ _FIELDS = {
     "timestampType": pa.int32(),
     "headers": HEADERS_TYPE,
 }
-COLUMNS: tuple[str, ...] = tuple(_FIELDS)
+assert tuple(_FIELDS) == COLUMNS
 
 
 def schema(include_headers: bool = False, columns: Sequence[str] | None = None) -> pa.Schema:

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from odradek.columnar.schema import COLUMNS
+from odradek.columnar.names import COLUMNS
 from odradek.engine.catalog.topic_configs import parse_table_columns
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition

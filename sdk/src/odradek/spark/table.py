@@ -21,8 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from odradek.columnar.schema import COLUMNS, TIMESTAMP_MS_MAX
-from odradek.columnar.schema import schema as records_schema
+from odradek.columnar.names import COLUMNS, TIMESTAMP_MS_MAX
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 from odradek.model.topic_partition import PartitionId, TopicPartition
@@ -76,6 +75,9 @@ def table(
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION; INVALID_CONFIG for an option, a column or a moment that does not
     exist.
     """
+    with extra("spark"):
+        import pyarrow  # noqa: F401  (what is missing is named before anything else)
+        import pyspark  # noqa: F401
     given = {"store": f"{EMBEDDED_PREFIX}{store}"} if isinstance(store, Path | str) else store
     options = parse_store(known_options(given, tuple(STORE_OPTIONS), {}))
     with LogView(options) as view:
@@ -244,6 +246,7 @@ def _few(
     """Return the rest as rows if it is small, else None."""
     import pyarrow as pa
 
+    from odradek.columnar.schema import schema as records_schema
     from odradek.spark.source.typed import read_columns, typed_schema
 
     if sum(end - first for spans in rest.values() for first, end in spans) > _FEW_RECORDS:

@@ -21,7 +21,8 @@ from typing import Protocol, TypeVar
 import pyarrow as pa
 
 from odradek.columnar.decode import decode_to_arrow
-from odradek.columnar.schema import TIMESTAMP_MS_MAX, schema
+from odradek.columnar.names import TIMESTAMP_MS_MAX
+from odradek.columnar.schema import schema
 from odradek.engine.read.log_reader import Piece, patched
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
 from odradek.format.batch_header import iter_headers
