@@ -17,6 +17,7 @@ _DOWNLOAD_S = 600
 APACHE_KAFKA = "apache_kafka"
 SPARK_KAFKA = "spark_kafka"
 APACHE_CONNECT = "apache_connect"
+DEBEZIUM = "debezium"
 OPENSEARCH = "opensearch"
 SPARK_ICEBERG = "spark_iceberg"
 
@@ -50,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     """Fetch all jars."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(argv)
     try:
-        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, SPARK_ICEBERG, OPENSEARCH):
+        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, DEBEZIUM, SPARK_ICEBERG, OPENSEARCH):
             print(f"{peer}: {len(maven_jars(peer))} jars")
     except NoJars as reason:
         print(reason)

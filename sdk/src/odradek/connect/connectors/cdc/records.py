@@ -96,7 +96,7 @@ class Emitter:
     def source(self, table: TableId, ts_us: int, snapshot: str, fields: Mapping[str, Any]) -> Struct:
         """Return the source block of a change at a time, in microseconds since 1970."""
         times = {"ts_ms": ts_us // 1000, "ts_us": ts_us, "ts_ns": ts_us * 1000}
-        return Struct(self._source_schema, {**self._constant, **times, "snapshot": snapshot, **fields})
+        return Struct.of_checked(self._source_schema, {**self._constant, **times, "snapshot": snapshot, **fields})
 
     def _envelope(self, table: Table) -> Schema:
         known = self._envelopes.get(table.id)
@@ -158,7 +158,7 @@ class Emitter:
             topic=table.topic,
             key=key,
             key_schema=None if key is None else table.key_schema,
-            value=Struct(schema, values),
+            value=Struct.of_checked(schema, values),
             value_schema=schema,
             headers=headers,
             source_partition=self.partition,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from odradek.connect.data import schema as schemas
@@ -22,6 +23,7 @@ _DURATION = re.compile(
 _DAYS_OF_MONTH = 365.25 / 12
 
 
+@lru_cache(maxsize=4_096)  # rows of a table mostly have few dates
 def days_of(text: str) -> int:
     """Return days since 1970-01-01 of a date such as 2024-02-29 or 0044-03-15 BC. Raises ValueError."""
     found = _DATE.match(text)

@@ -1,0 +1,156 @@
+"""Change capture beside Debezium: the same changes of one PostgreSQL server, field by field.
+
+Debezium's connector runs in a worker of Apache Kafka Connect, which writes into an embedded service of ours; our
+connector writes into the same service under another prefix. What docs/connect/postgresql.md names as different is left
+out of the comparison, and nothing else.
+
+`make java`, which needs Maven Central for Debezium's jars.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.connect_workers import apache_worker, call
+from bench.kafka_port import service
+from bench.maven import DEBEZIUM, NoJars, maven_jars
+from tests.support.connect.postgres import Postgres, postgres
+from tests.support.connect.running import RunningCluster
+from tests.support.kafka.port import until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+
+_CLASS = "io.debezium.connector.postgresql.PostgresConnector"
+_TABLES = (
+    "CREATE TYPE mood AS ENUM ('sad', 'ok', 'happy')",
+    "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
+    """CREATE TABLE kinds (
+        id bigint PRIMARY KEY, small smallint, whole int NOT NULL DEFAULT 7, big bigint, yes boolean DEFAULT true,
+        single real, double double precision, exact numeric(12, 3), free numeric, cash money,
+        name varchar(20) NOT NULL DEFAULT 'none', padded char(5), body text, raw bytea, number uuid,
+        born date, clock time, clock3 time(3), zoned timetz, at timestamp, at3 timestamp(3), at0 timestamp(0),
+        moment timestamptz, span interval, doc json, tree jsonb, words text[], numbers int[], amounts numeric(5, 2)[],
+        state mood, several positive, flag bit, flags bit(10), many bit varying(20), place point,
+        address inet, net cidr, mac macaddr, reach int4range, object oid,
+        moments timestamptz[], identities uuid[]
+    )""",
+    "CREATE TABLE plain (id int PRIMARY KEY, name text NOT NULL, note text)",
+    "CREATE TABLE whole (id int PRIMARY KEY, name text NOT NULL, note text)",
+    "ALTER TABLE whole REPLICA IDENTITY FULL",
+    "CREATE TABLE pairs (b int, a text, c int, PRIMARY KEY (a, b))",
+    "CREATE TABLE keyless (a int, b text)",
+    "ALTER TABLE keyless REPLICA IDENTITY FULL",
+    "CREATE TABLE done (id int PRIMARY KEY)",
+)
+_KINDS = """INSERT INTO kinds VALUES (
+    {id}, -3, 12, 9007199254740993, false, 1.5, 0.1, -12.345, 1234567890.00012, 12.34, 'Ann', 'ab', 'text', '\\x00ff10',
+    'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2024-02-29', '23:59:59.123456', '01:02:03.456', '04:05:06.789+02',
+    '2024-02-29 12:34:56.123456', '1969-12-31 23:59:59.999', '2024-02-29 12:34:56', '2024-02-29 12:34:56.5+02',
+    '1 year 2 months 3 days 04:05:06.78', '{{"a": [1, 2.50]}}', '{{"b": 1.0, "a": null}}', '{{a,NULL,"b,c"}}',
+    '{{1,NULL,3}}', '{{1.25,2.50}}', 'happy', 5, B'1', B'1010101010', B'101', '(1.5,-2)', '192.168.0.1/24',
+    '10.0.0.0/8', '08:00:2b:01:02:03', '[1,5)', 42, '{{2024-02-29 12:34:56+00}}',
+    '{{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}}')"""
+_LARGE = "repeat(md5('x') || 'y', 400) || (SELECT string_agg(md5(i::text), '') FROM generate_series(1, 400) i)"
+_BEFORE = (
+    _KINDS.format(id=1),
+    "INSERT INTO kinds (id) VALUES (2)",
+    "INSERT INTO plain VALUES (1, 'one', NULL), (2, 'two', 'x')",
+    "INSERT INTO keyless VALUES (1, 'a')",
+)
+_CHANGES = (
+    _KINDS.format(id=3),
+    "INSERT INTO kinds (id) VALUES (4)",
+    "INSERT INTO kinds (id, at, moment, born) VALUES (5, 'infinity', 'infinity', '9999-12-31')",
+    "INSERT INTO kinds (id, free, exact) VALUES (6, 100000000000000000000, 0)",
+    "INSERT INTO kinds (id, span) VALUES (7, '-1 month -2 days -00:00:00.5')",
+    "UPDATE kinds SET whole = 13, body = NULL WHERE id = 3",
+    "DELETE FROM kinds WHERE id = 4",
+    "INSERT INTO plain VALUES (3, 'three', NULL)",
+    f"UPDATE plain SET note = {_LARGE} WHERE id = 3",
+    "UPDATE plain SET name = 'THREE' WHERE id = 3",  # the large value is not sent
+    "UPDATE plain SET id = 33 WHERE id = 3",
+    "DELETE FROM plain WHERE id = 33",
+    f"INSERT INTO whole VALUES (1, 'one', {_LARGE})",
+    "UPDATE whole SET name = 'ONE'",
+    "DELETE FROM whole",
+    "INSERT INTO pairs VALUES (1, 'x', 2)",
+    "UPDATE pairs SET c = 3",
+    "DELETE FROM pairs",
+    "UPDATE keyless SET b = 'c'",
+    "DELETE FROM keyless",
+    "ALTER TABLE plain ADD COLUMN more int DEFAULT 5",
+    "INSERT INTO plain VALUES (4, 'four', NULL, 6)",
+    "ALTER TABLE plain ALTER COLUMN note TYPE varchar(10)",
+    "INSERT INTO plain VALUES (5, 'five', 'n', NULL)",
+    "ALTER TABLE plain DROP COLUMN note",
+    "INSERT INTO plain VALUES (6, 'six', 7)",
+    "TRUNCATE plain",
+    "INSERT INTO done VALUES (1)",
+)
+_TOPICS = ("kinds", "plain", "whole", "pairs", "keyless")
+
+
+def configs(server: Postgres, database: str, prefix: str, **more: str) -> dict[str, str]:
+    converter = "org.apache.kafka.connect.json.JsonConverter"
+    return {
+        **server.configs(database),
+        "database.password": "any",
+        "topic.prefix": prefix,
+        "slot.name": prefix,
+        "publication.name": prefix,
+        "plugin.name": "pgoutput",
+        "key.converter": converter,
+        "value.converter": converter,
+        "key.converter.schemas.enable": "true",
+        "value.converter.schemas.enable": "true",
+        "skipped.operations": "none",
+        **more,
+    }
+
+
+def captured(running: RunningCluster, prefix: str) -> dict[str, list[Any]]:
+    """Return the records of all tables as parsed JSON; the prefix is left out."""
+    found = {}
+    for name in _TOPICS:
+        records = running.read(f"{prefix}.public.{name}", 10_000, timeout_s=4)
+        found[name] = [
+            [
+                part if part is None else json.loads(part.decode().replace(prefix, "P"))
+                for part in (each.key, each.value)
+            ]
+            for each in records
+        ]
+    return found
+
+
+def test_the_same_changes_give_the_same_records(tmp_path: Path) -> None:
+    try:
+        maven_jars(DEBEZIUM)
+    except NoJars as reason:
+        pytest.skip(str(reason))
+    with postgres() as server, service() as (pid, servers, client):
+        database = server.database("shop")
+        server.execute(database, *_TABLES, *_BEFORE)
+        with (
+            RunningCluster(SimpleNamespace(client_config=client)) as running,
+            apache_worker(tmp_path, (pid, servers), exactly_once=False, peer=DEBEZIUM) as worker,
+        ):
+            until(lambda: call(f"{worker.url}/connectors/theirs/config", "PUT",
+                               configs(server, database, "theirs")), 60, "a new connector")  # fmt: skip
+            running.create("ours", configs(server, database, "ours", **{"connector.class": _CLASS}))
+            for prefix in ("theirs", "ours"):
+                assert len(running.read(f"{prefix}.public.keyless", 1)) == 1
+                running.read(f"{prefix}.public.plain", 2)
+            until(lambda: len(server.execute(database, "SELECT 1 FROM pg_replication_slots WHERE active")) == 2, 60, "")
+            server.execute(database, *_CHANGES)
+            for prefix in ("theirs", "ours"):
+                running.read(f"{prefix}.public.done", 1)
+            theirs, ours = captured(running, "theirs"), captured(running, "ours")
+    Path("/tmp/theirs.json").write_text(json.dumps(theirs, indent=1))
+    Path("/tmp/ours.json").write_text(json.dumps(ours, indent=1))
+    assert ours == theirs
