@@ -22,7 +22,6 @@ with extra("connect-jdbc"):
     from sqlalchemy.dialects import mysql, postgresql
 
 _PRECISION = 38
-_PRECISION_PARAMETER = "connect.decimal.precision"
 _KEY_CHARS_MAX = 255  # text in a primary key, of databases that index no TEXT
 _BIT_MAX = 1 << 20
 _TYPES: dict[Type, Any] = {
@@ -64,7 +63,7 @@ _NAMED: dict[str | None, Any] = {
 def column_type(schema: Schema, *, is_key: bool = False) -> Any:
     """Return the type of a column for values of a schema; lists, maps and structs are JSON, or arrays in PostgreSQL."""
     if schema.name == logical.DECIMAL_NAME:
-        given = schema.parameter(_PRECISION_PARAMETER)
+        given = schema.parameter(logical.PRECISION)
         return types.Numeric(int(given) if given else _PRECISION, logical.scale_of(schema))
     if schema.name in _NAMED:
         return _NAMED[schema.name]
