@@ -43,7 +43,7 @@ from tests.support.connect.postgres import Postgres, postgres
 
 RESULTS = Path(__file__).parent / "results" / "connect_databases.json"
 KEPT = Path(__file__).parent / "kept" / "connect_databases.json"
-ROWS = 200_000
+ROWS = 100_000
 _CHANGES_PER_TRANSACTION = 1_000
 _BATCH = "3000"
 _MOVE_S = 900

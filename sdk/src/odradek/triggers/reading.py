@@ -110,6 +110,6 @@ class FetchedBatches:
 
     def _refuse(self, header: BatchHeader, error: str) -> Part:
         first, last = max(header.base_offset, self._from), header.last_offset
-        reason = f"offsets {first} to {last}: {error}, which triggers do not take"
+        reason = f"offsets {first} to {last}: {error}, which dispatchers do not take"
         self._finish(header)
         return Part([], self.end, refused=Refused(Record(first, header.max_timestamp_ms, None, None), reason))

@@ -130,7 +130,7 @@ class Emitter:
             named = Header("__debezium.newkey", new_key, table.key_schema)
             made = [self._record(table, old_key, "d", (before, None), source, offset, block, named)]
             if self._tombstones:
-                made.append(self._tombstone(table, old_key, offset))
+                made.append(self._tombstone(table, old_key, offset, named))
             named = Header("__debezium.oldkey", old_key, table.key_schema)
             return [*made, self._record(table, new_key, "c", (None, after), source, offset, block, named)]
         if op == "d":
@@ -165,11 +165,12 @@ class Emitter:
             source_offset=offset,
         )
 
-    def _tombstone(self, table: Table, key: Struct | None, offset: Offset) -> SourceRecord:
+    def _tombstone(self, table: Table, key: Struct | None, offset: Offset, *headers: Header) -> SourceRecord:
         return SourceRecord(
             topic=table.topic,
             key=key,
             key_schema=table.key_schema,
+            headers=headers,
             source_partition=self.partition,
             source_offset=offset,
         )
