@@ -6,6 +6,7 @@ these costs a tenth. They are the same actors and books.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -84,3 +85,6 @@ def handover(rng: Random) -> Scenario:
         fates=TROUBLE,
         settings=_settings(rng),
     )
+
+
+SMALL: dict[str, Callable[[Random], Scenario]] = {"duel": duel, "handover": handover}
