@@ -113,6 +113,7 @@ class FakeEngine:
 @dataclass
 class FakeTopics:
     there: dict[str, int] = field(default_factory=dict)
+    served: dict[str, str] = field(default_factory=dict)  # topic by name of the table
 
     def partitions(self) -> Mapping[str, int]:
         return dict(self.there)
@@ -122,6 +123,12 @@ class FakeTopics:
 
     def delete(self, name: str) -> None:
         del self.there[name]
+
+    def serve(self, name: str, topic: str, options: Mapping[str, Any]) -> None:
+        self.served[name] = topic
+
+    def unserve(self, name: str) -> None:
+        self.served.pop(name, None)
 
 
 @dataclass

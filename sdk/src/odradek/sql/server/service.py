@@ -395,6 +395,8 @@ class SqlService:
             for query in self.defined.planner.queries.values():
                 if set(query.ids) & set(action.replaces):
                     self._start_again((*query.stages, query.plan))
+            if action.source is not None and action.source.served and not action.replaces:
+                self.topics.unserve(action.source.served)
 
     def _check_topic(self, action: Declared) -> None:
         if action.topic.partitions is None and action.topic.name not in self.topics.partitions():
