@@ -45,11 +45,16 @@ class Scenario:
     grows: bool = False  # whether topics get more partitions
     group_turns: int = 40
     group_assignor: str | None = None  # that members of the consumer protocol ask for
+    grows_at_rest: bool = False  # the first topic grows once nothing fails and nobody comes or goes
     classic_members: int = 0  # of a group of the classic protocol
+    classic_rebalance_ms: int = 20_000
     streams_members: int = 0
     streams_standbys: int = 0
     share_workers: int = 0
     share_turns: int = 30
+    share_leaves: float = 0.03  # of the turns
+    share_rejects: float = 0.04  # of the records
+    share_deletions: int = 0  # attempts to delete the group
     group_configs: Mapping[str, str] = field(default_factory=dict)
     triggers: int = 0  # of the last topic
     trigger_factor: int = 1  # parallelization factor
@@ -70,6 +75,8 @@ class Scenario:
     deleters: int = 0
     deletes_all: float = 0.2  # of their requests: up to the high watermark
     gateways: int = 0
+    gateway_ids: int = 0  # broker ids among them; 0: each has its own
+    gateway_turns: int = 3
     stock_clients: tuple[str, ...] = ()  # producers that follow the rules of stock clients, by name (stock/)
     stock_gateways: int = 0
     stock_leads: bool = False  # whether the gateways are brokers of their own

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from tests.simulation import small_group_profiles
 from tests.simulation.fates import TROUBLE, merge_settings
 from tests.simulation.plan import Scenario, TopicPlan
 
@@ -87,4 +88,4 @@ def handover(rng: Random) -> Scenario:
     )
 
 
-SMALL: dict[str, Callable[[Random], Scenario]] = {"duel": duel, "handover": handover}
+SMALL: dict[str, Callable[[Random], Scenario]] = {"duel": duel, "handover": handover, **small_group_profiles.SMALL}

@@ -157,6 +157,7 @@ class Process:
     tasks: set[asyncio.Task[Any]] = field(default_factory=set)
     dead: bool = False
     frozen_until_s: float = 0.0
+    stalled_until_s: float = 0.0  # one of its calls, the last that did
     troubled_calls: int = 0  # of its next ones
     died: asyncio.Event = field(default_factory=asyncio.Event)
     on_death: Callable[[], None] = lambda: None

@@ -153,7 +153,9 @@ class SimPort:
         if rng.random() < fates.stall and self._is_among(fates.stalling, method_name):
             world.note(f"{label} stalls")
             process.troubled_calls = _TROUBLED_CALLS
-            await self._pause(rng.choice(fates.stalls_s))
+            seconds = rng.choice(fates.stalls_s)
+            process.stalled_until_s = asyncio.get_running_loop().time() + seconds
+            await self._pause(seconds)
         draw = rng.random()
         if draw < fates.unavailable:
             world.note(f"{label} unavailable")
