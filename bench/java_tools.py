@@ -2,16 +2,19 @@
 
 Classes ProducerPerformance and ConsumerPerformance of kafka-tools, as `kafka-producer-perf-test.sh` and
 `kafka-consumer-perf-test.sh` run them.
+
+    python -m bench.java_tools HOST:PORT TOPIC [--count 100000] [--size 1024]       a topic that exists
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import resource
 import subprocess
 
-from bench.maven import APACHE_KAFKA, maven_jars
+from bench.maven import APACHE_KAFKA, NoJars, maven_jars
 
 _TIMEOUT_S = 300
 _SENT = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*?([\d.]+) ms 50th.*?([\d.]+) ms 99th", re.MULTILINE)
@@ -55,3 +58,26 @@ def _run(class_name: str, *arguments: str) -> tuple[str, float]:
     if run.returncode:
         raise SystemExit(f"{class_name} failed:\n{(run.stdout + run.stderr)[-2000:]}")
     return run.stdout, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Produce to a topic, read it, and print both rates."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("servers")
+    parser.add_argument("topic")
+    parser.add_argument("--count", type=int, default=100_000)
+    parser.add_argument("--size", type=int, default=1024)
+    arguments = parser.parse_args(argv)
+    try:
+        sent = produce(arguments.servers, arguments.topic, arguments.count, arguments.size)
+        read = consume(arguments.servers, arguments.topic, arguments.count)
+    except NoJars as reason:
+        print(reason)
+        return 1
+    for what, took in (("produced", sent), ("consumed", read)):
+        print(f"{what} {arguments.count / took['s']:,.0f} records/s, {took['cpu_s']:.1f} s of CPU")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
