@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 _BUILD = Path(__file__).parent.parent / "build"
@@ -29,8 +30,8 @@ class NoJars(Exception):
 def maven_jars(peer: str) -> list[Path]:
     """The runtime jars that the pom of a peer, in the folder of its name, names. Raises NoJars."""
     pom, jars = Path(__file__).parent / peer / "pom.xml", _BUILD / peer
-    done = jars / ".complete"
-    if not done.exists():
+    done, wanted = jars / ".complete", sha256(pom.read_bytes()).hexdigest()
+    if not done.exists() or done.read_text() != wanted:
         for program in ("mvn", "java"):
             if shutil.which(program) is None:
                 raise NoJars(f"{program} is not on the PATH")
@@ -43,7 +44,7 @@ def maven_jars(peer: str) -> list[Path]:
         if run.returncode:
             reason = next((line for line in run.stdout.splitlines() if "ERROR" in line), "mvn failed")
             raise NoJars(reason[:200])
-        done.touch()
+        done.write_text(wanted)
     return sorted(jars.glob("*.jar"))
 
 
