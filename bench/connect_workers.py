@@ -1,14 +1,18 @@
 """Workers of Connect for benches: ours over the embedded service, and Apache Kafka Connect's over Apache Kafka.
 
 Both are driven by the same JSON over the same REST API.
+
+    python -m bench.connect_workers      Apache Kafka Connect with Debezium's connectors, for tries by hand
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -18,9 +22,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.kafka_broker import free_ports, kafka_broker
+from bench.kafka_broker import NoBroker, free_ports, kafka_broker
 from bench.kafka_port import service
-from bench.maven import APACHE_CONNECT, maven_jars
+from bench.maven import APACHE_CONNECT, DEBEZIUM, NoJars, maven_jars
 
 _START_S = 180
 _NO_PROXY = {"NO_PROXY": "127.0.0.1"}
@@ -125,3 +129,19 @@ def apache_worker(folder: Path, server: tuple[int, str], *, exactly_once: bool, 
     main = "org.apache.kafka.connect.cli.ConnectDistributed"
     with _started(["java", "-Xmx1g", "-cp", jars, main, str(properties)], folder, url, server) as worker:
         yield worker
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a worker until Enter."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(argv)
+    try:
+        with tempfile.TemporaryDirectory() as folder, theirs(Path(folder), exactly_once=False, peer=DEBEZIUM) as worker:
+            input(f"Apache Kafka Connect on {worker.url}, Apache Kafka on {worker.servers}; Enter ends them ")
+    except (NoBroker, NoJars) as reason:
+        print(reason)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
