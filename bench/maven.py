@@ -20,6 +20,7 @@ SPARK_KAFKA = "spark_kafka"
 APACHE_CONNECT = "apache_connect"
 DEBEZIUM = "debezium"
 OPENSEARCH = "opensearch"
+ELASTICSEARCH = "elasticsearch"
 SPARK_ICEBERG = "spark_iceberg"
 
 
@@ -52,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     """Fetch all jars."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(argv)
     try:
-        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, DEBEZIUM, SPARK_ICEBERG, OPENSEARCH):
+        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, DEBEZIUM, SPARK_ICEBERG, OPENSEARCH, ELASTICSEARCH):
             print(f"{peer}: {len(maven_jars(peer))} jars")
     except NoJars as reason:
         print(reason)
