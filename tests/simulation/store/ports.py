@@ -340,7 +340,9 @@ class SimTable(SimPort):
     def _refused(self, operations: Sequence[tuple[str, Operation]]) -> None:
         ledger = self._process.world.ledger
         if ledger.is_told:
-            ledger.futile.refused(self._process.name, operations)
+            # Where not all is visible yet, a reader cannot know what refuses it.
+            known = [each for each in operations if self._seen.is_whole(each[0], each[1].key.pk, consistent=True)]
+            ledger.futile.refused(self._process.name, known)
 
     async def _transact(self, operations: Sequence[Any]) -> float:
         """Apply a transaction; when all of it is visible, as the loop's time."""
