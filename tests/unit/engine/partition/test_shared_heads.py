@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
@@ -13,9 +14,17 @@ from odradek.cost.metering import UsageMeter
 from odradek.engine.audit.store import audit_store
 from odradek.engine.catalog.topic_configs import describe
 from odradek.engine.engine import Engine
-from odradek.engine.partition.head import NO_FLOOR
+from odradek.engine.partition import shared_head
+from odradek.engine.partition.head import NO_FLOOR, ProducerState
 from odradek.engine.partition.packed_entries import PlacedEntry, decode_packed_entries, encode_packed_entries
-from odradek.engine.partition.shared_head import SharedHead, decode_shared_head, encode_shared_head, stamp_of
+from odradek.engine.partition.shared_head import (
+    SharedHead,
+    decode_shared_head,
+    encode_shared_head,
+    id_name_of,
+    producer_name,
+    stamp_of,
+)
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
 from odradek.format.tail_entry import FLAG_ITEM, FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.limits import PARTITIONS_PER_HEAD_MAX, PRODUCER_EPOCH_MAX, SEQUENCE_MAX
@@ -504,3 +513,25 @@ async def test_the_largest_timestamp_is_that_of_the_partition(store: Store) -> N
         assert (found.offset, found.timestamp_ms) == (offset, timestamp_ms)
         [found] = await engine.list_offsets([ListOffsetsPartition("t", partition, timestamp_ms - 5)])
         assert found.offset == offset
+
+
+def test_a_view_reads_the_producers_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A head may have a thousand of them: a fetch needs none, an append its own."""
+    stamps = {producer_name(place, number): stamp_of(2, number) for place in (0, 3) for number in range(1_000)}
+    first = {producer_name(3, 35): stamp_of(2, 9), producer_name(3, 36): stamp_of(1, 9)}
+    head = SharedHead(stamps=stamps, first_stamps=first, left_ms={id_name_of(36): 77})
+    made = Counter[int]()
+
+    def state(epoch: int, sequence: int, **more: Any) -> ProducerState:
+        made[sequence] += 1
+        return ProducerState(epoch, sequence, **more)
+
+    monkeypatch.setattr(shared_head, "ProducerState", state)
+    topic_id = new_topic_id(b"\x01" * 16, 4)
+    view = head.view(PartitionId(topic_id, 3))
+    assert (len(view.producers), -1 in view.producers, 1_000 in view.producers, made) == (1_000, False, False, {})
+    assert view.producers[35] == ProducerState(2, 35, first_sequence=9)
+    assert view.producers.get(36) == ProducerState(2, 36, spilled_ms=77), "the first sequence is of a former epoch"
+    assert made == {35: 1, 36: 1}
+    assert set(view.producers) == set(range(1_000))
+    assert len(head.view(PartitionId(topic_id, 1)).producers) == 0

@@ -28,7 +28,7 @@ and deleted by maintenance after `c` has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -77,11 +77,17 @@ def place_name(place: int) -> str:
 
 def producer_name(place: int, producer_id: int) -> str:
     """The name of a partition's producer in the maps of a shared head."""
+    return place_name(place) + id_name_of(producer_id)
+
+
+@lru_cache(maxsize=4096)
+def id_name_of(producer_id: int) -> str:
+    """A producer id, which is not negative, in base 36."""
     digits = ""
     while producer_id or not digits:
         producer_id, digit = divmod(producer_id, 36)
         digits = _DIGITS[digit] + digits
-    return place_name(place) + digits
+    return digits
 
 
 def stamp_of(epoch: int, sequence: int) -> int:
@@ -207,26 +213,49 @@ class SharedHead:
             leader_epoch=self.leader_epoch,
             epoch_start=self.epoch_starts.get(name, 0),
             appended_bytes=self.appended_bytes,
-            producers=self._producers.get(name, {}),
+            producers=PlacesProducers(self, name),
             evictions=self.evictions,
             mark=self.mark,
             is_whole=bool(pages) or not self.has_pages,
         )
 
-    @cached_property
-    def _producers(self) -> dict[str, dict[int, ProducerState]]:
-        """The producers of each place."""
-        found: dict[str, dict[int, ProducerState]] = {}
-        for name, stamp in self.stamps.items():
-            epoch, sequence = divmod(stamp, _SEQUENCES)
-            first_epoch, first_sequence = divmod(self.first_stamps.get(name, 0), _SEQUENCES)
-            found.setdefault(name[0], {})[int(name[1:], 36)] = ProducerState(
-                epoch,
-                sequence,
-                spilled_ms=self.left_ms.get(name[1:], 0),
-                first_sequence=first_sequence if first_epoch == epoch else 0,
-            )
-        return found
+
+class PlacesProducers(Mapping[int, ProducerState]):
+    """The producers of one place in a shared head.
+
+    They are read one by one: a fetch asks for none of them, an append for its own, and a head may have a thousand.
+    """
+
+    __slots__ = ("_head", "_place")
+
+    def __init__(self, head: SharedHead, place: str) -> None:
+        self._head = head
+        self._place = place
+
+    def __getitem__(self, producer_id: int) -> ProducerState:
+        if producer_id < 0:
+            raise KeyError(producer_id)
+        head, id_name = self._head, id_name_of(producer_id)
+        stamp = head.stamps.get(self._place + id_name)
+        if stamp is None:
+            raise KeyError(producer_id)
+        epoch, sequence = divmod(stamp, _SEQUENCES)
+        first_epoch, first_sequence = divmod(head.first_stamps.get(self._place + id_name, 0), _SEQUENCES)
+        return ProducerState(
+            epoch,
+            sequence,
+            spilled_ms=head.left_ms.get(id_name, 0),
+            first_sequence=first_sequence if first_epoch == epoch else 0,
+        )
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(name[1:], 36) for name in self._head.stamps if name[0] == self._place)
+
+    def __len__(self) -> int:
+        return sum(name[0] == self._place for name in self._head.stamps)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 HeadImage = PartitionHead | SharedHead

@@ -32,9 +32,9 @@ from odradek.engine.partition.shared_head import (
     decode_page,
     decode_shared_head,
     encode_page,
+    id_name_of,
     page_key,
     place_name,
-    producer_name,
 )
 from odradek.engine.partition.spill import spills_tried
 from odradek.errors import ConditionFailed, StoreError
@@ -177,7 +177,7 @@ class SharedSpills:
         for element in page.elements:
             for _, entry in decode_packed_entries(element):
                 if entry.producer_id >= 0:
-                    name = producer_name(0, entry.producer_id)[1:]
+                    name = id_name_of(entry.producer_id)
                     left[name] = max(entry.commit_ms, left.get(name, 0))
         for name in head.stamps:
             if name[1:] not in head.left_ms:
@@ -277,7 +277,7 @@ class SharedSpills:
     def _who_leaves(self, head: SharedHead) -> list[str]:
         """The producers of partitions that leave, the most idle first: none with a batch in the tail."""
         in_tail = {
-            producer_name(0, entry.producer_id)[1:]
+            id_name_of(entry.producer_id)
             for element in head.tail
             for _, entry in decode_packed_entries(element)
             if entry.producer_id >= 0
