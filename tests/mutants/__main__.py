@@ -8,11 +8,11 @@
     make mutants ARGS="--tests"               run the tests that the list names, each with its mutant
 
 A seed is one of a profile: `log:7` is what `make sim SEED=7 RUNS=1 ARGS="--profile log"` runs. Each mutant gets
-those of the profiles that live on the mutated part (`_NEAR`), by turns, since the others never come there; a few of
-each mutant are tried before more of any (`_ROUNDS`). What is known is in measured.json; it holds as long as the
-mutated function is the same. After changes around it, or of the simulation, `--again` tries each seed that noticed
-something once more. A seed that fails without the mutant does not count (it is a finding of
-its own: `make sim`).
+those of the profiles that live on the mutated part (`_NEAR`), since the others never come there: first those of the
+small profiles, which take a tenth of the time, then those of the large ones. A few of each mutant are tried before more
+of any (`_ROUNDS`). What is known is in measured.json; it holds as long as the mutated function is the same. After
+changes around it, or of the simulation, `--again` tries each seed that noticed something once more. A seed that fails
+without the mutant does not count (it is a finding of its own: `make sim`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -31,29 +31,31 @@ from typing import Any
 
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import Mutant
+from tests.simulation.small_profiles import SMALL
 
 _NEAR = {
     "engine/append/order": ("connections",),
-    "engine/append": ("duel", "storm"),
-    "engine/partition/maintenance_lease": ("duel", "upkeep", "compaction"),
-    "engine/partition/spill": ("duel", "storm", "crowd"),
-    "engine/partition/leader_epochs": ("leaders", "transactions"),
-    "engine/partition/claims": ("leaders", "storm"),
-    "engine/partition": ("duel", "storm"),
+    "engine/append": ("duel", "crowded", "storm"),
+    "engine/partition/maintenance_lease": ("tidy", "rewritten", "upkeep", "compaction"),
+    "engine/partition/spill": ("crowded", "duel", "storm", "crowd"),
+    "engine/partition/leader_epochs": ("incarnations", "crowded", "leaders", "transactions"),
+    "engine/partition/claims": ("incarnations", "leaders", "storm"),
+    "engine/partition": ("duel", "tidy", "storm"),
     "engine/catalog": ("topics", "everything"),
-    "engine/leaders": ("leaders", "storm"),
-    "engine/read": ("duel", "storm", "compaction"),
-    "engine/transactions": ("handover", "exchange", "transactions"),
-    "engine/maintenance": ("duel", "storm", "upkeep"),
-    "engine/compaction": ("duel", "compaction", "storm"),
-    "engine/offsets": ("groups",),
-    "engine/groups": ("groups", "large_groups"),
-    "engine/streams": ("streams",),
-    "engine/classic": ("classic",),
-    "engine/share": ("share",),
+    "engine/leaders": ("incarnations", "leaders", "storm"),
+    "engine/read": ("duel", "rewritten", "storm", "compaction"),
+    "engine/transactions": ("handover", "contest", "exchange", "transactions"),
+    "engine/maintenance": ("tidy", "duel", "storm", "upkeep"),
+    "engine/compaction": ("compacting", "duel", "compaction", "storm"),
+    "engine/offsets": ("rebalance", "groups"),
+    "engine/groups": ("rebalance", "groups", "large_groups"),
+    "engine/streams": ("standbys", "streams"),
+    "engine/classic": ("roll_call", "classic"),
+    "engine/share": ("poison", "share"),
     "gateway": ("stock",),
 }
-_ROUNDS = (4, 12, 40)  # seeds of each mutant; then all
+_SMALL_SHARE = 0.6  # of a mutant's seeds, where small profiles are near
+_ROUNDS = (12, 60)  # seeds of each mutant; then all
 _TRIAL = (sys.executable, "-m", "tests.mutants.trial")
 _NEEDS_A_PROCESS = 3
 _AT_ONCE = 10  # seeds, then what is known is written
@@ -171,9 +173,16 @@ def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace, mo
 
 
 def _seeds(mutant: Mutant, count: int) -> list[str]:
-    """The mutant's seeds: those of the nearest profiles, by turns."""
+    """The mutant's seeds: those of the small profiles that are near, then those of the large ones, each by turns."""
     near = mutant.near or next(profiles for path, profiles in _NEAR.items() if mutant.path.startswith(path))
-    return [f"{near[number % len(near)]}:{number // len(near) + 1}" for number in range(count)]
+    small = [profile for profile in near if profile in SMALL]
+    large = [profile for profile in near if profile not in SMALL]
+    of_small = int(count * _SMALL_SHARE) if small and large else count if small else 0
+    return [*_by_turns(small, of_small), *_by_turns(large, count - of_small)]
+
+
+def _by_turns(profiles: Sequence[str], count: int) -> list[str]:
+    return [f"{profiles[number % len(profiles)]}:{number // len(profiles) + 1}" for number in range(count)]
 
 
 class _Servers:

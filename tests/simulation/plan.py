@@ -38,18 +38,28 @@ class Scenario:
     records_of: int = 30
     conditional: int = 0
     together: float = 0.2  # of the producers' requests: batches for two partitions
+    in_parts: float = 0.0  # of their batches of several records: they are two batches for one partition
+    overtaken: float = 0.0  # of their requests: they are held up on the way, and later ones arrive before them
+    tombstones: float = 0.15  # of their records with keys
+    epoch_batches: tuple[int, int] = (4, 12)  # after so many a producer may go on under its next epoch, half-open
     consumers: int = 1  # a topic
     consumers_rest_s: float = 120.0  # at the end of the log, at most
+    plans_in_bulk: bool = False  # whether consumers also read whole ranges, as a Spark job plans them
     unruly: int = 0  # connections whose producers send batches without their predecessors, and epochs over each other
     group_members: int = 0
     grows: bool = False  # whether topics get more partitions
     group_turns: int = 40
     group_assignor: str | None = None  # that members of the consumer protocol ask for
+    grows_at_rest: bool = False  # the first topic grows once nothing fails and nobody comes or goes
     classic_members: int = 0  # of a group of the classic protocol
+    classic_rebalance_ms: int = 20_000
     streams_members: int = 0
     streams_standbys: int = 0
     share_workers: int = 0
     share_turns: int = 30
+    share_leaves: float = 0.03  # of the turns
+    share_rejects: float = 0.04  # of the records
+    share_deletions: int = 0  # attempts to delete the group
     group_configs: Mapping[str, str] = field(default_factory=dict)
     triggers: int = 0  # of the last topic
     trigger_factor: int = 1  # parallelization factor
@@ -70,6 +80,8 @@ class Scenario:
     deleters: int = 0
     deletes_all: float = 0.2  # of their requests: up to the high watermark
     gateways: int = 0
+    gateway_ids: int = 0  # broker ids among them; 0: each has its own
+    gateway_turns: int = 3
     stock_clients: tuple[str, ...] = ()  # producers that follow the rules of stock clients, by name (stock/)
     stock_gateways: int = 0
     stock_leads: bool = False  # whether the gateways are brokers of their own
@@ -81,6 +93,7 @@ class Scenario:
     maintainer_turns: int = 12
     maintainer_pace_s: float = 600.0
     pace_s: float = 0.05
+    begins_s: float = 0.0  # all rest before that: the run may then be over the end of an hour
     write_units: int = 0  # of a partition key a second, as DynamoDB throttles; 0: never
     fates: Fates = field(default_factory=Fates)
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -12,17 +12,20 @@ from unittest.mock import patch
 
 from odradek.engine.catalog.topic_configs import ICEBERG_ENABLE, PARTITIONS_PER_HEAD, TABLE_ENABLE, TABLE_SEGMENT_BYTES
 from odradek.engine.maintenance import wal_uploads
+from odradek.errors import ErrorCode
 from odradek.format import item_keys, object_keys
+from odradek.model.log import ProducePartition
+from odradek.model.topic_partition import PartitionId
 from odradek.model.trigger import Trigger
 
 from tests.simulation.actors.classic_members import ClassicGroupMember, classic_group_at_rest
-from tests.simulation.actors.common import lives
+from tests.simulation.actors.common import Payload, encode, find_topic, lives
 from tests.simulation.actors.consumers import Consumer
 from tests.simulation.actors.gateways import Gateway
 from tests.simulation.actors.group_members import GroupMember
 from tests.simulation.actors.maintainers import Maintainer
-from tests.simulation.actors.producers import ConditionalProducer, Producer
-from tests.simulation.actors.share_workers import ShareWorker, queue_at_rest
+from tests.simulation.actors.producers import ConditionalProducer, Habits, Producer
+from tests.simulation.actors.share_workers import ShareGroupDeleter, ShareWorker, queue_at_rest
 from tests.simulation.actors.streams_members import StreamsGroupMember
 from tests.simulation.actors.topic_admins import RecordDeleter, TopicAdmin, TopicGrower
 from tests.simulation.actors.transactional_members import MEMBERS
@@ -132,9 +135,13 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         await setup.engine.group_configs.alter(QUEUE, set=scenario.group_configs)
         dead = await setup.engine.topics.resolve(scenario.group_configs["errors.deadletterqueue.topic.name"])
         world.history.server_written.add(dead.topic_id)
+        if scenario.share_deletions:
+            world.history.written_again.add(dead.topic_id)  # by the group that comes after
     fleet = await _trigger_fleet(world, scenario)
     world.fates = scenario.fates.drawn(seed)
     stock = StockCast(world, scenario)
+    if scenario.begins_s:
+        await asyncio.sleep(scenario.begins_s)
     readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
     copiers = [asyncio.ensure_future(copier) for copier in _copiers(world, scenario)]
     readers += [asyncio.ensure_future(each) for each in (*_members_and_maintainers(world, scenario), *stock.readers())]
@@ -146,6 +153,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     longest_s = max(*scenario.fates.stalls_s, *scenario.fates.freezes_s)  # a process that is away may come back so late
     if scenario.group_members:
         problems += await _group_at_rest(world, GROUP, {plan.name for plan in scenario.topics})
+        if scenario.grows_at_rest and not problems:
+            problems += await _grown_at_rest(world, GROUP, scenario.topics[0].name)
     if scenario.streams_members:
         problems += await _group_at_rest(world, STREAMS_GROUP, {plan.name for plan in scenario.topics})
     if scenario.classic_members:
@@ -224,9 +233,15 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             name,
             scenario.records_of,
             idempotent=rng.random() < scenario.idempotent_share,
-            pace_s=scenario.pace_s,
-            keys=plans[name].keys if name in plans else 0,
-            together=scenario.together,
+            habits=Habits(
+                scenario.pace_s,
+                plans[name].keys if name in plans else 0,
+                scenario.together,
+                scenario.in_parts,
+                scenario.overtaken,
+                scenario.tombstones,
+                scenario.epoch_batches,
+            ),
         )
         writers.append(lives(world, f"producer{i}", producer.program))
     for i in range(scenario.conditional):
@@ -260,8 +275,14 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             )
             writers.append(lives(world, f"transactor-{source}-{i}", transactor.program))
     for i in range(scenario.gateways):
-        gateway = Gateway(world, f"gw{i}", list(plans), 3, scenario.records_of // 2, scenario.pace_s)
-        writers.append(lives(world, f"gateway{i}", gateway.program, broker_id=i + 1))
+        gateway = Gateway(
+            world, f"gw{i}", list(plans), scenario.gateway_turns, scenario.records_of // 2, scenario.pace_s
+        )
+        broker_id = i % (scenario.gateway_ids or scenario.gateways) + 1
+        writers.append(lives(world, f"gateway{i}", gateway.program, broker_id=broker_id))
+    if scenario.share_deletions:
+        deleter_of_group = ShareGroupDeleter(world, QUEUE, scenario.share_deletions, scenario.pace_s * 4)
+        writers.append(lives(world, "group-deleter", deleter_of_group.program))
     return writers
 
 
@@ -271,7 +292,9 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
     names = list(dict.fromkeys((*(plan.name for plan in scenario.topics), *scenario.churn)))
     for name in names:
         for i in range(scenario.consumers):
-            consumer = Consumer(world, f"r-{name}-{i}", name, scenario.consumers_rest_s)
+            consumer = Consumer(
+                world, f"r-{name}-{i}", name, scenario.consumers_rest_s, plans_in_bulk=scenario.plans_in_bulk
+            )
             readers.append(lives(world, f"consumer-{name}-{i}", consumer.program, _READER_RESTARTS))
     for i in range(scenario.group_members):
         member = GroupMember(
@@ -325,6 +348,7 @@ def _members_and_maintainers(world: World, scenario: Scenario) -> list[Coroutine
             [plan.name for plan in scenario.topics],
             turns=scenario.group_turns,
             pace_s=scenario.pace_s * 4,
+            rebalance_ms=scenario.classic_rebalance_ms,
         )
         readers.append(lives(world, f"classic{i}", classic.program, _READER_RESTARTS))
     for i in range(scenario.share_workers):
@@ -336,6 +360,8 @@ def _members_and_maintainers(world: World, scenario: Scenario) -> list[Coroutine
             turns=scenario.share_turns,
             pace_s=scenario.pace_s * 2,
             deliveries_max=int(scenario.group_configs["share.delivery.count.limit"]),
+            leaves=scenario.share_leaves,
+            rejects=scenario.share_rejects,
         )
         readers.append(lives(world, f"worker{i}", worker.program, _READER_RESTARTS))
     for i in range(scenario.maintainers):
@@ -358,6 +384,18 @@ async def _group_at_rest(world: World, group_id: str, topic_names: set[str]) -> 
             return [f"group {group_id} is stuck before the end of {', '.join(left)}"]
         await asyncio.sleep(5)
     return []
+
+
+async def _grown_at_rest(world: World, group_id: str, name: str) -> list[str]:
+    """A group whose members stay takes in a partition that is added, and what is written to it."""
+    grower = world.process("late-grower", 0)
+    topic = await find_topic(grower.engine, name)
+    await grower.engine.topics.create_partitions(name, topic.partition_count + 1)
+    place = PartitionId(topic.topic_id, topic.partition_count)
+    send = world.history.sent(b"late", place, "", 0)
+    [result] = await grower.engine.produce([ProducePartition(name, place.partition, encode([Payload(b"late")]))])
+    send.outcome = "acked" if result.error is ErrorCode.NONE else "unknown"
+    return await _group_at_rest(world, group_id, {name})
 
 
 def _quiet(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -471,9 +471,8 @@ PROFILES: dict[str, Draw] = {
     "transactions": _transactions,
     "trigger_topics": trigger_profiles.trigger_topics,
     "triggers": trigger_profiles.triggers,
-    "duel": small_profiles.duel,
-    "handover": small_profiles.handover,
     "everything": _everything,
+    **small_profiles.SMALL,
 }
 
 

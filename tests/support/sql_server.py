@@ -113,6 +113,7 @@ class FakeEngine:
 @dataclass
 class FakeTopics:
     there: dict[str, int] = field(default_factory=dict)
+    served: dict[str, str] = field(default_factory=dict)  # topic by name of the table
 
     def partitions(self) -> Mapping[str, int]:
         return dict(self.there)
@@ -123,6 +124,12 @@ class FakeTopics:
     def delete(self, name: str) -> None:
         del self.there[name]
 
+    def serve(self, name: str, topic: str, options: Mapping[str, Any]) -> None:
+        self.served[name] = topic
+
+    def unserve(self, name: str) -> None:
+        self.served.pop(name, None)
+
 
 @dataclass
 class World:
@@ -132,6 +139,7 @@ class World:
     topics: FakeTopics = field(default_factory=lambda: FakeTopics({"s": 3, "t": 1}))
     engine: FakeEngine = field(default_factory=FakeEngine)
     users: Any = None
+    connectors: Any = None
     service: SqlService = field(init=False)
     transients: Transients = field(init=False)
     client: TestClient = field(init=False)
@@ -142,7 +150,7 @@ class World:
     def start(self) -> None:
         """Start a server, as after a crash: nothing but log, topics and checkpoints are left of the one before."""
         self.engine = FakeEngine()
-        self.service = SqlService(self.engine, self.topics, self.log)
+        self.service = SqlService(self.engine, self.topics, self.log, connectors=self.connectors)
         self.service.open()
         self.transients = Transients(self.engine, push_max=2, pull_max=1)
         info = ServerInfo("1.2.3", "cluster", "default_", "127.0.0.1:8088", 1, self.users)

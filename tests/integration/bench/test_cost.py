@@ -29,7 +29,9 @@ def estimated(case: Case) -> dict[str, float]:
     return dict(own_cost(load, asyncio.run(coefficients(load))))
 
 
+@pytest.mark.slow
 def test_the_estimate_is_what_real_clients_and_functions_use() -> None:
+    """Slow: half an hour of simulated time, every call of it counted."""
     counted = cost.measure(SMALL)
     found, guessed = counted["by_component"], estimated(SMALL)
     assert counted["records_per_s"] == pytest.approx(64, rel=0.05)

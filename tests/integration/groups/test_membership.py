@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from odradek.errors import ErrorCode
+from odradek.errors import ConditionFailed, ErrorCode
 from odradek.model.group import GroupHeartbeat
 from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.ports.table import Put
 from odradek.testing import SeededRng
 
 from tests.support.clients.group_member import SETTINGS, Member, SkewedClock, World, settle
@@ -187,6 +189,36 @@ async def test_static_member_that_died_is_replaced_after_its_session(world: Worl
     await world.clock.sleep(0.1 * SETTINGS.group_session_timeout_ms / 1000)
     assert await successor.beat() is ErrorCode.NONE
     assert len(successor.owned) == 6
+
+
+async def test_a_late_write_of_a_members_former_life_changes_nothing(world: World) -> None:
+    kept = _KeepsPuts(world.memory)
+    a, b = world.member("a", "t", groups=world.instance(kept, world.clock, world.rng)), world.member("b", "t")
+    await a.beat()
+    await a.beat()
+    [late] = kept.puts
+    await a.leave()
+    await settle([b])
+    await a.beat()  # under the same id: its first write has the version of its first life's
+    with pytest.raises(ConditionFailed):
+        await world.memory.put(late)
+    await settle([a, b])
+    assert len(a.owned) == len(b.owned) == 3
+
+
+class _KeepsPuts:
+    """A table that keeps what is put alone, as each heartbeat does that moves nothing."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+        self.puts: list[Put] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._table, name)
+
+    async def put(self, put: Put) -> None:
+        self.puts.append(put)
+        await self._table.put(put)
 
 
 async def test_member_that_owes_for_too_long_is_removed(world: World) -> None:

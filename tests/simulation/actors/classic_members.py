@@ -26,11 +26,13 @@ from tests.simulation.actors.common import idle_pace_s, pause
 from tests.simulation.actors.group_members import GroupMember
 from tests.simulation.audit.groups import lagging
 from tests.simulation.books.classic_book import signature
-from tests.simulation.books.ledger import partition_of
+from tests.simulation.books.items import partition_of
 from tests.simulation.world import Process, World
 
 REBALANCE_MS = 20_000
-_REQUEST_S = 15.0  # shorter than a round may take
+_REQUEST_S = 15.0  # shorter than a round may take by default
+_ROUND_SLACK_S = 3.0  # once nothing fails
+_STUBBORN_BEATS = 12  # of the heartbeats after a round that is missed, once nothing fails
 _PATIENCE_S = 1_200.0  # beside the longest absence
 _QUIET_S = 60.0
 _JOINS_MAX = 16  # in a row that a round does not end: four times REBALANCE_MS, with clocks a minute apart
@@ -41,6 +43,10 @@ _STALE = 0.05  # of the heartbeats: one of the generation before comes, too
 class ClassicGroupMember(GroupMember):
     """One place in a classic group; every life is a new member, and one that is unknown becomes another."""
 
+    def __init__(self, world: World, *args: Any, rebalance_ms: int = REBALANCE_MS, **options: Any) -> None:
+        super().__init__(world, *args, **options)
+        self._rebalance_ms = rebalance_ms
+
     _reached: tuple[PartitionId | None, int] = (None, 0)  # the last commit that was taken, until the next round
 
     async def program(self, process: Process) -> None:
@@ -48,8 +54,10 @@ class ClassicGroupMember(GroupMember):
         member_id = ""
         waited = 0
         while not world.stop.is_set():
+            began_s = asyncio.get_running_loop().time()
             joined = await self._join(process, member_id)
-            is_waiting = joined is None and process.frozen_until_s < asyncio.get_running_loop().time()
+            is_away = process.frozen_until_s >= asyncio.get_running_loop().time() or process.stalled_until_s > began_s
+            is_waiting = joined is None and not is_away
             waited = waited + 1 if is_waiting else 0
             if waited > _JOINS_MAX and not world.ledger.shares.jumped:
                 world.history.problem(f"{self._name} has waited for a round for {waited * _REQUEST_S} s")
@@ -78,12 +86,21 @@ class ClassicGroupMember(GroupMember):
         """The answer; None where it did not come in time."""
         session_ms = self._world.settings.group_session_timeout_ms
         request = ClassicJoin(
-            self._group_id, member_id, "consumer", (("range", b""),), session_ms, REBALANCE_MS, client_id=self._name
+            self._group_id,
+            member_id,
+            "consumer",
+            (("range", b""),),
+            session_ms,
+            self._rebalance_ms,
+            client_id=self._name,
         )
+        is_settled = self._world.settled.is_set()
         try:
             async with asyncio.timeout(_REQUEST_S):
                 return await process.engine.classic_groups.join(request)
         except TimeoutError:
+            if is_settled and self._rebalance_ms / 1000 + _ROUND_SLACK_S <= _REQUEST_S:
+                self._world.history.problem(f"{self._name} has waited for a round for {_REQUEST_S} s, and all is calm")
             return None
 
     async def _commit_early(self, process: Process, me: ClassicIdentity) -> None:
@@ -135,11 +152,14 @@ class ClassicGroupMember(GroupMember):
         world = self._world
         positions: dict[PartitionId, int] = {}
         self._is_stubborn = world.rng.random() < _STUBBORN
+        beats_missed = 0
         while not world.stop.is_set():
             if world.rng.random() < _STALE:
                 await self._speak_of_the_past(process.engine, me)
             code = await process.engine.classic_groups.heartbeat(me)
-            if code is ErrorCode.REBALANCE_IN_PROGRESS and self._is_stubborn and self._turns > 0:
+            is_away = code is ErrorCode.REBALANCE_IN_PROGRESS and self._is_stubborn
+            if is_away and (self._turns > 0 or beats_missed < self._stubborn_beats()):
+                beats_missed += self._turns <= 0
                 self._turns -= 1
                 await asyncio.sleep(world.rng.random() * self._pace_s)
                 continue  # it stays away from the round, and lives
@@ -156,6 +176,10 @@ class ClassicGroupMember(GroupMember):
                 await world.settled.wait()  # silent until then: its session expires
             await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else idle_pace_s(world)))
         return None
+
+    def _stubborn_beats(self) -> int:
+        """How many of its heartbeats a member stays away from a round when nothing fails any more."""
+        return _STUBBORN_BEATS if self._rebalance_ms < REBALANCE_MS else 0
 
     async def _speak_of_the_past(self, engine: Engine, me: Any) -> None:
         """A heartbeat of the generation before the member's."""

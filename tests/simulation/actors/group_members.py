@@ -65,6 +65,7 @@ class GroupMember:
             while not world.stop.is_set():
                 if self._turns > 0 and world.rng.random() < _STALE:
                     await self._speak_of_the_past(engine, member)
+                    await self._commit_of_the_past(member, positions)
                 await self._turn(process, member, positions)
                 if self._turns > 0 and world.rng.random() < _LEAVES:
                     await member.leave()
@@ -87,6 +88,21 @@ class GroupMember:
         answer = await engine.groups.heartbeat(GroupHeartbeat(self._group_id, member.member_id, epoch, owned=owned))
         if answer.error is ErrorCode.NONE:
             self._world.history.problem(f"{member.member_id}, of {member.epoch}, goes on under epoch {epoch}")
+
+    async def _commit_of_the_past(self, member: Any, positions: dict[PartitionId, int]) -> None:
+        """A commit under the epoch before, which may be that of an earlier grant of the partition."""
+        for partition in sorted(positions)[:1]:
+            name = self._world.ledger.topic_names[partition.topic_id]
+            epoch = member.epoch - 1
+            try:
+                await member.commit(
+                    TopicPartition(name, partition.partition),
+                    positions[partition],
+                    epoch,
+                    metadata=signature(member.member_id, epoch),
+                )
+            except KafkaError:
+                return
 
     def _member(self, engine: Engine) -> Any:
         """A new member: its client's side."""

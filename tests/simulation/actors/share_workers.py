@@ -11,9 +11,9 @@ from odradek.model.share import AcknowledgementBatch
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.actors.common import pause
+from tests.simulation.audit.truth import true_logs
 from tests.simulation.books.history import identity
-from tests.simulation.books.ledger import partition_of
-from tests.simulation.books.truth import true_logs
+from tests.simulation.books.items import partition_of
 from tests.simulation.world import Process, World
 from tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, Acks, ShareMember, ack, delivered, missing
 
@@ -25,12 +25,25 @@ class ShareWorker:
 
     Args:
         turns: how many polls before the world calms down; after it has, the worker goes on until the run stops.
+        leaves: of the turns, with which it leaves.
+        rejects: of the records.
     """
 
     def __init__(
-        self, world: World, group_id: str, topics: list[str], *, turns: int, pace_s: float, deliveries_max: int
+        self,
+        world: World,
+        group_id: str,
+        topics: list[str],
+        *,
+        turns: int,
+        pace_s: float,
+        deliveries_max: int,
+        leaves: float = 0.03,
+        rejects: float = 0.04,
     ) -> None:
         self._world = world
+        self._leaves = leaves
+        self._rejects = rejects
         self._deliveries_max = deliveries_max
         self._group_id = group_id
         self._topics = topics
@@ -51,7 +64,7 @@ class ShareWorker:
             pending: Acks = {}
             while not world.stop.is_set():
                 await self._turn(member, pending)
-                if self._turns > 0 and world.rng.random() < 0.03:
+                if self._turns > 0 and world.rng.random() < self._leaves:
                     world.ledger.shares.leaving.add(member.member_id)
                     await member.request(-1, fetches=False)
                     await member.leave()
@@ -73,6 +86,7 @@ class ShareWorker:
         pending.clear()
         added, gone = member.assignment - self._reads, self._reads - member.assignment
         self._reads = member.assignment
+        incarnations = dict(world.ledger.shares.incarnations)
         held = {partition: self._held(member, partition, batches) for partition, batches in sent.items()}
         answer = await member.request(
             acknowledgements=sent,
@@ -88,7 +102,9 @@ class ShareWorker:
             if result.partition in sent and result.acknowledge_error is ErrorCode.NONE:
                 self._acknowledged(result.partition, sent[result.partition])
             if result.acknowledge_error is ErrorCode.INVALID_RECORD_STATE:
-                self._refused(member, result.partition, held.get(result.partition, {}))
+                key = share_key(self._group_id, result.partition)
+                if incarnations.get(key) == world.ledger.shares.incarnations.get(key):
+                    self._refused(member, result.partition, held.get(result.partition, {}))
             try:
                 records = delivered(result)
             except FormatError as error:
@@ -122,6 +138,8 @@ class ShareWorker:
         window, given = ledger.shares.windows.get(key), ledger.shares.deliveries[key]
         if not held or window is None or ledger.log_start(partition) > min(held):
             return
+        if ledger.was_compacted(partition.topic_id):
+            return  # once the lock is over, whoever finds that compaction took the record calls it done
         open_runs = [run for run in window.runs if run.state is not RecordState.DONE]
         is_open = any(run.start <= offset < run.end for run in open_runs for offset in held)
         if not is_open and not any((offset, count + 1) in given or count > 1 for offset, count in held.items()):
@@ -132,12 +150,31 @@ class ShareWorker:
         if self._turns <= 0:
             return ACCEPT
         draw = self._world.rng.random()
-        return RELEASE if draw < 0.08 else REJECT if draw < 0.12 else None if draw < 0.2 else ACCEPT
+        rejected = 0.08 + self._rejects
+        return RELEASE if draw < 0.08 else REJECT if draw < rejected else None if draw < rejected + 0.08 else ACCEPT
 
     def _acknowledged(self, partition: PartitionId, batches: list[AcknowledgementBatch]) -> None:
         history, place = self._world.history, (self._group_id, partition)
         history.accepted[place] |= {batch.first_offset for batch in batches if batch.types == (ACCEPT,)}
         history.rejected[place] |= {batch.first_offset for batch in batches if batch.types == (REJECT,)}
+
+
+class ShareGroupDeleter:
+    """Deletes the group whenever it finds it without members: what comes next begins anew."""
+
+    def __init__(self, world: World, group_id: str, turns: int, pace_s: float) -> None:
+        self._world = world
+        self._group_id = group_id
+        self._turns = turns
+        self._pace_s = pace_s
+
+    async def program(self, process: Process) -> None:
+        self._world.ledger.shares.may_be_deleted = True
+        while self._turns > 0:
+            self._turns -= 1
+            [(_, code)] = await process.engine.groups.delete([self._group_id])
+            self._world.note(f"{process.name} deletes {self._group_id}: {code.name}")
+            await pause(self._world, self._pace_s)
 
 
 async def queue_at_rest(world: World, topic_names: list[str], longest_absence_s: float) -> list[str]:

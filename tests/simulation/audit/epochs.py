@@ -7,9 +7,9 @@ from odradek.errors import ErrorCode
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import EpochEndPartition, FetchPartition
 
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.ledger import Ledger
 from tests.simulation.books.notes import LeaderEpoch
-from tests.simulation.books.truth import TrueLog
 
 
 async def audit_epochs(engine: Engine, ledger: Ledger, pk: str, log: TrueLog) -> list[str]:
@@ -26,6 +26,11 @@ async def audit_epochs(engine: Engine, ledger: Ledger, pk: str, log: TrueLog) ->
             problems.append(f"{log.partition}: the end of epoch {epoch} is not answered: {answer.error.name}")
         elif answer.end_offset > log.log_start and answer.end_offset != true_end:
             problems.append(f"{log.partition}: epoch {epoch} is said to end at {answer.end_offset}, not {true_end}")
+        elif answer.end_offset > log.log_start and epoch < began[-1].epoch:
+            wrote = max((each.epoch for each in began if each.start < true_end), default=0)
+            if answer.leader_epoch != wrote:
+                said = f"the last epoch up to {epoch} that wrote anything is said to be {answer.leader_epoch}"
+                problems.append(f"{log.partition}: {said}, not {wrote}")
     return problems + await _batches(engine, began, name, log)
 
 

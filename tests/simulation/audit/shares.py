@@ -16,9 +16,9 @@ from odradek.engine.share.items import share_key, share_partition
 from odradek.engine.share.window import RecordState
 from odradek.model.topic_partition import PartitionId
 
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.history import History
 from tests.simulation.books.ledger import Ledger
-from tests.simulation.books.truth import TrueLog
 
 
 def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, TrueLog]) -> Iterator[str]:
@@ -51,7 +51,7 @@ def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
         accepted = history.accepted[place]
         if not accepted <= done:
             yield f"{sorted(accepted - done)[:5]} of {partition} were accepted and are not done"
-        rejected = history.rejected[place]
+        rejected = set() if key in ledger.shares.begun_anew else history.rejected[place]  # then it may have been taken
         for record in log.records:
             if record.offset in rejected and log.must_survive(record) and record.identity not in letters:
                 yield f"{record.offset} of {partition} was rejected, and is no dead letter"

@@ -22,7 +22,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
 from odradek.triggers.leases import OWNER_PREFIX
 
-from tests.simulation.books.lease_items import own_partition
+from tests.simulation.books.items import own_partition
 
 _Target = Mapping[str, frozenset[PartitionId]]
 _TaskTarget = Mapping[str, Tasks]
@@ -72,8 +72,7 @@ class GroupBook:
         if new is None:
             self._targets.pop(key.pk, None)
             self._task_targets.pop(key.pk, None)
-            self._share.discard(key.pk)
-            return
+            return  # a share group stays one: whoever deletes it may not see yet that its first member has joined
         group = decode_group(key.pk, new)
         if group.is_share:
             self._share.add(key.pk)  # its members have no leases: each may read everything
@@ -107,6 +106,25 @@ class GroupBook:
         else:
             self._leases[key.pk].pop(partition, None)
         self._written[key.pk] = self._written[key.pk]
+
+    def why_not_hold(self, key: Key, new: Item) -> str:
+        """Why a member must not hold now what the item says; empty: it may."""
+        if key.pk in self._share:
+            return ""  # no leases
+        member = decode_member(key.sk.removeprefix(MEMBER_PREFIX), new)
+        for other in self._members[key.pk].values():
+            if other.member_id == member.member_id:
+                continue
+            if twice := member.held & other.held:
+                return f"{sorted(twice)} is held by {other.member_id}"
+            if member.streams is None or other.streams is None:
+                continue
+            if active := member.streams.held.active & other.streams.held.active:
+                return f"{sorted(active)} is active at {other.member_id}"
+            copies = set(member.streams.held) & set(other.streams.held)
+            if copies and member.streams.process_id == other.streams.process_id:
+                return f"{sorted(copies)} has a copy at {other.member_id}, in the same process"
+        return ""
 
     def settled(self) -> None:
         """A call is over."""

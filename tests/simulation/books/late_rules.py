@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.engine.groups.items import GROUP_SK, MEMBER_PREFIX
 from odradek.engine.groups.leases import LEASE_PREFIX
 from odradek.engine.partition.shared_head import PAGE_PREFIX
+from odradek.engine.share.items import share_partition
 from odradek.format.item_keys import (
     CLEAN_SK,
     HEAD_SK,
@@ -24,7 +25,7 @@ from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import is_signed
 from tests.simulation.books.group_book import foreign_commit
-from tests.simulation.books.lease_items import own_leases
+from tests.simulation.books.items import own_leases
 from tests.simulation.books.producer_book import ProducerBook, is_shared
 
 if TYPE_CHECKING:
@@ -160,6 +161,15 @@ class LateRules:
             return ""  # the group becomes one of the other protocol
         if key.sk.startswith(SHARE_PARTITION_PREFIX) and old is not None and new is not None and old["i"] != new["i"]:
             return "the window is of another incarnation"
+        if key.sk.startswith(SHARE_PARTITION_PREFIX) and old is None and new is not None:
+            is_there = self._ledger.is_live(share_partition(key.sk).topic_id)
+            return "" if is_there else "a window of a deleted topic is made"
+        if (
+            key.sk.startswith(MEMBER_PREFIX)
+            and new is not None
+            and (reason := self._ledger.groups.why_not_hold(key, new))
+        ):
+            return reason
         is_versioned = key.sk == GROUP_SK or key.sk.startswith((MEMBER_PREFIX, SHARE_PARTITION_PREFIX))
         return _versioned(old, new) if is_versioned else ""
 

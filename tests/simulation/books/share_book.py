@@ -5,7 +5,7 @@
   it: those are noted, for the end of the run to see
 * a lock that is not over by the writer's own clock is not taken from its holder: only the holder ends it, or retention
 * a delivery count rises by one with each delivery; what a member that leaves gives back was not delivered
-* a window is made for a topic that is there, and stays as long as it
+* a window is made for a topic that is there, and stays as long as it, and its group
 
 A worker's member ids begin with the name of its process, so that a write tells whose it is.
 """
@@ -42,6 +42,8 @@ class ShareBook:
     deliveries: by key, (offset, delivery count) and the member that it was written for.
     undelivered: by key, offsets of compacted topics, at or above the log's start, done before anybody had them.
     incarnations: of the windows as they stand, by key.
+    may_be_deleted: somebody deletes the group when it has no members.
+    begun_anew: keys of windows that went with their group.
     """
 
     def __init__(self, problem: Callable[[str], None], clock: Clock, partitions: Partitions) -> None:
@@ -55,6 +57,8 @@ class ShareBook:
         self.leaving: set[str] = set()  # members that close their session: what they hold counts as not delivered
         self.windows: dict[Key, SharePartition] = {}
         self.incarnations: dict[Key, bytes] = {}
+        self.may_be_deleted = False
+        self.begun_anew: set[Key] = set()
         self.undelivered: dict[Key, set[int]] = defaultdict(set)
         self.deliveries: dict[Key, dict[tuple[int, int], list[str]]] = defaultdict(lambda: defaultdict(list))
 
@@ -66,6 +70,8 @@ class ShareBook:
             self.windows.pop(key, None)
             self.incarnations.pop(key, None)
             if is_live:
+                self.begun_anew.add(key)
+            if is_live and not self.may_be_deleted:
                 self._problem(f"{key.sk} was deleted, and its topic was not")
             return
         if old is None and not is_live:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from unittest.mock import patch
 
 from odradek.engine.groups import decisions as group_decisions
+from odradek.engine.groups import store as group_store
 from odradek.engine.offsets import decisions as offset_decisions
 from odradek.ports.table import Exists
 
@@ -35,10 +36,17 @@ def _late_commits(scenario: Scenario) -> Scenario:
     return replace(scenario, fates=Fates(crash=0, stall=0, late=0.15), group_turns=40)
 
 
-@bug("groups")
+@bug("groups", dear=True)
 def target_that_stands_for_ever() -> Iterator[None]:
     """Who joins or leaves after a target was computed is never assigned for."""
     with patch.object(group_decisions, "stands_for_ms", lambda group, now_ms: int(group.epoch > 0)):
+        yield
+
+
+@bug("rebalance", seeds=20)
+def member_told_by_its_version_alone() -> Iterator[None]:
+    """A heartbeat of a member that was removed and has joined again puts back what it had in its former life."""
+    with patch.object(group_store, "_is_as_read", lambda member: group_store._is_version(member.version)):
         yield
 
 

@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 IDLE_S = 75.0
 _SWEEP_S = 1.0
 _SHUTDOWN_GRACE_S = 3.0
+_LINGER_S = 1.0  # for the rest of a body after its refusal, so that a peer that still sends can read why
 
 
 class BadRequest(Exception):
@@ -191,7 +192,7 @@ class _Peer(web.RequestHandler):
     __slots__ = ("_is_answering", "_is_taken", "_port", "_since_s", "_stalled_s", "_unsent")
 
     def __init__(self, server: _Server, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(server, loop=loop, keepalive_timeout=IDLE_S, auto_decompress=False)
+        super().__init__(server, loop=loop, keepalive_timeout=IDLE_S, lingering_time=_LINGER_S, auto_decompress=False)
         self._logging_enabled = False
         self.access_logger = None
         self._port = server.port

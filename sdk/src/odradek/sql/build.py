@@ -18,10 +18,12 @@ from odradek.sql.syntax import (
     ColumnRef,
     Construct,
     Create,
+    CreateConnector,
     CreateType,
     Define,
     Describe,
     Drop,
+    DropConnector,
     Duration,
     Explain,
     Expression,
@@ -50,7 +52,7 @@ from odradek.sql.syntax import (
 from odradek.sql.types import UNIT_MS
 
 _INTEGER_DIGITS_MAX = 18
-_SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "TYPES", "VARIABLES")
+_SHOWN = ("STREAMS", "TABLES", "TOPICS", "QUERIES", "PROPERTIES", "FUNCTIONS", "TYPES", "VARIABLES", "CONNECTORS")
 Children = list[Any]
 
 
@@ -405,6 +407,16 @@ class Build(Transformer[Token, Any]):
         name = next(each for each in children if isinstance(each, Name))
         return CreateType(name, None, _has(children, "if_exists"), place_of(meta))
 
+    def create_connector(self, meta: Meta, children: Children) -> CreateConnector:
+        kind = next(each for each in children if isinstance(each, Token))
+        name = next(each for each in children if isinstance(each, Name))
+        properties = _take(children, "with") or ()
+        return CreateConnector(kind.type, name, _has(children, "if_not_exists"), properties, place_of(meta))
+
+    def drop_connector(self, meta: Meta, children: Children) -> DropConnector:
+        name = next(each for each in children if isinstance(each, Name))
+        return DropConnector(name, _has(children, "if_exists"), place_of(meta))
+
     def define(self, meta: Meta, children: Children) -> Define:
         word, name, *value = children
         return Define(name, unquoted(value[0]) if word.type == "DEFINE" else None, place_of(meta))
@@ -516,6 +528,11 @@ class Build(Transformer[Token, Any]):
         extended = len(words) > 1 and words[-1].folded == "EXTENDED"
         if words[0].folded == "ALL" and len(words) > 1:
             words.pop(0)
+        folded = [each.folded for each in words]
+        if folded[:2] == ["CONNECTOR", "PLUGINS"]:
+            return Show("CONNECTOR PLUGINS", place_of(meta))
+        if folded[0] in ("SOURCE", "SINK") and folded[1:2] == ["CONNECTORS"]:
+            return Show("CONNECTORS", place_of(meta), kind=folded[0])
         if words[0].folded not in _SHOWN:
             raise SqlError(f"SHOW must be followed by {', '.join(_SHOWN)}, not {words[0].text}", words[0].at)
         return Show(words[0].folded, place_of(meta), extended)
@@ -524,6 +541,8 @@ class Build(Transformer[Token, Any]):
         names = [each for each in children if isinstance(each, Name)]
         if names[0].folded == "FUNCTION" and len(names) > 1:
             return Describe(names[1], place_of(meta), is_function=True)
+        if names[0].folded == "CONNECTOR" and len(names) > 1:
+            return Describe(names[1], place_of(meta), is_connector=True)
         return Describe(names[0], place_of(meta), len(names) > 1 and names[1].folded == "EXTENDED")
 
     def explain(self, meta: Meta, children: Children) -> Explain:

@@ -195,6 +195,17 @@ class Asserted:
 
 
 @dataclass(frozen=True, slots=True)
+class OfConnectors:
+    """A statement about connectors, for the Connect cluster of a server."""
+
+    verb: str  # create | drop | list | describe | plugins
+    name: str = ""
+    kind: str = ""  # source | sink; of a list: empty for both
+    configs: tuple[tuple[str, str], ...] = ()
+    is_lenient: bool = False  # IF [NOT] EXISTS
+
+
+@dataclass(frozen=True, slots=True)
 class Configured:
     """A property of Spark for later queries; None resets it."""
 
@@ -204,5 +215,5 @@ class Configured:
 
 Action = (
     Declared | Started | Selected | Inserted | Shown | ShownTopics | Said | Dropped | Terminated | Resumed | Asserted
-    | Configured
+    | OfConnectors | Configured
 )  # fmt: skip

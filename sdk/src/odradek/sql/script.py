@@ -40,6 +40,7 @@ from odradek.sql.plan import (
     Started,
     Terminated,
 )
+from odradek.sql.planning.connectors import plan_connector
 from odradek.sql.planning.declare import Schemas, declared_columns, inferred, key_in_value, versioned, windowed
 from odradek.sql.planning.others import plan_other
 from odradek.sql.planning.own_functions import FUNCTIONS_MODULE, load_functions
@@ -50,8 +51,10 @@ from odradek.sql.scope import Scope
 from odradek.sql.stages import split
 from odradek.sql.syntax import (
     Create,
+    CreateConnector,
     Describe,
     Drop,
+    DropConnector,
     Explain,
     InsertSelect,
     InsertValues,
@@ -134,10 +137,12 @@ class Planner:
             return self._insert_select(statement)
         if isinstance(statement, InsertValues):
             return self._insert_values(statement)
+        if isinstance(statement, CreateConnector | DropConnector):
+            return plan_connector(statement)
         if isinstance(statement, Show):
-            return self._show(statement)
+            return plan_connector(statement) if statement.what.startswith("CONNECTOR") else self._show(statement)
         if isinstance(statement, Describe):
-            return self._describe(statement)
+            return plan_connector(statement) if statement.is_connector else self._describe(statement)
         if isinstance(statement, Explain):
             return self._explain(statement)
         if isinstance(statement, Drop):

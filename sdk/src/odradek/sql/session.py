@@ -23,6 +23,7 @@ from odradek.sql.plan import (
     Declared,
     Dropped,
     Inserted,
+    OfConnectors,
     QueryPlan,
     Resumed,
     Said,
@@ -41,6 +42,9 @@ from odradek.system import SystemClock
 
 Row = Sequence[Any]
 _ASSERT_POLL_S = 0.1
+_SERVERS_ONLY = (
+    "statements about connectors are for a server: odradek sql --server URL, or use `odradek connect create`"
+)
 _CLOCK = SystemClock()
 
 
@@ -166,6 +170,13 @@ def check(
     return steps
 
 
+def check_without_server(steps: Sequence[Step]) -> None:
+    """Raise SqlError for a statement that only a server can run."""
+    for step in steps:
+        if isinstance(step.action, OfConnectors):
+            raise SqlError(_SERVERS_ONLY, step.at).located(step.source, step.name)
+
+
 class Session:
     """Runs planned statements."""
 
@@ -184,6 +195,7 @@ class Session:
         Raises:
             SqlError: at the statement that failed. Earlier statements remain in effect.
         """
+        check_without_server(steps)
         for step in steps:
             try:
                 self.perform(step.action)
@@ -242,6 +254,8 @@ class Session:
             self._assert(action)
         elif isinstance(action, Dropped):
             self._drop(action)
+        elif isinstance(action, OfConnectors):
+            raise SqlError(_SERVERS_ONLY)
         else:
             assert isinstance(action, Configured)
             self._runner.configure(action.name, action.value)

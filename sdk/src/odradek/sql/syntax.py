@@ -269,21 +269,26 @@ class InsertValues:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW | LIST STREAMS | TABLES | TOPICS | QUERIES | PROPERTIES | FUNCTIONS | TYPES | VARIABLES [EXTENDED]."""
+    """SHOW | LIST STREAMS | TABLES | TOPICS | QUERIES | PROPERTIES | FUNCTIONS | TYPES | VARIABLES [EXTENDED].
+
+    SHOW [SOURCE | SINK] CONNECTORS and SHOW CONNECTOR PLUGINS as well.
+    """
 
     what: str
     at: Position = field(compare=False)
     extended: bool = False
+    kind: str = ""  # of connectors: SOURCE | SINK; empty: both
 
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE name [EXTENDED], or DESCRIBE FUNCTION name."""
+    """DESCRIBE name [EXTENDED], or DESCRIBE FUNCTION | CONNECTOR name."""
 
     name: Name
     at: Position = field(compare=False)
     extended: bool = False
     is_function: bool = False
+    is_connector: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,6 +335,26 @@ class CreateType:
     name: Name
     type: TypeName | None
     is_lenient: bool
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateConnector:
+    """CREATE SOURCE | SINK CONNECTOR [IF NOT EXISTS] name WITH (...)."""
+
+    kind: str  # SOURCE | SINK
+    name: Name
+    if_not_exists: bool
+    properties: tuple[Property, ...]
+    at: Position = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DropConnector:
+    """DROP CONNECTOR [IF EXISTS] name."""
+
+    name: Name
+    if_exists: bool
     at: Position = field(compare=False)
 
 
@@ -395,5 +420,5 @@ class Print:
 
 Statement: TypeAlias = (
     Create | CreateType | InsertSelect | InsertValues | Show | Describe | Explain | Drop | Terminate | Pause | Set
-    | Define | Alter | AssertTopic | AssertSchema | Print | Query
+    | Define | Alter | AssertTopic | AssertSchema | CreateConnector | DropConnector | Print | Query
 )  # fmt: skip

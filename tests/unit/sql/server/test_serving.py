@@ -52,6 +52,35 @@ async def test_a_push_query_streams_and_ends_when_its_client_leaves(*, is_http2:
                 await asyncio.sleep(0.02)
 
 
+async def test_a_push_query_ends_when_its_http2_stream_is_reset_and_the_connection_stays() -> None:
+    async with served() as (world, url):
+        world.engine.arriving = [[("x", 1, None)]]
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        protocol = H2Connection()
+        protocol.initiate_connection()
+        body = json.dumps({"sql": "SELECT * FROM s EMIT CHANGES;"}).encode()
+        head = {":method": "POST", ":path": "/query-stream", ":scheme": "http", ":authority": "x"}
+        protocol.send_headers(1, [*head.items(), ("content-length", str(len(body)))])
+        protocol.send_data(1, body, end_stream=True)
+        writer.write(protocol.data_to_send())
+        received = b""
+        while b'["x"' not in received:
+            for event in protocol.receive_data(await asyncio.wait_for(reader.read(65_536), 60)):
+                received += event.data if isinstance(event, DataReceived) else b""
+        assert world.engine.pushing == 1
+        protocol.reset_stream(1)
+        writer.write(protocol.data_to_send())
+        async with asyncio.timeout(60):
+            while world.engine.pushing:
+                await asyncio.sleep(0.02)
+        protocol.send_headers(3, [(":method", "GET"), (":path", "/info"), *list(head.items())[2:]], end_stream=True)
+        writer.write(protocol.data_to_send())
+        while b"KsqlServerInfo" not in received:
+            for event in protocol.receive_data(await asyncio.wait_for(reader.read(65_536), 60)):
+                received += event.data if isinstance(event, DataReceived) else b""
+        writer.close()
+
+
 async def test_rows_are_acknowledged_before_the_request_ends() -> None:
     async with served() as (world, url):
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))

@@ -210,3 +210,18 @@ def test_a_statement_that_can_no_longer_be_planned_does_not_stop_the_others(worl
     assert world.client.get("/info").json()["KsqlServerInfo"]["serverStatus"] == "DEGRADED"
     assert world.client.get("/healthcheck").status_code == 503
     assert [each["name"] for each in world.ksql("SHOW TABLES;")[0]["tables"]] == ["T"]
+
+
+def test_a_served_table_is_served_as_long_as_it_is_there(world: World) -> None:
+    served = TABLE.replace("AS SELECT", "WITH (SERVED = 'by_id') AS SELECT", 1)
+    world.ksql(STREAM)
+    world.engine.refuses = "CTAS_N"
+    world.ksql(served, 500)
+    assert (world.topics.served, world.engine.started) == ({}, {}), "what failed is undone"
+    world.engine.refuses = ""
+    world.ksql(served)
+    assert world.topics.served == {"by_id": "N"}
+    world.start()
+    assert world.topics.served == {"by_id": "N"}
+    world.ksql("DROP TABLE n;")
+    assert world.topics.served == {}

@@ -68,6 +68,7 @@ def sql(
     """
     with extra("spark"):
         from odradek.sql.session import check as check_scripts
+        from odradek.sql.session import check_without_server
 
     checked_trigger(trigger)
     scripts = [(str(path), _read(path)) for path in files or []]
@@ -93,6 +94,7 @@ def sql(
     if check:
         typer.echo(f"{len(steps)} valid statements")
         return
+    check_without_server(steps)
     store = store_options(data_dir, log_table, catalog_table, bucket, prefix, region)
     servers = None if bucket else bootstrap_servers
     where = checkpoints or str(data_dir / "sql")

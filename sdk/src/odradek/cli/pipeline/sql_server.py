@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
 from odradek.cli.pipeline.sql_here import (
     Bucket,
     CatalogTable,
@@ -30,7 +34,11 @@ from odradek.cli.pipeline.sql_here import (
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 
+if TYPE_CHECKING:
+    from odradek.connect.settings import WorkerSettings
+
 DEFAULT_SQL_PORT = 8088
+_LOOK_S = 0.5
 _SERVICE_ID = re.compile(r"[A-Za-z0-9._-]{1,80}")
 
 
@@ -60,6 +68,12 @@ def sql_server(
     ] = None,
     push_queries: Annotated[int, typer.Option("--push-queries", help="Most push queries at a time.", min=1)] = 50,
     pull_queries: Annotated[int, typer.Option("--pull-queries", help="Most pull queries at a time.", min=1)] = 4,
+    connect_group: Annotated[
+        str, typer.Option("--connect-group", help="The Connect cluster of CREATE CONNECTOR and its like (group.id).")
+    ] = "connect",
+    connect_worker: Annotated[
+        bool, typer.Option("--connect-worker", help="Run a worker of that cluster in this process, too.")
+    ] = False,
     checkpoints: Annotated[
         str | None, typer.Option("--checkpoints", help="Folder or s3:// URL of the queries' positions and state.")
     ] = None,
@@ -104,8 +118,38 @@ def sql_server(
     from odradek.sql.server.serving import Listening
 
     listening = Listening(host, port, str(tls_certificate or ""), str(tls_key or ""), push_queries, pull_queries)
+    connect = connect_here(place, bootstrap_servers, connect_group, has_worker=connect_worker)
     with open_engine(place) as opened:
-        asyncio.run(serve_opened(opened, place, listening, service_id, users, parse_settings(settings or [])))
+        given = parse_settings(settings or [])
+        asyncio.run(serve_opened(opened, place, listening, service_id, users, given, connect=connect))
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectHere:
+    """The Connect cluster of a server's statements."""
+
+    settings: WorkerSettings
+    has_worker: bool  # the server runs one
+
+
+def connect_here(place: SqlPlace, bootstrap_servers: str, group: str, *, has_worker: bool) -> ConnectHere | None:
+    """Return the Connect cluster; None for a server that works on the tables alone: connectors need the functions.
+
+    Raises KafkaError(INVALID_CONFIG).
+    """
+    if place.servers is None and bootstrap_servers == DEFAULT_SERVER:
+        if has_worker:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "--connect-worker needs --bootstrap-servers: connectors call it")
+        return None
+    from odradek.connect.errors import ConfigError
+    from odradek.connect.settings import WorkerSettings
+
+    client = client_configs(bootstrap_servers, place.data_dir)
+    try:
+        settings = WorkerSettings.of({"group.id": group, "listeners": ""}, client, os.environ)
+    except ConfigError as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--connect-group: {error}") from None
+    return ConnectHere(settings, has_worker)
 
 
 def parse_settings(given: list[str]) -> dict[str, str]:
@@ -134,17 +178,20 @@ async def serve_opened(
     users: Path | None,
     settings: Mapping[str, str],
     ready: Any = None,
+    connect: ConnectHere | None = None,
 ) -> None:
     """Serve until a stop is requested.
 
     Args:
+        connect: the Connect cluster of CREATE CONNECTOR and its like.
         ready: called with the URL when the server listens; None prints it.
     """
     from importlib.metadata import version
 
     from odradek.connect.errors import ConfigError
     from odradek.connect.rest.access import Users
-    from odradek.spark.admin import client_configs, open_admin
+    from odradek.spark.admin import client_configs as configs_of
+    from odradek.spark.admin import open_admin
     from odradek.sql.server.app import ServerInfo
     from odradek.sql.server.command_log import TopicCommandLog
     from odradek.sql.server.errors import RestError
@@ -158,9 +205,15 @@ async def serve_opened(
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--users: {users} cannot be read") from None
     with open_admin(place.store, place.servers) as admin:
         cluster_id = admin.describe_cluster().cluster_id
-    log = TopicCommandLog(service_id, client_configs(place.store, place.servers))
+    log = TopicCommandLog(service_id, configs_of(place.store, place.servers))
     schemas = schemas_of(place.schema_registry) if place.schema_registry else None
-    service = SqlService(opened.engine, opened.topics, log, schemas=schemas)
+    connectors = None
+    if connect is not None:
+        from odradek.connect.runtime.cluster import Cluster
+        from odradek.sql.server.connectors import Connectors
+
+        connectors = Connectors(partial(Cluster, connect.settings), connect.settings.group_id)
+    service = SqlService(opened.engine, opened.topics, log, schemas=schemas, connectors=connectors)
     try:
         service.set_defaults(settings)
     except RestError as error:
@@ -168,12 +221,30 @@ async def serve_opened(
     await asyncio.to_thread(service.open)
     info = ServerInfo(version("odradek"), str(cluster_id), service_id, "", SystemClock().now_ms(), known)
     try:
-        async with serve_sql(service, info, listening) as url:
+        async with AsyncExitStack() as stack:
+            check = await stack.enter_async_context(_worker(connect))
+            url = await stack.enter_async_context(serve_sql(service, info, listening))
             if ready is None:
                 queries = len(service.defined.planner.queries)
                 typer.echo(f"ksqlDB's REST API on {url}, with {queries} persistent queries")
             else:
                 ready(url)
-            await asyncio.to_thread(opened.stop.wait)
+            while not await asyncio.to_thread(opened.stop.wait, _LOOK_S):
+                check()
     finally:
         await asyncio.to_thread(service.close)
+
+
+@asynccontextmanager
+async def _worker(connect: ConnectHere | None) -> AsyncIterator[Callable[[], None]]:
+    """Run a Connect worker if one is wanted; yield a function that raises the error that ended it."""
+    if connect is None or not connect.has_worker:
+        yield lambda: None
+        return
+    from odradek.connect.runtime.worker import Worker
+
+    worker = await asyncio.to_thread(lambda: Worker(connect.settings).start())
+    try:
+        yield worker.check
+    finally:
+        await asyncio.to_thread(worker.stop)

@@ -180,6 +180,8 @@ _LISTS = {  # of results: the rows, their columns and where these are
     "kafka_topics": ("topics", {"topic": "name", "partitions": "replicaInfo"}),
     "function_names": ("functions", {"function": "name", "kind": "type"}),
     "properties": ("properties", {"property": "name", "value": "value"}),
+    "connector_list": ("connectors", {"connector": "name", "type": "type", "class": "className", "state": "state"}),
+    "connector_plugins_list": ("connectorsPlugins", {"class": "className", "type": "type", "version": "version"}),
 }  # fmt: skip
 
 
@@ -202,6 +204,12 @@ def show_entity(screen: Screen, entity: Json) -> None:
         screen.say(entity["queryDescription"]["topology"] + "\n")
     elif kind == "type_list":
         screen.table("", ("type", "is"), [(name, _type(each)) for name, each in entity["types"].items()])
+    elif kind == "connector_info":
+        screen.say(f"Created connector {entity['info']['name']}")
+    elif kind == "drop_connector":
+        screen.say(f"Dropped connector {entity['connectorName']}")
+    elif kind == "connector_description":
+        _show_connector(screen, entity)
     elif kind == "describe_function":
         described = "; ".join(each["description"] for each in entity["functions"])
         screen.table("", ("function", "kind", "takes"), [(entity["name"], entity["type"], described)])
@@ -218,6 +226,21 @@ def _show_source(screen: Screen, found: Json) -> None:
         queries = [(each["id"], each["state"], each["queryString"]) for each in found[role]]
         if queries:
             screen.table("read by" if role == "readQueries" else "written by", ("query", "state", "statement"), queries)
+
+
+def _show_connector(screen: Screen, found: Json) -> None:
+    status = found["status"]
+    connector = status["connector"]
+    title = f"{status['name']}: {status['type']} {found['connectorClass']}, {connector['state']}"
+    tasks = [(each["id"], each["state"], each["worker_id"], each.get("trace", "")) for each in status["tasks"]]
+    screen.table(title, ("task", "state", "worker", "error"), tasks)
+    if "trace" in connector:
+        screen.say(connector["trace"])
+    if found["sources"]:
+        sources = [(each["name"], each["topic"], each["type"].lower()) for each in found["sources"]]
+        screen.table("Streams and tables over its topics", ("name", "topic", "kind"), sources)
+    if found["topics"]:
+        screen.say(f"topics: {', '.join(found['topics'])}")
 
 
 def _type(schema: Json) -> str:

@@ -120,6 +120,17 @@ class Cluster:
                 )
             return self._opened_offsets
 
+    def has_workers(self) -> bool:
+        """Return True if a worker of the cluster runs, as far as its group knows."""
+        with Admin(**self.settings.client) as admin:
+            try:
+                found = admin.describe_consumer_groups([self.settings.group_id])
+            except KafkaError as error:
+                if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                    return False
+                raise
+        return bool(found[self.settings.group_id].members)
+
     # --- connectors -----------------------------------------------------------------------------------------------
 
     def connectors(self) -> list[str]:

@@ -1,7 +1,9 @@
 """Reading a group and writing a transition: the only place that turns group decisions into table operations.
 
 A view is one Query: the group item and all members, no lease. A transition is one conditional write or one
-transaction; each item is written on the version that the view holds, each lease on its owner. So a transition applies
+transaction; each item is written on the version that the view holds, each lease on its owner. A member that was removed
+and joins again under its id counts its versions from the start: its item is told by the last writer's nonce as well, so
+that what its former life has sent changes nothing, however late it arrives. So a transition applies
 whole to the state it was decided on, or not at all. A member that joins without a new target checks that the group is
 as it was read, and does not write it: members that join concurrently do not conflict. A step that grants tasks of a
 streams group checks it as well (streams/decisions.py, S2).
@@ -136,17 +138,13 @@ def _operations(view: GroupView, transition: Transition) -> list[Operation]:
         operations.append(Put(topology_key(group_id), encode_topology(transition.topology)))
     for member in transition.members:
         before = view.members.get(member.member_id)
-        condition = Absent(("v",)) if before is None else _is_version(before.version)
+        condition = Absent(("v",)) if before is None else _is_as_read(before)
         is_checked = before is None or transition.checks_group
         if is_checked and transition.group is None and view.group is not None:
             operations.append(Check(group_key(group_id), _is_version(view.group.version)))
         operations.append(Put(member_key(group_id, member.member_id), encode_member(member), condition))
-    operations += [
-        Check(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.checked
-    ]
-    operations += [
-        Delete(member_key(group_id, member.member_id), _is_version(member.version)) for member in transition.removed
-    ]
+    operations += [Check(member_key(group_id, member.member_id), _is_as_read(member)) for member in transition.checked]
+    operations += [Delete(member_key(group_id, member.member_id), _is_as_read(member)) for member in transition.removed]
     if view.group is not None and view.group.is_share and not transition.keeps_session:
         pk = group_pk(group_id)
         operations += [Delete(Key(pk, share_session_sk(member.member_id))) for member in transition.removed]
@@ -179,3 +177,7 @@ def release_operation(slot: LeaseSlot, release: Release) -> Update:
 
 def _is_version(version: int) -> Condition:
     return Compare(("n",), "=", version)
+
+
+def _is_as_read(member: MemberState) -> Condition:
+    return all_of(_is_version(member.version), Compare(("w",), "=", member.nonce))

@@ -81,6 +81,7 @@ def make_app(service: SqlService, transients: Transients, info: ServerInfo) -> A
         Route("/status/{kind}/{name:path}/{action}", _answering(api.status)),
         Route("/is_valid_property/{name}", _answering(api.is_valid_property)),
         Route("/ksql", _answering(api.ksql), methods=["POST"]),
+        Route("/ksql/terminate", _answering(api.terminate), methods=["POST"]),
         Route("/query", _answering(api.query), methods=["POST"]),
         Route("/query-stream", _answering(api.query_stream), methods=["POST"]),
         Route("/close-query", _answering(api.close_query), methods=["POST"]),
@@ -220,6 +221,14 @@ class _Api:
             message = f"statement {after} has not run on this server: the last one is {self._service.next_number - 1}"
             raise RestError(CATCH_UP_TIMEOUT, message)
         found = await self._run(lambda: self._service.execute(text, properties, variables))
+        return Response(text_of(found), media_type=KSQL_V1)
+
+    async def terminate(self, request: Request) -> Response:
+        given = await _document(request)
+        topics = given.get("deleteTopicList", [])
+        if not isinstance(topics, list) or not all(isinstance(each, str) for each in topics):
+            raise RestError(BAD_REQUEST, "deleteTopicList must be a list of names of topics")
+        found = await self._run(lambda: self._service.terminate(topics))
         return Response(text_of(found), media_type=KSQL_V1)
 
     async def statuses(self, _: Request) -> Response:

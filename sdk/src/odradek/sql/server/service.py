@@ -12,6 +12,7 @@ statement that remains reads the source.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from odradek.sql.plan import (
     Declared,
     Dropped,
     Inserted,
+    OfConnectors,
     QueryPlan,
     Resumed,
     Said,
@@ -38,8 +40,17 @@ from odradek.sql.planning.own_functions import FUNCTIONS_MODULE
 from odradek.sql.position import START, SqlError
 from odradek.sql.script import SETTINGS, WITHOUT_EFFECT, Planner
 from odradek.sql.server.command_log import Command, CommandLog
+from odradek.sql.server.connectors import Connectors
 from odradek.sql.server.entities import Json, command_status, entity
-from odradek.sql.server.errors import ASSERTION_FAILED, BAD_STATEMENT, QUERY_ENDPOINT, RestError, refused
+from odradek.sql.server.errors import (
+    ASSERTION_FAILED,
+    BAD_REQUEST,
+    BAD_STATEMENT,
+    QUERY_ENDPOINT,
+    SHUTTING_DOWN,
+    RestError,
+    refused,
+)
 from odradek.sql.server.shown import Shows
 from odradek.sql.server.statements import statements_of
 from odradek.sql.server.supervisor import Engine, Supervisor
@@ -85,6 +96,7 @@ class SqlService:
         topics: of the installation.
         log: of the statements.
         schemas: returns the columns that a schema registry has.
+        connectors: of the Connect cluster that statements are about; None: there is none.
     """
 
     def __init__(
@@ -94,16 +106,19 @@ class SqlService:
         log: CommandLog,
         *,
         schemas: Schemas | None = None,
+        connectors: Connectors | None = None,
     ) -> None:
         self.engine = engine
         self.topics = topics
         self._command_log = log
+        self._connectors = connectors
         self._settings = {"auto.offset.reset": "latest"}
         self.defined = Defined(Planner(settings=dict(self._settings), schemas=schemas))
         self.supervisor = Supervisor(engine)
         self._shows = Shows(self)
         self._statuses: dict[str, Json] = {}
         self._lock = threading.RLock()
+        self._is_terminated = False
 
     # --- start and end
 
@@ -149,6 +164,8 @@ class SqlService:
         """Stop the queries; they go on at the next start."""
         self.supervisor.close()
         self._command_log.close()
+        if self._connectors is not None:
+            self._connectors.close()
 
     @property
     def is_degraded(self) -> bool:
@@ -184,6 +201,8 @@ class SqlService:
 
     def statements(self, text: str, variables: Mapping[str, Any]) -> list[tuple[Statement, str]]:
         """Return the statements of a request. Raises RestError."""
+        if self._is_terminated:
+            raise RestError(SHUTTING_DOWN, "the cluster has been terminated: restart the server to begin anew")
         try:
             found = statements_of(text, variables)
         except SqlError as error:
@@ -242,6 +261,38 @@ class SqlService:
             keys = tuple(each.name for each in source.keys)
         return action, shown, keys
 
+    def terminate(self, topics: Sequence[str]) -> list[Json]:
+        """End all queries, forget all statements, and take no more of them until a restart.
+
+        Args:
+            topics: names, or regular expressions for whole names: of the topics that queries wrote, these are deleted.
+
+        Raises:
+            RestError: for an expression that is none.
+        """
+        try:
+            patterns = [re.compile(each) for each in topics]
+        except re.error as error:
+            raise RestError(BAD_REQUEST, f"deleteTopicList: {error.pattern!r} is no regular expression") from None
+        with self._lock:
+            number = self.next_number
+            queries = self.defined.planner.queries.values()
+            plans = [plan for each in queries for plan in (*each.stages, each.plan)]
+            for plan in plans:
+                self.supervisor.stop(plan.query_id)
+            written = {plan.sink.topic.name for plan in plans if plan.sink is not None}
+            there = self.topics.partitions()
+            for topic in sorted(written & set(there)):
+                if any(each.fullmatch(topic) for each in patterns):
+                    self.topics.delete(topic)
+            self._command_log.erase([*self.defined.commands, *self.defined.failed])
+            for plan in plans:
+                self.supervisor.forget(plan.query_id)
+            planner = Planner(settings=dict(self._settings), schemas=self.defined.planner.schemas)
+            self.defined = Defined(planner)
+            self._is_terminated = True
+        return [command_status("TERMINATE CLUSTER;", "cluster/terminate/execute", "Cluster terminated.", number, None)]
+
     def status(self, command_id: str) -> Json | None:
         """Return the status of a command, None for an unknown one."""
         return self._statuses.get(command_id)
@@ -265,6 +316,10 @@ class SqlService:
         if isinstance(statement, Pause):
             return [self._pause(statement, text)]
         trial, action = self._planned(statement, self._command_log.next_number, settings)
+        if isinstance(action, OfConnectors):
+            if self._connectors is None:
+                raise RestError(BAD_STATEMENT, "this server has no Connect cluster: use `odradek connect`")
+            return [self._connectors.answer(action, text, self._shows.over)]
         if isinstance(action, Inserted):
             self._perform(action)
             return []
@@ -340,6 +395,8 @@ class SqlService:
             for query in self.defined.planner.queries.values():
                 if set(query.ids) & set(action.replaces):
                     self._start_again((*query.stages, query.plan))
+            if action.source is not None and action.source.served and not action.replaces:
+                self.topics.unserve(action.source.served)
 
     def _check_topic(self, action: Declared) -> None:
         if action.topic.partitions is None and action.topic.name not in self.topics.partitions():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from odradek.sql.functions import FUNCTIONS
@@ -93,6 +94,11 @@ class Shows:
             [self.query(query_id) for query_id, each in queries if name in each.reads],
             [self.query(query_id) for query_id, each in queries if name == each.writes], extended=extended,
         )  # fmt: skip
+
+    def over(self, topics: Collection[str]) -> list[Json]:
+        """Return descriptions of the streams and tables over some topics."""
+        sources = sorted(self._service.defined.planner.catalog.sources.items())
+        return [self._description(name, extended=False) for name, each in sources if each.topic in topics]
 
     def _source(self, statement: Describe, text: str) -> Json:
         found = self._service.defined.planner.catalog.find(statement.name)
