@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.columnar.arrow_kinds import arrow_type, kind_of_arrow
+from odradek.columnar.typed.arrow_kinds import arrow_type, kind_of_arrow
 from odradek.model.kinds import Column, can_become, columns_of, columns_of_versions, joined, kind_of, text_of
 
 

@@ -10,7 +10,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 from odradek.adapters.iceberg.tables import IcebergTables
 from odradek.columnar.table_file import encode_table_segment
-from odradek.columnar.typed_values import TypedValues
+from odradek.columnar.typed.typed_values import TypedValues
 from odradek.errors import ConditionFailed, KafkaError, StoreUnavailable
 from odradek.format.object_keys import segment_key
 from odradek.format.segment import SegmentBuilder

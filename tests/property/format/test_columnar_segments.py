@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columnar.table_file import encode_table_segment
-from odradek.columnar.typed_values import TypedValues
+from odradek.columnar.typed.typed_values import TypedValues
 from odradek.errors import FormatError
 from odradek.format.batch_header import iter_headers, patch_log_append_time
 from odradek.format.offset_index import decode_offset_index, encode_offset_index

@@ -17,8 +17,8 @@ from odradek.client.serializers import (
     Schema,
     SchemaReference,
 )
+from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.schema_prefix import encode_prefix
 
 from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
 from glue_jobs.export_table.registry_values import decode_batch

@@ -25,9 +25,9 @@ with extra("table"):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from odradek.columnar.arrow_kinds import leaf_paths
     from odradek.columnar.decode import decode_to_arrow
-    from odradek.columnar.typed_values import TypedValues
+    from odradek.columnar.typed.arrow_kinds import leaf_paths
+    from odradek.columnar.typed.typed_values import TypedValues
 
 _HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 _HEADERS_TYPE = pa.list_(pa.field("element", _HEADER_TYPE, nullable=False))

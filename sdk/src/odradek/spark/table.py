@@ -211,7 +211,7 @@ def _readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[s
 
 
 def _kind(there: pa.DataType) -> Kind | None:
-    from odradek.columnar.arrow_kinds import kind_of_arrow
+    from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 
     try:
         return kind_of_arrow(there)

@@ -21,8 +21,8 @@ from odradek.client.serializers import (
     Registry,
     Schema,
 )
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, FormatError, KafkaError
-from odradek.format.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 
 AVRO = json.dumps(
     {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}, {"name": "who", "type": "string"}]}

@@ -12,10 +12,10 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.engine.maintenance.maintenance import MaintenanceReport
 from odradek.errors import StoreUnavailable
 from odradek.format.object_keys import segment_key
-from odradek.format.schema_prefix import encode_prefix
 from odradek.model.value_schema import ValueSchema
 from odradek.registry.schemas import Schema
 from odradek.registry.subjects import Subjects

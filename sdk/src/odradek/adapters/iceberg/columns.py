@@ -42,7 +42,7 @@ with extra("iceberg"):
         TimeType,
     )
 
-    from odradek.columnar.arrow_kinds import kind_of_arrow
+    from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 
 NAME_MAPPING = "schema.name-mapping.default"
 HIDDEN = "batch"

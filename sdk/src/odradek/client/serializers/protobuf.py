@@ -11,8 +11,8 @@ from typing import Any
 
 from odradek.client.serializers.registry import Registry, Schema, SchemaReference
 from odradek.client.serializers.subject_names import OfTopic, SubjectName, topic_name
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 
 _OWN = "google/protobuf/"
 

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from odradek.client.serializers import registry as registries
+from odradek.columnar.typed.schema_prefix import decode_prefix
 from odradek.connect.converters.avro_data import avro_schema, connect_schema, datum, value_of
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data.schema import Schema
@@ -16,7 +17,6 @@ from odradek.connect.data.values import NULL, SchemaAndValue, infer_schema
 from odradek.connect.errors import DataError
 from odradek.errors import FormatError
 from odradek.extras import extra
-from odradek.format.schema_prefix import decode_prefix
 
 
 class AvroConverter(RegisteredConverter):

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from odradek.client.serializers import registry as registries
+from odradek.columnar.typed.schema_prefix import decode_prefix
 from odradek.connect.config import Kind, one_of
 from odradek.connect.converters.json import dump, load
 from odradek.connect.converters.json_format import from_json, to_json
@@ -21,7 +22,6 @@ from odradek.connect.data.schema import Schema, Type
 from odradek.connect.data.values import NULL, SchemaAndValue, infer_schema
 from odradek.connect.errors import DataError
 from odradek.errors import FormatError
-from odradek.format.schema_prefix import decode_prefix
 
 _TYPES = {
     **dict.fromkeys((Type.INT8, Type.INT16, Type.INT32, Type.INT64), "integer"),

@@ -16,6 +16,7 @@ from typing import Any
 
 from odradek.client.serializers import registry as registries
 from odradek.client.serializers.protobuf import path_of
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
@@ -25,7 +26,6 @@ from odradek.connect.data.values import NULL, SchemaAndValue, infer_schema
 from odradek.connect.errors import DataError
 from odradek.errors import FormatError
 from odradek.extras import extra
-from odradek.format.schema_prefix import decode_indexes, decode_prefix
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 _DEFAULT_NAME = "ConnectDefault1"

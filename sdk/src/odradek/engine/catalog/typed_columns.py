@@ -27,7 +27,7 @@ from odradek.model.value_schema import AVRO, JSON, PROTOBUF, ValueSchema
 from odradek.ports.value_schemas import ValueSchemas
 
 if TYPE_CHECKING:
-    from odradek.columnar.typed_values import TypedValues
+    from odradek.columnar.typed.typed_values import TypedValues
 
 _log = logging.getLogger("odradek.maintenance")
 
@@ -115,14 +115,14 @@ def _fields_of_all(versions: Sequence[ValueSchema]) -> list[tuple[int, Fields]]:
 
 def _fields(schema: ValueSchema) -> Fields:
     if schema.kind == AVRO:
-        from odradek.columnar.avro_values import avro_fields
+        from odradek.columnar.typed.avro_values import avro_fields
 
         return avro_fields(schema)
     if schema.kind == JSON:
-        from odradek.columnar.json_schemas import json_fields
+        from odradek.columnar.typed.json_schemas import json_fields
 
         return json_fields(schema)
     assert schema.kind == PROTOBUF
-    from odradek.columnar.protobuf_values import protobuf_fields
+    from odradek.columnar.typed.protobuf_values import protobuf_fields
 
     return protobuf_fields(schema)

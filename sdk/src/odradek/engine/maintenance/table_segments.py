@@ -85,7 +85,7 @@ async def _encoded(
 ) -> tuple[Segment, int, str]:
     """Return the columnar segment, how many values did not fit, and why it has no columns of the schema."""
     from odradek.columnar.table_file import encode_table_segment
-    from odradek.columnar.typed_values import SchemasNeeded, TypedValues
+    from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
 
     untyped = typed.why
     try:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 
 from odradek.columnar.schema import schema as records_schema
-from odradek.columnar.typed_values import TypedValues
+from odradek.columnar.typed.typed_values import TypedValues
 from odradek.engine.catalog.topics import Topics
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.operations.query.bounds import conditions_of, names_in, narrowing_of

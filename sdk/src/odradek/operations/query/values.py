@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from odradek.columnar.arrow_kinds import kind_of_arrow
-from odradek.columnar.fitting import INT64
-from odradek.columnar.typed_values import SchemasNeeded, TypedValues
+from odradek.columnar.typed.arrow_kinds import kind_of_arrow
+from odradek.columnar.typed.fitting import INT64
+from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
 from odradek.errors import FormatError
 from odradek.model.kinds import columns_of_versions, is_name
 from odradek.spark.source.typed import ColumnSource

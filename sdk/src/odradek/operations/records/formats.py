@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.client.serializers.registry import Registry
-from odradek.columnar.fitting import shown
-from odradek.columnar.protobuf_values import descriptor_of, message_type
+from odradek.columnar.typed.fitting import shown
+from odradek.columnar.typed.protobuf_values import descriptor_of, message_type
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, FormatError, KafkaError, OdradekError
 from odradek.extras import extra
-from odradek.format.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 
 FORMATS = ("auto", "text", "json", "hex", "base64", "avro", "protobuf")
 _SCHEMAS_MAX = 1_000

@@ -32,7 +32,7 @@ from odradek.spark.options import StoreOptions, Subscription
 from odradek.system import SystemRng
 
 if TYPE_CHECKING:
-    from odradek.columnar.typed_values import TypedValues
+    from odradek.columnar.typed.typed_values import TypedValues
 
 _PLANS = 5  # attempts for one range, while maintenance replaces its objects
 _ROWS_PER_QUERY = 1_000

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
-from odradek.columnar.arrow_kinds import kind_of_arrow
 from odradek.columnar.schema import schema as records_schema
+from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 from odradek.engine.read.log_reader import Piece
 from odradek.errors import FormatError
 from odradek.model.kinds import can_become

@@ -7,8 +7,8 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from odradek.columnar.arrow_kinds import arrow_schema
-from odradek.columnar.typed_values import SchemasNeeded, TypedValues
+from odradek.columnar.typed.arrow_kinds import arrow_schema
+from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
 from odradek.engine.catalog.typed_columns import ColumnsOfTopic
 from odradek.errors import FormatError
 from odradek.model.kinds import Column, Kind

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from odradek.client.serializers.registry import HttpRegistry, MemoryRegistry, Registry, Schema
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.connect.converters.avro import AvroConverter
 from odradek.connect.converters.json_schema import JsonSchemaConverter, read_json_schema
 from odradek.connect.converters.protobuf import ProtobufConverter
@@ -25,7 +26,6 @@ from odradek.connect.data import schema as schemas
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.sql.catalog import Form
 from odradek.sql.plan import Codec
 from odradek.sql.position import SqlError

@@ -17,13 +17,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from odradek.columnar.arrow_kinds import arrow_schema
-from odradek.columnar.avro_values import AvroValues
-from odradek.columnar.fitting import fitter
-from odradek.columnar.json_values import read_objects
-from odradek.columnar.protobuf_values import ProtobufValues
+from odradek.columnar.typed.arrow_kinds import arrow_schema
+from odradek.columnar.typed.avro_values import AvroValues
+from odradek.columnar.typed.fitting import fitter
+from odradek.columnar.typed.json_values import read_objects
+from odradek.columnar.typed.protobuf_values import ProtobufValues
+from odradek.columnar.typed.schema_prefix import decode_indexes
 from odradek.errors import FormatError, KafkaError
-from odradek.format.schema_prefix import decode_indexes
 from odradek.model.kinds import Column, Kind
 from odradek.model.value_schema import AVRO, JSON, PROTOBUF, ValueSchema
 
