@@ -46,7 +46,7 @@ def made(given_batches: list[tuple[list[tuple], CompressionType, int, bool, int]
 
 
 def typed(text: str) -> TypedValues:
-    return TypedValues([Column(name, kind, name) for name, kind in columns_of(text)])
+    return TypedValues([Column(name, kind, name) for name, kind in columns_of(text)], is_prefixed=False)
 
 
 def facts(log: bytes) -> list[object]:

@@ -13,9 +13,12 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 from odradek.columnar.typed.schema_prefix import encode_prefix
+from odradek.columnar.typed.typed_values import TypedValues
+from odradek.engine.catalog.typed_columns import TypedColumns
 from odradek.engine.maintenance.maintenance import MaintenanceReport
 from odradek.errors import StoreUnavailable
 from odradek.format.object_keys import segment_key
+from odradek.model.kinds import Column, kind_of
 from odradek.model.value_schema import ValueSchema
 from odradek.registry.schemas import Schema
 from odradek.registry.subjects import Subjects
@@ -146,6 +149,20 @@ async def test_a_schema_that_gives_no_columns_is_told_and_stops_nothing() -> Non
     engine = store.engine()
     state = await engine.tables.states.read((await partition_of(engine, "t")).topic_id)
     assert "no typed columns" in state.untyped_why
+
+
+async def test_bytes_that_only_look_like_ids_cost_a_hundred_requests_at_most() -> None:
+    asked = []
+
+    class Empty:
+        async def by_id(self, schema_id: int) -> None:
+            asked.append(schema_id)
+
+    columns, values = TypedColumns(Empty()), TypedValues([Column("n", kind_of("bigint"), "n")])  # type: ignore[arg-type]
+    await columns.learn(values, range(1, 300))
+    assert len(asked) == 100
+    found, misfits = values.read(pa.array([b"\0" + i.to_bytes(4, "big") for i in range(1, 300)], pa.binary()))
+    assert (found[0].null_count, misfits) == (299, 299)
 
 
 async def test_columns_of_the_configuration_come_before_those_of_the_schema() -> None:

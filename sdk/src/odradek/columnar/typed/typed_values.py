@@ -63,6 +63,7 @@ class TypedValues:
         self._avro: AvroValues | None = None
         self._protobuf: ProtobufValues | None = None
         self._known: dict[int, _Read | None] = {}  # None: no schema reads it
+        self.unknown = 0  # ids that no schema has
         self._json_ids: set[int] = set()
         self._plain: _Read = _json
         if newest is not None:
@@ -75,6 +76,7 @@ class TypedValues:
             self._known[schema_id] = None if schema is None else self._reader(schema)
         except (FormatError, KafkaError):
             self._known[schema_id] = None
+        self.unknown += schema is None
         if schema is not None and schema.kind == JSON:
             self._json_ids.add(schema_id)
 

@@ -29,6 +29,7 @@ from odradek.ports.value_schemas import ValueSchemas
 if TYPE_CHECKING:
     from odradek.columnar.typed.typed_values import TypedValues
 
+_UNKNOWN_MAX = 100  # ids without a schema: more are bytes that only look like ids, and each costs a request
 _log = logging.getLogger("odradek.maintenance")
 
 
@@ -82,7 +83,7 @@ class TypedColumns:
         """Tell a reader the schemas of ids (typed_values.SchemasNeeded). Raises StoreUnavailable."""
         for schema_id in ids:
             schema = None
-            if self._schemas is not None:
+            if self._schemas is not None and values.unknown < _UNKNOWN_MAX:
                 try:
                     schema = await self._schemas.by_id(schema_id)
                 except FormatError as error:
