@@ -87,6 +87,7 @@ class Scenario:
     maintainers: int = 0
     maintainer_turns: int = 12
     maintainer_pace_s: float = 600.0
+    sweepers: int = 0
     pace_s: float = 0.05
     write_units: int = 0  # of a partition key a second, as DynamoDB throttles; 0: never
     fates: Fates = field(default_factory=Fates)
