@@ -18,6 +18,7 @@ QUESTIONS = (
         "abuse",
         "console",
         "connect",
+        "connect_databases",
         "triggers",
         "tables",
         "sql",

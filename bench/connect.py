@@ -7,7 +7,7 @@ done when its stored offset is the end of the file, a sink when its file has all
 with exactly once and without; the sinks differ in nothing. CPU seconds are those of the worker's process and of the
 service or broker, from the start of the connector; the JVM's compilation counts, as in a worker that has just started.
 
-Confluent's JDBC connector is not on Maven Central, so that databases are not compared.
+bench/connect_databases.py compares connectors of databases.
 
     python -m bench.connect [--quick]
 """
@@ -16,125 +16,27 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.kafka_broker import NoBroker, kafka_broker
-from bench.kafka_port import cpu_seconds, service
-from bench.maven import APACHE_CONNECT, NoJars, maven_jars
+from bench.connect_workers import Worker, call, ours, theirs, until
+from bench.kafka_broker import NoBroker
+from bench.kafka_port import cpu_seconds
+from bench.maven import NoJars
 
 RESULTS = Path(__file__).parent / "results" / "connect.json"
 LINE = b"x" * 99 + b"\n"
 LINES = 1_000_000
-_START_S, _MOVE_S = 180, 900
+_MOVE_S = 900
 _CONVERTERS = {
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
 }
-
-
-class Worker(NamedTuple):
-    """A running worker: its REST API, its process, and that of the service or broker."""
-
-    url: str
-    pid: int
-    server_pid: int
-
-
-def call(url: str, method: str = "GET", body: Any = None) -> Any:
-    """Return the JSON of an answer, None while the worker is not ready for the request."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read() or b"null")
-    except (urllib.error.HTTPError, OSError):
-        return None
-
-
-def until(condition: Callable[[], Any], limit_s: float, what: str) -> Any:
-    give_up = time.monotonic() + limit_s
-    while not (found := condition()):
-        if time.monotonic() > give_up:
-            raise SystemExit(f"bench: {what} did not happen within {limit_s:.0f} s")
-        time.sleep(0.05)
-    return found
-
-
-@contextmanager
-def _started(command: list[str], folder: Path, url: str, server_pid: int) -> Iterator[Worker]:
-    with (folder / "worker.log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **_NO_PROXY})
-        try:
-            until(lambda: call(f"{url}/connectors") is not None, _START_S, "the start of a worker")
-            yield Worker(url, process.pid, server_pid)
-        finally:
-            process.kill()
-            process.wait()
-
-
-_NO_PROXY = {"NO_PROXY": "127.0.0.1"}
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def ours(folder: Path, *, exactly_once: bool) -> Iterator[Worker]:
-    with service() as (server_pid, _, client):
-        url = f"http://127.0.0.1:{_free_port()}"
-        config = {"listeners": url, "exactly.once.source.support": "enabled" if exactly_once else "disabled"}
-        config |= {"offset.flush.interval.ms": "1000"}
-        code = (
-            "import json, sys; from odradek.connect import Cluster, Worker, WorkerSettings;"
-            "from odradek.connect.rest.server import RestServer; config, client = map(json.loads, sys.argv[1:]);"
-            "settings = WorkerSettings.of(config, client); import threading\n"
-            "with Cluster(settings) as cluster, RestServer(cluster, config['listeners']), Worker(settings):\n"
-            "    threading.Event().wait()"
-        )
-        command = [sys.executable, "-c", code, json.dumps(config), json.dumps(client)]
-        with _started(command, folder, url, server_pid) as worker:
-            yield worker
-
-
-@contextmanager
-def theirs(folder: Path, *, exactly_once: bool) -> Iterator[Worker]:
-    jars = os.pathsep.join(map(str, maven_jars(APACHE_CONNECT)))
-    with kafka_broker() as broker:
-        url = f"http://127.0.0.1:{_free_port()}"
-        values = {
-            "bootstrap.servers": broker.servers,
-            "group.id": "connect",
-            "listeners": url,
-            "exactly.once.source.support": "enabled" if exactly_once else "disabled",
-            "offset.flush.interval.ms": "1000",
-            "plugin.discovery": "service_load",
-            "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-            "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-        }
-        for kind in ("config", "offset", "status"):
-            values |= {f"{kind}.storage.topic": f"connect-{kind}", f"{kind}.storage.replication.factor": "1"}
-        properties = folder / "worker.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
-        main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        with _started(["java", "-Xmx1g", "-cp", jars, main, str(properties)], folder, url, broker.pid) as worker:
-            yield worker
 
 
 def measure(worker: Worker, folder: Path, lines: int) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ def kafka_broker(*more: str) -> Iterator[Broker]:
     """
     classpath = _classpath()
     with tempfile.TemporaryDirectory() as folder:
-        port, controller_port = _free_ports(2)
+        port, controller_port = free_ports(2)
         properties = Path(folder) / "server.properties"
         properties.write_text("\n".join((_properties(port, controller_port, Path(folder) / "log"), *more)))
         _format(classpath, properties)
@@ -112,7 +112,8 @@ def _wait_until_ready(process: subprocess.Popen[bytes], servers: str, log: str) 
     raise NoBroker(f"Apache Kafka did not start: {Path(log).read_text()[-300:]}")
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return so many ports on loopback that nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [each.getsockname()[1] for each in sockets]

@@ -3,9 +3,13 @@
 The service runs in a process of its own (SQLite and files with fsync); each client in another, so that its CPU seconds
 are its own. The SDK speaks HTTP to the functions of the same service, with records and with Arrow tables. The same
 clients then meet a real Apache Kafka broker (kafka_broker.py), where one can be had; `--servers host:port` adds any
-other Kafka. The SDK has no part in those.
+other Kafka. The SDK has no part in those. `java tools` are Kafka's own, with their defaults (java_tools.py).
 
-    python -m bench.kafka_port [--quick] [--servers HOST:PORT]
+In the end goals and figures stand side by side: at least as fast as Apache Kafka for the same client, and what the SDK
+is to reach. Where a goal is missed, the shares of CPU tell whether client or server was at its limit; a sum well below
+the number of cores says that both waited for the disk or for each other.
+
+    python -m bench.kafka_port [--quick] [--servers HOST:PORT] [--size BYTES ...] [--client NAME ...]
 """
 
 from __future__ import annotations
@@ -18,27 +22,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from bench import java_tools
 from bench.kafka_broker import NoBroker, kafka_broker
+from bench.maven import APACHE_KAFKA, NoJars, maven_jars
 
 RESULTS = Path(__file__).parent / "results" / "kafka_port.json"
-CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "sdk records", "sdk tables")
+CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java tools", "sdk records", "sdk tables")
 MODULES = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "aiokafka": "aiokafka"}
+OURS_IS, THEIRS_IS = "odradek", "Apache Kafka"
 OURS = frozenset({"sdk records", "sdk tables"})
 TABLE_ROWS = 500_000
-SIZES = (100, 1024)
+SIZES = (100, 1024, 10_240)
+ACKS_OF = 1024  # bytes
+ACK_BYTES_S = 5_000_000  # the steady load under which acknowledgements are timed
 SECONDS = 6.0  # about what each measurement may take
 RATES = {
     "confluent-kafka": 150_000,
     "kafka-python": 20_000,
     "aiokafka": 25_000,
+    "java tools": 60_000,
     "sdk records": 150_000,
     "sdk tables": 1_000_000,
 }  # first guesses
@@ -70,6 +81,33 @@ def confluent_produce(servers: str, topic: str, count: int, value: bytes) -> Non
             producer.poll(0)
     assert producer.flush(120) == 0
     assert not failed, failed[0]
+
+
+def confluent_acks(servers: str, topic: str, count: int, value: bytes) -> dict[str, float]:
+    """At a steady rate; milliseconds from `produce` to the delivery report."""
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    took_s: list[float] = []
+
+    def send() -> None:
+        at = time.perf_counter()
+
+        def delivered(error: Any, _: Any) -> None:
+            assert error is None, error
+            took_s.append(time.perf_counter() - at)
+
+        producer.produce(topic, value, on_delivery=delivered)
+
+    started_s, rate = time.perf_counter(), ACK_BYTES_S / len(value)
+    for number in range(count):
+        while time.perf_counter() - started_s < number / rate:
+            producer.poll(0.0005)
+        send()
+        producer.poll(0)
+    assert producer.flush(120) == 0
+    took_s.sort()
+    return {"p50_ms": took_s[len(took_s) // 2] * 1000, "p99_ms": took_s[len(took_s) * 99 // 100] * 1000}
 
 
 def confluent_consume(servers: str, topic: str, count: int, partitions: int = 1) -> None:
@@ -190,7 +228,8 @@ def sdk_poll_table(config: dict[str, Any], topic: str, count: int) -> None:
             seen += consumer.poll_table(1_000).num_rows
 
 
-SIDES: dict[tuple[str, str], Callable[..., None]] = {
+SIDES: dict[tuple[str, str], Callable[..., Any]] = {
+    ("confluent-kafka", "acks"): confluent_acks,
     ("confluent-kafka", "produce"): confluent_produce,
     ("confluent-kafka", "consume"): confluent_consume,
     ("kafka-python", "produce"): python_produce,
@@ -206,9 +245,14 @@ SIDES: dict[tuple[str, str], Callable[..., None]] = {
 
 def side(task: dict[str, Any]) -> None:
     """Run one side and print what it took, imports and the loading of compiled loops left out."""
+    if task["client"] == "java tools":
+        place = task["target"], task["topic"], task["count"]
+        is_produce = task["what"] == "produce"
+        print(json.dumps(java_tools.produce(*place, task["size"]) if is_produce else java_tools.consume(*place)))
+        return
     work = SIDES[task["client"], task["what"]]
     arguments = [task["target"], task["topic"], task["count"]]
-    if task["what"] == "produce":
+    if task["what"] != "consume":
         arguments.append(os.urandom(task["size"]))
     if task["client"] in OURS:
         from odradek.columnar.decode import decode_to_arrow
@@ -218,8 +262,8 @@ def side(task: dict[str, Any]) -> None:
         ROWS.load()
     __import__(MODULES.get(task["client"], "odradek.client"))
     started_s, started_cpu_s = time.perf_counter(), time.process_time()
-    work(*arguments)
-    print(json.dumps({"s": time.perf_counter() - started_s, "cpu_s": time.process_time() - started_cpu_s}))
+    more = work(*arguments) or {}
+    print(json.dumps({"s": time.perf_counter() - started_s, "cpu_s": time.process_time() - started_cpu_s, **more}))
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -285,23 +329,38 @@ def run_side(task: dict[str, Any], pid: int | None) -> dict[str, Any]:
         "mb_s": task["count"] * task["size"] / took["s"] / 1e6,
         "client_cpu_s_per_million": took["cpu_s"] / millions,
         "server_cpu_s_per_million": (cpu_seconds(pid) - before_s) / millions,
+        **{name: took[name] for name in ("p50_ms", "p99_ms") if name in took},
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The part of the matrix that is measured."""
+
+    sizes: Sequence[int] = SIZES
+    clients: Sequence[str] = CLIENTS
+    quick: bool = False
+
+
 def measure(
-    place: str, servers: str, config: dict[str, Any] | None, pid: int | None, quick: bool
+    place: str, servers: str, config: dict[str, Any] | None, pid: int | None, wanted: Wanted
 ) -> list[dict[str, Any]]:
     """Every client at every size against one server."""
     rows = []
-    for size in SIZES:
-        for client in CLIENTS:
+    for size in wanted.sizes:
+        for client in wanted.clients:
             if client in OURS and config is None:
                 continue
-            count = int(RATES[client] * SECONDS / (4 if size > 100 else 1) / (10 if quick else 1))
+            smaller = {100: 1, 1024: 4}.get(size, 16) * (10 if wanted.quick else 1)
+            count = int(RATES[client] * SECONDS / smaller)
             topic = f"bench-{client.replace(' ', '-')}-{size}-{time.time_ns()}"
             create_topic(servers, topic)
             target = config if client in OURS else servers
-            for what in ("produce", "consume"):
+            for what in ("produce", "consume", "acks"):
+                if what == "acks":
+                    if (client, what) not in SIDES or size != ACKS_OF:
+                        continue
+                    count = int(ACK_BYTES_S / size * SECONDS / (4 if wanted.quick else 1))
                 task = {"client": client, "what": what, "target": target, "topic": topic, "count": count, "size": size}
                 figures = run_side(task, pid)
                 rows.append({"server": place, "client": client, "what": what, "size": size, "count": count, **figures})
@@ -309,7 +368,19 @@ def measure(
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    table = Table("server", "client", "bytes", "", "records/s", "MB/s", "client CPU s/M", "server CPU s/M", box=None)
+    heads = (
+        "server",
+        "client",
+        "bytes",
+        "",
+        "records/s",
+        "MB/s",
+        "client CPU s/M",
+        "server CPU s/M",
+        "p50 ms",
+        "p99 ms",
+    )
+    table = Table(*heads, box=None)
     for row in rows:
         table.add_row(
             row["server"],
@@ -320,8 +391,48 @@ def show(rows: list[dict[str, Any]]) -> None:
             f"{row['mb_s']:,.1f}",
             f"{row['client_cpu_s_per_million']:.2f}",
             f"{row['server_cpu_s_per_million']:.2f}",
+            *(f"{row[name]:,.1f}" if name in row else "" for name in ("p50_ms", "p99_ms")),
         )
     Console(width=150).print(table)
+
+
+def goals(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, float, str]]:
+    """What is wanted, the goal, the figure, and the cores that client and server kept busy meanwhile."""
+    by = {(row["server"], row["client"], row["what"], row["size"]): row for row in rows}
+
+    def busy(row: Mapping[str, Any]) -> str:
+        client, server = (row[f"{side}_cpu_s_per_million"] * row["records_s"] / 1e6 for side in ("client", "server"))
+        return f"client {client:.2f}, server {server:.2f} cores"
+
+    for size in SIZES:
+        for client in ("confluent-kafka", "java tools"):
+            for what in ("produce", "consume"):
+                ours, theirs = by.get((OURS_IS, client, what, size)), by.get((THEIRS_IS, client, what, size))
+                if ours and theirs:
+                    yield f"{client}, {what}, {size} B", theirs["records_s"], ours["records_s"], busy(ours)
+    for size in (100, 1024):
+        for what in ("produce", "consume"):
+            ours, theirs = by.get((OURS_IS, "sdk records", what, size)), by.get((THEIRS_IS, "aiokafka", what, size))
+            if ours and theirs:
+                yield (
+                    f"SDK records, {what}, {size} B: 2 aiokafka",
+                    2 * theirs["records_s"],
+                    ours["records_s"],
+                    busy(ours),
+                )
+    for what, mb_s in (("produce", 100), ("consume", 400)):
+        tables = by.get((OURS_IS, "sdk tables", what, 1024))
+        if tables:
+            yield f"SDK tables, {what}, 1024 B, MB/s", mb_s, tables["mb_s"], busy(tables)
+
+
+def show_goals(rows: Sequence[Mapping[str, Any]]) -> None:
+    table = Table("goal", "at least", "figure", "met", "busy meanwhile", box=None)
+    for name, goal, figure, busy in goals(rows):
+        is_met = figure >= goal
+        table.add_row(name, f"{goal:,.0f}", f"{figure:,.0f}", "yes" if is_met else "no", "" if is_met else busy)
+    if table.row_count:
+        Console(width=150).print(table)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -329,21 +440,31 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--servers", help="another Kafka to measure beside ours, host:port without TLS or login")
+    parser.add_argument("--size", type=int, action="append", choices=SIZES, help="only records of these bytes")
+    parser.add_argument("--client", action="append", choices=CLIENTS, help="only these clients")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     if arguments.side:
         side(json.loads(arguments.side))
         return 0
+    wanted = Wanted(arguments.size or SIZES, arguments.client or CLIENTS, arguments.quick)
+    if "java tools" in wanted.clients:
+        try:
+            maven_jars(APACHE_KAFKA)
+        except NoJars as reason:
+            print(f"without Kafka's own tools: {reason}")
+            wanted = replace(wanted, clients=[each for each in wanted.clients if each != "java tools"])
     with service() as (pid, servers, config):
-        rows = measure("odradek", servers, config, pid, arguments.quick)
+        rows = measure(OURS_IS, servers, config, pid, wanted)
     try:
         with kafka_broker() as broker:
-            rows += measure("Apache Kafka", broker.servers, None, broker.pid, arguments.quick)
+            rows += measure(THEIRS_IS, broker.servers, None, broker.pid, wanted)
     except NoBroker as reason:
         print(reason)
     if arguments.servers:
-        rows += measure(arguments.servers, arguments.servers, None, None, arguments.quick)
+        rows += measure(arguments.servers, arguments.servers, None, None, wanted)
     show(rows)
+    show_goals(rows)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(rows, indent=1))
     return 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+from hashlib import sha256
 from pathlib import Path
 
 _BUILD = Path(__file__).parent.parent / "build"
@@ -17,7 +18,9 @@ _DOWNLOAD_S = 600
 APACHE_KAFKA = "apache_kafka"
 SPARK_KAFKA = "spark_kafka"
 APACHE_CONNECT = "apache_connect"
+DEBEZIUM = "debezium"
 OPENSEARCH = "opensearch"
+ELASTICSEARCH = "elasticsearch"
 SPARK_ICEBERG = "spark_iceberg"
 
 
@@ -28,8 +31,8 @@ class NoJars(Exception):
 def maven_jars(peer: str) -> list[Path]:
     """The runtime jars that the pom of a peer, in the folder of its name, names. Raises NoJars."""
     pom, jars = Path(__file__).parent / peer / "pom.xml", _BUILD / peer
-    done = jars / ".complete"
-    if not done.exists():
+    done, wanted = jars / ".complete", sha256(pom.read_bytes()).hexdigest()
+    if not done.exists() or done.read_text() != wanted:
         for program in ("mvn", "java"):
             if shutil.which(program) is None:
                 raise NoJars(f"{program} is not on the PATH")
@@ -42,7 +45,7 @@ def maven_jars(peer: str) -> list[Path]:
         if run.returncode:
             reason = next((line for line in run.stdout.splitlines() if "ERROR" in line), "mvn failed")
             raise NoJars(reason[:200])
-        done.touch()
+        done.write_text(wanted)
     return sorted(jars.glob("*.jar"))
 
 
@@ -50,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
     """Fetch all jars."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(argv)
     try:
-        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, SPARK_ICEBERG, OPENSEARCH):
+        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, DEBEZIUM, SPARK_ICEBERG, OPENSEARCH, ELASTICSEARCH):
             print(f"{peer}: {len(maven_jars(peer))} jars")
     except NoJars as reason:
         print(reason)

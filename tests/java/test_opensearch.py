@@ -1,6 +1,6 @@
-"""The sink into OpenSearch, against OpenSearch itself: what tests/support/connect/search_server.py only imitates.
+"""The sink into OpenSearch and Elasticsearch, against these: what tests/support/connect/search_server.py only imitates.
 
-`make java`, which fetches it from Maven Central.
+`make java`, which fetches them from Maven Central.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from odradek.connect.record import SinkRecord
 from odradek.testing.connect import SINK_CHECKS, SinkDriver, SinkUnderTest
 from odradek.testing.contract import check_id
 
-from bench.maven import OPENSEARCH, NoJars, maven_jars
+from bench.maven import ELASTICSEARCH, OPENSEARCH, NoJars, maven_jars
 from tests.support.kafka.port import until
 from tests.support.services.slow_service import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
-_MAIN = Path(__file__).parents[2] / "bench" / "opensearch" / "SearchNode.java"
+_PEERS = Path(__file__).parents[2] / "bench"
 ROW = struct({"id": INT64, "name": STRING}, name="Row")
 
 
@@ -47,19 +47,19 @@ class Search:
         return {each["_id"]: each["_source"] for each in found.get("hits", {}).get("hits", ())}
 
 
-@pytest.fixture(scope="module")
-def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Search]:
+@pytest.fixture(scope="module", params=[OPENSEARCH, ELASTICSEARCH])
+def search(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Search]:
+    peer = request.param
     try:
-        jars = maven_jars(OPENSEARCH)
+        jars = maven_jars(peer)
     except NoJars as reason:
-        pytest.skip(f"no OpenSearch: {reason}")
-    folder = tmp_path_factory.mktemp("opensearch")
+        pytest.skip(f"no {peer}: {reason}")
+    folder = tmp_path_factory.mktemp(peer)
     [port] = free_ports(1)
+    main = _PEERS / peer / "SearchNode.java"
+    command = ["java", "-Xmx512m", "-cp", ":".join(map(str, jars)), str(main), str(folder / "node"), str(port)]
     with (folder / "node.log").open("w") as log:
-        node = subprocess.Popen(
-            ["java", "-Xmx512m", "-cp", ":".join(map(str, jars)), str(_MAIN), str(folder / "node"), str(port)],
-            stdout=log, stderr=log,
-        )  # fmt: skip
+        node = subprocess.Popen(command, stdout=log, stderr=log)
     found = Search(f"http://127.0.0.1:{port}")
 
     def is_ready() -> bool:
@@ -70,7 +70,7 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Search]:
             return False
 
     try:
-        until(is_ready, 180, "OpenSearch")
+        until(is_ready, 180, peer)
         yield found
     finally:
         node.kill()

@@ -36,7 +36,6 @@ MUTANTS = [
         "if head.sweep_floor > first.object_id:",
         "if False:",
         killed_by="tests/unit/engine/append/test_append.py::test_a_writer_past_the_sweep_floor_uploads_again",
-        near=("duel", "storm"),
     ),
     Mutant(
         "older producer epoch is taken",
@@ -141,7 +140,7 @@ MUTANTS = [
         "        if is_ghost(row, head.merged_offset):\n            continue\n",
         "",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
-        near=("duel", "storm"),
+        near=("rewritten", "duel", "storm"),
     ),
     Mutant(
         "search passes over gaps between rows",
@@ -149,7 +148,7 @@ MUTANTS = [
         "if row.end_offset < head.tail_base_offset if end is None else row.end_offset != end:",
         "if False:",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
-        near=("duel", "storm"),
+        near=("rewritten", "duel", "storm"),
     ),
     Mutant(
         "search does not ask whether the floor was lowered",
@@ -166,7 +165,7 @@ MUTANTS = [
         "            elif where is Search.UNKNOWABLE and member.is_plain:\n",
         "            elif False:\n",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
-        near=("duel", "storm"),
+        near=("rewritten", "duel", "storm"),
     ),
     Mutant(
         "entry uploaded again keeps its old position",
@@ -175,7 +174,7 @@ MUTANTS = [
         "                position=entry.position,",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
-        near=("duel", "storm"),
+        near=("tidy", "storm"),
     ),
     Mutant(
         "attempt that may be applied ends as not appended",
@@ -215,7 +214,6 @@ MUTANTS = [
         "return max(self._clock.now_ms(), floor_ms + 1 if is_kept else 0)",
         "return self._clock.now_ms()",
         killed_by="tests/unit/engine/append/test_append.py::test_a_late_update_is_refused_after_its_entry_was_spilled",
-        near=("duel", "storm"),
     ),
     Mutant(
         "batches of a request lie at the same place",
@@ -231,7 +229,7 @@ MUTANTS = [
         "            start = 0",
         killed_by="tests/unit/engine/append/test_append.py"
         "::test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its_new_place",
-        near=("duel", "storm"),
+        near=("tidy", "storm"),
     ),
     # --- append: the order of a producer's batches
     Mutant(
@@ -336,7 +334,7 @@ MUTANTS = [
         "encode_head(PartitionHead(sweep_floor=sweep_floor))",
         "encode_head(PartitionHead())",
         killed_by="tests/unit/engine/maintenance/test_sweep.py::test_a_partition_made_in_the_middle_of_a_sweep_has_the_floor",
-        near=("topics", "storm"),
+        near=("tidy", "topics"),
     ),
     # --- spill
     Mutant(
@@ -452,7 +450,6 @@ MUTANTS = [
         "return not row.is_segment and row.base_offset < merged_offset",
         "return not row.is_segment and row.end_offset < merged_offset",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
-        near=("duel", "storm"),
     ),
     Mutant(
         "ghosts are believed",
@@ -468,7 +465,7 @@ MUTANTS = [
         "if not kept or row.base_offset >= kept[-1].end_offset:",
         "if True:",
         killed_by="tests/unit/engine/append/test_isolation.py::test_rows_that_begin_within_the_one_before_are_passed_over",
-        near=("duel", "storm"),
+        near=("rewritten", "tidy", "storm"),
     ),
     Mutant(
         "swap does not compare the rows that it replaces",

@@ -72,6 +72,7 @@ MUTANTS = [
         "        if kept and kept[-1].offset == offset:\n            kept.pop()\n",
         "",
         killed_by="tests/unit/engine/partition/test_claims.py::test_where_an_epoch_ended",
+        near=("crowded", "leaders"),
     ),
     # --- reads
     Mutant(

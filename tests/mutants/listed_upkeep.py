@@ -251,6 +251,7 @@ MUTANTS = [
         "epoch = head.leader_epoch",
         killed_by="tests/unit/engine/leaders/test_leaders.py"
         "::test_a_merge_keeps_the_epoch_under_which_a_batch_was_written",
+        near=("rewritten", "incarnations", "leaders"),
     ),
     Mutant(
         "merged row has the spill floor of its first row",
@@ -288,7 +289,8 @@ MUTANTS = [
         _CLEANING,
         "    if offset >= bounds.pass_end:\n        return True\n",
         "",
-        killed_by="tests/property/engine/test_compaction_properties.py::test_one_batch",
+        equivalent="of a batch that the pass's end cuts, what a later record replaces, what has no key and what is "
+        "past its delete horizon goes with this pass, not with the next: when it goes is not promised",
     ),
     Mutant(
         "compaction drops the latest record too",
@@ -363,6 +365,7 @@ MUTANTS = [
         "        except OutcomeUnknown:\n            pass\n",
         killed_by="tests/unit/engine/maintenance/test_segment_swap.py"
         "::test_of_a_swap_whose_outcome_is_unknown_both_sides_stay",
+        near=("rewritten", "duel", "storm"),
     ),
     Mutant(
         "compaction writes its state without the lease",

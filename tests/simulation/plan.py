@@ -38,8 +38,13 @@ class Scenario:
     records_of: int = 30
     conditional: int = 0
     together: float = 0.2  # of the producers' requests: batches for two partitions
+    in_parts: float = 0.0  # of their batches of several records: they are two batches for one partition
+    overtaken: float = 0.0  # of their requests: they are held up on the way, and later ones arrive before them
+    tombstones: float = 0.15  # of their records with keys
+    epoch_batches: tuple[int, int] = (4, 12)  # after so many a producer may go on under its next epoch, half-open
     consumers: int = 1  # a topic
     consumers_rest_s: float = 120.0  # at the end of the log, at most
+    plans_in_bulk: bool = False  # whether consumers also read whole ranges, as a Spark job plans them
     unruly: int = 0  # connections whose producers send batches without their predecessors, and epochs over each other
     group_members: int = 0
     grows: bool = False  # whether topics get more partitions
@@ -89,6 +94,7 @@ class Scenario:
     maintainer_pace_s: float = 600.0
     sweepers: int = 0
     pace_s: float = 0.05
+    begins_s: float = 0.0  # all rest before that: the run may then be over the end of an hour
     write_units: int = 0  # of a partition key a second, as DynamoDB throttles; 0: never
     fates: Fates = field(default_factory=Fates)
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from tests.simulation.actors.consumers import Consumer
 from tests.simulation.actors.gateways import Gateway
 from tests.simulation.actors.group_members import GroupMember
 from tests.simulation.actors.maintainers import Maintainer, Sweeper
-from tests.simulation.actors.producers import ConditionalProducer, Producer
+from tests.simulation.actors.producers import ConditionalProducer, Habits, Producer
 from tests.simulation.actors.share_workers import ShareGroupDeleter, ShareWorker, queue_at_rest
 from tests.simulation.actors.streams_members import StreamsGroupMember
 from tests.simulation.actors.topic_admins import RecordDeleter, TopicAdmin, TopicGrower
@@ -140,6 +140,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     fleet = await _trigger_fleet(world, scenario)
     world.fates = scenario.fates.drawn(seed)
     stock = StockCast(world, scenario)
+    if scenario.begins_s:
+        await asyncio.sleep(scenario.begins_s)
     readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
     copiers = [asyncio.ensure_future(copier) for copier in _copiers(world, scenario)]
     readers += [asyncio.ensure_future(each) for each in (*_members_and_maintainers(world, scenario), *stock.readers())]
@@ -231,9 +233,15 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             name,
             scenario.records_of,
             idempotent=rng.random() < scenario.idempotent_share,
-            pace_s=scenario.pace_s,
-            keys=plans[name].keys if name in plans else 0,
-            together=scenario.together,
+            habits=Habits(
+                scenario.pace_s,
+                plans[name].keys if name in plans else 0,
+                scenario.together,
+                scenario.in_parts,
+                scenario.overtaken,
+                scenario.tombstones,
+                scenario.epoch_batches,
+            ),
         )
         writers.append(lives(world, f"producer{i}", producer.program))
     for i in range(scenario.conditional):
@@ -284,7 +292,9 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
     names = list(dict.fromkeys((*(plan.name for plan in scenario.topics), *scenario.churn)))
     for name in names:
         for i in range(scenario.consumers):
-            consumer = Consumer(world, f"r-{name}-{i}", name, scenario.consumers_rest_s)
+            consumer = Consumer(
+                world, f"r-{name}-{i}", name, scenario.consumers_rest_s, plans_in_bulk=scenario.plans_in_bulk
+            )
             readers.append(lives(world, f"consumer-{name}-{i}", consumer.program, _READER_RESTARTS))
     for i in range(scenario.group_members):
         member = GroupMember(

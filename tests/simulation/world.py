@@ -28,6 +28,7 @@ from odradek.testing.throttling import Throttle, ThrottledTables
 from tests.simulation.books.history import History
 from tests.simulation.books.ledger import Ledger
 from tests.simulation.books.trigger_book import TriggerBook
+from tests.simulation.store.hearing import hear_answers
 from tests.simulation.store.ports import Crash, Fates, SimObjects, SimPort, SimTables
 from tests.simulation.store.redelivery import deliver_some_twice
 from tests.simulation.store.visibility import Visibility
@@ -159,6 +160,7 @@ class Process:
     frozen_until_s: float = 0.0
     stalled_until_s: float = 0.0  # one of its calls, the last that did
     troubled_calls: int = 0  # of its next ones
+    troubles: int = 0  # that its calls have met
     died: asyncio.Event = field(default_factory=asyncio.Event)
     on_death: Callable[[], None] = lambda: None
 
@@ -177,6 +179,7 @@ class Process:
         )
         if self.world.lake is not None:
             self.engine.keep_tables(SimPort(self, self.world.lake, "lake"))  # type: ignore[arg-type]
+        hear_answers(self)
         deliver_some_twice(self)
 
     async def run(self, program: Coroutine[Any, Any, Any]) -> bool:
@@ -210,10 +213,12 @@ class Process:
         weather = self.world.weather
         if weather.random() < fates.freeze:
             seconds = weather.choice(fates.freezes_s)
+            self.troubles += 1
             self.frozen_until_s = max(self.frozen_until_s, asyncio.get_running_loop().time() + seconds)
             self.world.note(f"{self.name} freezes for {seconds}")
         if weather.random() < fates.jump:
             own = self.own_clock
+            self.troubles += 1
             self.world.ledger.shares.jumped.add(self.name)
             own.skew_ms = self.skew_ms + (weather.choice(fates.jumps_ms) if own.skew_ms == self.skew_ms else 0)
             self.world.note(f"{self.name} has a clock that is off by {own.skew_ms} ms")

@@ -56,6 +56,7 @@ HEADERS_PER_RECORD_MAX = 10_000
 # The years 1 to 9999: others overflow where a reader counts in us, or has a calendar.
 TIMESTAMP_MS_MIN, TIMESTAMP_MS_MAX = -62_135_596_800_000, 253_402_300_799_999
 DECOMPRESSED_BATCH_BYTES_MAX = 256 * 1024 * 1024  # a decompression bomb is refused by this
+TRIGGER_BATCH_BYTES_MAX = 64 * 1024 * 1024  # likewise for triggers, whose function has 512 MiB and needs it twice
 REQUEST_BATCHES_PER_PARTITION_MAX = 1_000  # clients send one; each is an entry of the head's tail until it is spilled
 ACLS_MAX = 5_000  # rules of a cluster: every process keeps them all
 SCHEMA_BYTES_MAX = 256 * 1024  # text of a schema in the registry

@@ -19,8 +19,8 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.integration.connect.test_postgres_kills import check_transactions, moved, progress, workers
 from tests.support.connect.copying import CONVERTERS, sink_configs
+from tests.support.connect.kills import check_transactions, moved, progress, workers
 from tests.support.connect.mysql import KINDS, Server, missing, mysql_server
 from tests.support.connect.postgres import Postgres, postgres
 from tests.support.connect.running import RunningCluster, embedded

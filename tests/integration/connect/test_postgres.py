@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -141,14 +142,14 @@ _TYPES = {
     "timetz": ("'03:04:05+02'", "01:04:05Z"),
     "timestamp": ("'2024-01-02 03:04:05.678901'", 1_704_164_645_678_901),
     "timestamp(3)": ("'1969-12-31 23:59:59.5'", -500),
-    "timestamptz": ("'2024-01-02 03:04:05.5+02'", "2024-01-02T01:04:05.5Z"),
+    "timestamptz": ("'2024-01-02 03:04:05.5+02'", "2024-01-02T01:04:05.500000Z"),
     "interval": ("'1 day 02:03:04.5'", 93_784_500_000),
     "uuid": ("'00000000-0000-0000-0000-000000000001'", "00000000-0000-0000-0000-000000000001"),
     "jsonb": ("""'{"a": [1, null]}'""", '{"a": [1, null]}'),
     "bit(3)": ("B'110'", b"\x06"),
     "inet": ("'192.0.2.1'", "192.0.2.1"),
     "int4range": ("'[1,5)'", "[1,5)"),
-    "point": ("'(1,2.5)'", {"x": 1.0, "y": 2.5, "wkb": None, "srid": None}),
+    "point": ("'(1,2.5)'", {"x": 1.0, "y": 2.5, "wkb": struct.pack("<BIdd", 1, 1, 1.0, 2.5), "srid": None}),
     "text[]": ("""ARRAY['a', NULL, 'b "c", d', '']""", ["a", None, 'b "c", d', ""]),
     "numeric(5,1)[]": ("'{1,2.5}'", "[Decimal('1.0'), Decimal('2.5')]"),
     "mood": ("'ok'", "ok"),

@@ -13,8 +13,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import psycopg
 import pytest
 
 from tests.support.connect.copying import copying, rows_of
+from tests.support.connect.kills import check_transactions, moved, progress, workers
 from tests.support.connect.postgres import Postgres, postgres
 from tests.support.connect.running import RunningCluster, embedded
 from tests.support.connect.worker_process import WorkerProcess
@@ -113,16 +113,6 @@ def prepared(server: Postgres, name: str) -> str:
     return database
 
 
-@contextmanager
-def workers(running: RunningCluster, folder: Path) -> Iterator[list[WorkerProcess]]:
-    found = [WorkerProcess(running, number, folder) for number in range(2)]
-    try:
-        yield found
-    finally:
-        for each in found:
-            each.kill()
-
-
 def test_the_copy_is_equal_and_nothing_is_there_twice(tmp_path: Path) -> None:
     rng, numbers, kinds = random.Random(SEED), itertools.count(2), Counter[str]()
     with postgres() as source, postgres() as target, embedded() as service:
@@ -157,29 +147,12 @@ def test_the_copy_is_equal_and_nothing_is_there_twice(tmp_path: Path) -> None:
     print(f"kills: {dict(kinds)}; {load.transactions} transactions, {load.schema_changes} changes of the schema")
 
 
-def moved(running: RunningCluster, target: Postgres, done: int) -> int:
-    """Return `progress`. Raises AssertionError if a task has failed: kills fail none."""
-    for name in ("capture", "copy"):
-        status = running.cluster.status(name)
-        for each in (status["connector"], *status["tasks"]):
-            assert each["state"] != "FAILED", f"{name}: {each}"
-    return progress(target, more_than=done)
-
-
 def copied_to_its_end(running: RunningCluster, source: Postgres, target: Postgres, table: str) -> None:
     """Wait for equal tables, for as long as the copy goes on: a busy machine has a long way to the end."""
     while found := differences(source, target, table):
         done = progress(target, more_than=0)
         what = f"{table}: {len(found)} rows differ, such as {next(iter(found.items()))}"
         until(lambda done=done: moved(running, target, done) or not differences(source, target, table), 120, what)
-
-
-def progress(target: Postgres, *, more_than: int) -> int:
-    """Return how many records of the topics are in the target, 0 if not more than that."""
-    if target.execute("copy", "SELECT to_regclass('odradek_connect_offsets')")[0][0] is None:
-        return 0
-    found = target.execute("copy", "SELECT coalesce(sum(next_offset), 0)::int FROM odradek_connect_offsets")[0][0]
-    return int(found) if found > more_than else 0
 
 
 def differences(source: Postgres, target: Postgres, table: str) -> dict[Any, Any]:
@@ -190,43 +163,3 @@ def differences(source: Postgres, target: Postgres, table: str) -> dict[Any, Any
     return {
         key: (wanted.get(key), kept.get(key)) for key in wanted.keys() | kept.keys() if wanted.get(key) != kept.get(key)
     }
-
-
-def check_transactions(running: RunningCluster, prefix: str, topics: list[str]) -> None:
-    """Every transaction of the stream has one beginning, one end, and each of its events once; no row is read twice."""
-    borders = [json.loads(each.value)["payload"] for each in all_of(running, f"{prefix}.transaction")]
-    assert set(Counter((each["status"], each["id"]) for each in borders).values()) == {1}
-    expected = {each["id"]: each["event_count"] for each in borders if each["status"] == "END"}
-    seen: Counter[tuple[str, int, str]] = Counter()
-    for topic in topics:
-        reads: Counter[int] = Counter()
-        for record in all_of(running, topic):
-            value = None if record.value is None else json.loads(record.value)["payload"]
-            if value is None:
-                continue
-            if value["op"] == "r":
-                reads[value["after"]["id"]] += 1
-            else:
-                seen[value["transaction"]["id"], value["transaction"]["total_order"], value["op"]] += 1
-        assert set(reads.values()) <= {1}, "a row was read twice"
-        assert len(reads) > 0
-    assert set(seen.values()) == {1}, "a change is there twice"
-    events = {(id, order) for id, order, _ in seen}  # a changed key is a delete and an insert of the same event
-    found = Counter(id for id, _ in events)
-    assert {id: count for id, count in expected.items() if found[id] != count} == {}
-
-
-def all_of(running: RunningCluster, topic: str) -> list[Any]:
-    """Return all committed records of a topic."""
-    import odradek
-
-    found: list[Any] = []
-    with odradek.Consumer(
-        **running.client, auto_offset_reset="earliest", isolation_level="read_committed", max_poll_records=10_000
-    ) as consumer:
-        places = [odradek.TopicPartition(topic, number) for number in consumer.partitions_for(topic)]
-        consumer.assign(places)
-        ends = consumer.end_offsets(places)
-        while any(consumer.position(place) < ends[place] for place in places):
-            found += [record for records in consumer.poll(500).values() for record in records]
-    return found

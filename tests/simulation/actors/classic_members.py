@@ -26,7 +26,7 @@ from tests.simulation.actors.common import idle_pace_s, pause
 from tests.simulation.actors.group_members import GroupMember
 from tests.simulation.audit.groups import lagging
 from tests.simulation.books.classic_book import signature
-from tests.simulation.books.ledger import partition_of
+from tests.simulation.books.items import partition_of
 from tests.simulation.world import Process, World
 
 REBALANCE_MS = 20_000

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+from uuid import UUID
 
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.item_keys import partition_pk
@@ -11,7 +15,7 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.actors.common import look_up, read_from
-from tests.simulation.actors.lookups import look_up_by_time, read_again
+from tests.simulation.actors.lookups import look_up_by_time, read_again, read_in_bulk
 from tests.simulation.books.history import Poll, identity
 from tests.simulation.world import Process, World
 
@@ -24,18 +28,29 @@ _CURIOUS_REST_S = 5.0  # who rests less than that asks after every second poll
 class Consumer:
     """Reads until told to stop. A topic that is deleted is read as its next incarnation, from the start."""
 
-    def __init__(self, world: World, name: str, topic: str, idle_s_max: float = 120.0) -> None:
+    def __init__(
+        self, world: World, name: str, topic: str, idle_s_max: float = 120.0, *, plans_in_bulk: bool = False
+    ) -> None:
         self._world = world
         self._name = name
         self._topic = topic
         self._idle_s_max = idle_s_max
-        self._is_curious = idle_s_max < _CURIOUS_REST_S
+        self._is_curious = plans_in_bulk or idle_s_max < _CURIOUS_REST_S
         self._lookups = 0.5 if self._is_curious else _LOOKUPS
+        self._questions: tuple[Callable[..., Coroutine[Any, Any, None]], ...] = (look_up_by_time, read_again)
+        if plans_in_bulk:
+            self._questions = partial(look_up_by_time, at_any_time=True), read_again, read_in_bulk
         self._lives = 0
+        self._gone: UUID | None = None  # a topic that, by an answer to this process, has no heads any more
 
     async def program(self, process: Process) -> None:
+        self._gone = None
         while not self._world.written.is_set():
             topic = await look_up(process.engine, self._topic)
+            if topic is not None and topic.topic_id == self._gone and self._topic not in self._world.ledger.revived:
+                self._world.history.problem(
+                    f"{self._name} was told that {self._gone} is gone, and finds it by its name"
+                )
             if topic is None:
                 await asyncio.sleep(5)
             else:
@@ -54,7 +69,7 @@ class Consumer:
                 polls.append(Poll(f"{self._name}/{self._lives}", PartitionId(topic.topic_id, number)))
                 world.history.polls.append(polls[-1])
             if not is_last and world.rng.random() < self._lookups:
-                ask = world.rng.choice((look_up_by_time, read_again))
+                ask = world.rng.choice(self._questions)
                 await ask(
                     world,
                     process.engine,
@@ -70,6 +85,8 @@ class Consumer:
             wait_ms = 0 if is_last else world.rng.choice((0, 20))
             results = await process.engine.fetch(wanted, max_wait_ms=wait_ms, max_bytes=2000)
             if any(result.error in _GONE for result in results):
+                has_no_head = any(result.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION for result in results)
+                self._gone = topic.topic_id if has_no_head else None
                 return None
             for result in results:
                 self._take(polls[result.partition], result)

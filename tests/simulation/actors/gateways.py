@@ -8,7 +8,7 @@ from odradek.engine.leaders.brokers import RegistrationLost
 from odradek.errors import KafkaError, StoreError
 
 from tests.simulation.actors.common import pause
-from tests.simulation.actors.producers import Producer
+from tests.simulation.actors.producers import Habits, Producer
 from tests.simulation.world import Process, World
 
 
@@ -44,7 +44,7 @@ class Gateway:
                 rng.choice(self._topics),
                 self._records_of,
                 idempotent=rng.random() < 0.8,
-                pace_s=self._pace_s,
+                habits=Habits(self._pace_s),
             )
             await producer.program(process)
             if renewal is not None:

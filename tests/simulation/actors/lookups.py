@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from odradek.engine.engine import Engine
-from odradek.errors import ErrorCode, FormatError
+from odradek.engine.read.log_reader import patched
+from odradek.errors import ErrorCode, FormatError, ObjectMissing, StoreError
 from odradek.format.item_keys import partition_pk
 from odradek.model.log import MAX_TIMESTAMP, FetchPartition, ListOffsetsPartition
+from odradek.model.record import Record
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
@@ -19,18 +22,21 @@ _ATTEMPTS = 12
 _READ_BYTES = (1, 300, 100_000)
 
 
-async def look_up_by_time(world: World, engine: Engine, topic: Topic, number: int, *, is_patient: bool) -> None:
+async def look_up_by_time(
+    world: World, engine: Engine, topic: Topic, number: int, *, is_patient: bool, at_any_time: bool = False
+) -> None:
     """Ask for the first record of some time, or for the largest, of one partition, and judge the answer.
 
     Args:
         is_patient: not while a transaction is being applied.
+        at_any_time: also while one is applied to the head: no transaction appends.
     """
     ledger, rng = world.ledger, world.rng
     partition = PartitionId(topic.topic_id, number)
     pk = partition_pk(partition)
     known = len(ledger.records(pk))
     heads_pk = partition_pk(partition.head_id)
-    whole = (pk, heads_pk) if is_patient else (heads_pk,)
+    whole = () if at_any_time else (pk, heads_pk) if is_patient else (heads_pk,)
     if not known or not all(world.visibility.is_whole("log", each, consistent=True) for each in whole):
         return  # what a transaction wrote may not be seen yet
     asked_ms = ledger.records(pk)[rng.randrange(known)].timestamp_ms + rng.choice((0, 0, 1))
@@ -92,7 +98,46 @@ async def read_again(world: World, engine: Engine, topic: Topic, number: int, *,
     except FormatError as error:
         world.history.problem(f"{what} read damaged bytes: {error}")
         return
-    truth = ledger.records(partition_pk(partition))
+    _judge(world, what, partition, offset, records)
+
+
+async def read_in_bulk(world: World, engine: Engine, topic: Topic, number: int, *, is_patient: bool) -> None:
+    """Read a range as a Spark job does: plan all of it, then get every piece, while the log is rewritten underneath.
+
+    Args:
+        is_patient: rarely from the log's start on, where retention and sweeps are at work.
+    """
+    ledger, rng = world.ledger, world.rng
+    partition = PartitionId(topic.topic_id, number)
+    start, known = ledger.log_start(partition), len(ledger.records(partition_pk(partition)))
+    if start >= known:
+        return
+    offset = start if not is_patient and rng.random() < 0.5 else rng.randrange(start, known)
+    end = rng.randrange(offset, known) + 1
+    for _ in range(_ATTEMPTS):
+        try:
+            head = await engine.index.read_head(partition)
+            if head is None or not head.log_start_offset <= offset < head.next_offset:
+                return
+            pieces = await engine.reader.pieces(partition, head, offset, end_offset=end)
+            data = await engine.pieces.read(pieces)
+        except ObjectMissing:
+            engine.reader.forget(partition)
+            continue
+        except StoreError:
+            return
+        parts = [part for piece, stored in zip(pieces, data, strict=True) for part in patched(piece, stored, 0)]
+        records, position = read_from(offset, parts)
+        what = f"who read {partition} from {offset} to {end} in bulk"
+        _judge(world, what, partition, offset, records)
+        if position < min(end, head.next_offset):
+            world.history.problem(f"{what} was given nothing from {position} on")
+        return
+
+
+def _judge(world: World, what: str, partition: PartitionId, offset: int, records: Sequence[Record]) -> None:
+    """Note what is wrong with records that were read from an offset on."""
+    truth = world.ledger.records(partition_pk(partition))
     last = offset - 1
     for record in records:
         if record.offset <= last or record.offset >= len(truth):
@@ -100,6 +145,6 @@ async def read_again(world: World, engine: Engine, topic: Topic, number: int, *,
         elif identity(record) != truth[record.offset].identity:
             true = truth[record.offset].identity
             world.history.problem(f"{what} was given {identity(record)!r} as {record.offset}, which is {true!r}")
-        elif record.offset > last + 1 and not ledger.was_compacted(topic.topic_id):
+        elif record.offset > last + 1 and not world.ledger.was_compacted(partition.topic_id):
             world.history.problem(f"{what} was given {record.offset} after {last}")
         last = record.offset

@@ -41,39 +41,51 @@ class _Session:
 
 @dataclass(frozen=True)
 class _Batch:
+    """What one request has for one partition: a batch, or two that follow each other (`in_parts`).
+
+    Between the two of an idempotent producer others may write: `follows` records begin at the offset that is told.
+    """
+
     request: ProducePartition
     sends: list[Send]
     base_sequence: int
+    follows: int
+    in_parts: bool
+
+
+@dataclass(frozen=True)
+class Habits:
+    """How a producer sends.
+
+    Attributes:
+        pace_s: about how long it rests between two requests.
+        keys: how many different keys; 0: none. With keys some records are tombstones.
+        together: how many of the requests have batches for two partitions.
+        in_parts, overtaken, tombstones, epoch_batches: see Scenario.
+    """
+
+    pace_s: float = 0.05
+    keys: int = 0
+    together: float = 0.2
+    in_parts: float = 0.0
+    overtaken: float = 0.0
+    tombstones: float = 0.15
+    epoch_batches: tuple[int, int] = (4, 12)
 
 
 class Producer:
-    """Sends records to the partitions of a topic; up to five requests in flight.
-
-    Args:
-        keys: how many different keys; 0: none. With keys some records are tombstones.
-        together: how many of the requests have batches for two partitions.
-    """
+    """Sends records to the partitions of a topic; up to five requests in flight."""
 
     def __init__(
-        self,
-        world: World,
-        name: str,
-        topic: str,
-        count: int,
-        *,
-        idempotent: bool,
-        pace_s: float = 0.05,
-        keys: int = 0,
-        together: float = 0.2,
+        self, world: World, name: str, topic: str, count: int, *, idempotent: bool, habits: Habits = Habits()
     ) -> None:
         self._world = world
         self._name = name
         self._topic = topic
         self._left = count
         self._idempotent = idempotent
-        self._pace_s = pace_s
-        self._keys = keys
-        self._together = together
+        self._habits = habits
+        self._pace_s = habits.pace_s
         self._sent = 0
         self._sessions = 0
         self._late: asyncio.Future[None] | None = None
@@ -96,7 +108,7 @@ class Producer:
         while self._left > 0 and not session.broken and not 0 < session.ends_after <= batches_sent:
             batches_sent += 1
             numbers = [rng.randrange(topic.partition_count)]
-            if topic.partition_count > 1 and rng.random() < self._together:
+            if topic.partition_count > 1 and rng.random() < self._habits.together:
                 numbers = [0, 1]
             if partitions_per_head(topic.topic_id) > 1 and topic.partition_count > 1 and rng.random() < 0.5:
                 numbers = sorted(rng.sample(range(topic.partition_count), rng.randrange(2, topic.partition_count + 1)))
@@ -118,7 +130,7 @@ class Producer:
         self._sessions += 1
         rng = self._world.rng
         name = f"{self._name}/{self._sessions}" if self._idempotent else ""
-        ends_after = rng.randrange(4, 12) if rng.random() < _BUMPS else 0
+        ends_after = rng.randrange(*self._habits.epoch_batches) if rng.random() < _BUMPS else 0
         last, self._last = self._last, None
         if last is not None and last.topic == topic and rng.random() < _BUMPS:
             if last.acked and rng.random() < 0.5:
@@ -143,25 +155,34 @@ class Producer:
         sends = [
             world.history.sent(payload.identity, place, session.name, base + i) for i, payload in enumerate(payloads)
         ]
-        records = encode(
-            payloads,
-            (session.producer_id, session.epoch, base if self._idempotent else -1),
-            process.clock.now_ms(),
-        )
+        in_parts = len(payloads) > 1 and self._happens(self._habits.in_parts)
+        parts = [payloads[:1], payloads[1:]] if in_parts else [payloads]
+        records, sequence = b"", base
+        for part in parts:
+            stamp = session.producer_id, session.epoch, sequence if self._idempotent else -1
+            records += encode(part, stamp, process.clock.now_ms())
+            sequence += len(part)
         request = ProducePartition(self._topic, number, records, topic_id=session.topic.topic_id)
-        return _Batch(request, sends, base)
+        follows = 1 if in_parts and self._idempotent else len(payloads)
+        return _Batch(request, sends, base, follows, in_parts)
+
+    def _happens(self, likely: float) -> bool:
+        """Draw nothing where it never happens: the runs of other profiles stay as they are."""
+        return likely > 0 and self._world.rng.random() < likely
 
     def _payload(self) -> Payload:
         self._sent += 1
         rng = self._world.rng
         name = f"{self._name}:{self._sent}".encode()
-        if not self._keys:
+        if not self._habits.keys:
             return Payload(name, name)
-        return Payload(name, f"k{rng.randrange(self._keys)}".encode(), rng.random() < 0.15)
+        return Payload(name, f"k{rng.randrange(self._habits.keys)}".encode(), rng.random() < self._habits.tombstones)
 
     async def _send(self, engine: Engine, session: _Session, batches: list[_Batch]) -> None:
         rng = self._world.rng
         gone = 0
+        if self._happens(self._habits.overtaken):
+            await engine.clock.sleep(rng.random() * 4 * self._pace_s)
         for attempt in range(_ATTEMPTS):
             ready = {b.request.partition: session.acked_until.get(b.request.partition, 0) for b in batches}
             repeated = self._repeated_with(session, batches)
@@ -191,7 +212,7 @@ class Producer:
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             for i, send in enumerate(batch.sends):
                 send.outcome = "acked"
-                if code is ErrorCode.NONE:
+                if code is ErrorCode.NONE and i < batch.follows:
                     if send.offset not in (None, result.base_offset + i):
                         self._world.history.problem(f"{send.identity!r} was acknowledged at two offsets")
                     send.offset = result.base_offset + i
@@ -234,7 +255,7 @@ class Producer:
 
     async def _repeat(self, engine: Engine, batch: _Batch, first: ProduceResult, session: _Session) -> None:
         """Send an acknowledged batch once more, as after an answer that was lost: the offset must be the same."""
-        if len(batch.sends) > 1 and self._world.rng.random() < 0.3:
+        if len(batch.sends) > 1 and not batch.in_parts and self._world.rng.random() < 0.3:
             await self._repeat_in_part(engine, batch, session)
             return
         [result] = await engine.produce([batch.request])

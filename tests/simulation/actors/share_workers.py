@@ -11,9 +11,9 @@ from odradek.model.share import AcknowledgementBatch
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.actors.common import pause
+from tests.simulation.audit.truth import true_logs
 from tests.simulation.books.history import identity
-from tests.simulation.books.ledger import partition_of
-from tests.simulation.books.truth import true_logs
+from tests.simulation.books.items import partition_of
 from tests.simulation.world import Process, World
 from tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, Acks, ShareMember, ack, delivered, missing
 

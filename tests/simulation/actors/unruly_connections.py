@@ -250,6 +250,8 @@ class UnrulyConnection:
         """Where one was not appended, neither is one after it: a client takes that for the end of its order."""
         failed = None
         for batch, result in zip(batches, results, strict=True):
+            if failed is None and batch is not batches[0] and result.message == COME_AGAIN.message:
+                self._problem(f"{batch.sequence} is to come again, and all before it were appended")
             if result.error not in _DONE:
                 failed = batch.sequence if failed is None else failed
             elif failed is not None:

@@ -9,6 +9,7 @@
     transactions.py    atomicity, exactly once, cycles
     starts.py          retention and DeleteRecords
     epochs.py          leader epochs
+    truth.py           the true logs, from the ledger
 
 docs/CORRECTNESS.md says which guarantee each of them is about.
 """
@@ -24,7 +25,7 @@ from tests.simulation.audit.shares import audit_shares
 from tests.simulation.audit.starts import audit_starts
 from tests.simulation.audit.store import audit_log
 from tests.simulation.audit.transactions import audit_transactions
-from tests.simulation.books.truth import true_logs
+from tests.simulation.audit.truth import true_logs
 from tests.simulation.world import Process, World
 
 

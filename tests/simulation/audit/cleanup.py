@@ -25,7 +25,7 @@ from odradek.format.object_keys import wal_key
 from odradek.format.tail_entry import decode_tail_entry
 
 from tests.simulation.actors.maintainers import run_maintenance
-from tests.simulation.books.ledger import partition_of
+from tests.simulation.books.items import partition_of
 from tests.simulation.world import Process, World
 
 _HOUR_MS = 3_600_000

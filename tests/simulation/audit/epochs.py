@@ -7,9 +7,9 @@ from odradek.errors import ErrorCode
 from odradek.format.batch_header import iter_headers
 from odradek.model.log import EpochEndPartition, FetchPartition
 
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.ledger import Ledger
 from tests.simulation.books.notes import LeaderEpoch
-from tests.simulation.books.truth import TrueLog
 
 
 async def audit_epochs(engine: Engine, ledger: Ledger, pk: str, log: TrueLog) -> list[str]:

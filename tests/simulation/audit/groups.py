@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from odradek.model.topic_partition import PartitionId
 
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.history import History
-from tests.simulation.books.lease_items import own_partition
-from tests.simulation.books.ledger import Ledger, partition_of
-from tests.simulation.books.truth import TrueLog
+from tests.simulation.books.items import own_partition, partition_of
+from tests.simulation.books.ledger import Ledger
 
 
 def audit_groups(ledger: Ledger, history: History, logs: Mapping[PartitionId, TrueLog]) -> Iterator[str]:

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Set
 
 from odradek.model.topic_partition import PartitionId
 
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.history import History, Poll
-from tests.simulation.books.truth import TrueLog
 
 Logs = Mapping[PartitionId, TrueLog]
 

@@ -16,9 +16,9 @@ from odradek.engine.share.items import share_key, share_partition
 from odradek.engine.share.window import RecordState
 from odradek.model.topic_partition import PartitionId
 
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.history import History
 from tests.simulation.books.ledger import Ledger
-from tests.simulation.books.truth import TrueLog
 
 
 def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, TrueLog]) -> Iterator[str]:

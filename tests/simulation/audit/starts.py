@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.history import History
-from tests.simulation.books.ledger import Ledger, partition_of
+from tests.simulation.books.items import partition_of
+from tests.simulation.books.ledger import Ledger
 from tests.simulation.books.notes import StartMove
-from tests.simulation.books.truth import TrueLog
 from tests.simulation.world import SKEWS_MS
 
 _CLOCKS_APART_MS = max(SKEWS_MS) - min(SKEWS_MS)

@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from odradek.engine.engine import Engine
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.read.log_reader import patched
-from odradek.errors import FormatError, StoreError
+from odradek.errors import ErrorCode, FormatError, StoreError
 from odradek.format.record_batch import decode_batches
+from odradek.model.log import FetchPartition
 from odradek.model.record import Record
 from odradek.model.topic_partition import PartitionId
 
+from tests.simulation.actors.common import read_from
+from tests.simulation.audit.truth import TrueLog
 from tests.simulation.books.history import identity
-from tests.simulation.books.truth import TrueLog
 
 
 async def audit_log(engine: Engine, log: TrueLog) -> list[str]:
@@ -26,6 +28,8 @@ async def audit_log(engine: Engine, log: TrueLog) -> list[str]:
         return [f"{log.partition}: the head is missing"]
     stored, problems = await read_log(engine, log.partition, head)
     problems += _against_truth(stored, log)
+    if log.was_compacted:
+        problems += await _to_the_end(engine, log.partition)
     return [f"{log.partition}: {problem}" for problem in problems]
 
 
@@ -48,6 +52,24 @@ async def read_log(engine: Engine, partition: PartitionId, head: PartitionHead) 
         except Exception as error:
             problems.append(f"[{piece.base_offset}, {piece.end_offset}) is unreadable: {type(error).__name__}: {error}")
     return [record for record in found if record.offset >= head.log_start_offset], problems
+
+
+async def _to_the_end(engine: Engine, partition: PartitionId) -> list[str]:
+    """Whether a consumer gets to the high watermark, past what compaction has removed."""
+    topic = await engine.topics.get_by_id(partition.topic_id)
+    head = await engine.index.read_head(partition)
+    if topic is None or head is None:
+        return []
+    position = head.log_start_offset
+    while position < head.next_offset:
+        wanted = FetchPartition(topic.name, partition.partition, position, topic_id=topic.topic_id)
+        [result] = await engine.fetch([wanted])
+        if result.error is not ErrorCode.NONE:
+            return [f"cannot be fetched from {position}: {result.error.name} {result.message}"]
+        before, (_, position) = position, read_from(position, result.records)
+        if position == before:
+            return [f"a consumer at {position} is given nothing, and never gets to {head.next_offset}"]
+    return []
 
 
 def _against_truth(stored: list[Record], log: TrueLog) -> Iterator[str]:

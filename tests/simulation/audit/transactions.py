@@ -12,10 +12,10 @@ from graphlib import CycleError, TopologicalSorter
 
 from odradek.model.topic_partition import PartitionId
 
+from tests.simulation.audit.truth import TrueLog, TrueRecord
 from tests.simulation.books.history import History, Transaction
-from tests.simulation.books.lease_items import own_key
+from tests.simulation.books.items import own_key
 from tests.simulation.books.ledger import Ledger
-from tests.simulation.books.truth import TrueLog, TrueRecord
 
 Logs = Mapping[PartitionId, TrueLog]
 

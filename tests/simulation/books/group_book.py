@@ -22,7 +22,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
 from odradek.triggers.leases import OWNER_PREFIX
 
-from tests.simulation.books.lease_items import own_partition
+from tests.simulation.books.items import own_partition
 
 _Target = Mapping[str, frozenset[PartitionId]]
 _TaskTarget = Mapping[str, Tasks]

@@ -25,7 +25,7 @@ from odradek.ports.table import Item, Key
 
 from tests.simulation.books.classic_book import is_signed
 from tests.simulation.books.group_book import foreign_commit
-from tests.simulation.books.lease_items import own_leases
+from tests.simulation.books.items import own_leases
 from tests.simulation.books.producer_book import ProducerBook, is_shared
 
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ Checked at once, at every write:
 * a write that came again, late, would change nothing that it must not (late_book.py, late_rules.py)
 * whoever is refused learns from what is there (futile_book.py)
 * who searches for an append whose answer was lost finds it (search_book.py)
+* what a producer is told of its batch stays true (answer_book.py)
 """
 
 from __future__ import annotations
@@ -33,9 +34,11 @@ from typing import Any
 from uuid import UUID
 
 from odradek.adapters.expressions import NOTHING, State
+from odradek.engine.catalog.sweep_floor import SWEEP_FLOOR_KEY
 from odradek.engine.compaction.state import decode_state
 from odradek.engine.groups.items import GROUP_SK, MEMBER_PREFIX
 from odradek.engine.groups.leases import LEASE_PREFIX, decode_lease
+from odradek.engine.partition.head import NO_FLOOR
 from odradek.engine.partition.index_row import IndexRow, decode_index_row
 from odradek.engine.partition.shared_head import PAGE_PREFIX
 from odradek.engine.read.log_reader import Piece, entry_piece
@@ -56,7 +59,7 @@ from odradek.format.item_keys import (
     index_sk,
     partition_pk,
 )
-from odradek.format.object_keys import index_key, segment_key, wal_key
+from odradek.format.object_keys import segment_key, wal_key
 from odradek.format.offset_index import decode_offset_index
 from odradek.format.parquet.segment import read_columnar, verify_columnar
 from odradek.format.record_batch import decode_batches
@@ -66,13 +69,14 @@ from odradek.model.topic_partition import PartitionId, partitions_per_head
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
 
+from tests.simulation.books.answer_book import AnswerBook
 from tests.simulation.books.classic_book import ClassicBook, is_early, is_signed
 from tests.simulation.books.futile_book import FutileBook
 from tests.simulation.books.group_book import RESET, GroupBook, foreign_commit
 from tests.simulation.books.history import identity
+from tests.simulation.books.items import own_leases, partition_of, partition_of_object, segment_objects, upload_id
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
-from tests.simulation.books.lease_items import own_leases
 from tests.simulation.books.notes import Commit, Entered, LeaderEpoch, StartMove
 from tests.simulation.books.producer_book import ProducerBook
 from tests.simulation.books.row_book import RowBook
@@ -141,6 +145,7 @@ class Ledger:
         self.partition_counts: dict[UUID, int] = {}
         self.configs: dict[UUID, list[tuple[int, dict[str, str]]]] = defaultdict(list)
         self.commits: dict[Key, list[Commit]] = defaultdict(list)
+        self.answers = AnswerBook(self.problem)
         self.shares = ShareBook(self.problem, clock, self)
         self.classic = ClassicBook(self.problem)
         self.groups = GroupBook(self.problem, lambda: is_delivered_again(self.caller))
@@ -221,7 +226,7 @@ class Ledger:
                 if new is not None:
                     self._row_stored(key, new)
             elif key.sk == LEASE_SK and new is not None and partition_of(key.pk).topic_id in self.live_topics:
-                self.upkeep.lease_stored(key.pk, old, new)
+                self.upkeep.lease_stored(key.pk, old, new, self.caller, lambda: self._named(key.pk))
             elif key.sk == CLEAN_SK and new is not None and key.pk in self.heads:
                 self._compaction_stored(key.pk, decode_state(new).first_dirty)
             elif key.sk.startswith(PRODUCER_PREFIX):
@@ -257,21 +262,22 @@ class Ledger:
     def object_put(self, key: str, content: bytes) -> None:
         """An object was created."""
         self.uploads[key] = content
+        if key.startswith("wal/") and self.is_told:
+            self.answers.uploaded(self.caller, upload_id(key), content)
         if key.startswith("topics/") and (topic_id := UUID(key.split("/")[1])) in self._forgotten_topics:
             self.late_topics.add(topic_id)
+        if key.startswith("topics/"):
+            self.upkeep.segment_put(partition_of_object(key), key)
 
     def maintenance_epoch(self, key: str) -> int:
         """The epoch of the maintenance lease of the partition that an object belongs to; 0: it belongs to none."""
-        lease = self.log_rows(_partition_of_object(key)).get(LEASE_SK) if key.startswith("topics/") else None
+        lease = self.log_rows(partition_of_object(key)).get(LEASE_SK) if key.startswith("topics/") else None
         return 0 if lease is None else lease["e"]
 
-    def arrived_late(self, key: str, epoch: int) -> None:
-        """An object arrived whose sender does not know of it; the epoch is of when it was sent."""
-        pk = _partition_of_object(key) if epoch else ""
-        if not self.is_readable(pk) or self.maintenance_epoch(key) != epoch or key in self.referenced()[0]:
-            return
-        if self.upkeep.is_left_clean(self.log_rows(pk)[LEASE_SK]):
-            self.problem(f"{pk}: {key} arrives late, and who sent it has ended as clean")
+    def _named(self, pk: str) -> set[str]:
+        """The objects of segments that rows of the partition refer to."""
+        rows = ((Key(pk, sk), item) for sk, item in self.log_rows(pk).items() if sk.startswith(INDEX_PREFIX))
+        return {name for key, item in rows for name in segment_objects(key, item)}
 
     def objects_deleted(self, keys: Sequence[str]) -> None:
         """Objects that were there are gone."""
@@ -281,7 +287,7 @@ class Ledger:
                 if key in live:
                     self.problem(f"deleted while referred to: {key}")
                 if key.startswith("wal/"):
-                    self._swept(bytes.fromhex(key.rsplit("/", 1)[1]))
+                    self._swept(upload_id(key))
 
     def settled(self) -> None:
         """A call is over: what it changed must be whole."""
@@ -313,6 +319,11 @@ class Ledger:
         self.partition_counts[topic_id] = int(new["n"])  # type: ignore[call-overload]
         if partitions_per_head(topic_id) > 1:
             self.shared.topic_stored(topic_id)
+        floor = (self.state_of("catalog", SWEEP_FLOOR_KEY).item or {}).get("f", NO_FLOOR)
+        for number in range(0 if old is None else int(old["n"]), int(new["n"])):  # type: ignore[call-overload]
+            pk = partition_pk(PartitionId(topic_id, number))
+            if pk in self.heads and self.heads[pk]["wf"] < floor:  # type: ignore[operator]
+                self.problem(f"{pk}: the partition appears without the sweep's floor")
         self.configs[topic_id].append((self._clock.now_ms(), {key: str(value) for key, value in new["c"].items()}))
 
     # --- heads and rows --------------------------------------------------------------------------------------------
@@ -387,6 +398,7 @@ class Ledger:
             piece = entry_piece(base_offset, entry)
             self._rows.entered(pk, base_offset, entry)
             self._producers.entered(pk, base_offset, entry)
+            self.answers.entered(pk, base_offset, entry)
             if self.has_entered(pk, packed):
                 self.problem(f"{pk}: the entry at {base_offset} entered a second time")
             self._seen[pk].add(packed[:_PLACE_BYTES])
@@ -407,11 +419,11 @@ class Ledger:
             return
         partition = partition_of(key.pk)
         if row.is_columnar:
-            self.named_files.add(_segment_objects(key, new)[0])
-        if not all(self.has_object(name) for name in _segment_objects(key, new)):
+            self.named_files.add(segment_objects(key, new)[0])
+        if not all(self.has_object(name) for name in segment_objects(key, new)):
             self.problem(f"{key.pk}: the row at {row.base_offset} names a segment that is not there")
         elif row.is_columnar:
-            log, index = (self.uploads[name] for name in _segment_objects(key, new))
+            log, index = (self.uploads[name] for name in segment_objects(key, new))
             try:
                 verify_columnar(log, decode_offset_index(index))
             except FormatError as damaged:
@@ -426,8 +438,8 @@ class Ledger:
         """Note the objects of a segment that no row names any more."""
         if old is None or key.pk not in self.heads:
             return
-        before = _segment_objects(key, old)
-        if before and (new is None or _segment_objects(key, new) != before):
+        before = segment_objects(key, old)
+        if before and (new is None or segment_objects(key, new) != before):
             self.upkeep.lost_its_row(key.pk, before)
 
     def _compaction_stored(self, pk: str, first_dirty: int) -> None:
@@ -435,7 +447,7 @@ class Ledger:
             for base, item in self._live_rows(pk):
                 if item["k"] == "w" or base >= first_dirty:
                     continue
-                content, index = (self.uploads[name] for name in _segment_objects(Key(pk, index_sk(base)), item))
+                content, index = (self.uploads[name] for name in segment_objects(Key(pk, index_sk(base)), item))
                 yield content if item["k"] == "s" else read_columnar(content, decode_offset_index(index))
 
         self.upkeep.compacted(pk, first_dirty, self.log_start(partition_of(pk)), contents)
@@ -494,6 +506,8 @@ class Ledger:
         if new is not None:
             assert isinstance(new["d"], bytes)
             self.uploads[object_id] = new["d"]
+            if self.is_told:
+                self.answers.uploaded(self.caller, object_id, new["d"])
             self.live_items.setdefault(object_id, self._clock.now_ms())
             return
         self.live_items.pop(object_id, None)
@@ -564,24 +578,6 @@ class Ledger:
         self.commits[key].append(commit)
 
 
-def _segment_objects(key: Key, item: Item) -> tuple[str, ...]:
-    """The objects of the segment that an index row names, the log first; none for a row of entries."""
-    row = decode_index_row(index_base_offset(key.sk), item)
-    if row.segment_id is None:
-        return ()
-    partition = partition_of(key.pk)
-    return (
-        segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar),
-        index_key(partition, row.base_offset, row.segment_id),
-    )
-
-
-def _partition_of_object(key: str) -> str:
-    """The partition key of a segment's object."""
-    _, topic_id, number, _ = key.split("/", 3)
-    return partition_pk(PartitionId(UUID(topic_id), int(number)))
-
-
 def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
     """The bytes that a row refers to: the whole of its segment, or its entries'."""
     if row.segment_id is not None:
@@ -591,9 +587,3 @@ def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
     for entry in row.entries:
         yield entry_piece(offset, entry)
         offset += entry.offset_count
-
-
-def partition_of(pk: str) -> PartitionId:
-    """The partition whose items have this `pk`."""
-    topic_id, number = pk.split("#")
-    return PartitionId(UUID(topic_id), int(number))

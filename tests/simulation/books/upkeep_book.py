@@ -2,8 +2,11 @@
 
 * a sweep deletes nothing that is younger than its horizon, and nothing that a writer could still bring into a log:
   by then every head has a sweep floor above it
+* a partition that becomes visible has the sweep's floor
 * a maintenance lease is taken under the next epoch, and is not clean while it is held; it is in the hands of somebody
-  when rows are replaced; whoever does not know of an upload does not end as clean
+  when rows are replaced
+* who takes a lease that was not left clean, and gives it back as clean, has deleted what no row refers to and was there
+  before; nobody gives it back as clean while an upload of its own is on its way
 * a producer is forgotten when it has been silent for `producer_expiry_ms`
 * who gives a maintenance lease back as clean has deleted every segment that lost its row
 * below the first dirty offset of a compacted log each key is there once, every record has a key, and each batch with a
@@ -12,8 +15,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator
+from typing import NamedTuple
 
 from odradek.format.batch_header import DELETE_HORIZON_FLAG, iter_headers
 from odradek.format.object_id import object_id_ms
@@ -23,6 +27,15 @@ from odradek.ports.table import Item
 
 _CLOCKS_APART_MS = 80_000
 _NOBODY = b""
+
+
+class _Taking(NamedTuple):
+    """Who took a maintenance lease, and when, as the number of uploads before it."""
+
+    caller: str
+    epoch: object
+    was_clean: bool
+    uploads_before: int
 
 
 class UpkeepBook:
@@ -44,6 +57,10 @@ class UpkeepBook:
         self.sweep_horizon_ms = 0
         self.producer_expiry_ms = 0
         self._rowless: dict[str, set[str]] = defaultdict(set)  # objects of segments that were in a row
+        self._segments: dict[str, dict[str, int]] = defaultdict(dict)  # objects, with the number of uploads before
+        self._uploads = 0
+        self._takings: dict[str, _Taking] = {}
+        self._on_their_way: dict[tuple[str, str, object], Counter[str]] = defaultdict(Counter)
         self._first_dirty: dict[str, int] = defaultdict(int)
 
     # --- sweeps -----------------------------------------------------------------------------------------------------
@@ -75,19 +92,51 @@ class UpkeepBook:
         """A segment's row was removed; `keys`: of its objects."""
         self._rowless[pk].update(key for key in keys if self._has_object(key))
 
-    def lease_stored(self, pk: str, old: Item | None, new: Item) -> None:
-        """A maintenance lease was written."""
+    def segment_put(self, pk: str, key: str) -> None:
+        """An object of a segment was created."""
+        self._uploads += 1
+        self._segments[pk][key] = self._uploads
+
+    def sent_late(self, pk: str, epoch: int, sender: str, key: str) -> None:
+        """An object of a segment is on its way, and its sender does not know what becomes of it.
+
+        Args:
+            epoch: of the partition's maintenance lease.
+        """
+        self._on_their_way[pk, sender, epoch][key] += 1
+
+    def arrived(self, pk: str, epoch: int, sender: str, key: str) -> None:
+        """It has arrived."""
+        self._on_their_way[pk, sender, epoch][key] -= 1
+
+    def lease_stored(
+        self, pk: str, old: Item | None, new: Item, caller: str, named: Callable[[], Container[str]]
+    ) -> None:
+        """A maintenance lease was written.
+
+        Args:
+            named: the objects that rows of the partition refer to.
+        """
         if new["h"] != _NOBODY and new["c"]:
             self._problem(f"{pk}: a lease that is held says that it was left clean")
-        if old is not None and new["h"] not in (_NOBODY, old["h"]) and new["e"] != old["e"] + 1:  # type: ignore[operator]
-            self._problem(f"{pk}: a lease was taken in epoch {old['e']}, and has epoch {new['e']} now")
+        is_taken = old is not None and new["h"] not in (_NOBODY, old["h"])
+        if is_taken and new["e"] != old["e"] + 1:  # type: ignore[operator,index]
+            self._problem(f"{pk}: a lease was taken in epoch {old['e']}, and has epoch {new['e']} now")  # type: ignore[index]
+        if is_taken or old is None:
+            was_clean = old is None or bool(old["c"])
+            self._takings[pk] = _Taking(caller, new["e"], was_clean, self._uploads)
         left = self._rowless[pk] = {key for key in self._rowless[pk] if self._has_object(key)}
-        if left and new["h"] == _NOBODY and new["c"]:
+        if new["h"] != _NOBODY or not new["c"]:
+            return
+        if left:
             self._problem(f"{pk}: maintenance ends as clean and leaves {min(left)}")
-
-    def is_left_clean(self, lease: Item) -> bool:
-        """Whether nobody holds the lease, and nobody needs to look for what its last holder left."""
-        return lease["h"] == _NOBODY and lease["c"] is True
+        self._segments[pk] = {key: at for key, at in self._segments[pk].items() if self._has_object(key)}
+        taking = self._takings[pk]
+        older = [key for key, at in self._segments[pk].items() if at <= taking.uploads_before]
+        if not taking.was_clean and any(key not in named() for key in older):
+            self._problem(f"{pk}: maintenance began unclean, ends as clean, and leaves what nothing refers to")
+        if waiting := +self._on_their_way[pk, taking.caller, taking.epoch]:
+            self._problem(f"{pk}: maintenance ends as clean, and {min(waiting)} is on its way")
 
     # --- the clean part of a compacted log --------------------------------------------------------------------------
 

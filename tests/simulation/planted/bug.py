@@ -33,12 +33,14 @@ class Planted:
         profile: the kind of scenario.
         change: what of the drawn scenario must be otherwise for the bug to have a chance.
         seeds: how many seeds from 1 are tried at most.
+        is_dear: its run takes ten seconds or more.
     """
 
     patch: Patch
     profile: str = "log"
     change: Callable[[Scenario], Scenario] | None = None
     seeds: int = 10
+    is_dear: bool = False
 
     def order(self, first: int | None) -> list[int]:
         """Return the seeds to try, beginning with the one that is known to show the bug."""
@@ -65,18 +67,20 @@ def bug(
     seeds: int = 10,
     change: Callable[[Scenario], Scenario] | None = None,
     per_head: int = 1,
+    dear: bool = False,
 ) -> Callable[[Patch], Patch]:
     """Register a function that plants a bug while it is suspended at its `yield`.
 
     Args:
         per_head: partitions that share a head.
+        dear: its run takes ten seconds or more; `make test` leaves it to `make test-slow`.
     """
     shared = settings(default_partitions_per_head=per_head)
 
     def register(function: Patch) -> Patch:
         planted = contextmanager(function)
         PLANTED[function.__name__] = Planted(
-            planted, profile, lambda scenario: shared(_changed(replace(scenario, tables=False), change)), seeds
+            planted, profile, lambda scenario: shared(_changed(replace(scenario, tables=False), change)), seeds, dear
         )
         return planted
 

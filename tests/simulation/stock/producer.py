@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kio.schema.init_producer_id.v4.response import InitProducerIdResponse
+from kio.schema.list_offsets.v7.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kio.schema.list_offsets.v7.response import ListOffsetsResponse
 from kio.schema.produce.v9.response import ProduceResponse
+from kio.schema.types import BrokerId, TopicName
+from kio.static.primitive import i8, i32, i64
 from odradek.client.messages.produce import init_producer_id_request, produce_request
 from odradek.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
@@ -74,6 +78,7 @@ class Load(NamedTuple):
     batches: int
     pace_s: float
     silence_s: float  # now and then; 0: never
+    looks_behind: bool  # each Produce is followed by a look at the log's end, over the same connection
 
 
 class StockProducer(ABC):
@@ -217,8 +222,10 @@ class StockProducer(ABC):
     ) -> dict[TopicPartition, Outcome]:
         """Send one request; the outcome of each partition."""
         message = produce_request(batches, acks=-1, timeout_ms=int(self.request_timeout_s * 1000))
+        asked = asyncio.ensure_future(self._ask(node, message, ProduceResponse))
+        behind = asyncio.ensure_future(self._end_of(node, batches[0][0])) if self._load.looks_behind else None
         try:
-            response = await self._ask(node, message, ProduceResponse)
+            response = await asked
         except (Disconnected, TimeoutError) as error:
             is_late = isinstance(error, TimeoutError)
             code = ErrorCode.REQUEST_TIMED_OUT if is_late else ErrorCode.NETWORK_EXCEPTION
@@ -235,7 +242,30 @@ class StockProducer(ABC):
         for outcome in outcomes.values():
             if outcome.code not in _ANSWERS:
                 self.problem(f"{outcome.code.name} is no answer to Produce")
+        if behind is not None:
+            end, outcome = await behind, outcomes[batches[0][0]]
+            if outcome.code is ErrorCode.NONE and 0 <= end <= outcome.base_offset:
+                self.problem(f"a request behind a Produce to {outcome.base_offset} was told that the log ends at {end}")
         return outcomes
+
+    async def _end_of(self, node: int, place: TopicPartition) -> int:
+        """The high watermark of a partition, by a request that waits for no answer before it; -1: there is none."""
+        request = ListOffsetsRequest(
+            replica_id=BrokerId(-1),
+            isolation_level=i8(0),
+            topics=(
+                ListOffsetsTopic(
+                    name=TopicName(place.topic),
+                    partitions=(ListOffsetsPartition(partition_index=i32(place.partition), timestamp=i64(-1)),),
+                ),
+            ),
+        )
+        try:
+            response = await self._ask(node, request, ListOffsetsResponse)
+        except (Disconnected, TimeoutError):
+            return -1
+        [found] = response.topics[0].partitions
+        return int(found.offset) if int(found.error_code) == ErrorCode.NONE else -1
 
     async def init_producer_id(self) -> tuple[int, int]:
         """Get an id and epoch, however long it takes."""

@@ -30,6 +30,7 @@ from odradek.errors import (
 from odradek.ports.table import Item, Key, Operation
 from odradek.ports.tables import TableOperation, Tables
 
+from tests.simulation.books.items import partition_of_object
 from tests.simulation.store.visibility import overlaid
 
 if TYPE_CHECKING:
@@ -141,7 +142,10 @@ class SimPort:
     async def _perform(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
         return await getattr(self._port, method_name)(*args, **kwargs)
 
-    async def _call(self, method_name: str, act: Callable[[], Awaitable[Any]]) -> Any:
+    async def _call(
+        self, method_name: str, act: Callable[[], Awaitable[Any]], is_late: Callable[[], None] = lambda: None
+    ) -> Any:
+        """Make a call, by its fate; `is_late` is told where it arrives after its sender has given it up."""
         process, world = self._process, self._process.world
         fates, rng = process.fates, world.rng
         label = f"{process.name} {self._name}.{method_name}"
@@ -152,6 +156,7 @@ class SimPort:
         await process.thawed()
         if rng.random() < fates.stall and self._is_among(fates.stalling, method_name):
             world.note(f"{label} stalls")
+            process.troubles += 1
             process.troubled_calls = _TROUBLED_CALLS
             seconds = rng.choice(fates.stalls_s)
             process.stalled_until_s = asyncio.get_running_loop().time() + seconds
@@ -159,17 +164,21 @@ class SimPort:
         draw = rng.random()
         if draw < fates.unavailable:
             world.note(f"{label} unavailable")
+            process.troubles += 1
             raise StoreUnavailable(label)
         draw -= fates.unavailable
         if is_write:
             if draw < fates.lost_request:
                 world.note(f"{label} request lost")
+                process.troubles += 1
                 raise OutcomeUnknown(label)
             draw -= fates.lost_request
             if draw < fates.late and self._is_among(fates.lating, method_name):
                 delay = rng.choice(fates.lates_s)
                 world.note(f"{label} late by {delay}")
                 process.troubled_calls = _TROUBLED_CALLS
+                process.troubles += 1
+                is_late()
                 world.deliver(self._deliver(label, act, delay))
                 raise OutcomeUnknown(label)
             draw -= fates.late
@@ -183,6 +192,7 @@ class SimPort:
             answer = await self._act(act)
         except StoreError as error:
             world.note(f"{label} -> {type(error).__name__}")
+            process.troubles += not isinstance(error, ConditionFailed)
             process.answered()
             self._die_perhaps(fates, method_name, label, "after")
             await self._pause(rng.random() * fates.pause_s)
@@ -191,6 +201,7 @@ class SimPort:
         if is_write and rng.random() < fates.lost_answer and self._is_among(fates.losing, method_name):
             world.note(f"{label} answer lost")
             process.troubled_calls = _TROUBLED_CALLS
+            process.troubles += 1
             raise OutcomeUnknown(label)
         if method_name == "transact":
             # The answer to a transaction comes when all of its items are visible; one that is lost tells nothing.
@@ -252,21 +263,27 @@ class SimObjects(SimPort):
         self._epochs: dict[str, int] = {}  # of the maintenance lease under which an object was sent
 
     def __getattr__(self, method_name: str) -> Any:
-        method = super().__getattr__(method_name)
         if method_name != "put":
-            return method
+            return super().__getattr__(method_name)
+
+        process, ledger = self._process, self._process.world.ledger
 
         async def put(key: str, *args: Any) -> Any:
-            self._epochs[key] = self._process.world.ledger.maintenance_epoch(key)
-            return await method(key, *args)
+            epoch = self._epochs[key] = ledger.maintenance_epoch(key)
+
+            def is_late() -> None:
+                if epoch:
+                    ledger.upkeep.sent_late(partition_of_object(key), epoch, process.name, key)
+
+            return await self._call(method_name, lambda: self._perform(method_name, key, *args), is_late)
 
         return put
 
     async def _perform(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
         answer = await super()._perform(method_name, *args, **kwargs)
         ledger = self._process.world.ledger
-        if method_name == "put" and not ledger.is_told:
-            ledger.arrived_late(args[0], self._epochs[args[0]])
+        if method_name == "put" and not ledger.is_told and (epoch := self._epochs[args[0]]):
+            ledger.upkeep.arrived(partition_of_object(args[0]), epoch, self._process.name, args[0])
         return answer
 
 
@@ -323,7 +340,9 @@ class SimTable(SimPort):
     def _refused(self, operations: Sequence[tuple[str, Operation]]) -> None:
         ledger = self._process.world.ledger
         if ledger.is_told:
-            ledger.futile.refused(self._process.name, operations)
+            # Where not all is visible yet, a reader cannot know what refuses it.
+            known = [each for each in operations if self._seen.is_whole(each[0], each[1].key.pk, consistent=True)]
+            ledger.futile.refused(self._process.name, known)
 
     async def _transact(self, operations: Sequence[Any]) -> float:
         """Apply a transaction; when all of it is visible, as the loop's time."""

@@ -63,6 +63,12 @@ class Postgres:
                 assert time.monotonic() < end_s, (self.folder / "postgres.log").read_text()[-2000:]
                 time.sleep(0.05)
 
+    @property
+    def pid(self) -> int:
+        """Return the process id of the server, the parent of its other processes."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """End all processes at once, as a crash does: its memory is lost, its files are not."""
         assert self._process is not None

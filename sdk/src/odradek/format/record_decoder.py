@@ -10,13 +10,14 @@ must still be that of the body, offsets must increase, and no byte may be left o
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import COMPRESSION_MASK, check_crc, iter_headers, parse_header
 from odradek.format.batch_validation import RECORD_BYTES_MIN, records_max
 from odradek.format.compression import decompress
 from odradek.format.varint import decode_varint, decode_varlong
-from odradek.limits import BATCH_HEADER_BYTES, HEADERS_PER_RECORD_MAX, OFFSET_MAX
+from odradek.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BATCH_BYTES_MAX, HEADERS_PER_RECORD_MAX, OFFSET_MAX
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, CompressionType, Header, Record, TimestampType
 
@@ -74,14 +75,19 @@ def batch_body(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: b
     return body
 
 
-def batch_payload(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool) -> bytes | memoryview:
+def batch_payload(
+    buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool, limit: int = DECOMPRESSED_BATCH_BYTES_MAX
+) -> bytes | memoryview:
     """Return the records' bytes of a batch, decompressed; uncompressed ones are not copied.
+
+    Args:
+        limit: of the decompressed bytes.
 
     Raises FormatError as `decode_batch`.
     """
     body = batch_body(buf, position, header, verify_crc=verify_crc)
     compression = header.attributes & COMPRESSION_MASK
-    payload = body if compression == CompressionType.NONE else decompress(compression, body)
+    payload = body if compression == CompressionType.NONE else decompress(compression, body, limit=limit)
     if header.record_count * RECORD_BYTES_MIN > len(payload):
         raise _invalid(f"{header.record_count} records do not fit {len(payload)} bytes")
     return payload
@@ -94,23 +100,63 @@ def decode_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: 
 
 def decode_payload(payload: bytes, header: BatchHeader) -> list[Row]:
     """Decode the records of a batch from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
+    return decode_part(payload, header, BEGINNING, header.record_count, len(payload) + 1)[0]
+
+
+class Place(NamedTuple):
+    """A place between two records of a payload.
+
+    Attributes:
+        position: of the next record.
+        number: of the records before it.
+        last_delta: offset delta of the last of them.
+    """
+
+    position: int
+    number: int
+    last_delta: int
+
+
+BEGINNING = Place(0, 0, -1)
+
+
+def decode_part(
+    payload: bytes, header: BatchHeader, place: Place, rows_max: int, bytes_max: int
+) -> tuple[list[Row], Place | None]:
+    """Decode the next records of a payload, for readers to whom all of them might be too many.
+
+    Args:
+        place: where to begin; BEGINNING, or what this function has returned for the same payload.
+        rows_max: the most records.
+        bytes_max: no further record is decoded once those before it have so many bytes.
+
+    Returns:
+        The records, and the place behind them; None behind the last record.
+
+    Raises FormatError(INVALID_RECORD).
+    """
     log_append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     try:
-        return _decode_records(payload, header, log_append_time)
+        return _decode_records(payload, header, log_append_time, place, rows_max, bytes_max)
     except IndexError:
         raise _invalid("a record is truncated") from None
 
 
-def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | None) -> list[Row]:
+def _decode_records(
+    data: bytes, header: BatchHeader, log_append_time_ms: int | None, place: Place, rows_max: int, bytes_max: int
+) -> tuple[list[Row], Place | None]:
     # One flat loop: a call for each varint would double the time. The fast path of each is its one-byte form.
     base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
     last_offset_delta = header.last_offset_delta
     end = len(data)
-    position = 0
-    last_delta = -1
+    position, number, last_delta = place
+    stop = position + bytes_max
+    left = header.record_count - number
     rows: list[Row] = []
     add = rows.append
-    for _ in range(header.record_count):
+    for _ in range(min(left, rows_max)):
+        if position >= stop and rows:
+            break
         byte = data[position]
         if byte < 0x80:
             length = (byte >> 1) ^ -(byte & 1)
@@ -183,9 +229,11 @@ def _decode_records(data: bytes, header: BatchHeader, log_append_time_ms: int | 
                 headers,
             )
         )
+    if len(rows) < left:
+        return rows, Place(position, number + len(rows), last_delta)
     if position != end:
         raise _invalid(f"{end - position} bytes are left after the last of {header.record_count} records")
-    return rows
+    return rows, None
 
 
 def decode_headers(data: bytes, position: int, record_end: int) -> tuple[tuple[Header, ...], int]:

@@ -18,7 +18,6 @@ from odradek.engine.engine import Engine
 from odradek.engine.marks import Wake, encode_wake
 from odradek.engine.partition.shared_head import view_of
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError, StoreUnavailable
-from odradek.format.record_batch import decode_batch, iter_headers
 from odradek.model.log import FetchPartition
 from odradek.model.record import Record
 from odradek.model.table import FOREVER, ServedTable
@@ -31,9 +30,11 @@ from odradek.served.positions import BUSY_MS, Fenced, Position, Positions, is_ou
 from odradek.served.removal import REMOVAL_PREFIX, Removal
 from odradek.served.rows import RowWriter, StoredRow, fits_key, fitting
 from odradek.triggers.dispatcher import partitions_of
+from odradek.triggers.reading import FetchedBatches
 
 WAKE_PREFIX = "table:"  # before a table's name in a wake message; no trigger has a colon in its name
 _FETCH_BYTES = 1 << 20
+_PART_RECORDS = 100_000  # of one step, whatever a batch holds
 _ERRORS = (StoreError, FormatError, KafkaError)
 
 
@@ -256,19 +257,14 @@ async def fetch(engine: Engine, topic: Topic, partition: int, offset: int, *, ma
     if result.error:
         raise KafkaError(result.error, result.message or result.error.name)
     data = b"".join(result.records)
-    records: list[Record] = []
-    end = offset
-    for at, header in iter_headers(data):
-        if at + header.size_bytes > len(data):
-            break
-        end = max(end, header.next_offset)
-        if not header.is_control:
-            records += [record for record in decode_batch(data, at) if record.offset >= offset]
+    part = FetchedBatches(data, offset).next_part(_PART_RECORDS)
+    if part.refused is not None:
+        raise FormatError(part.refused.reason, ErrorCode.MESSAGE_TOO_LARGE)
     if not data and offset < result.high_watermark:
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {topic.name}-{partition} ends at {offset}, before its end"
         )
-    return Fetched(records, offset, end, result.high_watermark)
+    return Fetched(part.records, offset, part.end, result.high_watermark)
 
 
 def expires_s(table: ServedTable, since_ms: int) -> int:

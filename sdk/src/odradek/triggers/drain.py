@@ -19,7 +19,6 @@ from uuid import UUID
 from odradek.backoff import Backoff
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
-from odradek.format.record_batch import decode_batch, iter_headers
 from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.model.log import FetchPartition
 from odradek.model.record import Record
@@ -43,6 +42,7 @@ from odradek.triggers.progress import (
     committed_after,
     plan_wave,
 )
+from odradek.triggers.reading import FetchedBatches, Refused
 from odradek.triggers.slots import Slots
 from odradek.triggers.targets import Targets
 
@@ -50,7 +50,7 @@ _FETCH_BYTES = 1 << 20
 _EVENT_BYTES_MAX = FUNCTION_PAYLOAD_BYTES_MAX - 16 * 1024
 _STATE_CHARACTERS_MAX = 200_000  # the lease's item holds it
 _AGAIN_MS = 1_000  # after the store did not answer
-_LOG_APPEND_TIME = 0x08
+_PART_RECORDS = 10_000  # of a part at least, so that a batch is decompressed a few times only
 _ERRORS = (StoreError, FormatError, KafkaError)
 
 
@@ -101,6 +101,7 @@ class _Read:
     end: int
     high_watermark: int
     appended: frozenset[int] = frozenset()  # offsets of records with the time of their append
+    refused: Refused | None = None  # a batch that cannot be read, in place of records
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,8 @@ class Drain:
         self._deadline_s = deadline_s
         self._name = TopicPartition(topic.name, lease.partition.partition)
         self._read: _Read | None = None
+        self._batches: FetchedBatches | None = None  # of the last fetch
+        self._high_watermark = 0
 
     async def run(self) -> Drained:
         """Call until nothing is left. Raises LeaseLost; nothing of the store's: the rest is for a later message."""
@@ -155,7 +158,9 @@ class Drain:
             if self._clock.monotonic() >= self._deadline_s:
                 return await self._release(Drained(Ended.CUT))
             read = await self._records()
-            if self._trigger.tumbling_window_s:
+            if read.refused is not None:
+                done = await self._refuse(read, read.refused)
+            elif self._trigger.tumbling_window_s:
                 done = await self._tumble(read)
             elif (filling := self._filling(read)) is not None:
                 return await self._release(filling)
@@ -171,7 +176,7 @@ class Drain:
         offset, most = self._lease.committed, self._trigger.batch_size * self._trigger.parallelization_factor
         known = self._read
         if known is None or not known.start <= offset < known.end:
-            known = await self._fetch(offset)
+            known = self._following(offset) or await self._fetch(offset)
             if self._trigger.newest_only:
                 known = await self._newest(known)
         records = [record for record in known.records if record.offset >= known.start and record.offset >= offset]
@@ -186,6 +191,8 @@ class Drain:
         """The last record of all that wait; what is before it is passed over."""
         last = await self._fetch(read.high_watermark - 1) if read.end < read.high_watermark else read
         records = (last.records or read.records)[-1:]
+        while last.refused is None and (following := self._following(last.end)) is not None:
+            last, records = following, (following.records or records)[-1:]
         start = records[0].offset if records else last.end
         return replace(last, records=records, start=start, end=max(start, last.end))
 
@@ -199,24 +206,36 @@ class Drain:
                 return await self._fetch(start)
         if result.error:
             raise KafkaError(result.error, result.message or result.error.name)
-        data = b"".join(result.records)
-        records: list[Record] = []
-        appended: set[int] = set()
-        end = offset
-        for at, header in iter_headers(data):
-            if at + header.size_bytes > len(data):
-                break
-            end = max(end, header.next_offset)
-            if header.is_control:
-                continue
-            found = [record for record in decode_batch(data, at) if record.offset >= offset]
-            if header.attributes & _LOG_APPEND_TIME:
-                appended.update(record.offset for record in found)
-            records += found
         start = max(offset, result.log_start_offset)
-        if not data and start < result.high_watermark:
-            end = max(end, start)
-        return _Read(records, start, max(end, start), result.high_watermark, frozenset(appended))
+        self._batches = FetchedBatches(b"".join(result.records), offset)
+        self._high_watermark = result.high_watermark
+        found = self._following(offset)
+        if found is None:
+            return _Read([], start, start, result.high_watermark)
+        return replace(found, start=start, end=max(found.end, start))
+
+    def _following(self, offset: int) -> _Read | None:
+        """The next part of the last fetch; None if it has none that begins at the offset."""
+        batches = self._batches
+        if batches is None or batches.is_done or batches.end != offset:
+            return None
+        part = batches.next_part(max(_PART_RECORDS, self._trigger.batch_size * self._trigger.parallelization_factor))
+        return _Read(part.records, offset, part.end, self._high_watermark, part.appended, part.refused)
+
+    async def _refuse(self, read: _Read, refused: Refused) -> Drained | None:
+        """Give a batch up that cannot be read; return how the drain ends, None: it goes on."""
+        lease, now_ms = self._lease, self._clock.now_ms()
+        lane = lease.progress.lane(0, lease.committed)
+        if lane.retry_ms > now_ms:
+            return await self._wait(Wave((), lane.retry_ms))
+        batch, progress = LaneBatch(0, [refused.record]), lease.progress.failed(refused.reason, now_ms)
+        progress = await self._give_up(progress, batch, "BatchTooLarge", read)
+        if progress.lane(0, lease.committed).done <= refused.record.offset:  # the destination has not taken it
+            self._lease = replace(lease, progress=progress)
+        else:
+            self._lease = replace(lease, committed=read.end, progress=replace(progress, lanes={}))
+        await self._commit()
+        return None
 
     def _filling(self, read: _Read) -> Drained | None:
         """Return how the drain ends where the records wait for more; None: they go."""

@@ -341,6 +341,25 @@ async def test_a_tail_that_was_merged_since_is_read_once() -> None:
     assert all(before.end_offset == after.base_offset for before, after in pairwise(pieces))
 
 
+async def test_rows_that_are_merged_while_a_range_is_planned_are_not_read_twice() -> None:
+    """A Spark task reads what its driver planned: a record in two pieces would be counted twice."""
+    store = memory_store(per_head=1)
+    engine = store.engine(**SPILLING)
+    await engine.topics.create("t", 1)
+    partition = await partition_of(engine, "t")
+    for _ in range(140):
+        await produce(engine, "t", 0, batch([b"x"]))
+    reader = store.engine().reader
+    await reader.pieces(partition, await _head(engine, partition), 0, end_offset=1)  # keeps a page of rows
+    store.clock.advance(61)
+    assert (await store.engine(2, **SPILLING).maintenance.run()).failures == []
+    with pytest.raises(ObjectMissing):
+        await reader.pieces(partition, await _head(engine, partition), 0)
+    reader.forget(partition)
+    pieces = await reader.pieces(partition, await _head(engine, partition), 0)
+    assert all(before.end_offset == after.base_offset for before, after in pairwise(pieces))
+
+
 async def test_a_row_that_is_gone_since_is_not_passed_over() -> None:
     store = memory_store(per_head=1)
     engine = store.engine(**SPILLING)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import suppress
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind, one_of
@@ -14,7 +17,10 @@ from odradek.connect.data.values import NULL, SchemaAndValue
 from odradek.connect.errors import DataError
 
 _CACHED = 1000
+_PAYLOAD = re.compile(rb'"payload"\s*:')
+_PAYLOAD_TRIES = 3  # a schema may have fields of that name, or of quotes and colons
 _DECIMAL_MARK = "\x00decimal:"  # no JSON text of ours contains it: control characters are escaped
+_DECODER = json.JSONDecoder(parse_float=Decimal)
 
 
 class JsonConverter(Converter):
@@ -47,7 +53,8 @@ class JsonConverter(Converter):
         self._decimals = str(self.configs["decimal.format"]).upper()
         self._replaces: bool = self.configs["replace.null.with.default"]
         self._read: dict[str, Schema | None] = {}
-        self._written: dict[Schema, dict[str, Any]] = {}
+        self._written: dict[Schema, bytes] = {}  # the message up to its payload
+        self._begun: dict[str, tuple[bytes, Schema | None]] = {}  # likewise, of the last message read of each topic
 
     def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         if schema is None and value is None:
@@ -57,16 +64,21 @@ class JsonConverter(Converter):
             return dump(payload)
         if schema is None:
             return dump({"schema": None, "payload": payload})
-        document = self._written.get(schema)
-        if document is None:
-            document = schema_json(schema, decimal_format=self._decimals)
+        start = self._written.get(schema)
+        if start is None:
+            start = b'{"schema":%b,"payload":' % dump(schema_json(schema, decimal_format=self._decimals))
             if len(self._written) < self.configs["schemas.cache.size"]:
-                self._written[schema] = document
-        return dump({"schema": document, "payload": payload})
+                self._written[schema] = start
+        return b"%b%b}" % (start, dump(payload))
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
             return NULL
+        begun = self._begun.get(topic)
+        if begun is not None and data.startswith(begun[0]) and data.endswith(b"}"):
+            # The schema was parsed before. What follows it is one value, or this is no such message.
+            with suppress(DataError):
+                return self._value(begun[1], load(data[len(begun[0]) : -1]))
         document = load(data) if data else None
         if not self._has_schemas:
             return SchemaAndValue(None, from_json(None, document))
@@ -81,7 +93,23 @@ class JsonConverter(Converter):
                 self._read.clear()
             self._read[text] = read_schema(document["schema"])
         schema = self._read[text]
-        return SchemaAndValue(schema, from_json(schema, document["payload"], replace_null_with_default=self._replaces))
+        start = _start_of(data, document["schema"])
+        if start is not None:
+            self._begun[topic] = start, schema
+        return self._value(schema, document["payload"])
+
+    def _value(self, schema: Schema | None, payload: Any) -> SchemaAndValue:
+        return SchemaAndValue(schema, from_json(schema, payload, replace_null_with_default=self._replaces))
+
+
+def _start_of(data: bytes, schema: Any) -> bytes | None:
+    """Return a message up to its payload, None if something else follows the schema."""
+    for found in islice(_PAYLOAD.finditer(data), _PAYLOAD_TRIES):
+        start = data[: found.end()]
+        with suppress(DataError):
+            if load(start + b"null}") == {"schema": schema, "payload": None}:
+                return start
+    return None
 
 
 def dump(document: Any) -> bytes:
@@ -109,6 +137,6 @@ def dump(document: Any) -> bytes:
 def load(data: bytes) -> Any:
     """Return JSON data, with decimals for numbers that are not whole. Raises DataError."""
     try:
-        return json.loads(data, parse_float=Decimal)
+        return _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
     except ValueError as error:
         raise DataError(f"the bytes are not JSON: {error}") from error

@@ -8,9 +8,10 @@ from __future__ import annotations
 import base64
 import binascii
 import struct as structs
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from odradek.connect.data import logical
@@ -21,6 +22,7 @@ from odradek.connect.data.values import short_float32
 from odradek.connect.errors import DataError
 
 _TYPES = {each.value: each for each in Type}
+_COMPILED = 1_000  # schemas whose writers and readers are kept
 
 
 def schema_json(schema: Schema, *, decimal_format: str = "BASE64") -> dict[str, Any]:
@@ -103,53 +105,117 @@ def to_json(
     schema: Schema | None, value: Any, *, decimal_format: str = "BASE64", replace_null_with_default: bool = True
 ) -> Any:
     """Return a value as JSON data. Raises DataError if it does not fit its schema."""
+    return _writer(schema, decimal_format == "NUMERIC", replace_null_with_default)(value)
 
-    def convert(schema: Schema | None, value: Any) -> Any:
+
+_Convert = Callable[[Any], Any]
+
+
+@lru_cache(maxsize=_COMPILED)
+def _writer(schema: Schema | None, is_numeric: bool, replaces: bool) -> _Convert:
+    """Return what writes values of a schema: its decisions are made once, and not for each value."""
+    if schema is None:
+        return _plain_json
+    if _is_written_as_it_is(schema):
+        return _checker(schema)
+    write = _writer_of_present(schema, is_numeric, replaces)
+    if schema.default is not None and replaces:
+        default = schema.default
+        return lambda value: write(default if value is None else value)
+    if schema.optional:
+        return lambda value: None if value is None else write(value)
+
+    def required(value: Any) -> Any:
         if value is None:
-            if schema is None:
-                return None
-            if schema.default is not None and replace_null_with_default:
-                return convert(schema, schema.default)
-            if schema.optional:
-                return None
             raise DataError("a null value, but its field is required and has no default")
-        if schema is None:
-            return _plain_json(value)
-        if schema.name == logical.DECIMAL_NAME and decimal_format == "NUMERIC":
-            check_value(schema, value)
+        return write(value)
+
+    return required
+
+
+def _is_written_as_it_is(schema: Schema) -> bool:
+    is_plain = schema.type in (Type.STRING, Type.BOOLEAN) or schema.type in schemas.INTEGER_BITS
+    return is_plain and schema.default is None and not logical.is_logical(schema)
+
+
+def _checker(schema: Schema) -> _Convert:
+    """Return what returns a value of a plain schema, also null. Raises DataError as `check_value`, but is faster."""
+    bits = schemas.INTEGER_BITS.get(schema.type)
+    if bits is not None:
+        low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+
+        def check_whole(value: Any) -> Any:
+            if type(value) is not int or not low <= value <= high:
+                check_value(schema, value)
             return value
-        if logical.is_logical(schema):
-            value = logical.encode(schema, value)
-            return base64.b64encode(value).decode() if isinstance(value, bytes) else value
-        if schema.type.is_primitive:
+
+        return check_whole
+    exact = str if schema.type is Type.STRING else bool
+
+    def check(value: Any) -> Any:
+        if type(value) is not exact:
             check_value(schema, value)
-            return _primitive_json(schema.type, value)
-        if schema.type is Type.STRUCT:
-            if not isinstance(value, Struct) or not same_struct(value.schema, schema):
-                raise DataError(f"the value is not a struct of its schema {schema.name or ''}: {value!r:.80}")
-            return {each.name: convert(each.schema, value.without_default(each.name)) for each in schema.fields}
-        if schema.type is Type.ARRAY:
-            _check_kind(schema, value, list | tuple)
-            return [convert(schema.elements, each) for each in value]
-        _check_kind(schema, value, Mapping)
-        pairs = [(convert(schema.key_schema, key), convert(schema.elements, each)) for key, each in value.items()]
-        is_object = schema.key_schema is not None and schema.key_schema.type is Type.STRING
-        return dict(pairs) if is_object else [list(pair) for pair in pairs]
+        return value
 
-    return convert(schema, value)
+    return check
 
 
-def _check_kind(schema: Schema, value: Any, kinds: Any) -> None:
+def _writer_of_present(schema: Schema, is_numeric: bool, replaces: bool) -> _Convert:
+    """Return what writes values of a schema that are not null."""
+    if schema.name == logical.DECIMAL_NAME and is_numeric:
+        return lambda value: _checked(schema, value)
+    if logical.is_logical(schema):
+        return lambda value: _logical_json(schema, value)
+    if schema.type.is_primitive:
+        return _primitive_writer(schema)
+    if schema.type is Type.STRUCT:
+        return _struct_writer(
+            schema, [(each.name, _writer(each.schema, is_numeric, replaces)) for each in schema.fields]
+        )
+    element = _writer(schema.elements, is_numeric, replaces)
+    if schema.type is Type.ARRAY:
+        return lambda value: [element(each) for each in _of_kind(schema, value, list | tuple)]
+    key = _writer(schema.key_schema, is_numeric, replaces)
+    if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
+        return lambda value: {key(name): element(each) for name, each in _of_kind(schema, value, Mapping).items()}
+    return lambda value: [[key(name), element(each)] for name, each in _of_kind(schema, value, Mapping).items()]
+
+
+def _logical_json(schema: Schema, value: Any) -> Any:
+    found = logical.encode(schema, value)
+    return base64.b64encode(found).decode() if isinstance(found, bytes) else found
+
+
+def _struct_writer(schema: Schema, fields: list[tuple[str, _Convert]]) -> _Convert:
+    def write(value: Any) -> Any:
+        if not isinstance(value, Struct) or not same_struct(value.schema, schema):
+            raise DataError(f"the value is not a struct of its schema {schema.name or ''}: {value!r:.80}")
+        get = value.present.get
+        return {name: write_field(get(name)) for name, write_field in fields}
+
+    return write
+
+
+def _primitive_writer(schema: Schema) -> _Convert:
+    kind = schema.type
+    if kind is Type.BYTES:
+        return lambda value: base64.b64encode(bytes(_checked(schema, value))).decode()
+    if kind is Type.FLOAT32:
+        return lambda value: short_float32(float(_checked(schema, value)))
+    if kind is Type.FLOAT64:
+        return lambda value: float(_checked(schema, value))
+    return _checker(schema)
+
+
+def _checked(schema: Schema, value: Any) -> Any:
+    check_value(schema, value)
+    return value
+
+
+def _of_kind(schema: Schema, value: Any, kinds: Any) -> Any:
     if not isinstance(value, kinds):
         raise DataError(f"a {schema.type.value} was expected, not {type(value).__name__}")
-
-
-def _primitive_json(kind: Type, value: Any) -> Any:
-    if kind is Type.BYTES:
-        return base64.b64encode(bytes(value)).decode()
-    if kind is Type.FLOAT32:
-        return short_float32(float(value))
-    return float(value) if kind is Type.FLOAT64 else value
+    return value
 
 
 def _plain_json(value: Any) -> Any:
@@ -170,44 +236,68 @@ def _plain_json(value: Any) -> Any:
 
 def from_json(schema: Schema | None, value: Any, *, replace_null_with_default: bool = True) -> Any:
     """Return the value of JSON data. Raises DataError if it does not fit the schema."""
+    return _reader(schema, replace_null_with_default)(value)
 
-    def convert(schema: Schema | None, value: Any) -> Any:
-        if schema is None:
-            return _plain(value)
+
+@lru_cache(maxsize=_COMPILED)
+def _reader(schema: Schema | None, replaces: bool) -> _Convert:
+    """Return what reads values of a schema."""
+    if schema is None:
+        return _plain
+    if _is_written_as_it_is(schema):
+        return _whole_reader(schema) if schema.type in schemas.INTEGER_BITS else _checker(schema)
+    read = _reader_of_present(schema, replaces)
+    if schema.default is not None and replaces:
+        default = schema.default
+        return lambda value: default if value is None else read(value)
+    if schema.optional:
+        return lambda value: None if value is None else read(value)
+
+    def required(value: Any) -> Any:
         if value is None:
-            if schema.default is not None and replace_null_with_default:
-                return schema.default
-            if schema.optional:
-                return None
             raise DataError(f"null for a required value of type {schema.type.value}")
-        if schema.type is Type.BYTES and not (schema.name == logical.DECIMAL_NAME and _is_number(value)):
-            value = _bytes(value)
-        if schema.name == logical.DECIMAL_NAME and _is_number(value):
-            return value if isinstance(value, Decimal) else Decimal(str(value))
-        if logical.is_logical(schema):
-            if schema.type is not Type.BYTES and (not isinstance(value, int) or isinstance(value, bool)):
-                raise DataError(f"a {schema.name} is a whole number in JSON, not {value!r}")
-            return logical.decode(schema, value)
-        if schema.type.is_primitive:
-            return _primitive(schema, value)
-        if schema.type is Type.STRUCT:
-            _check_kind(schema, value, Mapping)
-            made = Struct(schema)
-            for each in schema.fields:
-                made[each.name] = convert(each.schema, value.get(each.name))
-            return made
-        if schema.type is Type.ARRAY:
-            _check_kind(schema, value, list)
-            return [convert(schema.elements, each) for each in value]
-        if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
-            _check_kind(schema, value, Mapping)
-            return {key: convert(schema.elements, each) for key, each in value.items()}
-        _check_kind(schema, value, list)
-        if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
-            raise DataError("a map whose keys are not text is a list of pairs in JSON")
-        return {convert(schema.key_schema, key): convert(schema.elements, each) for key, each in value}
+        return read(value)
 
-    return convert(schema, value)
+    return required
+
+
+def _reader_of_present(schema: Schema, replaces: bool) -> _Convert:
+    """Return what reads values of a schema that are not null."""
+    if logical.is_logical(schema):
+        return lambda value: _read_logical(schema, value)
+    if schema.type.is_primitive:
+        return _primitive_reader(schema)
+    if schema.type is Type.STRUCT:
+        fields = [(each.name, _reader(each.schema, replaces)) for each in schema.fields]
+
+        def read_struct(value: Any) -> Struct:
+            get = _of_kind(schema, value, Mapping).get
+            return Struct.of_checked(schema, {name: read_field(get(name)) for name, read_field in fields})
+
+        return read_struct
+    element = _reader(schema.elements, replaces)
+    if schema.type is Type.ARRAY:
+        return lambda value: [element(each) for each in _of_kind(schema, value, list)]
+    if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
+        return lambda value: {name: element(each) for name, each in _of_kind(schema, value, Mapping).items()}
+    key = _reader(schema.key_schema, replaces)
+
+    def read_pairs(value: Any) -> dict[Any, Any]:
+        if not all(isinstance(pair, list) and len(pair) == 2 for pair in _of_kind(schema, value, list)):
+            raise DataError("a map whose keys are not text is a list of pairs in JSON")
+        return {key(name): element(each) for name, each in value}
+
+    return read_pairs
+
+
+def _read_logical(schema: Schema, value: Any) -> Any:
+    if schema.name == logical.DECIMAL_NAME and _is_number(value):
+        return value if isinstance(value, Decimal) else Decimal(str(value))
+    if schema.type is Type.BYTES:
+        return logical.decode(schema, _bytes(value))
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DataError(f"a {schema.name} is a whole number in JSON, not {value!r}")
+    return logical.decode(schema, value)
 
 
 def _plain(value: Any) -> Any:
@@ -233,13 +323,28 @@ def _bytes(value: Any) -> bytes:
         raise DataError(f"bytes are base64 text in JSON, not {value!r:.80}") from None
 
 
-def _primitive(schema: Schema, value: Any) -> Any:
-    if schema.type is Type.BYTES:
-        return value
-    if schema.type in (Type.FLOAT32, Type.FLOAT64) and _is_number(value):
-        made = float(value)
-        return structs.unpack(">f", structs.pack(">f", made))[0] if schema.type is Type.FLOAT32 else made
-    if schema.type in schemas.INTEGER_BITS and isinstance(value, Decimal | float):
-        raise DataError(f"{schema.type.value} is a whole number, not {value}")
-    check_value(schema, value)
-    return value
+def _primitive_reader(schema: Schema) -> _Convert:
+    kind = schema.type
+    if kind is Type.BYTES:
+        return _bytes
+    if kind in (Type.FLOAT32, Type.FLOAT64):
+        return lambda value: _float(schema, value)
+    return _whole_reader(schema) if kind in schemas.INTEGER_BITS else _checker(schema)
+
+
+def _float(schema: Schema, value: Any) -> float:
+    if not _is_number(value):
+        check_value(schema, value)
+    made = float(value)
+    return float(structs.unpack(">f", structs.pack(">f", made))[0]) if schema.type is Type.FLOAT32 else made
+
+
+def _whole_reader(schema: Schema) -> _Convert:
+    check = _checker(schema)
+
+    def read(value: Any) -> Any:
+        if isinstance(value, Decimal | float):
+            raise DataError(f"{schema.type.value} is a whole number, not {value}")
+        return check(value)
+
+    return read

@@ -26,6 +26,7 @@ DATE_NAME = _PACKAGE + "Date"
 TIME_NAME = _PACKAGE + "Time"
 TIMESTAMP_NAME = _PACKAGE + "Timestamp"
 SCALE = "scale"
+PRECISION = "connect.decimal.precision"
 UTC = dt.UTC
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DATE = EPOCH.date()
@@ -38,9 +39,12 @@ TIME = Schema(Type.INT32, name=TIME_NAME, version=1)
 TIMESTAMP = Schema(Type.INT64, name=TIMESTAMP_NAME, version=1)
 
 
-def decimal(scale: int, *, optional: bool = False) -> Schema:
-    """Return the schema of decimals with that many digits after the point."""
-    return Schema(Type.BYTES, optional, name=DECIMAL_NAME, version=1, parameters=((SCALE, str(scale)),))
+def decimal(scale: int, *, precision: int | None = None, optional: bool = False) -> Schema:
+    """Return the schema of decimals with that many digits after the point, and so many in all if that is known."""
+    parameters: tuple[tuple[str, str], ...] = ((SCALE, str(scale)),)
+    if precision is not None:
+        parameters = ((PRECISION, str(precision)), *parameters)  # by name, as schemas are read: they compare by content
+    return Schema(Type.BYTES, optional, name=DECIMAL_NAME, version=1, parameters=parameters)
 
 
 def scale_of(schema: Schema) -> int:

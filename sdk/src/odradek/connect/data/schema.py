@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
 from odradek.connect.errors import DataError
@@ -145,6 +145,12 @@ def array(elements: Schema, *, optional: bool = False, name: str | None = None) 
 def map_of(keys: Schema, values: Schema, *, optional: bool = False, name: str | None = None) -> Schema:
     """Return the schema of a map."""
     return Schema(Type.MAP, optional, name=name, key_schema=keys, value_schema=values)
+
+
+@lru_cache(maxsize=1_000)
+def interned(schema: Schema) -> Schema:
+    """Return the first of all schemas that equal this one: what is found by schema is found by identity then."""
+    return schema
 
 
 INT8 = Schema(Type.INT8)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import struct as structs
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -59,7 +60,10 @@ UUID_TEXT = _named(schemas.STRING, _DATA + "Uuid")
 XML = _named(schemas.STRING, _DATA + "Xml")
 LTREE = _named(schemas.STRING, _DATA + "Ltree")
 VARIABLE_SCALE_DECIMAL = struct(
-    {"scale": schemas.INT32, "value": schemas.BYTES}, name=_DATA + "VariableScaleDecimal", version=1
+    {"scale": schemas.INT32, "value": schemas.BYTES},
+    name=_DATA + "VariableScaleDecimal",
+    version=1,
+    doc="Variable scaled decimal",
 )
 POINT = struct(
     {
@@ -70,7 +74,9 @@ POINT = struct(
     },
     name=_DATA + "geometry.Point",
     version=1,
+    doc="Geometry (POINT)",
 )
+_WKB_POINT = structs.Struct("<BIdd")  # little-endian, the kind of geometry, x, y
 
 
 def enum(allowed: Sequence[str], *, several: bool = False) -> Schema:
@@ -92,6 +98,11 @@ def variable_scale(value: Decimal) -> Struct:
     unscaled = int(value.scaleb(scale))
     data = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
     return Struct(VARIABLE_SCALE_DECIMAL, {"scale": scale, "value": data})
+
+
+def point(x: float, y: float) -> Struct:
+    """Return a point, also in the well-known binary of geometries."""
+    return Struct(POINT, {"x": x, "y": y, "wkb": _WKB_POINT.pack(1, 1, x, y)})
 
 
 # --- what a value stands for ------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from odradek.connect.data import logical
 from odradek.connect.data.schema import INTEGER_BITS, Schema, Type
@@ -28,6 +28,22 @@ class Struct:
         self._values: dict[str, Any] = {}
         for name, value in (values or {}).items():
             self[name] = value
+
+    @classmethod
+    def of_checked(cls, schema: Schema, values: dict[str, Any]) -> Self:
+        """Return a struct of values that are known to fit their fields: of a reader that has just made them so.
+
+        Args:
+            values: of fields of the schema; a field that is missing is null. The struct keeps this dictionary.
+        """
+        made = cls.__new__(cls)
+        made.schema, made._values = schema, values
+        return made
+
+    @property
+    def present(self) -> Mapping[str, Any]:
+        """The values that are set, without defaults."""
+        return self._values
 
     def __getitem__(self, name: str) -> Any:
         value = self._values.get(name)

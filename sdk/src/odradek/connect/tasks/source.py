@@ -230,6 +230,7 @@ class SourceTaskRun(Run):
     def _take(
         self, records: Sequence[SourceRecord], conversion: Conversion, tolerance: Tolerance, write: Callable[[], None]
     ) -> None:
+        last: tuple[Partition, str] | None = None  # records in a row mostly share their partition
         for record in records:
             self._has_polled = True
             try:
@@ -238,8 +239,11 @@ class SourceTaskRun(Run):
                     self._queued.append(conversion.to_bytes(changed, record))
             except Skipped:
                 pass
-            if record.source_partition is not None and record.source_offset is not None:
-                self._written[frozen(record.source_partition)] = record.source_partition, record.source_offset
+            partition = record.source_partition
+            if partition is not None and record.source_offset is not None:
+                if last is None or last[0] is not partition:
+                    last = partition, frozen(partition)
+                self._written[last[1]] = partition, record.source_offset
             if self._boundaries is not None:
                 self._end(self._boundaries.behind(record), write)
 

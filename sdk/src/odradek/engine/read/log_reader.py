@@ -90,6 +90,9 @@ class LogReader:
             if row.is_segment:
                 if pieces and wanted.is_bounded:
                     return pieces
+                if pieces and row.base_offset < offset:
+                    # A merge has put rows that are planned already into this one: it would be read twice in part.
+                    raise ObjectMissing(f"the index row that ends at offset {offset}")
                 pieces += await self._segments.pieces(partition, row, wanted)
                 if pieces and wanted.is_bounded:
                     return pieces

@@ -96,7 +96,7 @@ class Emitter:
     def source(self, table: TableId, ts_us: int, snapshot: str, fields: Mapping[str, Any]) -> Struct:
         """Return the source block of a change at a time, in microseconds since 1970."""
         times = {"ts_ms": ts_us // 1000, "ts_us": ts_us, "ts_ns": ts_us * 1000}
-        return Struct(self._source_schema, {**self._constant, **times, "snapshot": snapshot, **fields})
+        return Struct.of_checked(self._source_schema, {**self._constant, **times, "snapshot": snapshot, **fields})
 
     def _envelope(self, table: Table) -> Schema:
         known = self._envelopes.get(table.id)
@@ -130,7 +130,7 @@ class Emitter:
             named = Header("__debezium.newkey", new_key, table.key_schema)
             made = [self._record(table, old_key, "d", (before, None), source, offset, block, named)]
             if self._tombstones:
-                made.append(self._tombstone(table, old_key, offset))
+                made.append(self._tombstone(table, old_key, offset, named))
             named = Header("__debezium.oldkey", old_key, table.key_schema)
             return [*made, self._record(table, new_key, "c", (None, after), source, offset, block, named)]
         if op == "d":
@@ -158,18 +158,19 @@ class Emitter:
             topic=table.topic,
             key=key,
             key_schema=None if key is None else table.key_schema,
-            value=Struct(schema, values),
+            value=Struct.of_checked(schema, values),
             value_schema=schema,
             headers=headers,
             source_partition=self.partition,
             source_offset=offset,
         )
 
-    def _tombstone(self, table: Table, key: Struct | None, offset: Offset) -> SourceRecord:
+    def _tombstone(self, table: Table, key: Struct | None, offset: Offset, *headers: Header) -> SourceRecord:
         return SourceRecord(
             topic=table.topic,
             key=key,
             key_schema=table.key_schema,
+            headers=headers,
             source_partition=self.partition,
             source_offset=offset,
         )

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from odradek.connect.config import ConfigValue, java_regex
 from odradek.connect.data import schema as schemas
-from odradek.connect.data.schema import Schema, struct
+from odradek.connect.data.schema import Schema, interned, struct
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import ConfigError, ConnectError, DataError
 
@@ -149,14 +149,14 @@ class Table:
     @cached_property
     def row_schema(self) -> Schema:
         fields = [(each.name, each.schema) for each in self.columns if each is not None]
-        return struct(fields, name=f"{self._name}.Value", optional=True)
+        return interned(struct(fields, name=f"{self._name}.Value", optional=True))
 
     @cached_property
     def key_schema(self) -> Schema | None:
         if not self.key:
             return None
         found = {each.name: each.schema for each in self.columns if each is not None}
-        return struct([(name, found[name]) for name in self.key], name=f"{self._name}.Key")
+        return interned(struct([(name, found[name]) for name in self.key], name=f"{self._name}.Key"))
 
     @property
     def _name(self) -> str:
@@ -176,7 +176,7 @@ class Table:
         Raises:
             ConnectError: with the name of the column whose value cannot be read.
         """
-        made = Struct(self.row_schema)
+        made: dict[str, Any] = {}
         for column, value in zip(self.columns, values, strict=True):
             if column is None or value is MISSING or value is None:
                 continue
@@ -188,7 +188,7 @@ class Table:
                     made[column.name] = column.decode(value)
             except (DataError, ValueError, ArithmeticError) as error:
                 raise ConnectError(f"the column {self.id}.{column.name} cannot be read: {error}") from error
-        return made
+        return Struct.of_checked(self.row_schema, made)  # a column's decoder makes values of its schema
 
     def key_of(self, row: Struct) -> Struct | None:
         """Return the key of a row. Raises ConnectError if a column of it is not known."""
@@ -244,7 +244,7 @@ BLOCK = struct(
 
 def envelope_schema(table: Table, source: Schema) -> Schema:
     """Return the schema of the values of a table's topic."""
-    return struct(
+    found = struct(
         [
             ("before", table.row_schema),
             ("after", table.row_schema),
@@ -258,3 +258,4 @@ def envelope_schema(table: Table, source: Schema) -> Schema:
         name=table.envelope_name,
         version=2,
     )
+    return interned(found)

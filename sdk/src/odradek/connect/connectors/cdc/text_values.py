@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from odradek.connect.data import schema as schemas
@@ -22,6 +23,7 @@ _DURATION = re.compile(
 _DAYS_OF_MONTH = 365.25 / 12
 
 
+@lru_cache(maxsize=4_096)  # rows of a table mostly have few dates
 def days_of(text: str) -> int:
     """Return days since 1970-01-01 of a date such as 2024-02-29 or 0044-03-15 BC. Raises ValueError."""
     found = _DATE.match(text)
@@ -61,13 +63,20 @@ def timestamp_us(text: str) -> int:
     return days_of(date + suffix) * DAY_US + (clock_us(clock) if clock else 0)
 
 
-def zoned_timestamp(text: str) -> str:
-    """Return a timestamp in UTC as ISO 8601: 2024-01-02T03:04:05.123456Z. The text's zone must be +00."""
+def zoned_timestamp(text: str, digits: int) -> str:
+    """Return a timestamp in UTC as ISO 8601: 2024-01-02T03:04:05.123456Z.
+
+    Args:
+        text: of the zone +00.
+        digits: of the seconds' fraction.
+    """
     if text in ("infinity", "-infinity"):
         return text
     is_bc = text.endswith(" BC")
     date, _, clock = text.removesuffix(" BC").partition(" ")
-    clock = _ZONE.sub("", clock)
+    clock, _, fraction = _ZONE.sub("", clock).partition(".")
+    if digits:
+        clock = f"{clock}.{fraction.ljust(digits, '0')}"
     if is_bc:
         year, _, rest = date.partition("-")
         date = f"-{int(year) - 1:04}-{rest}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from odradek.connect.converters.json import dump
@@ -20,7 +22,6 @@ with extra("connect-jdbc"):
     from sqlalchemy.dialects import mysql, postgresql
 
 _PRECISION = 38
-_PRECISION_PARAMETER = "connect.decimal.precision"
 _KEY_CHARS_MAX = 255  # text in a primary key, of databases that index no TEXT
 _BIT_MAX = 1 << 20
 _TYPES: dict[Type, Any] = {
@@ -62,7 +63,7 @@ _NAMED: dict[str | None, Any] = {
 def column_type(schema: Schema, *, is_key: bool = False) -> Any:
     """Return the type of a column for values of a schema; lists, maps and structs are JSON, or arrays in PostgreSQL."""
     if schema.name == logical.DECIMAL_NAME:
-        given = schema.parameter(_PRECISION_PARAMETER)
+        given = schema.parameter(logical.PRECISION)
         return types.Numeric(int(given) if given else _PRECISION, logical.scale_of(schema))
     if schema.name in _NAMED:
         return _NAMED[schema.name]
@@ -94,6 +95,16 @@ def take_json_as_text(table: sa.Table) -> sa.Table:
     return table
 
 
+_PLAIN = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN, Type.STRING})
+
+
+def takes_plainly(column: Any, schema: Schema | None) -> bool:
+    """Return True if `bound` returns every value of a schema as it is."""
+    if schema is None or schema.type not in _PLAIN or schema.name is not None or isinstance(column.type, JsonText):
+        return False
+    return schema.type is Type.STRING or not isinstance(column.type, types.String)
+
+
 def bound(column: Any, schema: Schema | None, value: Any) -> Any:
     """Return a value as a column takes it. Raises DataError."""
     kind = column.type
@@ -110,6 +121,10 @@ def bound(column: Any, schema: Schema | None, value: Any) -> Any:
         return value if isinstance(kind, types.ARRAY) else _json_text(value)
     if isinstance(kind, types.String) and not isinstance(value, str):
         return to_text(value)
+    if isinstance(value, float) and isinstance(kind, types.Numeric) and not isinstance(kind, types.Float):
+        return Decimal(repr(value))
+    if isinstance(value, dt.datetime) and value.tzinfo is not None and isinstance(kind, types.DateTime):
+        return value if kind.timezone else value.astimezone(dt.UTC).replace(tzinfo=None)
     return value
 
 

@@ -13,6 +13,8 @@ Configurations are those of Confluent's connector; `exactly.once` and `offsets.t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -20,7 +22,8 @@ from sqlalchemy import exc, types
 from sqlalchemy.schema import CreateColumn
 
 from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
-from odradek.connect.connectors.jdbc.binding import bound, column_type, take_json_as_text
+from odradek.connect.connectors.jdbc.binding import bound, column_type, take_json_as_text, takes_plainly
+from odradek.connect.connectors.jdbc.copying import ROWS_MIN, can_copy, copied
 from odradek.connect.connectors.jdbc.database import DATABASE, open_engine, translated
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema
@@ -31,6 +34,7 @@ from odradek.connect.plugin import Configs, SinkConnector, SinkTask
 from odradek.connect.record import SinkRecord
 from odradek.model.topic_partition import TopicPartition
 
+_SHAPES_MAX = 1_000
 _KAFKA_KEY = ("__connect_topic", "__connect_partition", "__connect_offset")
 
 _DEFINITIONS = DATABASE + (
@@ -61,15 +65,65 @@ _DEFINITIONS = DATABASE + (
 )  # fmt: skip
 
 
-class _Change(NamedTuple):
-    """A row to write, or to delete (`row` None). A row is `partial` if columns of it are to stay as they are."""
+_Fields = tuple[tuple[str, Schema], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Shape:
+    """What changes have in common that one statement can write; compared by identity.
+
+    Attributes:
+        fields: of key and row: the columns that the table needs.
+        keys: names of the columns of the key.
+        names: columns of the row; None: rows are deleted.
+        partial: columns of the table are to stay as they are.
+    """
 
     table: str
+    fields: _Fields
+    keys: tuple[str, ...]
+    names: tuple[str, ...] | None
+    partial: bool = False
+
+
+class _Change(NamedTuple):
+    """A row to write, or to delete (`row` None)."""
+
+    shape: _Shape
     key: dict[str, Any]
     row: dict[str, Any] | None
-    fields: tuple[tuple[str, Schema], ...]  # of key and row: the columns that the table needs
-    keys: tuple[str, ...]
-    partial: bool = False
+
+
+class _Shapes:
+    """The shapes of a task: records with the same schemas get the same one."""
+
+    def __init__(self) -> None:
+        self._shapes: dict[tuple[Any, ...], tuple[_Shape, _Fields, _Fields]] = {}  # the fields keep their identity
+        self._fields: dict[_Fields, _Fields] = {}
+
+    def of(self, table: str, key: _Fields, row: _Fields, names: tuple[str, ...] | None, partial: bool) -> _Shape:
+        """Return the shape of a change.
+
+        Args:
+            key, row: as `fields` has returned them: the same object for the same fields.
+        """
+        at = table, id(key), id(row), names, partial
+        found = self._shapes.get(at)
+        if found is None:
+            keys = tuple(name for name, _ in key)
+            others = () if names is None else ((name, each) for name, each in row if name in names and name not in keys)
+            found = self._shapes[at] = _Shape(table, (*key, *others), keys, names, partial), key, row
+        return found[0]
+
+    def fields(self, found: _Fields) -> _Fields:
+        """Return fields that are equal to these, always the same object."""
+        return self._fields.setdefault(found, found)
+
+    def trim(self) -> None:
+        """Forget everything if there is too much: schemas may change for ever."""
+        if len(self._shapes) + len(self._fields) > _SHAPES_MAX:
+            self._shapes.clear()
+            self._fields.clear()
 
 
 class JdbcSinkTask(SinkTask):
@@ -80,9 +134,11 @@ class JdbcSinkTask(SinkTask):
     def start(self, configs: Configs) -> None:
         self._given = given = _DEFINITIONS.parse(configs)
         self._name = configs.get("name", "")
+        self._mark: str = given["unavailable.value.placeholder"]
         self._engine = open_engine(given)
         self._tables: dict[str, sa.Table] = {}
         self._positions: dict[TopicPartition, int] = {}
+        self._shapes = _Shapes()
         self._offsets: sa.Table | None = None
         self._is_unsure = False  # whether the offsets in the database may be others than `_positions`
         if given["exactly.once"]:
@@ -145,14 +201,15 @@ class JdbcSinkTask(SinkTask):
         if not records:
             return
         assert self._engine is not None
+        self._shapes.trim()
         changes = []
         for record in records:
             try:
                 changes += self._changes(record)
             except DataError as error:
                 self.context.errant_records.report(record, error)
-        for change in changes:
-            self._prepare(change)
+        for shape in dict.fromkeys(change.shape for change in changes):
+            self._prepare(shape)
         behind: dict[TopicPartition, int] = {}
         for record in records:
             behind[record.source] = record.source_position + 1
@@ -177,20 +234,31 @@ class JdbcSinkTask(SinkTask):
                 return []
             if self._given["pk.mode"] != "record_key":
                 raise DataError("delete.enabled needs pk.mode=record_key")
-            return [_Change(table, key, None, key_fields, tuple(key))]
-        row, fields = _columns(record.value_schema, record.value, "value")
+            return [_Change(self._shapes.of(table, key_fields, (), None, False), key, None)]
+        row, fields = self._columns(record.value_schema, record.value, "value")
         wanted = self._given["fields.whitelist"]
-        chosen = {name: value for name, value in row.items() if not wanted or name in wanted}
+        chosen = {name: value for name, value in row.items() if name in wanted} if wanted else row
         row = {name: value for name, value in chosen.items() if not self._is_unchanged(value)}
-        known = dict(key_fields)
-        every = (*key_fields, *((name, each) for name, each in fields if name in row and name not in known))
-        return [_Change(table, key, {**row, **key}, every, tuple(key), len(row) < len(chosen))]
+        is_partial = len(row) < len(chosen)
+        row |= key
+        return [_Change(self._shapes.of(table, key_fields, fields, tuple(row), is_partial), key, row)]
+
+    def _columns(self, schema: Schema | None, value: Any, what: str) -> tuple[dict[str, Any], _Fields]:
+        """Return the fields of a struct or map with their schemas. Raises DataError for other values."""
+        if isinstance(value, Struct):
+            return dict(value.items()), _fields_of(value.schema)
+        if isinstance(value, Mapping):
+            found = tuple((name, (infer_schema(each) or schemas.STRING).as_optional()) for name, each in value.items())
+            return dict(value), self._shapes.fields(found)
+        raise DataError(f"the {what} must be a struct or a map, whose fields are columns, not {type(value).__name__}")
 
     def _is_unchanged(self, value: Any) -> bool:
-        mark = self._given["unavailable.value.placeholder"]
+        if not isinstance(value, str | bytes | list):
+            return False
+        mark = self._mark
         return bool(mark) and (value in (mark, [mark]) or (isinstance(value, bytes) and value == mark.encode()))
 
-    def _key(self, record: SinkRecord) -> tuple[dict[str, Any], tuple[tuple[str, Schema], ...]]:
+    def _key(self, record: SinkRecord) -> tuple[dict[str, Any], _Fields]:
         mode, names = self._given["pk.mode"], self._given["pk.fields"]
         if mode == "none":
             return {}, ()
@@ -198,48 +266,50 @@ class JdbcSinkTask(SinkTask):
             chosen = names if len(names) == len(_KAFKA_KEY) else _KAFKA_KEY
             values = (record.source.topic, record.source.partition, record.source_position)
             kinds = (schemas.STRING, schemas.INT32, schemas.INT64)
-            return dict(zip(chosen, values, strict=True)), tuple(zip(chosen, kinds, strict=True))
+            return dict(zip(chosen, values, strict=True)), self._shapes.fields(tuple(zip(chosen, kinds, strict=True)))
         if mode == "record_value":
-            found, fields = _columns(record.value_schema, record.value, "value")
+            found, fields = self._columns(record.value_schema, record.value, "value")
         elif isinstance(record.key, Struct | Mapping):
-            found, fields = _columns(record.key_schema, record.key, "key")
+            found, fields = self._columns(record.key_schema, record.key, "key")
         else:
             [name] = names or ["id"]
             schema = record.key_schema or infer_schema(record.key)
-            found, fields = {name: record.key}, ((name, schema or schemas.STRING),)
+            found, fields = {name: record.key}, self._shapes.fields(((name, schema or schemas.STRING),))
         chosen = names or list(found)
         missing = [name for name in chosen if found.get(name) is None]
         if missing:
             raise DataError(
                 f"the record has no {mode.removeprefix('record_')} field {missing[0]!r} for its primary key"
             )
-        return {name: found[name] for name in chosen}, tuple((name, each) for name, each in fields if name in chosen)
+        if names:
+            fields = self._shapes.fields(tuple((name, each) for name, each in fields if name in names))
+        return {name: found[name] for name in chosen}, fields
 
-    def _prepare(self, change: _Change) -> None:
-        """Reflect, create or evolve the table of a change. Raises ConnectError."""
-        table = self._tables.get(change.table)
-        if table is not None and all(name in table.c for name, _ in change.fields):
+    def _prepare(self, shape: _Shape) -> None:
+        """Reflect, create or evolve the table of changes. Raises ConnectError."""
+        table = self._tables.get(shape.table)
+        if table is not None and all(name in table.c for name, _ in shape.fields):
             return
         assert self._engine is not None
-        schema_name, _, name = change.table.rpartition(".")
-        with translated(f"the table {change.table} cannot be prepared"):
+        schema_name, _, name = shape.table.rpartition(".")
+        with translated(f"the table {shape.table} cannot be prepared"):
             if not sa.inspect(self._engine).has_table(name, schema=schema_name or None):
                 if not self._given["auto.create"]:
-                    raise ConnectError(f"the table {change.table} does not exist: create it, or set auto.create=true")
-                columns = [_column(field, each, field in change.keys) for field, each in change.fields]
+                    raise ConnectError(f"the table {shape.table} does not exist: create it, or set auto.create=true")
+                columns = [_column(field, each, field in shape.keys) for field, each in shape.fields]
                 sa.Table(name, sa.MetaData(), *columns, schema=schema_name or None).create(
                     self._engine, checkfirst=True
                 )
             table = self._reflected(name, schema_name)
-            missing = [(field, each) for field, each in change.fields if field not in table.c]
+            missing = [(field, each) for field, each in shape.fields if field not in table.c]
             if missing:
                 if not self._given["auto.evolve"]:
                     raise ConnectError(
-                        f"the table {change.table} has no column {missing[0][0]}: add it, or set auto.evolve=true"
+                        f"the table {shape.table} has no column {missing[0][0]}: add it, or set auto.evolve=true"
                     )
                 self._evolve(table, missing)
                 table = self._reflected(name, schema_name)
-        self._tables[change.table] = table
+        self._tables[shape.table] = table
 
     def _reflected(self, name: str, schema_name: str) -> sa.Table:
         table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
@@ -255,22 +325,23 @@ class JdbcSinkTask(SinkTask):
 
     def _write(self, connection: sa.Connection, group: list[_Change]) -> None:
         """Write changes of one table and one kind."""
-        table, first = self._tables[group[0].table], group[0]
-        if first.row is None:
-            condition = [table.c[name] == sa.bindparam(f"k_{name}", type_=table.c[name].type) for name in first.keys]
-            keys = [{f"k_{name}": value for name, value in _row(table, each, each.key).items()} for each in group]
+        shape = group[0].shape
+        table = self._tables[shape.table]
+        if shape.names is None:
+            condition = [table.c[name] == sa.bindparam(f"k_{name}", type_=table.c[name].type) for name in shape.keys]
+            keys = [{f"k_{name}": value for name, value in key.items()} for key in _rows(table, shape, group)]
             connection.execute(sa.delete(table).where(*condition), keys)
             return
-        rows = [_row(table, each, each.row or {}) for each in group]
+        rows = _rows(table, shape, group)
         mode = self._given["insert.mode"]
         if mode == "update":
-            _update(connection, table, first.keys, rows)
-        elif mode == "upsert" and first.keys:
-            if first.partial:  # an insert might lack a column that must not be null
-                rows = [row for row in rows if not _update(connection, table, first.keys, [row])]
-            if rows:
-                _upsert(connection, table, first.keys, rows)
-        else:
+            _update(connection, table, shape.keys, rows)
+        elif mode == "upsert" and shape.keys:
+            if shape.partial:  # an insert might lack a column that must not be null
+                rows = [row for row in rows if not _update(connection, table, shape.keys, [row])]
+            if rows and not _copied(connection, table, shape.keys, rows):
+                _upsert(connection, table, shape.keys, rows)
+        elif not _copied(connection, table, (), rows):
             connection.execute(sa.insert(table), rows)
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
@@ -293,15 +364,9 @@ def _offsets_table(name: str) -> sa.Table:
     )
 
 
-def _columns(schema: Schema | None, value: Any, what: str) -> tuple[dict[str, Any], tuple[tuple[str, Schema], ...]]:
-    """Return the fields of a struct or map with their schemas. Raises DataError for other values."""
-    if isinstance(value, Struct):
-        return dict(value.items()), tuple((each.name, each.schema) for each in value.schema.fields)
-    if isinstance(value, Mapping):
-        return dict(value), tuple(
-            (name, (infer_schema(each) or schemas.STRING).as_optional()) for name, each in value.items()
-        )
-    raise DataError(f"the {what} must be a struct or a map, whose fields are columns, not {type(value).__name__}")
+@lru_cache(maxsize=_SHAPES_MAX)
+def _fields_of(schema: Schema) -> _Fields:
+    return tuple((each.name, each.schema) for each in schema.fields)
 
 
 def _column(name: str, schema: Schema, is_key: bool) -> Any:
@@ -309,16 +374,20 @@ def _column(name: str, schema: Schema, is_key: bool) -> Any:
     return sa.Column(name, kind, primary_key=is_key, nullable=schema.optional and not is_key, autoincrement=False)
 
 
-def _row(table: sa.Table, change: _Change, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as the columns of a table take them. Raises ConnectError that names the column."""
-    known = dict(change.fields)
-    made = {}
-    for name, value in values.items():
+def _rows(table: sa.Table, shape: _Shape, group: list[_Change]) -> list[dict[str, Any]]:
+    """Return rows, or keys, as the columns of a table take them. Raises ConnectError that names the column."""
+    rows = [dict(change.key if change.row is None else change.row) for change in group]
+    known = dict(shape.fields)
+    for name in shape.keys if shape.names is None else shape.names:
+        column, schema = table.c[name], known.get(name)
+        if takes_plainly(column, schema):
+            continue
         try:
-            made[name] = bound(table.c[name], known.get(name), value)
+            for row in rows:
+                row[name] = bound(column, schema, row[name])
         except DataError as error:
-            raise ConnectError(f"{change.table}.{name} cannot be written: {error}") from error
-    return made
+            raise ConnectError(f"{shape.table}.{name} cannot be written: {error}") from error
+    return rows
 
 
 def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
@@ -326,10 +395,8 @@ def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
     group: list[_Change] = []
     seen: set[Any] = set()
     for change in changes:
-        kind = _kind(change)
         key = tuple(change.key.values())
-        last = _kind(group[-1]) if group else None
-        if group and (kind != last or len(group) >= size or (key and key in seen)):
+        if group and (change.shape is not group[0].shape or len(group) >= size or (key and key in seen)):
             yield group
             group, seen = [], set()
         group.append(change)
@@ -338,8 +405,8 @@ def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
         yield group
 
 
-def _kind(change: _Change) -> tuple[Any, ...]:
-    return change.table, change.row is None, change.partial, frozenset(change.row or ())
+def _copied(connection: sa.Connection, table: sa.Table, keys: tuple[str, ...], rows: list[dict[str, Any]]) -> bool:
+    return len(rows) >= ROWS_MIN and can_copy(connection) and copied(connection, table, keys, rows)
 
 
 def _update(connection: sa.Connection, table: sa.Table, keys: tuple[str, ...], rows: list[dict[str, Any]]) -> int:

@@ -19,6 +19,7 @@ _COMMIT = Packed(">Bqqq")
 _INT16 = Packed(">h")
 _INT32 = Packed(">i")
 _UINT32 = Packed(">I")
+_TEXT, _NULL, _UNCHANGED = b"tnu"
 
 Row = list[object]
 """A value a column: text, None for null, or UNCHANGED."""
@@ -108,7 +109,7 @@ Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate
 
 
 class _Reader:
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 1
 
     def byte(self) -> str:
@@ -128,25 +129,30 @@ class _Reader:
         return int(_UINT32.unpack_from(self.data, self.at - 4)[0])
 
     def text(self) -> str:
-        rest = bytes(self.data[self.at :])
-        end = rest.index(b"\0")
-        self.at += end + 1
-        return rest[:end].decode()
+        end = self.data.index(b"\0", self.at)
+        found = self.data[self.at : end]
+        self.at = end + 1
+        return found.decode()
 
     def row(self) -> Row:
         made: Row = []
-        for _ in range(self.int16()):
-            kind = self.byte()
-            if kind == "n":
+        count = self.int16()
+        data, at, unpack = self.data, self.at, _INT32.unpack_from
+        for _ in range(count):  # a flat loop: this is where change capture spends its time
+            kind = data[at]
+            at += 1
+            if kind == _TEXT:
+                (size,) = unpack(data, at)
+                at += 4
+                made.append(data[at : at + size].decode())
+                at += size
+            elif kind == _NULL:
                 made.append(None)
-            elif kind == "u":
+            elif kind == _UNCHANGED:
                 made.append(UNCHANGED)
-            elif kind == "t":
-                size = self.int32()
-                made.append(bytes(self.data[self.at : self.at + size]).decode())
-                self.at += size
             else:
-                raise ConnectError(f"pgoutput sent a value of the unknown kind {kind!r}")
+                raise ConnectError(f"pgoutput sent a value of the unknown kind {chr(kind)!r}")
+        self.at = at
         return made
 
 
@@ -163,7 +169,7 @@ def decode(data: memoryview) -> Message | None:
 
 
 def _decode(data: memoryview) -> Message | None:
-    kind, reader = chr(data[0]), _Reader(data)
+    kind, reader = chr(data[0]), _Reader(bytes(data))
     if kind == "B":
         lsn, time, xid = _BEGIN.unpack_from(data, 1)
         return Begin(lsn, time + _EPOCH_US, xid)

@@ -13,6 +13,7 @@ from typing import Any
 
 from odradek.connect.connectors.cdc.postgres.catalog import Catalog, after_key
 from odradek.connect.connectors.cdc.postgres.pgoutput import Relation
+from odradek.connect.connectors.cdc.postgres.stream import sequence_of
 from odradek.connect.connectors.cdc.records import Emitter, marked
 from odradek.connect.connectors.cdc.tables import Filters, Table, TableId
 from odradek.connect.record import SourceRecord
@@ -108,13 +109,20 @@ class Snapshot:
         self, relation: Relation, table: Table, order: tuple[str, ...], rows: list[list[Any]]
     ) -> list[SourceRecord]:
         lsn, made = self._offset["lsn"], []
+        sequence = sequence_of(None, lsn)
         places = {each.name: number for number, each in enumerate(relation.columns)}
         for values in rows:
             position = {"snapshot": True, "lsn": lsn, "table": str(table.id)}
             if order:
                 position["key"] = [values[places[name]] for name in order]
             row = table.row(values)
-            fields = {"db": self._given["database.dbname"], "schema": table.id.namespace, "table": table.id.name}
-            source = self._emitter.source(table.id, self._clock.now_ms() * 1000, "true", {**fields, "lsn": lsn})
+            fields = {
+                "db": self._given["database.dbname"],
+                "schema": table.id.namespace,
+                "table": table.id.name,
+                "lsn": lsn,
+                "sequence": sequence,
+            }
+            source = self._emitter.source(table.id, self._clock.now_ms() * 1000, "true", fields)
             made += self._emitter.change(table, "r", (None, row), source, position)
         return made

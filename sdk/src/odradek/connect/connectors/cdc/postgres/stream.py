@@ -38,6 +38,11 @@ class Position(NamedTuple):
     event: int
 
 
+def sequence_of(last_commit: int | None, lsn: int) -> str:
+    """Return the text by which changes can be ordered: the end of the last commit before them, and their position."""
+    return json.dumps([None if last_commit is None else str(last_commit), str(lsn)], separators=(",", ":"))
+
+
 class Stream:
     """Turns messages into records.
 
@@ -63,7 +68,7 @@ class Stream:
         self.complete = 0
         self._begin: Begin | None = None
         self._event = 0
-        self._last_commit = 0
+        self._last_commit: int | None = None  # the end of the last commit
         self._transaction: Transaction | None = None
         self._tables: dict[int, Table | None] = {}
         self._relations: dict[int, Relation] = {}
@@ -118,7 +123,7 @@ class Stream:
         is_new = self._advance()
         offset = self.offset()
         transaction, self._begin, self._transaction = self._transaction, None, None
-        self.complete, self._last_commit = message.end_lsn, message.lsn
+        self.complete = self._last_commit = message.end_lsn
         return [self._emitter.transaction(transaction, "END", offset)] if is_new and transaction is not None else []
 
     # --- tables -----------------------------------------------------------------------------------------------------
@@ -187,7 +192,7 @@ class Stream:
         assert self._begin is not None
         fields = {
             "db": self._given["database.dbname"],
-            "sequence": json.dumps([str(self._last_commit), str(lsn)]),
+            "sequence": sequence_of(self._last_commit, lsn),
             "schema": table.id.namespace,
             "table": table.id.name,
             "txId": self._begin.xid,

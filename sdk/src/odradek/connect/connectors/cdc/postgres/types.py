@@ -21,7 +21,7 @@ SESSION = "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_o
 """Options of every connection."""
 
 Decode = Callable[[str], Any]
-_MS_DIGITS = 3
+_MS_DIGITS, _US_DIGITS = 3, 6
 
 
 class Known(NamedTuple):
@@ -71,7 +71,6 @@ _SIMPLE: dict[str, tuple[Schema, Decode]] = {
     "uuid": (semantic.UUID_TEXT, str),
     "xml": (semantic.XML, str),
     "ltree": (semantic.LTREE, str),
-    "timestamptz": (semantic.ZONED_TIMESTAMP, text_values.zoned_timestamp),
     "timetz": (semantic.ZONED_TIME, text_values.zoned_time),
     "point": (semantic.POINT, lambda text: _point(text)),
 }  # fmt: skip
@@ -94,11 +93,16 @@ def column_type(oid: int, typmod: int, types: Types, given: Mapping[str, Any]) -
         if element is None:
             return None
         placeholder = None if element.placeholder is None else [element.placeholder]
-        read: Decode = lambda text: _array(text, element.decode)  # noqa: E731
-        return ColumnType(array(element.schema.as_optional()), read, placeholder)
+        of_array: Decode = lambda text: _array(text, element.decode)  # noqa: E731
+        return ColumnType(array(element.schema.as_optional()), of_array, placeholder)
     name = found.name
     if name in ("numeric", "money"):
         return _number(name, typmod, given)
+    if name == "timestamptz":
+        digits = typmod if typmod >= 0 else _US_DIGITS
+        return _texts(
+            ColumnType(semantic.ZONED_TIMESTAMP, lambda text: text_values.zoned_timestamp(text, digits)), given
+        )
     if name in ("date", "time", "timestamp", "interval"):
         return ColumnType(*_moment(name, typmod, given))
     if name == "bytea":
@@ -133,7 +137,7 @@ def _number(name: str, typmod: int, given: Mapping[str, Any]) -> ColumnType:
         return ColumnType(semantic.VARIABLE_SCALE_DECIMAL, lambda text: semantic.variable_scale(Decimal(text)))
     scale = (typmod - 4) & 0x7FF
     scale = scale - 0x800 if scale & 0x400 else scale  # PostgreSQL 15 has negative scales
-    return ColumnType(logical.decimal(scale), _exact)
+    return ColumnType(logical.decimal(scale, precision=(typmod - 4) >> 16 & 0xFFFF), _exact)
 
 
 def _amount(text: str) -> str:
@@ -194,7 +198,7 @@ def _bits(name: str, typmod: int) -> ColumnType:
 
 def _point(text: str) -> Struct:
     x, _, y = text.strip("()").partition(",")
-    return Struct(semantic.POINT, {"x": float(x), "y": float(y)})
+    return semantic.point(float(x), float(y))
 
 
 def _array(text: str, decode: Decode) -> list[Any]:

@@ -1,4 +1,7 @@
-"""The leases of an item, each as an item of its own: what the books know of a partition in a group."""
+"""What keys and items stand for: partitions, the objects of segments, uploads of the WAL, and the leases of an item.
+
+Several partitions of a group may have their leases in one item: the books know each lease as an item of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,42 @@ from typing import Any
 from uuid import UUID
 
 from odradek.engine.groups.leases import LEASE_PREFIX, lease_partitions, lease_slot
-from odradek.format.item_keys import group_pk
+from odradek.engine.partition.index_row import decode_index_row
+from odradek.format.item_keys import group_pk, index_base_offset, partition_pk
+from odradek.format.object_keys import index_key, segment_key
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item, Key
 
 _NAMES = ("o", "e", "f", "le", "m", "c", "q", "x")
+
+
+def segment_objects(key: Key, item: Item) -> tuple[str, ...]:
+    """The objects of the segment that an index row names, the log first; none for a row of entries."""
+    row = decode_index_row(index_base_offset(key.sk), item)
+    if row.segment_id is None:
+        return ()
+    partition = partition_of(key.pk)
+    return (
+        segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar),
+        index_key(partition, row.base_offset, row.segment_id),
+    )
+
+
+def upload_id(key: str) -> bytes:
+    """The id of an upload of the WAL, by its key."""
+    return bytes.fromhex(key.rsplit("/", 1)[1])
+
+
+def partition_of_object(key: str) -> str:
+    """The partition key of a segment's object."""
+    _, topic_id, number, _ = key.split("/", 3)
+    return partition_pk(PartitionId(UUID(topic_id), int(number)))
+
+
+def partition_of(pk: str) -> PartitionId:
+    """The partition whose items have this `pk`."""
+    topic_id, number = pk.split("#")
+    return PartitionId(UUID(topic_id), int(number))
 
 
 def own_key(group_id: str, partition: PartitionId) -> Key:

@@ -11,7 +11,8 @@ from odradek.format.tail_entry import decode_tail_entry
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.books.history import identity
-from tests.simulation.books.ledger import Ledger, partition_of
+from tests.simulation.books.items import partition_of
+from tests.simulation.books.ledger import Ledger
 from tests.simulation.books.notes import Entered
 
 _DAY_MS = 86_400_000
