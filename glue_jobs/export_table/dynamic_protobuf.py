@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import Any
 
 from odradek.client.serializers import Registry, Schema
-from odradek.client.serializers.wire import decode_indexes, decode_prefix
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
 from odradek.errors import ErrorCode, KafkaError, OdradekError
 from odradek.registry import protobuf_file, protobuf_wire
 from odradek.registry.schemas import is_serialized, parse_proto

@@ -44,7 +44,7 @@ _NEAR = {
     "engine/catalog": ("topics", "everything"),
     "engine/leaders": ("incarnations", "leaders", "storm"),
     "engine/read": ("duel", "rewritten", "storm", "compaction"),
-    "engine/transactions": ("handover", "contest", "exchange", "transactions"),
+    "engine/transactions": ("contest", "copies", "handover", "exchange", "transactions"),
     "engine/maintenance": ("tidy", "duel", "storm", "upkeep"),
     "engine/compaction": ("compacting", "duel", "compaction", "storm"),
     "engine/offsets": ("rebalance", "groups"),

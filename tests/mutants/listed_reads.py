@@ -193,6 +193,7 @@ MUTANTS = [
         "            pass\n",
         killed_by="tests/unit/engine/transactions/test_faults.py"
         "::test_a_classic_member_that_is_removed_during_its_commit_commits_nothing_at_all",
+        near=("copies",),
     ),
     Mutant(
         "refused offset does not fail the commit",
@@ -201,6 +202,7 @@ MUTANTS = [
         "                if isinstance(refusal, ErrorCode) and False:\n                    return Failed(",
         killed_by="tests/unit/engine/transactions/test_faults.py"
         "::test_a_member_that_lost_its_partition_commits_nothing_at_all",
+        near=("copies",),
     ),
     Mutant(
         "commit under an older producer epoch follows",

@@ -92,6 +92,7 @@ class Scenario:
     maintainers: int = 0
     maintainer_turns: int = 12
     maintainer_pace_s: float = 600.0
+    sweepers: int = 0
     pace_s: float = 0.05
     begins_s: float = 0.0  # all rest before that: the run may then be over the end of an hour
     write_units: int = 0  # of a partition key a second, as DynamoDB throttles; 0: never

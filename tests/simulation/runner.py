@@ -23,7 +23,7 @@ from tests.simulation.actors.common import Payload, encode, find_topic, lives
 from tests.simulation.actors.consumers import Consumer
 from tests.simulation.actors.gateways import Gateway
 from tests.simulation.actors.group_members import GroupMember
-from tests.simulation.actors.maintainers import Maintainer
+from tests.simulation.actors.maintainers import Maintainer, Sweeper
 from tests.simulation.actors.producers import ConditionalProducer, Habits, Producer
 from tests.simulation.actors.share_workers import ShareGroupDeleter, ShareWorker, queue_at_rest
 from tests.simulation.actors.streams_members import StreamsGroupMember
@@ -332,7 +332,10 @@ def _copiers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
             bump=scenario.bump,
             mischief=scenario.mischief,
         )
-        one = MEMBERS[kind](world, f"tm{i}", f"{kind}-members", [source], turns=scenario.group_turns, copier=copier)
+        rounds = {"rebalance_ms": scenario.classic_rebalance_ms} if kind == "classic" else {}
+        one = MEMBERS[kind](
+            world, f"tm{i}", f"{kind}-members", [source], turns=scenario.group_turns, copier=copier, **rounds
+        )
         copiers.append(lives(world, f"transactional{i}", one.program, _READER_RESTARTS))
     return copiers
 
@@ -367,6 +370,9 @@ def _members_and_maintainers(world: World, scenario: Scenario) -> list[Coroutine
     for i in range(scenario.maintainers):
         maintainer = Maintainer(world, scenario.maintainer_turns, scenario.maintainer_pace_s)
         readers.append(lives(world, f"maintainer{i}", maintainer.program, _READER_RESTARTS))
+    for i in range(scenario.sweepers):
+        sweeper = Sweeper(world, scenario.maintainer_turns, scenario.maintainer_pace_s)
+        readers.append(lives(world, f"sweeper{i}", sweeper.program, _READER_RESTARTS))
     return readers
 
 

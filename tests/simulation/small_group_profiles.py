@@ -41,7 +41,7 @@ def rebalance(rng: Random) -> Scenario:
         "rebalance",
         (TopicPlan("alpha", rng.choice((1, 2, 3))),),
         producers=1,
-        records_of=8,
+        records_of=16,
         consumers=0,
         group_members=rng.choice((2, 3)),
         group_turns=rng.randrange(6, 16),
@@ -60,7 +60,7 @@ def roll_call(rng: Random) -> Scenario:
         "roll_call",
         (TopicPlan("alpha", rng.choice((1, 2))),),
         producers=1,
-        records_of=8,
+        records_of=10,
         consumers=0,
         classic_members=rng.choice((2, 3)),
         classic_rebalance_ms=rng.choice((2_000, 6_000)),
@@ -77,7 +77,7 @@ def standbys(rng: Random) -> Scenario:
         "standbys",
         (TopicPlan("alpha", rng.choice((1, 2))),),
         producers=1,
-        records_of=6,
+        records_of=12,
         consumers=0,
         streams_members=rng.choice((2, 3, 4)),
         streams_standbys=rng.choice((0, 1, 1)),
@@ -140,27 +140,61 @@ def incarnations(rng: Random) -> Scenario:
     )
 
 
+_NOW_AND_THEN = replace(_RESTLESS, stall=0.02, cluster=0.05, stalls_s=(0.5, 2.0, 8.0, 130.0), twice=0.15)
+# What was decided reaches the store when others have gone on: commits, what a transaction takes in, its end.
+_LATE_COMMITS = replace(_RESTLESS, stall=0.2, cluster=0.0, stalling=frozenset({"tables.transact"}))
+_LATE_PRODUCES = replace(_RESTLESS, stall=0.2, cluster=0.0, twice=0.4, stalling=frozenset({"log.get", "log.put"}))
+_LATE_ENDS = replace(_RESTLESS, stall=0.1, cluster=0.0, stalls_s=(8.0, 130.0), stalling=frozenset({"log.query"}))
+
+
 def contest(rng: Random) -> Scenario:
-    """Two transactional ids, and sometimes a plain producer, that write to one partition whose offsets are told before
-    the commit; both protocols; idle for longer than the time-out, and maintenance that comes late."""
-    told = {"transaction.offsets": "predicted"} if rng.random() < 0.6 else {}
+    """Two transactional ids, and sometimes a plain producer, that write to one topic: offsets that are told before
+    the commit, batches that come again in a later transaction of the first protocol, and commits that outlast the
+    time-out, while nobody, or only a sweep, clears up behind them."""
+    fates = rng.choice((_NOW_AND_THEN, _LATE_COMMITS, _LATE_PRODUCES, _LATE_ENDS))
+    repeats, is_told = fates is _NOW_AND_THEN, fates in (_LATE_COMMITS, _LATE_PRODUCES)
+    told = {"transaction.offsets": "predicted"} if is_told else {}
     return Scenario(
         "contest",
-        (TopicPlan("alpha", 1), TopicPlan("beta", 1), TopicPlan("gamma", rng.choice((1, 2)), told)),
+        (TopicPlan("alpha", 1), TopicPlan("beta", 1), TopicPlan("gamma", 2 if repeats else 1, told)),
         producers=rng.choice((2, 3)),
-        records_of=8,
+        records_of=16 if repeats else 10,
         consumers=0,
         chains=(("alpha", "gamma"), ("beta", "gamma")),
         transactors=rng.choice((1, 1, 2)),
-        transactor_turns=8,
-        bump=rng.random() < 0.5,
-        mischief=4,
-        maintainers=rng.choice((0, 0, 1)),
-        maintainer_turns=6,
-        maintainer_pace_s=rng.choice((5.0, 60.0)),
+        transactor_turns=20 if repeats else 12,
+        bump=not repeats and (fates is _LATE_PRODUCES or rng.random() < 0.5),
+        mischief=4 if repeats else 2,
+        maintainers=int(repeats),
+        sweepers=int(fates is _LATE_ENDS),
+        maintainer_turns=40 if fates is _LATE_ENDS else 10,
+        maintainer_pace_s=10.0,
         pace_s=rng.choice((0.2, 1.0)),
-        fates=replace(TROUBLE, twice=0.15),
+        fates=fates,
         settings=_settings(rng),
+    )
+
+
+def copies(rng: Random) -> Scenario:
+    """Two members of a group, of either protocol, that copy what they read in transactions, and lose their partitions
+    while they commit."""
+    return Scenario(
+        "copies",
+        (TopicPlan("alpha", rng.choice((1, 2))), TopicPlan("beta", 1)),
+        producers=1,
+        records_of=24,
+        consumers=0,
+        chains=(("alpha", "beta"),),
+        transactors=0,
+        transactor_turns=20,
+        transactional_members=(rng.choice(("consumer", "classic")),) * 2,
+        classic_rebalance_ms=2_000,
+        group_turns=rng.randrange(12, 24),
+        mischief=2,
+        bump=rng.random() < 0.7,
+        pace_s=rng.choice((1.0, 3.0)),  # of the producer: while it writes, everything may fail
+        fates=rng.choice((_NOW_AND_THEN, replace(_LATE_COMMITS, pause_s=0.15, stalls_s=(5.0, 20.0, 60.0)))),
+        settings={**_settings(rng), "group_session_timeout_ms": 3_000},
     )
 
 
@@ -171,4 +205,5 @@ SMALL: dict[str, Callable[[Random], Scenario]] = {
     "poison": poison,
     "incarnations": incarnations,
     "contest": contest,
+    "copies": copies,
 }

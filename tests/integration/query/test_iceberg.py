@@ -194,7 +194,7 @@ def test_columns_are_added_and_a_change_that_iceberg_does_not_have_is_refused(lo
     log._run(alter("flights", set={"odradek.table.schema": "origin string"}))
     report = log._run(log.engine.maintenance.run())
     [failure] = report.failures
-    assert "delay is string, not long" in failure, "what was written meanwhile does not fit"
+    assert "delay is string, not bigint" in failure, "what was written meanwhile does not fit"
     assert covered_rows(log) > 0
     log._run(log.engine.topics.delete("flights"))
     maintained(log)

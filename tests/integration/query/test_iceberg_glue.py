@@ -10,9 +10,11 @@ import pytest
 from moto.server import ThreadedMotoServer
 from odradek.adapters.iceberg.tables import IcebergTables
 from odradek.columnar.table_file import encode_table_segment
+from odradek.columnar.typed.typed_values import TypedValues
 from odradek.errors import ConditionFailed, KafkaError, StoreUnavailable
 from odradek.format.object_keys import segment_key
 from odradek.format.segment import SegmentBuilder
+from odradek.model.kinds import Column, Kind, kind_of
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table_catalog import TableChange, TableName
 
@@ -48,11 +50,12 @@ def tables() -> Iterator[IcebergTables]:
     server.stop()
 
 
-def uploaded(tables: IcebergTables, number: int, base: int, columns: tuple[tuple[str, str], ...]) -> str:
+def uploaded(tables: IcebergTables, number: int, base: int, columns: tuple[tuple[str, Kind], ...]) -> str:
     builder = SegmentBuilder(base)
     values = [b'{"n": %d}' % (base + i) for i in range(10)]
     builder.append(batch(values), base, 0)
-    segment, _ = encode_table_segment(builder.build(), columns, 1_000, number)
+    values = TypedValues([Column(name, kind, name) for name, kind in columns])
+    segment, _ = encode_table_segment(builder.build(), values, 1_000, number)
     key = segment_key(PartitionId(TOPIC, number), base, base.to_bytes(16, "big"), is_columnar=True)
     tables.s3.put_object(Bucket="bucket", Key=key, Body=bytes(segment.parts[0]))  # type: ignore[attr-defined]
     return key
@@ -60,7 +63,7 @@ def uploaded(tables: IcebergTables, number: int, base: int, columns: tuple[tuple
 
 def test_a_table_grows_forgets_and_goes(tables: IcebergTables) -> None:
     assert tables.load(NAME) is None
-    columns = (("n", "bigint"),)
+    columns = (("n", kind_of("bigint")),)
     tables.create(NAME, TOPIC, columns)
     first, second = uploaded(tables, 0, 0, columns), uploaded(tables, 1, 0, columns)
     loaded = tables.load(NAME)

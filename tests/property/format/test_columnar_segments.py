@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.columnar.table_file import encode_table_segment
+from odradek.columnar.typed.typed_values import TypedValues
 from odradek.errors import FormatError
 from odradek.format.batch_header import iter_headers, patch_log_append_time
 from odradek.format.offset_index import decode_offset_index, encode_offset_index
@@ -15,6 +16,7 @@ from odradek.format.parquet.segment import rebuild, verify_columnar
 from odradek.format.record_decoder import decode_rows
 from odradek.format.record_encoder import RecordBatchBuilder
 from odradek.format.segment import Segment, SegmentBuilder
+from odradek.model.kinds import Column, columns_of
 from odradek.model.record import CompressionType
 
 data = st.one_of(st.none(), st.binary(max_size=40), st.sampled_from([b"a", b"b"]))
@@ -43,6 +45,10 @@ def made(given_batches: list[tuple[list[tuple], CompressionType, int, bool, int]
     return builder.build(offset + 3)
 
 
+def typed(text: str) -> TypedValues:
+    return TypedValues([Column(name, kind, name) for name, kind in columns_of(text)], is_prefixed=False)
+
+
 def facts(log: bytes) -> list[object]:
     found: list[object] = []
     for position, header in iter_headers(log):
@@ -61,7 +67,7 @@ def facts(log: bytes) -> list[object]:
 @given(batches, st.sampled_from([1, 300, 10_000]))
 def test_batches_come_back_with_every_field(given_batches: list, group_bytes: int) -> None:
     segment = made(given_batches)
-    columnar, misfits = encode_table_segment(segment, (), group_bytes)
+    columnar, misfits = encode_table_segment(segment, TypedValues(()), group_bytes)
     file = bytes(columnar.parts[0])
     index = decode_offset_index(encode_offset_index(columnar.index))
     assert index == columnar.index
@@ -81,7 +87,7 @@ def test_large_values_tombstones_and_many_equal_keys() -> None:
     rows = [(1_700_000_000_000 + i, b"k%d" % (i % 3), None if i % 5 == 0 else b"v" * (i % 7), []) for i in range(5_000)]
     rows[77] = (-5, b"", bytes(range(256)) * 4096, [("h", None), ("h", b"")])
     segment = made([(rows[i : i + 500], CompressionType.ZSTD, 0, False, 0) for i in range(0, 5_000, 500)])
-    columnar, _ = encode_table_segment(segment, (("n", "bigint"),), 20_000)
+    columnar, _ = encode_table_segment(segment, typed("n bigint"), 20_000)
     verify_columnar(bytes(columnar.parts[0]), columnar.index)
     log = b"".join(rebuild(columnar.parts[0][g.position : g.position + g.size_bytes], g) for g in columnar.index.groups)
     assert facts(log) == facts(b"".join(segment.parts))
@@ -90,7 +96,7 @@ def test_large_values_tombstones_and_many_equal_keys() -> None:
 def test_typed_columns_are_beside_the_bytes_and_misfits_are_counted() -> None:
     values = [b'{"n": 1, "s": "x"}', b"text", None, b'{"n": "no"}', b'{"s": "y", "other": {}}']
     segment = made([([(0, None, value, []) for value in values], CompressionType.NONE, 0, False, 0)])
-    columnar, misfits = encode_table_segment(segment, (("n", "bigint"), ("s", "string")), 1)
+    columnar, misfits = encode_table_segment(segment, typed("n bigint, s string"), 1)
     table = pq.read_table(pa.BufferReader(columnar.parts[0]))
     assert table.select(["n", "s"]).to_pylist() == [
         {"n": 1, "s": "x"},
@@ -105,7 +111,7 @@ def test_typed_columns_are_beside_the_bytes_and_misfits_are_counted() -> None:
 @settings(deadline=None, max_examples=25)
 @given(batches, st.data())
 def test_a_changed_byte_is_noticed(given_batches: list, chosen: st.DataObject) -> None:
-    columnar, _ = encode_table_segment(made(given_batches), (), 300)
+    columnar, _ = encode_table_segment(made(given_batches), TypedValues(()), 300)
     file = bytearray(columnar.parts[0])
     group = columnar.index.groups[-1]
     at = chosen.draw(st.integers(group.position, group.position + group.size_bytes - 1))
@@ -122,7 +128,7 @@ def test_a_changed_byte_is_noticed(given_batches: list, chosen: st.DataObject) -
 
 def test_what_a_file_cannot_say_is_refused() -> None:
     with pytest.raises(FormatError, match="no records"):
-        encode_table_segment(SegmentBuilder(0).build(5), (), 1)
+        encode_table_segment(SegmentBuilder(0).build(5), TypedValues(()), 1)
     late = made([([(2**62, b"", b"", [])], CompressionType.NONE, 0, False, 0)])
     with pytest.raises(FormatError, match="cannot be made again"):
-        encode_table_segment(late, (), 1)
+        encode_table_segment(late, TypedValues(()), 1)

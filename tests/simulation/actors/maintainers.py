@@ -7,6 +7,7 @@ order; each goes to one of several workers, processes of their own, which work a
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceReport
@@ -66,6 +67,24 @@ class Maintainer:
             messages += [message] * (2 if fate > 1 - _TWICE else 1)
         rng.shuffle(messages)
         return messages
+
+
+class Sweeper:
+    """Runs sweeps alone, as where the queue loses the other tasks of each plan, until told to stop."""
+
+    def __init__(self, world: World, turns: int, pace_s: float) -> None:
+        self._world = world
+        self._turns = turns
+        self._pace_s = pace_s
+
+    async def program(self, process: Process) -> None:
+        while self._turns > 0 and not self._world.stop.is_set():
+            self._turns -= 1
+            try:
+                await process.engine.sweep.run(Counter())
+            except (KafkaError, StoreError, FormatError) as error:
+                process.world.note(f"{process.name} sweep: {type(error).__name__}")
+            await pause(self._world, self._pace_s)
 
 
 async def _work(worker: Process, messages: Sequence[str]) -> None:

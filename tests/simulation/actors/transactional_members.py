@@ -65,6 +65,9 @@ class TransactionalMember(GroupMember):
     async def _reset(self, process: Process) -> None:
         """Nobody sets back what is to be copied once."""
 
+    async def _commit_of_the_past(self, member: Member, positions: dict[PartitionId, int]) -> None:
+        """Nor does it commit outside of its transactions: a repetition could come after the next one."""
+
     async def _turn(self, process: Process, member: Member, positions: dict[PartitionId, int]) -> None:
         self._acting = member
         await super()._turn(process, member, positions)

@@ -147,7 +147,9 @@ class Transactor:
         sends: list[Send] = []
         is_good = was_taken = await self._produce(process, session, sink, records, one, sends)
         begun_s = asyncio.get_running_loop().time()
-        if self._mischief > 1 and world.rng.random() < 0.05:
+        idles = self._mischief > 1 and world.rng.random() < 0.05
+        idles_at_its_end = idles and world.rng.random() < 0.5
+        if idles and not idles_at_its_end:
             await asyncio.sleep(_IDLE_S)
         end = records[-1].offset + 1
         if self._turns < _LAST_TURNS and world.rng.random() < _INTRUSIONS:
@@ -157,6 +159,8 @@ class Transactor:
             if self._mischief > 1 and len(records) > 1:  # then a repetition of an earlier one may come late
                 await self._commit_offset(engine, session, TopicPartition(source.name, number), end - 1)
             is_good = await self._commit_offset(engine, session, TopicPartition(source.name, number), end)
+        if idles_at_its_end:
+            await asyncio.sleep(_IDLE_S)
         commit = is_good and world.rng.random() < 1 - 0.15 * min(3, self._mischief)
         is_too_late = asyncio.get_running_loop().time() > begun_s + _IDLE_S - 1.0
         if not commit:

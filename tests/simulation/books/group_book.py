@@ -52,13 +52,15 @@ class GroupBook:
 
     Args:
         problem: takes note of what is wrong.
+        is_repeated: whether the present call is of a request that was delivered again.
 
     Attributes:
         owned: by member id, what the member itself takes for its own at this moment.
     """
 
-    def __init__(self, problem: Callable[[str], None]) -> None:
+    def __init__(self, problem: Callable[[str], None], is_repeated: Callable[[], bool]) -> None:
         self._problem = problem
+        self._is_repeated = is_repeated
         self.owned: dict[str, Callable[[], frozenset[PartitionId]]] = {}
         self._share: set[str] = set()
         self._task_targets: dict[str, dict[int, _TaskTarget]] = defaultdict(dict)
@@ -177,5 +179,5 @@ class GroupBook:
         if owes_too_long and (owed := before.revoking & member.revoking):
             self._problem(f"{who} goes on, and has owed {sorted(owed)} for {before.revoking_elapsed_ms} ms")
         owned = self.owned.get(member.member_id)
-        if owned is not None and (lost := (before.held - member.held) & owned()):
+        if owned is not None and not self._is_repeated() and (lost := (before.held - member.held) & owned()):
             self._problem(f"{who} lost {sorted(lost)}, which it has not given up")

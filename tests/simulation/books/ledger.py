@@ -148,7 +148,7 @@ class Ledger:
         self.answers = AnswerBook(self.problem)
         self.shares = ShareBook(self.problem, clock, self)
         self.classic = ClassicBook(self.problem)
-        self.groups = GroupBook(self.problem)
+        self.groups = GroupBook(self.problem, lambda: is_delivered_again(self.caller))
         self.times = TimeBook(self.problem, clock)
         self.upkeep = UpkeepBook(self.problem, clock, lambda key: self.has_object(key))
         self._rows = RowBook(self.problem)

@@ -16,7 +16,7 @@ from google.protobuf import (
     timestamp_pb2,
     wrappers_pb2,
 )
-from odradek.client.serializers.wire import encode_prefix
+from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.registry.protobuf_file import resolve
 from odradek.registry.protobuf_text import parse_text
 from odradek.registry.protobuf_wire import encode_descriptor

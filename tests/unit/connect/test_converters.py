@@ -54,6 +54,7 @@ _SCALARS: list[tuple[Schema, Any]] = [
     (STRING, _TEXT),
     (BYTES, st.binary(max_size=8)),
     (decimal(3), st.integers(-(10**20), 10**20).map(lambda n: Decimal(n).scaleb(-3))),
+    (decimal(3, precision=30), st.integers(-(10**20), 10**20).map(lambda n: Decimal(n).scaleb(-3))),
     (DATE, st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1))),
     (TIME, st.integers(0, 86_399_999).map(lambda ms: (dt.datetime.min + dt.timedelta(milliseconds=ms)).time())),
     (TIMESTAMP, _MOMENTS),

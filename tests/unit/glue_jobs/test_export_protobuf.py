@@ -17,7 +17,7 @@ from odradek.client.serializers import (
     Schema,
     SchemaReference,
 )
-from odradek.client.serializers.wire import encode_prefix
+from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.errors import ErrorCode, KafkaError
 
 from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer

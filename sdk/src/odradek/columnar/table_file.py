@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from odradek.columnar.json_values import TABLE_KINDS, read_values
 from odradek.errors import FormatError
 from odradek.extras import extra
 from odradek.format.batch_header import HEADER, iter_headers
@@ -27,6 +26,8 @@ with extra("table"):
     import pyarrow.parquet as pq
 
     from odradek.columnar.decode import decode_to_arrow
+    from odradek.columnar.typed.arrow_kinds import leaf_paths
+    from odradek.columnar.typed.typed_values import TypedValues
 
 _HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 _HEADERS_TYPE = pa.list_(pa.field("element", _HEADER_TYPE, nullable=False))
@@ -57,26 +58,25 @@ Batches = list[tuple[int, BatchHeader]]
 
 
 def encode_table_segment(
-    segment: Segment, columns: Sequence[tuple[str, str]], group_bytes: int, partition: int = 0
+    segment: Segment, values: TypedValues, group_bytes: int, partition: int = 0
 ) -> tuple[Segment, int]:
     """Return a segment as a columnar one, and how many values did not fit the typed columns.
 
     Args:
-        columns: names and types of the typed columns.
+        values: reads the typed columns.
         group_bytes: stored bytes of batches in a row group, about; each has a record at least.
         partition: the number that the column of this name has in each row.
 
-    Raises FormatError if the file would not say all that the segment says.
+    Raises FormatError if the file would not say all that the segment says; SchemasNeeded.
     """
     log = memoryview(b"".join(segment.parts))
-    typed = pa.schema([pa.field(name, TABLE_KINDS[kind]) for name, kind in columns])
     groups = list(_groups(log, group_bytes))
     sink = pa.BufferOutputStream()
     misfits = 0
     try:
-        with _writer(sink, typed) as writer:
+        with _writer(sink, values.schema) as writer:
             for batches in groups:
-                table, unfit = _table(log, batches, typed, partition)
+                table, unfit = _table(log, batches, values, partition)
                 writer.write_table(table, row_group_size=max(table.num_rows, 1))
                 misfits += unfit
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
@@ -86,7 +86,8 @@ def encode_table_segment(
 
 
 def _writer(sink: pa.BufferOutputStream, typed: pa.Schema) -> pq.ParquetWriter:
-    names = [name for name, _ in LEAVES if name not in _PLAIN] + [_PARTITION.name, *typed.names]
+    paths = [path for field in typed for path in leaf_paths(field)]
+    names = [name for name, _ in LEAVES if name not in _PLAIN] + [_PARTITION.name, *paths]
     return pq.ParquetWriter(
         sink,
         pa.schema([*_FIELDS, _PARTITION, *typed]),
@@ -97,7 +98,7 @@ def _writer(sink: pa.BufferOutputStream, typed: pa.Schema) -> pq.ParquetWriter:
         column_encoding=_PLAIN,
         data_page_size=_PAGE_BYTES,
         write_page_checksum=True,
-        write_statistics=["offset", "timestamp", _PARTITION.name, *typed.names],
+        write_statistics=["offset", "timestamp", _PARTITION.name, *paths],
         store_schema=False,
     )
 
@@ -127,7 +128,7 @@ def _groups(log: memoryview, group_bytes: int) -> Iterator[Batches]:
         raise FormatError("the segment has no records")
 
 
-def _table(log: memoryview, batches: Batches, typed: pa.Schema, partition: int) -> tuple[pa.Table, int]:
+def _table(log: memoryview, batches: Batches, values: TypedValues, partition: int) -> tuple[pa.Table, int]:
     first, (last, header) = batches[0][0], batches[-1]
     records = decode_to_arrow(log[first : last + header.size_bytes], topic="", partition=0, columns=_DECODED)
     rows = records.num_rows
@@ -145,10 +146,10 @@ def _table(log: memoryview, batches: Batches, typed: pa.Schema, partition: int) 
     ]
     arrays.append(pa.repeat(pa.scalar(partition, _PARTITION.type), rows))
     misfits = 0
-    if typed.names:
-        found, misfits = read_values(records.column("value"), typed)
+    if values.columns:
+        found, misfits = values.read(records.column("value"))
         arrays += found
-    return pa.Table.from_arrays(arrays, schema=pa.schema([*_FIELDS, _PARTITION, *typed])), misfits
+    return pa.Table.from_arrays(arrays, schema=pa.schema([*_FIELDS, _PARTITION, *values.schema])), misfits
 
 
 def _indexed(segment: Segment, log: memoryview, groups: Sequence[Batches], file: memoryview) -> Segment:

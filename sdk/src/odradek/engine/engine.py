@@ -54,6 +54,7 @@ from odradek.ports.rng import Rng
 from odradek.ports.table_catalog import TableCatalog
 from odradek.ports.tables import Tables
 from odradek.ports.task_queue import TaskQueue
+from odradek.ports.value_schemas import ValueSchemas
 from odradek.settings import Settings
 
 if TYPE_CHECKING:
@@ -137,6 +138,11 @@ class Engine:
             catalog: None: it keeps none, as without this call.
         """
         self.tools = replace(self.tools, table_catalog=catalog)
+        return self
+
+    def know_schemas(self, schemas: ValueSchemas) -> Self:
+        """Let maintenance give tables the typed columns of this registry; call it before `maintenance` is used."""
+        self.tools = replace(self.tools, value_schemas=schemas)
         return self
 
     # --- parts that not every function needs: imported and created at their first use -------------------------------

@@ -11,6 +11,7 @@ from odradek.ports.rng import Rng
 from odradek.ports.table_catalog import TableCatalog
 from odradek.ports.tables import Tables
 from odradek.ports.task_queue import TaskQueue
+from odradek.ports.value_schemas import ValueSchemas
 from odradek.settings import Settings
 
 
@@ -28,6 +29,7 @@ class Tools:
         settings: the operator's settings.
         wakes: the queue that wakes triggers; None: appends leave marks as they are (engine/marks.py).
         table_catalog: of Iceberg tables; None: this process has none.
+        value_schemas: the registry, for typed columns; None: this process has none.
     """
 
     tables: Tables
@@ -37,6 +39,7 @@ class Tools:
     settings: Settings
     wakes: TaskQueue | None = None
     table_catalog: TableCatalog | None = None
+    value_schemas: ValueSchemas | None = None
 
     def backoff(self, *, first_s: float, max_s: float) -> Backoff:
         """Return a back-off by this clock and this chance; see `odradek.backoff`."""

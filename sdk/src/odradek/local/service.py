@@ -45,6 +45,7 @@ from odradek.ports.clock import Clock
 from odradek.protocol.api import OWNED, FunctionName
 from odradek.registry.api import RegistryApi
 from odradek.registry.subjects import Subjects
+from odradek.registry.value_schemas import RegistryValueSchemas
 from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 from odradek.tracing import TracedTables, Tracing, traced_objects
@@ -227,10 +228,11 @@ class LocalService:
                 rng=SystemRng(),
                 settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
                 wakes=self._triggers.queue,
-            ).keep_tables(embedded_catalog(self.settings.table_catalog, self.data_dir))
-            registry = RegistryApi(
-                Subjects(engine.catalog, self._clock, engine.rng), engine.acls, self.settings.cluster_id
             )
+            subjects = Subjects(engine.catalog, self._clock, engine.rng)
+            engine.keep_tables(embedded_catalog(self.settings.table_catalog, self.data_dir))
+            engine.know_schemas(RegistryValueSchemas(subjects))
+            registry = RegistryApi(subjects, engine.acls, self.settings.cluster_id)
             listener = self._listen()
             source = EventSource(local_arn(self.settings.cluster_id), self.bootstrap_servers)
             await self._triggers.start(engine, source, store.rows)

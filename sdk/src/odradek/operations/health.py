@@ -127,6 +127,8 @@ def topic_findings(tables: Sequence[TableStatus], now_ms: int) -> list[Finding]:
         if each.refused and now_ms - each.refused_ms < _DAY_MS:
             text = f"{each.topic}: {each.refused} segments could not become Parquet files; the last: {each.refused_why}"
             found.append(Finding("warn", "parquet", text))
+        if each.untyped and now_ms - each.untyped_ms < _DAY_MS:
+            found.append(Finding("warn", "parquet", f"{each.untyped} files lack typed columns: {each.untyped_why}"))
     followed = sum(bool(each.iceberg) and not each.behind_why for each in tables)
     if followed:
         found.append(Finding("ok", "iceberg", f"{followed} tables have all closed segments"))

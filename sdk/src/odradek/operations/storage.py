@@ -80,6 +80,9 @@ class TableStatus:
     refused: int  # segments, so far
     refused_why: str  # of the last one
     refused_ms: int
+    untyped: int = 0  # files without the typed columns of a schema, so far
+    untyped_why: str = ""  # of the last one
+    untyped_ms: int = 0
 
 
 class StoreView:
@@ -194,6 +197,9 @@ class StoreView:
                         state.refused,
                         state.refused_why,
                         state.refused_ms,
+                        state.untyped,
+                        state.untyped_why,
+                        state.untyped_ms,
                     )
                 )
         except (StoreError, FormatError) as error:

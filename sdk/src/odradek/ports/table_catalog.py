@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
+from odradek.model.kinds import Kind
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
@@ -46,13 +48,13 @@ class TableChange:
     """One commit: files are added and removed, columns added or widened, in one snapshot.
 
     Attributes:
-        columns: names and types (engine/catalog/table_columns.py) of the typed columns that the table must have; it
+        columns: names and types (model/kinds.py) of the typed columns that the table must have; it
             may have others. None: as they are.
         add, remove: object keys of data files.
         summary: of the new snapshot.
     """
 
-    columns: Sequence[tuple[str, str]] | None
+    columns: Sequence[tuple[str, Kind]] | None
     add: Sequence[str]
     remove: Sequence[str]
     summary: Mapping[str, str]
@@ -65,7 +67,7 @@ class TableCatalog(Protocol):
         """Return the table as it is now, or None. Raises StoreUnavailable."""
         ...
 
-    async def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, str]]) -> None:
+    async def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, Kind]]) -> None:
         """Create the table of a topic, and its namespace; one that exists stays as it is.
 
         Raises StoreUnavailable; OutcomeUnknown: load it; KafkaError(INVALID_CONFIG): the catalog refuses the name.

@@ -113,6 +113,12 @@ class Subjects:
         subject = await self._subject(name)
         return await self._registered(subject, _pick(subject, version, deleted=deleted))
 
+    async def history(self, name: str) -> list[Registered]:
+        """List the versions of a subject up to its latest one that is not deleted; deleted ones before it, too."""
+        subject = await self._subject(name)
+        last = subject.live[-1].version if subject.live else 0
+        return [await self._registered(subject, each) for each in subject.versions if each.version <= last]
+
     async def schema(self, schema_id: int) -> StoredSchema:
         """Return the schema of an id, even if no subject has it any more. Its list of subjects may be outdated."""
         kept = self._schemas.get(schema_id)
@@ -181,7 +187,7 @@ class Subjects:
 
     async def parsed(self, stored: StoredSchema) -> Parsed:
         """Parse a stored schema."""
-        texts = await self._texts(stored.schema)
+        texts = await self.texts(stored.schema)
         return await self._beside.run(lambda budget: parse(stored.schema, texts, budget))
 
     # --- configuration ------------------------------------------------------------------------------------------------
@@ -481,14 +487,14 @@ class Subjects:
             raise errors.invalid_schema(f"it has more than {SCHEMA_REFERENCES_MAX} references")
         for each in schema.references:
             _check_name_of_reference(each.name)
-        texts = await self._texts(schema)
+        texts = await self.texts(schema)
 
         def understand(budget: Budget) -> Parsed:
             return parse(normalized(schema, texts, budget) if normalize else schema, texts, budget)
 
         return await self._beside.run(understand)
 
-    async def _texts(self, schema: Schema) -> list[ReferencedText]:
+    async def texts(self, schema: Schema) -> list[ReferencedText]:
         """List the schemas that a schema needs, each after those that it needs itself."""
         found: dict[tuple[str, int], ReferencedText] = {}
         names: dict[tuple[str, int], set[str]] = {}

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from odradek.columnar.names import COLUMNS
 from odradek.engine.catalog.topic_configs import parse_table_columns
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.kinds import Kind
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.offsets import EARLIEST, LATEST, Offsets, Ranges, parse_assignment, parse_offsets, parse_ranges
 
@@ -85,7 +86,7 @@ class SourceOptions:
     range_bytes: int = RANGE_BYTES  # approximate stored bytes per Spark task
     min_partitions: int | None = None  # minimum of Spark tasks, if there is enough to split; None: by range_bytes
     ranges: Ranges | None = None  # instead of start and end; None: not given
-    typed_columns: tuple[tuple[str, str], ...] = ()  # names and types, as in odradek.table.schema
+    typed_columns: tuple[tuple[str, Kind], ...] = ()  # names and types, as in odradek.table.schema
 
 
 class Option(NamedTuple):
@@ -263,7 +264,7 @@ def _ranges(options: Mapping[str, str]) -> Ranges | None:
     return parse_ranges("ranges", text)
 
 
-def _typed_columns(options: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _typed_columns(options: Mapping[str, str]) -> tuple[tuple[str, Kind], ...]:
     text = options.get("typedColumns", "")
     try:
         return parse_table_columns(text)

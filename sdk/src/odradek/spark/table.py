@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.columnar.names import COLUMNS, TIMESTAMP_MS_MAX
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
+from odradek.model.kinds import Kind, text_of
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.spark.offsets import Ranges, ranges_document
 from odradek.spark.options import (
@@ -68,7 +69,7 @@ def table(
         as_of: the table at a time, up to the first record of each partition with a later timestamp: a datetime, text in
             ISO 8601 (UTC where it names no zone), or ms since the epoch. Or ends by partition, exclusive; partitions
             that are not named are not read.
-        columns: of the record, and the typed columns of `odradek.table.schema`; all by default. Spark reads only the
+        columns: of the record, and the typed columns; all by default. Spark reads only the
             columns that a query uses anyway, except of the rest.
         scheme: of the bucket's paths, `s3` or `s3a`; by default what the session has a file system for.
 
@@ -81,7 +82,7 @@ def table(
     given = {"store": f"{EMBEDDED_PREFIX}{store}"} if isinstance(store, Path | str) else store
     options = parse_store(known_options(given, tuple(STORE_OPTIONS), {}))
     with LogView(options) as view:
-        typed = dict(view.table_columns_of(topic))
+        typed = {each.name: each.kind for each in view.columns_of(topic).columns}
         names = _chosen(topic, columns, typed)
         wanted = tuple((name, kind) for name, kind in typed.items() if name in names)
         ids = view.partitions(Subscription(topics=(topic,)))
@@ -151,7 +152,7 @@ def _scheme(spark: SparkSession) -> str:
     return "s3" if context is not None and context.hadoopConfiguration().get("fs.s3.impl") else "s3a"
 
 
-def _chosen(topic: str, columns: Sequence[str] | None, typed: Mapping[str, str]) -> list[str]:
+def _chosen(topic: str, columns: Sequence[str] | None, typed: Mapping[str, Kind]) -> list[str]:
     names = [*COLUMNS, *typed]
     if columns is None:
         return names
@@ -192,28 +193,34 @@ def _milliseconds(moment: int | str | datetime) -> int:
     return moment
 
 
-def _readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, str]]) -> list[TableFile]:
+def _readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]]) -> list[TableFile]:
     """Return the files that Spark can read as they lie: these typed columns, and timestamps that fit its own."""
     files = [file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX]
     if not typed:
         return files
     with extra("table"):
         import pyarrow.parquet as pq
-
-        from odradek.spark.source.typed import typed_schema
-    kinds = typed_schema(typed)
     found = []
     for file, footer in zip(files, view.footers(files), strict=True):
         if footer is None:
             continue
         there = pq.read_schema(io.BytesIO(footer))
-        if all(there.get_field_index(each.name) >= 0 and there.field(each.name).type == each.type for each in kinds):
+        if all(there.get_field_index(name) >= 0 and _kind(there.field(name).type) == kind for name, kind in typed):
             found.append(file)
     return found
 
 
+def _kind(there: pa.DataType) -> Kind | None:
+    from odradek.columnar.typed.arrow_kinds import kind_of_arrow
+
+    try:
+        return kind_of_arrow(there)
+    except ValueError:
+        return None
+
+
 def _of_files(
-    spark: SparkSession, topic: str, paths: Sequence[str], names: Sequence[str], typed: Sequence[tuple[str, str]]
+    spark: SparkSession, topic: str, paths: Sequence[str], names: Sequence[str], typed: Sequence[tuple[str, Kind]]
 ) -> DataFrame:
     from pyspark.sql import functions as F
 
@@ -224,14 +231,14 @@ def _of_files(
 
 
 def _of_rest(
-    spark: SparkSession, store: Mapping[str, str], rest: Ranges, names: Sequence[str], typed: Sequence[tuple[str, str]]
+    spark: SparkSession, store: Mapping[str, str], rest: Ranges, names: Sequence[str], typed: Sequence[tuple[str, Kind]]
 ) -> DataFrame:
     plain = [name for name in names if name in COLUMNS] or ["offset"]
     options = {
         **store,
         "ranges": json.dumps(ranges_document(rest)),
         "columns": ",".join(plain),
-        "typedColumns": ", ".join(f"{name} {kind}" for name, kind in typed),
+        "typedColumns": text_of(typed),
     }
     return spark.read.format("odradek").options(**options).load().select(*names)
 
@@ -241,7 +248,7 @@ def _few(
     ids: Mapping[TopicPartition, PartitionId],
     rest: Ranges,
     names: Sequence[str],
-    typed: Sequence[tuple[str, str]],
+    typed: Sequence[tuple[str, Kind]],
 ) -> pa.Table | None:
     """Return the rest as rows if it is small, else None."""
     import pyarrow as pa
@@ -261,11 +268,11 @@ def _few(
     ]
     if sum(part.size_bytes for part in parts) > _FEW_BYTES:
         return None
-    batches = [batch for part in parts for batch in read_columns(part, names, view, kinds)]
+    batches = [batch for part in parts for batch in read_columns(part, names, view, typed)]
     return pa.Table.from_batches(batches, schema=pa.schema([schema.field(name) for name in names]))
 
 
-def _schema(names: Sequence[str], typed: Sequence[tuple[str, str]]) -> StructType:
+def _schema(names: Sequence[str], typed: Sequence[tuple[str, Kind]]) -> StructType:
     from pyspark.sql.types import StructType
 
     from odradek.spark.source.data_source import kinds_of

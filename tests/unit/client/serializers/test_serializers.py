@@ -21,7 +21,7 @@ from odradek.client.serializers import (
     Registry,
     Schema,
 )
-from odradek.client.serializers.wire import decode_indexes, decode_prefix, encode_prefix
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, FormatError, KafkaError
 
 AVRO = json.dumps(

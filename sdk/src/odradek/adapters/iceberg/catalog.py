@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
+from odradek.model.kinds import Kind
 from odradek.ports.table_catalog import LoadedTable, TableChange, TableName
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class IcebergCatalog:
         tables = await self._tables()
         return await self._run(lambda: tables.load(name))
 
-    async def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, str]]) -> None:
+    async def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, Kind]]) -> None:
         tables = await self._tables()
         await self._run(lambda: tables.create(name, topic_id, columns))
 

@@ -7,43 +7,61 @@ Odradek's readers need, is mapped to an id that no column has: readers pass over
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import count
 from typing import Any
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
+from odradek.model import kinds
+from odradek.model.kinds import Kind, joined
 
 with extra("iceberg"):
     import pyarrow as pa
-    from pyiceberg.exceptions import ResolveError
-    from pyiceberg.io.pyarrow import pyarrow_to_schema
-    from pyiceberg.schema import Schema, promote
+    from pyiceberg.schema import Schema
     from pyiceberg.table import Table, Transaction
-    from pyiceberg.table.name_mapping import MappedField, NameMapping
+    from pyiceberg.table.update.schema import UpdateSchema
     from pyiceberg.types import (
         BinaryType,
         BooleanType,
+        DateType,
+        DecimalType,
         DoubleType,
+        FloatType,
         IcebergType,
         IntegerType,
         ListType,
         LongType,
+        MapType,
         NestedField,
         StringType,
         StructType,
+        TimestampType,
         TimestamptzType,
+        TimeType,
     )
+
+    from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 
 NAME_MAPPING = "schema.name-mapping.default"
 HIDDEN = "batch"
 HIDDEN_ID = 1_000_000_000
 
 _KINDS: dict[str, IcebergType] = {
-    "string": StringType(),
-    "bigint": LongType(),
-    "double": DoubleType(),
     "boolean": BooleanType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "float": FloatType(),
+    "double": DoubleType(),
+    "string": StringType(),
+    "binary": BinaryType(),
+    "date": DateType(),
+    "time": TimeType(),
+    "timestamp": TimestamptzType(),
+    "timestamp_ntz": TimestampType(),
 }
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 _HEADER = StructType(
     NestedField(10, "key", StringType(), required=True), NestedField(11, "value", BinaryType(), required=False)
 )
@@ -59,15 +77,41 @@ RECORD = (
 PARTITION_ID = 1  # of the first schema, whose ids a catalog gives in order of the fields
 
 
-def first_schema(columns: Sequence[tuple[str, str]]) -> Schema:
+def first_schema(columns: Sequence[tuple[str, Kind]]) -> Schema:
     """Return the schema of a new table; the catalog gives ids of its own."""
-    typed = [NestedField(100 + i, name, iceberg_type(kind), required=False) for i, (name, kind) in enumerate(columns)]
+    ids = count(100)
+    typed = [NestedField(next(ids), name, iceberg_type(kind, ids), required=False) for name, kind in columns]
     return Schema(*RECORD, *typed)
 
 
-def iceberg_type(kind: str) -> IcebergType:
-    """Return the type of a typed column."""
-    return _KINDS[kind]
+def iceberg_type(kind: Kind, ids: Iterator[int]) -> IcebergType:
+    """Return the type of a typed column, with ids that only tell its parts from each other."""
+    if kind.name == "decimal":
+        return DecimalType(kind.precision, kind.scale)
+    if kind.name == "array":
+        return ListType(next(ids), iceberg_type(kind.inner[0], ids), element_required=False)
+    if kind.name == "map":
+        key, value = (iceberg_type(each, ids) for each in kind.inner)
+        return MapType(next(ids), key, next(ids), value, value_required=False)
+    if kind.name == "struct":
+        fields = [(name, iceberg_type(each, ids)) for name, each in kind.fields.items()]
+        return StructType(*(NestedField(next(ids), name, each, required=False) for name, each in fields))
+    return _KINDS[kind.name]
+
+
+def kind_of_iceberg(there: IcebergType) -> Kind:
+    """Return the kind of a type. Raises ValueError for one that typed columns do not have."""
+    if there in _NAMES:
+        return Kind(_NAMES[there])
+    if isinstance(there, DecimalType):
+        return kinds.decimal(there.precision, there.scale)
+    if isinstance(there, ListType):
+        return Kind("array", (kind_of_iceberg(there.element_type),))
+    if isinstance(there, MapType):
+        return Kind("map", (kind_of_iceberg(there.key_type), kind_of_iceberg(there.value_type)))
+    if isinstance(there, StructType):
+        return kinds.struct((each.name, kind_of_iceberg(each.field_type)) for each in there.fields)
+    raise ValueError(f"{there} is no type of a typed column")
 
 
 def mapping_of(schema: Schema) -> str:
@@ -76,47 +120,63 @@ def mapping_of(schema: Schema) -> str:
     return json.dumps([*names, {"field-id": HIDDEN_ID, "names": [HIDDEN]}], separators=(",", ":"))
 
 
-def typed_columns(schema: pa.Schema) -> dict[str, IcebergType]:
+def typed_columns(schema: pa.Schema) -> dict[str, Kind]:
     """Return the typed columns of a file. Raises KafkaError(INVALID_CONFIG) for types that a topic's file has not."""
     record = {each.name for each in RECORD} | {HIDDEN}
-    fields = [each for each in schema if each.name not in record]
-    names = NameMapping(
-        [MappedField.model_validate({"field-id": i + 1, "names": [each.name]}) for i, each in enumerate(fields)]
-    )
     try:
-        found = pyarrow_to_schema(pa.schema(fields), name_mapping=names)
-    except (TypeError, ValueError) as error:
+        return {each.name: kind_of_arrow(each.type) for each in schema if each.name not in record}
+    except ValueError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"the file has a column that Iceberg has not: {error}") from error
-    return {each.name: each.field_type for each in found.fields}
 
 
-def evolve(table: Table, transaction: Transaction, wanted: Mapping[str, IcebergType]) -> None:
+def kinds_in(table_schema: Schema) -> dict[str, Kind]:
+    """Return the kinds of a table's columns, without those of the record and types that typed columns do not have."""
+    record = {each.name for each in RECORD}
+    found = {}
+    for each in table_schema.fields:
+        if each.name not in record:
+            with suppress(ValueError):
+                found[each.name] = kind_of_iceberg(each.field_type)
+    return found
+
+
+def evolve(table: Table, transaction: Transaction, wanted: Mapping[str, Kind]) -> None:
     """Add and widen typed columns. Raises KafkaError(INVALID_CONFIG) for a change that Iceberg does not have."""
-    known = {each.name: each.field_type for each in table.schema().fields}
-    changed = {name: kind for name, kind in wanted.items() if name not in known or not can_become(kind, known[name])}
+    known = kinds_in(table.schema())
+    names = {each.name for each in table.schema().fields}
+    changed = {}
+    for name, kind in wanted.items():
+        if name not in names:
+            changed[name] = kind
+            continue
+        both = joined(known[name], kind) if name in known else None
+        if both is None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"the column {name} of the Iceberg table is {known.get(name)} and cannot become {kind}: give the field "
+                "of this type another name in odradek.table.schema, or drop the table",
+            )
+        if both != known[name]:
+            changed[name] = both
     if not changed:
         return
     with transaction.update_schema() as update:
         for name, kind in changed.items():
-            if name not in known:
-                update.add_column(name, kind)
-                continue
-            if not can_become(known[name], kind):
-                raise KafkaError(
-                    ErrorCode.INVALID_CONFIG,
-                    f"the column {name} of the Iceberg table is {known[name]} and cannot become {kind}: give the field "
-                    "of this type another name in odradek.table.schema, or drop the table",
-                )
-            update.update_column(name, kind)
+            _change(update, (name,), known.get(name), kind)
 
 
-def can_become(old: IcebergType, new: IcebergType) -> bool:
-    """Return True if Iceberg reads a column of the old type as one of the new type."""
+def _change(update: UpdateSchema, path: tuple[str, ...], old: Kind | None, new: Kind) -> None:
+    """Bring a column, or a part of one, from one type to another that `joined` gave."""
     if old == new:
-        return True
-    if isinstance(old, StringType | BinaryType):
-        return False  # PyIceberg turns them into each other, the specification does not
-    try:
-        return promote(old, new) == new
-    except ResolveError:
-        return False
+        return
+    if old is None:
+        update.add_column(path, iceberg_type(new, count(1_000)))
+    elif new.name == "struct":
+        for name, kind in new.fields.items():
+            _change(update, (*path, name), old.fields.get(name), kind)
+    elif new.name in ("array", "map"):
+        parts = ("element",) if new.name == "array" else ("key", "value")
+        for part, before, after in zip(parts, old.inner, new.inner, strict=True):
+            _change(update, (*path, part), before, after)
+    else:
+        update.update_column(path, iceberg_type(new, count(1_000)))

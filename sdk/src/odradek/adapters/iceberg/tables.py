@@ -26,6 +26,7 @@ from odradek.errors import (
     StoreUnavailable,
 )
 from odradek.extras import extra
+from odradek.model.kinds import Kind, can_become, joined
 from odradek.ports.table_catalog import LoadedTable, TableChange, TableName
 
 with extra("iceberg"):
@@ -47,7 +48,7 @@ with extra("iceberg"):
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
     from pyiceberg.transforms import IdentityTransform
-    from pyiceberg.types import BinaryType, IcebergType
+    from pyiceberg.types import BinaryType
 
 _log = logging.getLogger("odradek.maintenance")
 
@@ -91,7 +92,7 @@ class _Footer:
     path: str
     metadata: pq.FileMetaData
     size_bytes: int
-    typed: Mapping[str, IcebergType]
+    typed: Mapping[str, Kind]
 
 
 class IcebergTables:
@@ -125,7 +126,7 @@ class IcebergTables:
             name, _topic_id(table.properties), frozenset(files), dict(summary), _Handle(table, location, files)
         )
 
-    def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, str]]) -> None:
+    def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, Kind]]) -> None:
         """See ports.table_catalog."""
         with translated(f"the Iceberg table {name} cannot be created", writing=True):
             self._catalog.create_namespace_if_not_exists(name.namespace)
@@ -151,7 +152,7 @@ class IcebergTables:
         with translated(f"the Iceberg table {loaded.name} cannot be changed", writing=True):
             transaction = table.transaction()
             table_columns.evolve(table, transaction, _wanted(change.columns or (), footers, table))
-            types = {each.name: each.field_type for each in transaction.table_metadata.schema().fields}
+            types = table_columns.kinds_in(transaction.table_metadata.schema())
             why = {each.path: _misfit(each, types) for each in footers}
             fitting = [each for each in footers if not why[each.path]]
             mapping = table_columns.mapping_of(transaction.table_metadata.schema())
@@ -251,23 +252,29 @@ def translated(what: str, *, writing: bool = False) -> Iterator[None]:
         raise kind(f"{what}: {type(error).__name__}: {error}") from error
 
 
-def _wanted(columns: Sequence[tuple[str, str]], footers: Iterable[_Footer], table: Table) -> dict[str, IcebergType]:
-    """Return the typed columns of the configuration, and those that a file has beside them and beside the table's."""
-    known = {each.name for each in table.schema().fields}
-    wanted = {name: table_columns.iceberg_type(kind) for name, kind in columns}
+def _wanted(columns: Sequence[tuple[str, Kind]], footers: Iterable[_Footer], table: Table) -> dict[str, Kind]:
+    """Return the typed columns of the configuration and those of the files, as wide as all of them need.
+
+    A file whose column cannot be one of the table has no say: it does not fit.
+    """
+    known = table_columns.kinds_in(table.schema())
+    names = {each.name for each in table.schema().fields}
+    wanted = dict(columns)
     for footer in footers:
         for name, kind in footer.typed.items():
-            if name not in known:
-                wanted.setdefault(name, kind)
+            there = wanted.get(name) or known.get(name)
+            both = kind if there is None and name not in names else there and joined(there, kind)
+            if both:
+                wanted[name] = both
     return wanted
 
 
-def _misfit(footer: _Footer, types: Mapping[str, IcebergType]) -> str:
+def _misfit(footer: _Footer, types: Mapping[str, Kind]) -> str:
     """Return why a file cannot be in the table; empty if it can."""
     wrong = [
-        f"{name} is {kind}, not {types[name]}"
+        f"{name} is {kind}, not {types.get(name)}"
         for name, kind in footer.typed.items()
-        if not table_columns.can_become(kind, types[name])
+        if name not in types or not can_become(kind, types[name])
     ]
     return ", ".join(wrong)
 

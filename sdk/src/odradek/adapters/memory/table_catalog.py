@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError
+from odradek.model.kinds import Kind, joined
 from odradek.ports.clock import Clock
 from odradek.ports.table_catalog import LoadedTable, TableChange, TableName
 
@@ -26,7 +27,7 @@ class MemoryTableOf:
     """A table: its topic, columns and snapshots, oldest first."""
 
     topic_id: UUID | None
-    columns: dict[str, str]
+    columns: dict[str, Kind]
     snapshots: list[MemorySnapshot] = field(default_factory=list)
     incarnation: int = 0
 
@@ -54,7 +55,7 @@ class MemoryTableCatalog:
             return LoadedTable(name, table.topic_id, frozenset(), {}, handle)
         return LoadedTable(name, table.topic_id, newest.files, newest.summary, handle)
 
-    async def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, str]]) -> None:
+    async def create(self, name: TableName, topic_id: UUID, columns: Sequence[tuple[str, Kind]]) -> None:
         if name not in self.tables:
             self._number += 1
             self.tables[name] = MemoryTableOf(topic_id, dict(columns), incarnation=self._number)
@@ -65,10 +66,12 @@ class MemoryTableCatalog:
         if there is None or (there.incarnation, newest) != table.handle:
             raise ConditionFailed(None)
         for name, kind in change.columns or ():
-            if there.columns.setdefault(name, kind) != kind:
+            both = joined(there.columns.get(name, kind), kind)
+            if both is None:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG, f"the column {name} is {there.columns[name]} and cannot become {kind}"
                 )
+            there.columns[name] = both
         self._number += 1
         files = table.files.union(change.add).difference(change.remove)
         there.snapshots.append(MemorySnapshot(self._number, self._clock.now_ms(), files, dict(change.summary)))

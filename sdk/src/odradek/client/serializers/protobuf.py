@@ -11,7 +11,7 @@ from typing import Any
 
 from odradek.client.serializers.registry import Registry, Schema, SchemaReference
 from odradek.client.serializers.subject_names import OfTopic, SubjectName, topic_name
-from odradek.client.serializers.wire import decode_indexes, decode_prefix, encode_prefix
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.errors import ErrorCode, KafkaError
 
 _OWN = "google/protobuf/"

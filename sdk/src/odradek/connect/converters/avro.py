@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from odradek.client.serializers import registry as registries
-from odradek.client.serializers.wire import decode_prefix
+from odradek.columnar.typed.schema_prefix import decode_prefix
 from odradek.connect.converters.avro_data import avro_schema, connect_schema, datum, value_of
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data.schema import Schema

@@ -28,7 +28,6 @@ _NAMESPACE = "io.confluent.connect.avro"
 DEFAULT_NAME = f"{_NAMESPACE}.ConnectDefault"
 _ENTRY = f"{_NAMESPACE}.MapEntry"
 _UNION = f"{_NAMESPACE}.Union"
-_PRECISION = "connect.decimal.precision"
 _PRECISION_DEFAULT = 64
 _PRIMITIVE = {
     Type.INT8: "int",
@@ -88,7 +87,7 @@ class _Writer:
             return {
                 "type": "bytes",
                 "logicalType": "decimal",
-                "precision": int(schema.parameter(_PRECISION) or _PRECISION_DEFAULT),
+                "precision": int(schema.parameter(logical.PRECISION) or _PRECISION_DEFAULT),
                 "scale": scale,
             }
         if schema.name in _LOGICAL:
@@ -227,7 +226,7 @@ def _read(avro: Any, named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
     if avro.get("logicalType") == "decimal":
         made = logical.decimal(int(avro.get("scale", 0)))
         precision = int(avro.get("precision", _PRECISION_DEFAULT))
-        more = () if precision == _PRECISION_DEFAULT else ((_PRECISION, str(precision)),)
+        more = () if precision == _PRECISION_DEFAULT else ((logical.PRECISION, str(precision)),)
         return replace(made, parameters=(*more, *made.parameters))
     if avro.get("logicalType") in _OF_LOGICAL:
         return _OF_LOGICAL[avro["logicalType"]]

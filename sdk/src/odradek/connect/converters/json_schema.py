@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from odradek.client.serializers import registry as registries
-from odradek.client.serializers.wire import decode_prefix
+from odradek.columnar.typed.schema_prefix import decode_prefix
 from odradek.connect.config import Kind, one_of
 from odradek.connect.converters.json import dump, load
 from odradek.connect.converters.json_format import from_json, to_json

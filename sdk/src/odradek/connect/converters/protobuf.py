@@ -16,7 +16,7 @@ from typing import Any
 
 from odradek.client.serializers import registry as registries
 from odradek.client.serializers.protobuf import path_of
-from odradek.client.serializers.wire import decode_indexes, decode_prefix
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas

@@ -7,7 +7,7 @@ from typing import Any
 
 from odradek.client.serializers.registry import HttpRegistry, Registry, Schema
 from odradek.client.serializers.subject_names import SubjectName, record_name, topic_name, topic_record_name
-from odradek.client.serializers.wire import encode_prefix
+from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.connect.config import ConfigDef, Kind
 from odradek.connect.converters.base import Converter
 from odradek.connect.errors import ConfigError, DataError, RetriableError

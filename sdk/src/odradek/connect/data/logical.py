@@ -43,7 +43,7 @@ def decimal(scale: int, *, precision: int | None = None, optional: bool = False)
     """Return the schema of decimals with that many digits after the point, and so many in all if that is known."""
     parameters: tuple[tuple[str, str], ...] = ((SCALE, str(scale)),)
     if precision is not None:
-        parameters += ((PRECISION, str(precision)),)
+        parameters = ((PRECISION, str(precision)), *parameters)  # by name, as schemas are read: they compare by content
     return Schema(Type.BYTES, optional, name=DECIMAL_NAME, version=1, parameters=parameters)
 
 

@@ -7,10 +7,12 @@ INVALID_CONFIG.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.batch_validation import TimestampBounds
@@ -18,6 +20,9 @@ from odradek.limits import MESSAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX, TIMESTAMP
 from odradek.model.topic import ConfigEntry, Topic
 from odradek.model.topic_partition import partitions_per_head
 from odradek.settings import Settings
+
+if TYPE_CHECKING:
+    from odradek.model.kinds import Kind
 
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
 _ARRAY_BYTES_MAX = _INT_MAX - 8  # the largest array of Java
@@ -31,6 +36,8 @@ TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
 TABLE_ENABLE = "odradek.table.enable"
 TABLE_SEGMENT_BYTES = "odradek.table.segment.bytes"
 TABLE_SCHEMA = "odradek.table.schema"
+TABLE_VALUE_SCHEMA = "odradek.table.value.schema"
+VALUE_SCHEMA_REGISTRY, VALUE_SCHEMA_NONE = "registry", "none"
 ICEBERG_ENABLE = "odradek.table.iceberg.enable"
 ICEBERG_NAMESPACE = "odradek.table.iceberg.namespace"
 ICEBERG_TABLE = "odradek.table.iceberg.table"
@@ -126,31 +133,34 @@ _NO_TIERS = "No effect: all data is in the object store."
 boolean = Check(lambda text: text.strip().lower() in ("true", "false"), "true, false")
 _throttled = Check(_is_throttled, "*, or partition:broker with commas")
 _ratio = Check(_is_ratio, "0.0 to 1.0")
-_TABLE_COLUMN = re.compile(r"([A-Za-z_][A-Za-z0-9_]{0,99}) +(string|bigint|double|boolean)")
 
 
-def parse_table_columns(text: str) -> tuple[tuple[str, str], ...]:
+def parse_table_columns(text: str) -> tuple[tuple[str, Kind], ...]:
     """Return names and types of `odradek.table.schema`. Raises ValueError for other text, or a name that is taken."""
-    found: dict[str, str] = {}
-    for part in split_list(text):
-        match = _TABLE_COLUMN.fullmatch(part)
-        if match is None or match[1].lower() in _RECORD_COLUMNS or match[1].lower() in map(str.lower, found):
-            raise ValueError(part)
-        found[match[1]] = match[2]
-    return tuple(found.items())
+    if not text:  # types cost a function's cold start, which has none of these topics
+        return ()
+    from odradek.model.kinds import RECORD_COLUMNS, columns_of
+
+    found = columns_of(text)
+    taken = [name for name, _ in found if name.lower() in RECORD_COLUMNS]
+    if taken:
+        raise ValueError(f"{taken[0]} is a column of the record")
+    return found
 
 
 def check_table_change(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raise KafkaError(INVALID_CONFIG) if a typed column of an Iceberg table would change its type.
+    """Raise KafkaError(INVALID_CONFIG) if a typed column of an Iceberg table would get a type that it cannot become.
 
     Args:
         before, after: overrides of a topic.
     """
     if not all(each.get(ICEBERG_ENABLE) == "true" for each in (before, after)):
         return
+    from odradek.model.kinds import can_become
+
     known = dict(parse_table_columns(before.get(TABLE_SCHEMA, "")))
     for name, kind in parse_table_columns(after.get(TABLE_SCHEMA, "")):
-        if known.get(name, kind) != kind:
+        if not can_become(known.get(name, kind), kind):
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
                 f"{TABLE_SCHEMA}: the column {name} of the topic's Iceberg table is {known[name]} and cannot become "
@@ -166,15 +176,23 @@ def _is_table_schema(text: str) -> bool:
     return True
 
 
-_RECORD_COLUMNS = frozenset(
-    {"offset", "timestamp", "timestamptype", "key", "value", "headers", "batch", "partition", "topic"}
-)
+def _is_value_schema(text: str) -> bool:
+    """Return True for a word, the text of a .proto file, or a JSON object; whether it is a schema, maintenance says."""
+    if text in (VALUE_SCHEMA_REGISTRY, VALUE_SCHEMA_NONE) or re.search(r"\bmessage\s+\w+\s*\{", text):
+        return True
+    try:
+        return isinstance(json.loads(text), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
 _ICEBERG_NAME = re.compile(r"[a-z0-9_]{1,200}")
 _iceberg_name = Check(
     lambda text: _ICEBERG_NAME.fullmatch(text) is not None, "up to 200 lower-case letters, digits and underscores"
 )
 _iceberg_name_or_none = Check(lambda text: text == "" or _iceberg_name(text), f"empty, or {_iceberg_name.allowed}")
 _table_columns = Check(_is_table_schema, "name and type with commas; no name of a column of the record, none twice")
+_value_schema = Check(_is_value_schema, "registry, none, a schema of Avro or JSON Schema, or a .proto file")
 _cleanup_policy = Check(_is_cleanup_policy, "delete, compact, both with a comma, or empty: keep everything")
 
 DEFINITIONS: Mapping[str, _Definition] = {
@@ -312,9 +330,16 @@ DEFINITIONS: Mapping[str, _Definition] = {
     TABLE_SCHEMA: _Definition(
         ConfigType.STRING,
         "",
-        "Typed columns beside the bytes of values in JSON: names with string, bigint, double or boolean, as "
-        "`origin string, delay bigint`.",
+        "Typed columns beside the bytes of values: names and types, as `origin string, delay bigint, tags "
+        "array<string>`. They come before those of the schema of odradek.table.value.schema.",
         _table_columns,
+    ),
+    TABLE_VALUE_SCHEMA: _Definition(
+        ConfigType.STRING,
+        VALUE_SCHEMA_REGISTRY,
+        "The schema that gives a table topic typed columns. registry: of the subject <topic>-value, if there is one; "
+        "none; or a schema of Avro, JSON Schema or Protobuf, for values without the id of a schema.",
+        _value_schema,
     ),
     ICEBERG_ENABLE: _Definition(
         ConfigType.BOOLEAN,
@@ -371,7 +396,7 @@ class TopicConfig:
     active_ms_max: int  # age at which the active segment is rolled
     is_table: bool = False  # closed segments are columnar; never those of a compacted topic
     table_segment_bytes: int = 67_108_864
-    table_columns: tuple[tuple[str, str], ...] = ()
+    table_columns: tuple[tuple[str, Kind], ...] = ()  # of the configuration alone
     is_iceberg: bool = False
     iceberg_namespace: str = "odradek"
     iceberg_table: str = ""  # empty: after the topic
@@ -449,7 +474,7 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if definition is None:
             known = ", ".join(sorted(DEFINITIONS))
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown topic configuration {name!r}; known are: {known}")
-        most = TABLE_SCHEMA_MAX if name == TABLE_SCHEMA else VALUE_CHARACTERS_MAX
+        most = TABLE_SCHEMA_MAX if name in (TABLE_SCHEMA, TABLE_VALUE_SCHEMA) else VALUE_CHARACTERS_MAX
         if value is None or len(value) > most or not definition.check(value):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {definition.documentation}")
     return {name: canonical(DEFINITIONS[name].type, value) for name, value in configs.items() if value is not None}

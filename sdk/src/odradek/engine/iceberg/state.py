@@ -11,6 +11,9 @@ Key: `tables`, `<topic id>`. Lifetime: made when a table topic first has somethi
     r    segments that could not be made columnar, so far
     rw   why the last one was
     rt   when, ms
+    u    files without the typed columns of their topic's schema, so far
+    uw   why the last one
+    ut   when, ms
 
 `n` is written before the table is created, and stays until it is dropped: while it is there, no data file is deleted
 before the table has let go of it.
@@ -44,6 +47,9 @@ class TableState:
     refused: int = 0
     refused_why: str = ""
     refused_ms: int = 0
+    untyped: int = 0
+    untyped_why: str = ""
+    untyped_ms: int = 0
 
 
 class TableStates:
@@ -83,6 +89,12 @@ class TableStates:
         """Count segments that stay batches, and say why the last one does."""
         state = await self.read(topic_id)
         actions = (Set(("r",), state.refused + more), Set(("rw",), why), Set(("rt",), now_ms))
+        await self._change(topic_id, actions)
+
+    async def untyped(self, topic_id: UUID, more: int, why: str, now_ms: int) -> None:
+        """Count files that lack the typed columns of a schema, and say why the last one does."""
+        state = await self.read(topic_id)
+        actions = (Set(("u",), state.untyped + more), Set(("uw",), why), Set(("ut",), now_ms))
         await self._change(topic_id, actions)
 
     async def forget(self, topic_id: UUID) -> None:
@@ -129,4 +141,7 @@ def _decode(topic_id: UUID, item: Item) -> TableState:
         refused=attribute(item, "r", int) if "r" in item else 0,
         refused_why=attribute(item, "rw", str) if "rw" in item else "",
         refused_ms=attribute(item, "rt", int) if "rt" in item else 0,
+        untyped=attribute(item, "u", int) if "u" in item else 0,
+        untyped_why=attribute(item, "uw", str) if "uw" in item else "",
+        untyped_ms=attribute(item, "ut", int) if "ut" in item else 0,
     )

@@ -25,6 +25,7 @@ from uuid import UUID
 
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
+from odradek.engine.catalog.typed_columns import TypedColumns
 from odradek.engine.iceberg.follower import TableFollower
 from odradek.engine.maintenance.sweep import Sweep
 from odradek.engine.maintenance.wal_uploads import HOUR_MS
@@ -108,6 +109,7 @@ class HeldPartition:
         lease: replaced when it is renewed.
         left_clean: set to False by an upkeep that may have left an object that no row refers to.
         tables: lets the topic's Iceberg table go of files before they are deleted.
+        columns: the typed columns of topics.
     """
 
     topic: Topic
@@ -117,6 +119,7 @@ class HeldPartition:
     report: MaintenanceReport
     tables: TableFollower
     left_clean: bool = True
+    columns: TypedColumns = field(default_factory=lambda: TypedColumns(None))
 
     async def may_delete(self, keys: Sequence[str]) -> bool:
         """Return True once nothing else refers to objects whose rows are gone; else they stay, for the next holder.
@@ -184,6 +187,7 @@ class Maintenance:
         self._sweep = sweep
         self._transactions = transactions
         self._tables_catalog = tools.table_catalog
+        self._columns = TypedColumns(tools.value_schemas)
         self.tables = TableFollower(tools, index, leases, tools.table_catalog)
 
     async def run(self) -> MaintenanceReport:
@@ -355,7 +359,8 @@ class Maintenance:
         if lease is None:
             report.done["partitions_busy"] += 1
             return None
-        return HeldPartition(topic, TopicConfig.of(topic, self._settings), partition, lease, report, self.tables)
+        config = TopicConfig.of(topic, self._settings)
+        return HeldPartition(topic, config, partition, lease, report, self.tables, columns=self._columns)
 
     async def _run(self, upkeep: Upkeep, held: Sequence[HeldPartition]) -> Sequence[Exception | None]:
         """One upkeep on partitions under their leases; why it failed, of each."""

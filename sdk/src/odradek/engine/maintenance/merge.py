@@ -234,6 +234,7 @@ class Merger:
         assert head is not None
         merged = []
         refused: list[str] = []
+        untyped: list[str] = []
         for group in _groups_of(held, window, merge.policy):
             if group.end_offset <= head.log_start_offset and group.end_offset < window[-1].end_offset:
                 continue  # the part of a row that retention could not drop as long as it was one row
@@ -246,8 +247,9 @@ class Merger:
                 made = TableSegment(builder.build(group.end_offset))
                 size_bytes = made.segment.index.size_bytes
                 if held.config.is_table and (merge.closes or is_final(merge.rows, stop, size_bytes, merge.policy)):
-                    made = as_table(held, made.segment, self._settings.table_group_bytes)
+                    made = await as_table(held, made.segment, self._settings.table_group_bytes)
                     refused += [made.why] if made.why else []
+                    untyped += [made.untyped_why] if made.untyped_why else []
                     if merge.closes and made.why and not made.refused_by:
                         return False  # it would come again and again: as it is, it is as good
                 row = await self._swap.upload(held, window, made.segment)
@@ -255,6 +257,8 @@ class Merger:
         await self._swap.replace(held, window, merged)
         if refused:
             await held.tables.states.refused(held.topic.topic_id, len(refused), refused[-1], self._clock.now_ms())
+        if untyped:
+            await held.tables.states.untyped(held.topic.topic_id, len(untyped), untyped[-1], self._clock.now_ms())
         held.report.done["rows_merged"] += len(window)
         held.report.done["bytes_merged"] += sum(row.size_bytes for row in window)
         held.report.done["segments_merged"] += len(merged)

@@ -12,8 +12,9 @@ from functools import cache
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from odradek.engine.catalog.typed_columns import ColumnsOfTopic
 from odradek.engine.maintenance.maintenance import HeldPartition
-from odradek.errors import FormatError
+from odradek.errors import FormatError, StoreUnavailable
 from odradek.extras import MissingExtra
 from odradek.format.segment import Segment
 
@@ -29,11 +30,13 @@ class TableSegment(NamedTuple):
     Attributes:
         refused_by: `TABLE_WRITER` if it cannot be one whoever tries; else 0.
         why: it is not.
+        untyped_why: it is one, but without the typed columns of its schema.
     """
 
     segment: Segment
     refused_by: int = 0
     why: str = ""
+    untyped_why: str = ""
 
 
 @cache
@@ -42,18 +45,25 @@ def can_write_tables() -> bool:
     return find_spec("pyarrow") is not None
 
 
-def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> TableSegment:
+async def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> TableSegment:
     """Return a segment as a columnar one, or itself if it cannot be one.
+
+    A registry that does not answer leaves it a segment of batches, which later runs turn into a file.
 
     Args:
         group_bytes: stored bytes of batches in a row group; at least one batch.
     """
     done = held.report.done
     try:
-        from odradek.columnar.table_file import encode_table_segment
-
-        made, misfits = encode_table_segment(segment, held.config.table_columns, group_bytes, held.partition.partition)
-    except (FormatError, MissingExtra, ImportError, MemoryError) as error:  # ImportError: pyarrow is there, but damaged
+        typed = await held.columns.of(held.topic.name, held.topic.configs)
+        made, misfits, untyped = await _encoded(held, segment, typed, group_bytes)
+    except (
+        FormatError,
+        MissingExtra,
+        ImportError,
+        MemoryError,
+        StoreUnavailable,
+    ) as error:  # ImportError: damaged
         done["table_segments_refused"] += 1
         _log.warning(
             "%s-%d, offsets from %d: stays a segment of batches, not a Parquet file: %s",
@@ -65,5 +75,28 @@ def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> TableSe
         why = f"{held.topic.name}-{held.partition.partition}, offsets from {segment.index.base_offset}: {error}"
         return TableSegment(segment, TABLE_WRITER if isinstance(error, FormatError) else 0, why)
     done["table_segments_written"] += 1
+    done["table_segments_untyped"] += bool(untyped)
     done["table_values_misfit"] += misfits
-    return TableSegment(made)
+    return TableSegment(made, untyped_why=untyped)
+
+
+async def _encoded(
+    held: HeldPartition, segment: Segment, typed: ColumnsOfTopic, group_bytes: int
+) -> tuple[Segment, int, str]:
+    """Return the columnar segment, how many values did not fit, and why it has no columns of the schema."""
+    from odradek.columnar.table_file import encode_table_segment
+    from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
+
+    untyped = typed.why
+    try:
+        values = TypedValues(typed.columns, typed.newest, is_prefixed=typed.is_prefixed)
+    except (FormatError, MissingExtra) as error:  # fastavro or protobuf
+        untyped = f"the values of {held.topic.name} have no typed columns: {error}"
+        values = TypedValues(())
+    while True:
+        try:
+            made, misfits = encode_table_segment(segment, values, group_bytes, held.partition.partition)
+        except SchemasNeeded as needed:
+            await held.columns.learn(values, needed.ids)
+            continue
+        return made, misfits, untyped

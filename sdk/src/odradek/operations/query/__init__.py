@@ -2,8 +2,7 @@
 
     statement.py   the text: topics by name, AS OF, and the column `offset`, which SQL reserves: pure
     bounds.py      the part of a topic that a pushed filter can keep: pure
-    values.py      values to typed columns, and back from a sample to the columns: JSON, and what the registry describes
-    registered.py  the schemas of the registry, read from the store
+    values.py      the columns that a sample has beside those of the topic's schema
     topic.py       a topic as an Arrow dataset: history and unmerged tail, only the columns and offsets that are needed
     run.py         the sandbox, and the query
 

@@ -25,8 +25,7 @@ from odradek.operations.query.statement import Moment, Statement, quoted, read_s
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from odradek.operations.query.topic import QueryLog, Ranges
-    from odradek.operations.query.values import Values
+    from odradek.operations.query.topic import QueryLog, Ranges, TopicDataset
 
 SAMPLE_RECORDS = 250  # at each end of a partition, to find the typed columns
 _READS = ("SELECT", "EXPLAIN", "MULTI")  # MULTI: PIVOT
@@ -124,7 +123,7 @@ class _Run:
         self._log = log
         self._statement = statement
         self._allow_files = allow_files
-        self._values: dict[str, list[Values]] = {}
+        self._datasets: dict[str, list[TopicDataset]] = {}
         self._ends: dict[str, dict[int, int]] = {}
         self._names = log.topic_names()
 
@@ -146,7 +145,7 @@ class _Run:
             table = self._connection.sql(self._statement.text).to_arrow_table()
         except Exception as error:
             raise self._explained(error) from error
-        misfits = {topic: max(each.misfits for each in values) for topic, values in self._values.items()}
+        misfits = {topic: max(each.misfits for each in values) for topic, values in self._datasets.items()}
         return Answer(table, self._ends, {topic: count for topic, count in misfits.items() if count})
 
     def _relations(self) -> dict[str, tuple[str, Moment | None]]:
@@ -222,17 +221,17 @@ class _Run:
         }
 
     def _register(self, relation: str, topic: str, ids: Mapping[Any, Any], ranges: Ranges) -> None:
-        from odradek.operations.query.topic import COLUMNS, TopicDataset, sample
-        from odradek.operations.query.values import Values, decoded, kinds_of
-        from odradek.operations.records.formats import Decoder
+        from odradek.operations.query.topic import TopicDataset, sample
+        from odradek.operations.query.values import with_sampled
+        from odradek.spark.source.typed import typed_values
 
-        decoder = Decoder(self._log.registry)
-        seen = kinds_of(decoded(decoder, value) for value in sample(self._log, ids, ranges, SAMPLE_RECORDS))
-        kinds = seen | self._log.registry.kinds(topic) | self._log.table_columns(topic)
-        values = Values(kinds, COLUMNS, decoder)
-        self._values.setdefault(topic, []).append(values)
+        columns = [(each.name, each.kind) for each in self._log.columns_of(topic).columns]
+        declared = typed_values(self._log, topic, columns)
+        values = with_sampled(declared, sample(self._log, ids, ranges, SAMPLE_RECORDS), self._log)
         self._ends[topic] = {place.partition: end for place, (_, end) in ranges.items()}
-        self._connection.register(relation, TopicDataset(self._log, ids, ranges, values))
+        dataset = TopicDataset(self._log, ids, ranges, values)
+        self._datasets.setdefault(topic, []).append(dataset)
+        self._connection.register(relation, dataset)
 
     def _explained(self, error: Exception) -> Exception:
         """Return the error of the store for one that DuckDB passes on, else the error itself."""

@@ -13,21 +13,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as pads
 
-from odradek.columnar.json_values import TABLE_KINDS
 from odradek.columnar.schema import schema as records_schema
-from odradek.engine.catalog.topic_configs import TABLE_SCHEMA, parse_table_columns
+from odradek.columnar.typed.typed_values import TypedValues
 from odradek.engine.catalog.topics import Topics
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.operations.query.bounds import conditions_of, names_in, narrowing_of
-from odradek.operations.query.registered import StoredRegistry
-from odradek.operations.query.values import Values
-from odradek.registry.subjects import Subjects
-from odradek.spark.options import StoreOptions
 from odradek.spark.source.log_view import LogView
 from odradek.spark.source.plan import ReadRange
 from odradek.spark.source.pushdown import Condition, Narrowing
 from odradek.spark.source.read import read
-from odradek.system import SystemRng
+from odradek.spark.source.typed import read_values
 
 # The cheapest first: DuckDB reads the first column to count rows, and offsets follow from the headers of batches.
 COLUMNS = ("offset", "partition", "timestamp", "key", "value", "headers", "timestampType", "topic")
@@ -35,18 +30,7 @@ Ranges = Mapping[TopicPartition, tuple[int, int]]
 
 
 class QueryLog(LogView):
-    """A store as queries see it: the log, the names of the topics, the registry."""
-
-    def __init__(self, options: StoreOptions) -> None:
-        super().__init__(options)
-        subjects = Subjects(self._store.catalog, self._store.clock, SystemRng())
-        self.registry = StoredRegistry(subjects, self._run)
-
-    def table_columns(self, topic: str) -> dict[str, pa.DataType]:
-        """Return the typed columns that the topic's configuration names."""
-        configs = self._run(lambda: self._topics.resolve(topic)).configs
-        columns = parse_table_columns(configs.get(TABLE_SCHEMA, ""))
-        return {name: TABLE_KINDS[kind] for name, kind in columns}
+    """A store as queries see it: the log and the names of the topics."""
 
     def topic_names(self) -> list[str]:
         """Return the names of all topics."""
@@ -65,12 +49,13 @@ class TopicDataset(pads.Dataset):  # type: ignore[misc]
     """
 
     def __init__(
-        self, log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, values: Values
+        self, log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, values: TypedValues
     ) -> None:
         self._log = log
         self._ids = ids
         self._ranges = ranges
         self._values = values
+        self.misfits = 0  # values that did not fit, in everything that was read
         self._schema = pa.schema([*records_schema(columns=COLUMNS), *values.schema])
 
     @property
@@ -96,7 +81,9 @@ class TopicDataset(pads.Dataset):  # type: ignore[misc]
                 arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
                 missing = [name for name in typed.names if name not in arrays]
                 if missing:
-                    arrays |= zip(missing, self._values.read(arrays["value"], missing), strict=True)
+                    found, misfits = read_values(self._values, self._log, arrays["value"], missing)
+                    self.misfits += misfits
+                    arrays |= zip(missing, found, strict=True)
                 yield pa.RecordBatch.from_arrays([arrays[name] for name in needed], names=list(needed))
 
 

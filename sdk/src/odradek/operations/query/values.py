@@ -1,69 +1,46 @@
-"""Values to typed columns: one column for each field of a value that is an object.
+"""The columns that a sample of values has: what a query shows beside those of the topic's schema.
 
-The columns come from the subject `<topic>-value` of the registry (JSON Schema, Avro), with what a sample of the records
-has beside it, or from the sample alone. Arrow's JSON reader reads the columns that a query needs, a chunk at once. A
-chunk that it refuses, and values in Avro or Protobuf, are read one by one. A value that does not fit has nulls in the
-typed columns, and is counted; `value` has its bytes in any case.
-
-    true, false -> BOOLEAN    1 -> BIGINT    1.5 -> DOUBLE    text -> VARCHAR    {} -> STRUCT    [] -> a list
-    kinds that do not agree -> VARCHAR, with JSON's text of what is not text
+true, false -> BOOLEAN    1 -> BIGINT    1.5 -> DOUBLE    text -> VARCHAR    {} -> STRUCT    [] -> a list
+kinds that do not agree -> VARCHAR, with JSON's text of what is not text
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
 
-from odradek.columnar.json_values import INT64, read_values
-from odradek.errors import OdradekError
-from odradek.operations.records.formats import Decoder
+from odradek.columnar.typed.arrow_kinds import kind_of_arrow
+from odradek.columnar.typed.fitting import INT64
+from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
+from odradek.errors import FormatError
+from odradek.model.kinds import columns_of_versions, is_name
+from odradek.spark.source.typed import ColumnSource
 
 _DEPTH_MAX = 8
 _FIELDS_MAX = 400
-_PREFIX = "value_"  # of a column whose name a column of the record has
 
 
-class Values:
-    """The typed columns of a topic's values.
-
-    Args:
-        kinds: Arrow types by field.
-        taken: names that the record's own columns have; fields of these names are called `value_<name>`.
-        decoder: of single values.
-    """
-
-    def __init__(self, kinds: Mapping[str, pa.DataType], taken: Iterable[str], decoder: Decoder) -> None:
-        self._decoder = decoder
-        self.misfits = 0  # values that did not fit, in everything that was read
-        used = {name.lower() for name in taken}
-        self._fields: dict[str, str] = {}  # field by column
-        for name in kinds:
-            column = name
-            while column.lower() in used:
-                column = _PREFIX + column
-            used.add(column.lower())
-            self._fields[column] = name
-        self.schema = pa.schema([pa.field(column, kinds[name]) for column, name in self._fields.items()])
-
-    def read(self, values: pa.BinaryArray, columns: Sequence[str]) -> list[pa.Array]:
-        """Return these columns of a chunk of values."""
-        kinds = pa.schema([pa.field(self._fields[column], self.schema.field(column).type) for column in columns])
-        arrays, misfits = read_values(values, kinds, lambda value: decoded(self._decoder, value))
-        self.misfits += misfits
-        return arrays
+def with_sampled(values: TypedValues, sample: Iterable[bytes], source: ColumnSource) -> TypedValues:
+    """Return a reader that also has the fields of a sample of values."""
+    there = {each.field for each in values.columns}
+    seen = kinds_of(_data(values, value, source) for value in sample)
+    more = [(name, kind_of_arrow(kind)) for name, kind in seen.items() if name not in there and is_name(name)]
+    known = [(each.name, each.kind) for each in values.columns]
+    found = columns_of_versions([(0, known), (1, [*known, *more])])[len(known) :]
+    return values.with_columns(found)
 
 
-def decoded(decoder: Decoder, value: bytes) -> Any:
+def _data(values: TypedValues, value: bytes, source: ColumnSource) -> Any:
     """Return the data of a value, None if there is no way to read it."""
     try:
-        return decoder.data(value)
-    except (OdradekError, ValueError, RecursionError):
+        return values.data(value)
+    except SchemasNeeded as needed:
+        source.learn(values, needed.ids)
+        return _data(values, value, source)
+    except (ValueError, ArithmeticError, RecursionError, FormatError):
         return None
-
-
-# --- from data to types -----------------------------------------------------------------------------------------------
 
 
 def kinds_of(sample: Iterable[Any]) -> dict[str, pa.DataType]:
@@ -124,57 +101,3 @@ def _told(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(each.name, _told(each.type)) for each in kind])
     return kind
-
-
-# --- from schemas to types --------------------------------------------------------------------------------------------
-
-_JSON_KINDS = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64(), "string": pa.string()}
-_AVRO_KINDS = {
-    **dict.fromkeys(("int", "long"), pa.int64()),
-    **dict.fromkeys(("float", "double"), pa.float64()),
-    "boolean": pa.bool_(),
-    "string": pa.string(),
-}
-
-
-def kinds_of_json_schema(schema: Any) -> dict[str, pa.DataType]:
-    """Return the types of the properties of a JSON Schema, without those that it leaves open."""
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    found = {name: _json_kind(each, 0) for name, each in properties.items()} if isinstance(properties, dict) else {}
-    return {name: kind for name, kind in found.items() if kind is not None}
-
-
-def _json_kind(schema: Any, depth: int) -> pa.DataType | None:
-    if not isinstance(schema, dict) or depth > _DEPTH_MAX:
-        return None
-    kind = schema.get("type")
-    options = schema.get("anyOf") or schema.get("oneOf")
-    if kind is None and isinstance(options, list):
-        left = [each for each in options if not (isinstance(each, dict) and each.get("type") == "null")]
-        return _json_kind(left[0], depth + 1) if len(left) == 1 else None
-    if isinstance(kind, list):
-        left = [each for each in kind if each != "null"]
-        kind = left[0] if len(left) == 1 else None
-    if kind == "object":
-        fields = {name: _json_kind(each, depth + 1) for name, each in (schema.get("properties") or {}).items()}
-        if not fields or None in fields.values():
-            return None
-        return pa.struct([pa.field(name, each) for name, each in fields.items()])
-    if kind == "array":
-        inner = _json_kind(schema.get("items"), depth + 1)
-        return None if inner is None else pa.list_(inner)
-    return _JSON_KINDS.get(kind) if isinstance(kind, str) else None
-
-
-def kinds_of_avro(schema: Any) -> dict[str, pa.DataType]:
-    """Return the types of the primitive fields of an Avro record; a sample says what the others are."""
-    fields = schema.get("fields") if isinstance(schema, dict) else None
-    found: dict[str, pa.DataType] = {}
-    for each in fields if isinstance(fields, list) else []:
-        kind = each.get("type") if isinstance(each, dict) else None
-        if isinstance(kind, list):
-            left = [option for option in kind if option != "null"]
-            kind = left[0] if len(left) == 1 else None
-        if isinstance(kind, str) and kind in _AVRO_KINDS:
-            found[each["name"]] = _AVRO_KINDS[kind]
-    return found

@@ -122,7 +122,7 @@ def _within_bounds(column: Any, bounds: Sequence[NumberBound]) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from odradek.columnar.json_values import read_objects
+    from odradek.columnar.typed.json_values import read_objects
 
     kinds, compare = _number_columns(bounds), {"==": pc.equal, "<": pc.less, "<=": pc.less_equal, ">": pc.greater}
     compare[">="] = pc.greater_equal

@@ -15,21 +15,18 @@ import base64
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 from odradek.client.serializers.registry import Registry
-from odradek.client.serializers.wire import decode_indexes, decode_prefix, encode_prefix
-from odradek.errors import ErrorCode, KafkaError, OdradekError
+from odradek.columnar.typed.fitting import shown
+from odradek.columnar.typed.protobuf_values import descriptor_of, message_type
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
+from odradek.errors import ErrorCode, FormatError, KafkaError, OdradekError
 from odradek.extras import extra
 
 FORMATS = ("auto", "text", "json", "hex", "base64", "avro", "protobuf")
 _SCHEMAS_MAX = 1_000
 _PREFIX_BYTES = 5
-_GOOGLES = (
-    *("any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type"),
-    "wrappers",
-)  # what a schema may import without a reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +57,7 @@ class Decoded:
     def pretty(self) -> str:
         """The text on several lines, if it has a structure."""
         if self.form in ("json", "avro", "protobuf"):
-            return json.dumps(self.data, indent=2, ensure_ascii=False, default=_shown)
+            return json.dumps(self.data, indent=2, ensure_ascii=False, default=shown)
         if self.form == "hex":
             return hex_dump(bytes.fromhex(self.text))
         return self.text
@@ -125,7 +122,7 @@ class Decoder:
             if form not in ("auto", kind):
                 raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} is {kind}, not {form}")
             value = read(payload)
-            text = json.dumps(value, ensure_ascii=False, default=_shown)
+            text = json.dumps(value, ensure_ascii=False, default=shown)
             return Decoded(kind, text, len(data), json.loads(text), schema_id)
         except (OdradekError, ValueError, RecursionError) as error:
             return _hex(data, str(error))
@@ -185,39 +182,20 @@ def protobuf_file(registry: Registry, schema: Any) -> Any:
 
     Raises KafkaError(INVALID_RECORD).
     """
-    with extra("protobuf"):
-        from google.protobuf import descriptor_pb2, descriptor_pool
-        from google.protobuf.message import DecodeError
-    pool = descriptor_pool.DescriptorPool()
-    added: set[str] = set()
+    files: dict[str, str] = {}
 
-    def add_own(file: Any) -> None:
-        """Add one of Google's files, after those that it imports."""
-        if file.name not in added:
-            added.add(file.name)
-            for each in file.dependencies:
-                add_own(each)
-            pool.AddSerializedFile(file.serialized_pb)
-
-    for name in _GOOGLES:
-        add_own(import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR)
-
-    def add(each: Any, name: str) -> Any:
+    def collect(each: Any) -> None:
         for reference in each.references:
-            if reference.name not in added:
+            if reference.name not in files:
                 _, found = registry.at(reference.subject, reference.version, serialized=True)
-                add(found, reference.name)
-        proto = descriptor_pb2.FileDescriptorProto()
-        proto.ParseFromString(base64.b64decode(each.text, validate=True))
-        proto.name = name
-        added.add(name)
-        pool.Add(proto)
-        return pool.FindFileByName(name)
+                collect(found)
+                files[reference.name] = found.text
 
+    collect(schema)
     try:
-        return add(schema, "schema.proto")
-    except (ValueError, TypeError, KeyError, DecodeError) as error:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the Protobuf schema cannot be used: {error}") from error
+        return descriptor_of(schema.text, files.items())
+    except FormatError as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
 
 
 def message_class(file: Any, indexes: list[int]) -> Any:
@@ -225,12 +203,9 @@ def message_class(file: Any, indexes: list[int]) -> Any:
     from google.protobuf.message_factory import GetMessageClass
 
     try:
-        found = list(file.message_types_by_name.values())[indexes[0]]
-        for index in indexes[1:]:
-            found = list(found.nested_types)[index]
-    except IndexError:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"the schema has no message type at {indexes}") from None
-    return GetMessageClass(found)
+        return GetMessageClass(message_type(file, indexes))
+    except FormatError as error:
+        raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
 
 
 def _plainly(data: bytes, form: str) -> Decoded:
@@ -264,13 +239,6 @@ def hex_dump(data: bytes, limit: int = 16_384) -> str:
     if len(data) > limit:
         lines.append(f"... {len(data) - limit} more bytes")
     return "\n".join(lines)
-
-
-def _shown(value: Any) -> Any:
-    """Return a value of Avro that JSON does not have, as text."""
-    if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode()
-    return str(value)
 
 
 # --- the way back -----------------------------------------------------------------------------------------------------

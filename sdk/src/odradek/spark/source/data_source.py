@@ -48,6 +48,7 @@ from pyspark.sql.types import (
 )
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.kinds import Kind
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.spark.offsets import (
     EARLIEST,
@@ -137,7 +138,7 @@ class NarrowingDataSource(OdradekDataSource):
         return NarrowingReader(options, _columns_of(schema, options))
 
 
-def kinds_of(typed: Sequence[tuple[str, str]]) -> dict[str, DataType]:
+def kinds_of(typed: Sequence[tuple[str, Kind]]) -> dict[str, DataType]:
     """Return Spark's types of the record's columns, and of typed ones, given as in `odradek.table.schema`."""
     return _TYPES | {field.name: from_arrow_type(field.type) for field in typed_schema(typed)}
 
@@ -234,7 +235,7 @@ class _Reader:
                 partition.wanted,
                 self._columns,
                 view,
-                typed_schema(self._options.typed_columns),
+                self._options.typed_columns,
                 corrupt_batches=self._options.corrupt_batches,
             )
         settle()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.engine.append.wal import Wal
-from odradek.engine.catalog.topic_configs import TABLE_SCHEMA, parse_table_columns
 from odradek.engine.catalog.topics import Topics
+from odradek.engine.catalog.typed_columns import ColumnsOfTopic, TypedColumns
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader
@@ -23,11 +23,16 @@ from odradek.errors import ErrorCode, KafkaError, ObjectMissing
 from odradek.format.object_keys import segment_key
 from odradek.model.log import ListOffsetsPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.registry.subjects import Subjects
+from odradek.registry.value_schemas import RegistryValueSchemas
 from odradek.settings import Settings
 from odradek.spark.offsets import Bounds, Offsets
 from odradek.spark.opened_store import OpenedStore
 from odradek.spark.options import StoreOptions, Subscription
 from odradek.system import SystemRng
+
+if TYPE_CHECKING:
+    from odradek.columnar.typed.typed_values import TypedValues
 
 _PLANS = 5  # attempts for one range, while maintenance replaces its objects
 _ROWS_PER_QUERY = 1_000
@@ -56,6 +61,7 @@ class LogView(OpenedStore):
         index = PartitionIndex(store.log, self._settings)
         self._index = index
         self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)
+        self._columns = TypedColumns(RegistryValueSchemas(Subjects(store.catalog, clock, SystemRng())))
         segments = SegmentIndexes(store.objects)
         self._reader = LogReader(index, segments)
         self._pieces = PieceReader(Wal(store.log, store.objects, clock, SystemRng(), self._settings), self._settings)
@@ -98,13 +104,16 @@ class LogView(OpenedStore):
         """Return the ends of these files with their footers; None for one that no longer exists."""
         return self._run(lambda: self._footers(files))
 
-    def table_columns_of(self, topic: str) -> tuple[tuple[str, str], ...]:
-        """Return names and types of the typed columns that the topic's configuration names.
+    def columns_of(self, topic: str) -> ColumnsOfTopic:
+        """Return the typed columns of a topic, by its configuration and the registry.
 
-        Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION).
+        Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION), StoreUnavailable.
         """
-        configs = self._run(lambda: self._topics.resolve(topic)).configs
-        return parse_table_columns(configs.get(TABLE_SCHEMA, ""))
+        return self._run(lambda: self._columns_of(topic))
+
+    def learn(self, values: TypedValues, ids: Sequence[int]) -> None:
+        """Tell a reader of typed columns the schemas of these ids. Raises StoreUnavailable."""
+        self._run(lambda: self._columns.learn(values, ids))
 
     def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """Return the bytes of pieces, neighbours in one request. Raises ObjectMissing: `forget`, then plan again."""
@@ -119,6 +128,9 @@ class LogView(OpenedStore):
         self._reader.forget(partition)
 
     # --- on the loop ----------------------------------------------------------------------------------------------
+
+    async def _columns_of(self, topic: str) -> ColumnsOfTopic:
+        return await self._columns.of(topic, (await self._topics.resolve(topic)).configs)
 
     async def _partitions(self, subscription: Subscription) -> dict[TopicPartition, PartitionId]:
         found: dict[TopicPartition, PartitionId] = {}

@@ -16,8 +16,10 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from odradek.columnar.schema import schema as records_schema
+from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 from odradek.engine.read.log_reader import Piece
 from odradek.errors import FormatError
+from odradek.model.kinds import can_become
 from odradek.spark.source.plan import ReadRange
 from odradek.spark.source.pushdown import Condition
 
@@ -52,7 +54,7 @@ def read_row_groups(
     try:
         fragment = pads.ParquetFileFormat().make_fragment(file)
         there = fragment.physical_schema
-        stored = [each.name for each in typed if each.name in there.names and there.field(each.name).type == each.type]
+        stored = [each.name for each in typed if _has(there, each)]
         plain = list(columns)
         if len(stored) < len(typed) and "value" not in plain:
             plain.append("value")
@@ -68,6 +70,16 @@ def read_row_groups(
                         yield _cast(batch, kinds, wanted), batch.column("offset")[-1].as_py() + 1
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise FormatError(f"{piece.object_key} cannot be read: {error}") from error
+
+
+def _has(there: pa.Schema, wanted: pa.Field) -> bool:
+    """Return True if a file's column is read as a typed one: its type may have been narrower when it was written."""
+    if wanted.name not in there.names:
+        return False
+    try:
+        return can_become(kind_of_arrow(there.field(wanted.name).type), kind_of_arrow(wanted.type))
+    except ValueError:
+        return False
 
 
 def _numbers(metadata: pq.FileMetaData, piece: Piece) -> list[int]:

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from odradek.client.serializers.registry import HttpRegistry, MemoryRegistry, Registry, Schema
-from odradek.client.serializers.wire import decode_indexes, decode_prefix, encode_prefix
+from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.connect.converters.avro import AvroConverter
 from odradek.connect.converters.json_schema import JsonSchemaConverter, read_json_schema
 from odradek.connect.converters.protobuf import ProtobufConverter

@@ -1,0 +1,176 @@
+"""Avro: the fields of a schema as kinds, and values to data by Avro's own resolution of schemas (fastavro).
+
+    int, long, float, double, boolean, string, bytes    the same          fixed    binary
+    decimal, date, time-*, timestamp-*, local-timestamp-*    decimal, date, time, timestamp, timestamp_ntz
+    uuid, enum, a union of several types, a type within itself    string: the last two as JSON
+    nullable    the type      record, array, map    struct, array, map
+
+Counts of nanoseconds, which microseconds do not hold, stay bigint.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from odradek.errors import FormatError
+from odradek.extras import extra
+from odradek.model import kinds
+from odradek.model.kinds import Fields, Kind
+from odradek.model.value_schema import ValueSchema
+
+_DEPTH_MAX = 12
+_PRIMITIVES = {
+    "boolean": kinds.BOOLEAN,
+    "int": kinds.INT,
+    "long": kinds.BIGINT,
+    "float": kinds.FLOAT,
+    "double": kinds.DOUBLE,
+    "string": kinds.STRING,
+    "bytes": kinds.BINARY,
+}
+_LOGICAL = {
+    ("int", "date"): kinds.DATE,
+    ("int", "time-millis"): kinds.TIME,
+    ("long", "time-micros"): kinds.TIME,
+    ("long", "timestamp-millis"): kinds.TIMESTAMP,
+    ("long", "timestamp-micros"): kinds.TIMESTAMP,
+    ("long", "local-timestamp-millis"): kinds.TIMESTAMP_NTZ,
+    ("long", "local-timestamp-micros"): kinds.TIMESTAMP_NTZ,
+    ("string", "uuid"): kinds.STRING,
+}
+
+
+def avro_fields(schema: ValueSchema) -> Fields:
+    """Return the fields of a record. Raises FormatError for a schema that is not a record's, or does not parse."""
+    try:
+        names: dict[str, Any] = {}
+        for _, text in schema.references:
+            _collect(json.loads(text), "", names)
+        root = json.loads(schema.text)
+        _collect(root, "", names)
+        root, space = _resolved(_only(root), "", names)
+        if not isinstance(root, dict) or root.get("type") not in ("record", "error"):
+            raise FormatError("the Avro schema is not a record's")
+        return _fields(root, space, names, ())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise FormatError(f"the Avro schema cannot be read: {error}") from error
+
+
+def _fields(record: Any, space: str, names: dict[str, Any], within: tuple[str, ...]) -> Fields:
+    name = _full(record["name"], record.get("namespace", space))
+    inside = name.rpartition(".")[0]
+    return [
+        (each["name"], _kind(each["type"], inside, names, (*within, name)))
+        for each in record["fields"]
+        if kinds.is_name(each["name"])
+    ]
+
+
+def _kind(schema: Any, space: str, names: dict[str, Any], within: tuple[str, ...]) -> Kind:
+    schema = _only(schema)
+    if isinstance(schema, list):
+        return kinds.STRING
+    schema, space = _resolved(schema, space, names)
+    if isinstance(schema, str):
+        return _PRIMITIVES.get(schema, kinds.STRING)
+    kind = schema["type"]
+    if isinstance(kind, dict | list):
+        return _kind(kind, space, names, within)
+    logical = schema.get("logicalType")
+    if logical == "decimal" and kind in ("bytes", "fixed"):
+        try:
+            return kinds.decimal(int(schema["precision"]), int(schema.get("scale", 0)))
+        except ValueError:
+            return kinds.STRING  # more digits than a file's decimal has
+    if (kind, logical) in _LOGICAL:
+        return _LOGICAL[kind, logical]
+    if kind in ("record", "error"):
+        if _full(schema["name"], schema.get("namespace", space)) in within or len(within) > _DEPTH_MAX:
+            return kinds.STRING
+        fields = _fields(schema, space, names, within)
+        return kinds.struct(fields) if fields else kinds.STRING
+    if kind == "array":
+        return Kind("array", (_kind(schema["items"], space, names, within),))
+    if kind == "map":
+        return Kind("map", (kinds.STRING, _kind(schema["values"], space, names, within)))
+    if kind == "fixed":
+        return kinds.STRING if logical == "uuid" else kinds.BINARY
+    return _PRIMITIVES.get(kind, kinds.STRING)
+
+
+def _only(schema: Any) -> Any:
+    """Return the type of a nullable union; a union of several stays one."""
+    if isinstance(schema, list):
+        left = [each for each in schema if each != "null"]
+        return left[0] if len(left) == 1 else left
+    return schema
+
+
+def _resolved(schema: Any, space: str, names: dict[str, Any]) -> tuple[Any, str]:
+    """Return the definition of a name, and the namespace around it."""
+    if isinstance(schema, str) and schema not in _PRIMITIVES:
+        for name in (_full(schema, space), schema):
+            if name in names:
+                return names[name], name.rpartition(".")[0]
+    return schema, space
+
+
+def _full(name: str, space: str | None) -> str:
+    return name if "." in name or not space else f"{space}.{name}"
+
+
+def _collect(schema: Any, space: str, names: dict[str, Any]) -> None:
+    """Add the named types of a schema."""
+    if isinstance(schema, list):
+        for each in schema:
+            _collect(each, space, names)
+        return
+    if not isinstance(schema, dict):
+        return
+    kind = schema.get("type")
+    if kind in ("record", "error", "enum", "fixed"):
+        name = _full(schema["name"], schema.get("namespace", space))
+        names[name], space = schema, name.rpartition(".")[0]
+        for each in schema.get("fields", ()):
+            _collect(each["type"], space, names)
+    for inner in ("type", "items", "values"):
+        if isinstance(schema.get(inner), dict | list):
+            _collect(schema[inner], space, names)
+
+
+class AvroValues:
+    """Reads values by the schema that each was written with, as data of the newest schema."""
+
+    def __init__(self, newest: ValueSchema | None) -> None:
+        with extra("avro"):
+            self._fastavro = import_module("fastavro")
+        self._newest = None if newest is None else self._parsed(newest)
+
+    def reader(self, writer: ValueSchema) -> Callable[[bytes], Any]:
+        """Return a function of payloads; it raises ValueError for one that does not fit."""
+        written, newest, read = self._parsed(writer), self._newest, self._fastavro.schemaless_reader
+
+        def data(payload: bytes) -> Any:
+            source = io.BytesIO(payload)
+            try:
+                found = read(source, written, newest)
+            except Exception as error:  # fastavro raises EOFError, IndexError and others for bytes that end too early
+                raise ValueError(f"{type(error).__name__}: {error}") from error
+            if source.tell() != len(payload):
+                raise ValueError("bytes follow the Avro value")
+            return found
+
+        return data
+
+    def _parsed(self, schema: ValueSchema) -> Any:
+        names: dict[str, Any] = {}
+        try:
+            for _, text in schema.references:
+                self._fastavro.parse_schema(json.loads(text), named_schemas=names)
+            return self._fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
+        except Exception as error:  # of fastavro, of any kind
+            raise FormatError(f"the Avro schema cannot be read: {error}") from error

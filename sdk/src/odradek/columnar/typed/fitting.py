@@ -1,0 +1,169 @@
+"""Data of one value (JSON's, Avro's, Protobuf's) as a typed column has it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+from odradek.model.kinds import Kind
+
+Fit = Callable[[Any], Any]
+INT64, _INT32 = range(-(2**63), 2**63), range(-(2**31), 2**31)
+
+
+def fitter(kind: Kind) -> Fit:
+    """Return a function from data to a value of a type; None stays None. It raises ValueError if the data do not fit.
+
+    Texts stand for dates, times, moments (ISO 8601; UTC where they name no zone) and decimals, since JSON has no other.
+    """
+    fit = _SCALARS.get(kind.name) or _OTHERS[kind.name](kind)
+    return lambda value: None if value is None else fit(value)
+
+
+def _misfit(value: Any, kind: object) -> ValueError:
+    return ValueError(f"{type(value).__name__} is not {kind}")
+
+
+def _boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        return value
+    raise _misfit(value, "boolean")
+
+
+def _int(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and value in _INT32:
+        return value
+    raise _misfit(value, "int")
+
+
+def _bigint(value: Any) -> Any:
+    if isinstance(value, int) and not isinstance(value, bool) and value in INT64:
+        return value
+    raise _misfit(value, "bigint")
+
+
+def _double(value: Any) -> Any:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise _misfit(value, "double")
+
+
+def _string(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, UUID):
+        return str(value)
+    return json.dumps(value, ensure_ascii=False, default=shown)
+
+
+def shown(value: Any) -> Any:
+    """Return data that JSON does not have, as text."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes | bytearray) else str(value)
+
+
+def _binary(value: Any) -> Any:
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    raise _misfit(value, "binary")
+
+
+def _date(value: Any) -> Any:
+    if isinstance(value, str):
+        return date.fromisoformat(value)
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return value
+    raise _misfit(value, "date")
+
+
+def _time(value: Any) -> Any:
+    if isinstance(value, str):
+        value = time.fromisoformat(value)
+    if isinstance(value, time) and value.tzinfo is None:
+        return value
+    raise _misfit(value, "time")
+
+
+def _timestamp(value: Any) -> Any:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+        value = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        return value
+    raise _misfit(value, "timestamp")
+
+
+def _timestamp_ntz(value: Any) -> Any:
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return value
+    raise _misfit(value, "timestamp_ntz")
+
+
+def _decimal(kind: Kind) -> Fit:
+    most = 10 ** (kind.precision - kind.scale)
+    unit = Decimal(1).scaleb(-kind.scale)
+
+    def fit(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
+            raise _misfit(value, kind)
+        found = Decimal(repr(value) if isinstance(value, float) else value)
+        if not found.is_finite() or abs(found) >= most or found != (rounded := found.quantize(unit)):
+            raise _misfit(value, kind)
+        return rounded
+
+    return fit
+
+
+def _array(kind: Kind) -> Fit:
+    inner = fitter(kind.inner[0])
+
+    def fit(value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [inner(each) for each in value]
+        raise _misfit(value, kind)
+
+    return fit
+
+
+def _map(kind: Kind) -> Fit:
+    key, inner = map(fitter, kind.inner)
+
+    def fit(value: Any) -> Any:
+        if isinstance(value, dict):
+            return [(key(each), inner(content)) for each, content in value.items()]
+        raise _misfit(value, kind)
+
+    return fit
+
+
+def _struct(kind: Kind) -> Fit:
+    fields = [(name, fitter(inner)) for name, inner in kind.fields.items()]
+
+    def fit(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: inner(value.get(name)) for name, inner in fields}
+        raise _misfit(value, kind)
+
+    return fit
+
+
+_SCALARS: dict[str, Fit] = {
+    "boolean": _boolean,
+    "int": _int,
+    "bigint": _bigint,
+    "float": _double,
+    "double": _double,
+    "string": _string,
+    "binary": _binary,
+    "date": _date,
+    "time": _time,
+    "timestamp": _timestamp,
+    "timestamp_ntz": _timestamp_ntz,
+}
+_OTHERS: dict[str, Callable[[Kind], Fit]] = {"decimal": _decimal, "array": _array, "map": _map, "struct": _struct}

@@ -1,0 +1,283 @@
+"""The types of typed columns, as Spark's DDL writes them, and how a column may change. Pure.
+
+    boolean  int  bigint  float  double  decimal(p,s)  string  binary  date  time  timestamp  timestamp_ntz
+    array<T>  map<K,V>  struct<name: T, ...>
+
+`timestamp` is a moment, `timestamp_ntz` a local time, both in microseconds. A name that is not letters, digits and
+underscores stands in backticks. Files, Iceberg tables, queries and Spark get their types from these.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+SCALARS = frozenset(
+    "boolean int bigint float double string binary date time timestamp timestamp_ntz".split()  # noqa: SIM905
+)
+RECORD_COLUMNS = frozenset(
+    {"offset", "timestamp", "timestamptype", "key", "value", "headers", "batch", "partition", "topic"}
+)
+"""Names, in lower case, that a column of the record has."""
+_PRECISION_MAX = 38
+_DEPTH_MAX = 16
+_NAME_MAX = 100
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TOKEN = re.compile(r"\s*(?:([A-Za-z_][A-Za-z0-9_]*|\d+)|`([^`]+)`|([<>(),:]))")
+_WIDER = {("int", "bigint"), ("float", "double")}  # what Iceberg turns into each other
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type.
+
+    Attributes:
+        inner: the element of an array; key and value of a map; the types of a struct's fields.
+        names: of a struct's fields.
+        precision, scale: of a decimal.
+    """
+
+    name: str
+    inner: tuple[Kind, ...] = ()
+    names: tuple[str, ...] = ()
+    precision: int = 0
+    scale: int = 0
+
+    def __str__(self) -> str:
+        if self.name == "decimal":
+            return f"decimal({self.precision},{self.scale})"
+        if self.name == "struct":
+            fields = zip(self.names, self.inner, strict=True)
+            return f"struct<{', '.join(f'{quoted(name)}: {kind}' for name, kind in fields)}>"
+        return f"{self.name}<{', '.join(map(str, self.inner))}>" if self.inner else self.name
+
+    @property
+    def fields(self) -> dict[str, Kind]:
+        """The fields of a struct, in order."""
+        return dict(zip(self.names, self.inner, strict=True))
+
+
+BOOLEAN, INT, BIGINT, FLOAT, DOUBLE = map(Kind, ("boolean", "int", "bigint", "float", "double"))
+STRING, BINARY, DATE, TIME = map(Kind, ("string", "binary", "date", "time"))
+TIMESTAMP, TIMESTAMP_NTZ = Kind("timestamp"), Kind("timestamp_ntz")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A typed column: its name, and the field of the values that it shows."""
+
+    name: str
+    kind: Kind
+    field: str
+
+
+Fields = list[tuple[str, Kind]]
+
+
+def decimal(precision: int, scale: int) -> Kind:
+    """Return a decimal type. Raises ValueError for one that files do not have."""
+    if not 0 < precision <= _PRECISION_MAX or not 0 <= scale <= precision:
+        raise ValueError(f"decimal({precision},{scale}) is not 1 to {_PRECISION_MAX} digits")
+    return Kind("decimal", precision=precision, scale=scale)
+
+
+def struct(fields: Iterable[tuple[str, Kind]]) -> Kind:
+    """Return a struct type."""
+    pairs = list(fields)
+    return Kind("struct", tuple(kind for _, kind in pairs), tuple(name for name, _ in pairs))
+
+
+def is_name(name: str) -> bool:
+    """Return True if a column or a field can have this name: paths in Parquet files separate by dots."""
+    return 0 < len(name) <= _NAME_MAX and not set(name) & set("`.,;\n\r\t\0") and name == name.strip()
+
+
+def quoted(name: str) -> str:
+    """Return a name as a text of types has it."""
+    return name if _PLAIN_NAME.fullmatch(name) else f"`{name}`"
+
+
+def kind_of(text: str) -> Kind:
+    """Parse one type. Raises ValueError."""
+    parser = _Parser(text)
+    found = parser.kind(0)
+    parser.end()
+    return found
+
+
+def columns_of(text: str) -> tuple[tuple[str, Kind], ...]:
+    """Parse `name type, name type`. Raises ValueError that names what is wrong."""
+    parser = _Parser(text)
+    found: dict[str, Kind] = {}
+    while not parser.is_done:
+        if found:
+            parser.expect(",")
+        name = parser.name()
+        if name.lower() in map(str.lower, found):
+            raise ValueError(f"{name} is there twice")
+        found[name] = parser.kind(0)
+    return tuple(found.items())
+
+
+def text_of(columns: Iterable[tuple[str, Kind]]) -> str:
+    """Return what `columns_of` reads."""
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, bool]] = []  # and whether it is a name in backticks
+        at = 0
+        text = text.rstrip()
+        while at < len(text):
+            match = _TOKEN.match(text, at)
+            if match is None:
+                raise ValueError(f"{text[at : at + 20]!r} is no type and no name")
+            self._tokens.append((match[1] or match[2] or match[3], match[2] is not None))
+            at = match.end()
+        self._tokens.reverse()
+
+    @property
+    def is_done(self) -> bool:
+        return not self._tokens
+
+    def _next(self, wanted: str) -> tuple[str, bool]:
+        if not self._tokens:
+            raise ValueError(f"{wanted} is missing at the end")
+        return self._tokens.pop()
+
+    def expect(self, sign: str) -> None:
+        token = self._next(repr(sign))
+        if token != (sign, False):
+            raise ValueError(f"{token[0]!r} stands where {sign!r} belongs")
+
+    def end(self) -> None:
+        if self._tokens:
+            raise ValueError(f"{self._tokens[-1][0]!r} follows the type")
+
+    def name(self) -> str:
+        token, is_quoted = self._next("a name")
+        if not is_name(token) or not (is_quoted or _PLAIN_NAME.fullmatch(token)):
+            raise ValueError(f"{token!r} is no name of a column")
+        return token
+
+    def kind(self, depth: int) -> Kind:
+        if depth > _DEPTH_MAX:
+            raise ValueError(f"types are nested deeper than {_DEPTH_MAX}")
+        name = self._next("a type")[0].lower()
+        if name in SCALARS:
+            return Kind(name)
+        if name == "decimal":
+            return self._decimal()
+        if name not in ("array", "map", "struct"):
+            raise ValueError(f"{name!r} is no type")
+        self.expect("<")
+        if name == "struct":
+            found = self._struct(depth)
+        else:
+            inner = [self.kind(depth + 1)]
+            if name == "map":
+                self.expect(",")
+                inner.append(self.kind(depth + 1))
+            found = Kind(name, tuple(inner))
+        self.expect(">")
+        return found
+
+    def _decimal(self) -> Kind:
+        self.expect("(")
+        precision = self._number()
+        self.expect(",")
+        scale = self._number()
+        self.expect(")")
+        return decimal(precision, scale)
+
+    def _number(self) -> int:
+        token, _ = self._next("a number")
+        if not token.isdigit():
+            raise ValueError(f"{token!r} is no number")
+        return int(token)
+
+    def _struct(self, depth: int) -> Kind:
+        fields: dict[str, Kind] = {}
+        while True:
+            name = self.name()
+            if name in fields:
+                raise ValueError(f"the field {name} is there twice")
+            self.expect(":")
+            fields[name] = self.kind(depth + 1)
+            if not self._tokens or self._tokens[-1][0] != ",":
+                return struct(fields.items())
+            self.expect(",")
+
+
+# --- changes ----------------------------------------------------------------------------------------------------------
+
+
+def joined(old: Kind, new: Kind) -> Kind | None:
+    """Return the type that a column of the old type gets to hold values of both; None if Iceberg has no such change."""
+    if old == new or (new.name, old.name) in _WIDER:
+        return old
+    if (old.name, new.name) in _WIDER:
+        return new
+    if old.name != new.name:
+        return None
+    if old.name == "decimal":
+        return replace(old, precision=max(old.precision, new.precision)) if old.scale == new.scale else None
+    if old.name == "struct":
+        fields = old.fields
+        for name, kind in new.fields.items():
+            both = joined(fields[name], kind) if name in fields else kind
+            if both is None:
+                return None
+            fields[name] = both
+        return struct(fields.items())
+    if old.name == "map" and old.inner[0] != new.inner[0]:
+        return None
+    inner = [joined(one, other) for one, other in zip(old.inner, new.inner, strict=True)]
+    return None if None in inner else replace(old, inner=tuple(each for each in inner if each is not None))
+
+
+def can_become(old: Kind, new: Kind) -> bool:
+    """Return True if a column of the old type is read as one of the new type."""
+    return joined(old, new) == new
+
+
+def columns_of_versions(versions: Iterable[tuple[int, Fields]]) -> tuple[Column, ...]:
+    """Return the columns of the last of a subject's versions.
+
+    They follow from all versions: a field that gets a wider type keeps its column, which gets that type. One that gets
+    a type which its column cannot have becomes another column, `<name>_v<version>`.
+
+    Args:
+        versions: number and fields of each, oldest first.
+    """
+    known: dict[str, Kind] = {}  # of every column so far
+    column_of: dict[str, str] = {}  # by field
+    fields: Fields = []
+    for number, fields in versions:
+        for field, kind in fields:
+            name = column_of.get(field) or _free(field, known)
+            both = joined(known[name], kind) if name in known else kind
+            if both is None:
+                name, both = _free(f"{field}_v{number}", known), kind
+            column_of[field], known[name] = name, both
+    return tuple(Column(column_of[field], known[column_of[field]], field) for field, _ in fields)
+
+
+def _free(field: str, known: Iterable[str]) -> str:
+    """Return a name for a field's column that neither a column of the record nor another one has."""
+    taken = {name.lower() for name in known} | RECORD_COLUMNS
+    name = field
+    while name.lower() in taken:
+        name = f"value_{name}"
+    return name
+
+
+def with_given(columns: Iterable[Column], given: Iterable[tuple[str, Kind]]) -> tuple[Column, ...]:
+    """Return columns with those that a configuration names, which are what it says."""
+    found = {each.name.lower(): each for each in columns}
+    for name, kind in given:
+        there = found.get(name.lower())
+        found[name.lower()] = Column(name, kind, name if there is None else there.field)
+    return tuple(found.values())
