@@ -153,7 +153,7 @@ class UnrulyConnection:
         self._judge_order([large, follower], [first, second])
         if not first.error.is_retryable and second.message == COME_AGAIN.message:
             self._problem(f"{follower.sequence} is to come again, and {large.sequence} was refused for good")
-        return True
+        return second.error.has_no_side_effects  # else it may come yet, and be taken for another under its sequence
 
     async def _under_a_new_epoch(self, engine: Engine) -> bool:
         """A new epoch begins while batches of the one before are on their way on the same connection."""

@@ -22,12 +22,15 @@ def hear_answers(process: Process) -> None:
     book, produce = process.world.ledger.answers, process.engine.produce
     under_way: list[tuple[float, int]] = []  # when requests began, and with how many troubles before them
 
+    def troubles_of() -> int:
+        return process.troubles + process.world.throttle.refused
+
     async def heard(partitions: Sequence[ProducePartition], **options: Any) -> list[ProduceResult]:
         if options.get("transactional_id") is not None:
             return await produce(partitions, **options)
         calls = [book.begins(process.name, request) for request in partitions]
         # What is wrong with one request is the answer to those that came behind it, too.
-        began = min([_now_s(), *(at_s for at_s, _ in under_way)]), min([process.troubles, *(n for _, n in under_way)])
+        began = min([_now_s(), *(at_s for at_s, _ in under_way)]), min([troubles_of(), *(n for _, n in under_way)])
         under_way.append(began)
         try:
             results = await produce(partitions, **options)
@@ -35,7 +38,7 @@ def hear_answers(process: Process) -> None:
             under_way.remove(began)
         began_s, troubles = began
         is_untroubled = (
-            process.troubles == troubles
+            troubles_of() == troubles
             and _now_s() - began_s < _SOON_S
             and process.engine.settings.append_attempts_max >= _ATTEMPTS_MIN
         )
