@@ -2,7 +2,7 @@
 # demo and test need Java 17 as well (Spark); java needs a JDK 17, Maven and a way to Maven Central.
 #
 # Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS (sim, explore) and JOBS (sim), STAGE (synth,
-# deploy), TEST_WORKERS (test), LOAD_S, LOAD_PRODUCERS, LOAD_PARTITIONS (load), STACK and ENDPOINT (e2e).
+# deploy), TEST_WORKERS (test), SLOW_WORKERS (test-slow), LOAD_S, LOAD_PRODUCERS, LOAD_PARTITIONS (load), STACK and ENDPOINT (e2e).
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +20,9 @@ SEED ?= 1
 RUNS ?= 100
 JOBS ?= 2
 STAGE ?= dev
-TEST_WORKERS ?= 2
+# On two cores: a third process works while the others wait for servers and time-outs. The slow ones kill and stall.
+TEST_WORKERS ?= 3
+SLOW_WORKERS ?= 2
 LOAD_S ?= 120
 LOAD_PRODUCERS ?= 64
 LOAD_PARTITIONS ?= 16
@@ -55,7 +57,7 @@ test: require-java setup ## Run every test but the slow ones (ARGS="tests/unit -
 	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow and not java and not browser" $(ARGS)
 
 test-slow: require-java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
-	@$(PY) -m pytest -n $(TEST_WORKERS) -m slow $(ARGS)
+	@$(PY) -m pytest -n $(SLOW_WORKERS) -m slow $(ARGS)
 
 sql-conformance: require-java setup ## Every case of stream SQL's conformance suite, slow ones too (ARGS="-k joins")
 	@$(PY) -m pytest -n 0 -q tests/conformance/sql $(ARGS)
