@@ -106,8 +106,11 @@ class UpkeepBook:
         self._on_their_way[pk, sender, epoch][key] += 1
 
     def arrived(self, pk: str, epoch: int, sender: str, key: str) -> None:
-        """It has arrived."""
+        """It has arrived; what a former holder sent is found by a scan of later takings, or after a day of rest."""
         self._on_their_way[pk, sender, epoch][key] -= 1
+        taking = self._takings.get(pk)
+        if taking is None or (taking.caller, taking.epoch) != (sender, epoch):
+            self._rowless[pk].discard(key)
 
     def lease_stored(
         self, pk: str, old: Item | None, new: Item, caller: str, named: Callable[[], Container[str]]
