@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model.kinds import Kind
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.offsets import EARLIEST, LATEST
 from odradek.spark.options import parse_options
@@ -59,7 +60,7 @@ def test_exact_ranges_and_typed_columns() -> None:
     )
     assert options.subscription.partitions == (TopicPartition("a", 1),)
     assert options.ranges == {TopicPartition("a", 1): ((0, 10), (20, 30))}
-    assert options.typed_columns == (("origin", "string"), ("delay", "bigint"))
+    assert options.typed_columns == (("origin", Kind("string")), ("delay", Kind("bigint")))
 
 
 def test_aws_names_its_tables_and_bucket() -> None:
@@ -78,7 +79,7 @@ def test_aws_names_its_tables_and_bucket() -> None:
         ({**EMBEDDED, "ranges": '{"a": {"0": [[-1, 10]]}}'}, "option ranges"),
         ({**EMBEDDED, "ranges": '{"a": {"0": [[0, 10]]}}', "endingOffsets": "latest"}, "omit the option endingOffsets"),
         ({**EMBEDDED, "subscribe": "a", "ranges": '{"a": {"0": [[0, 1]]}}'}, "exactly one"),
-        ({**EMBEDDED, "subscribe": "a", "typedColumns": "delay int"}, "not delay int"),
+        ({**EMBEDDED, "subscribe": "a", "typedColumns": "delay number"}, "dep_delay bigint: 'number' is no type"),
         ({"subscribe": "t"}, "option store "),
         ({"store": "s3://bucket", "subscribe": "t"}, "option store "),
         ({"store": "embedded:", "subscribe": "t"}, "option store "),

@@ -270,7 +270,7 @@ def _typed_columns(options: Mapping[str, str]) -> tuple[tuple[str, Kind], ...]:
         return parse_table_columns(text)
     except ValueError as error:
         raise _refused(
-            f"option typedColumns must be names with types, such as origin string, dep_delay bigint, not {error}"
+            f"option typedColumns must be names with types, such as origin string, dep_delay bigint: {error}"
         ) from None
 
 
