@@ -22,6 +22,7 @@ from odradek.format.tail_entry import TailEntry
 from odradek.model.log import ProducePartition, ProduceResult
 
 _IN_THE_LOG = frozenset({ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER})
+_GONE = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 _OF_THE_STORE = frozenset({NOT_APPENDED.message, MAYBE_APPENDED.message})
 
 
@@ -100,6 +101,8 @@ class AnswerBook:
             self._problem(f"{pk}: {call.caller} met no fault, and answered {what}")
         if not call.is_alone or result.error in _IN_THE_LOG or not result.error.has_no_side_effects:
             return
+        if result.error in _GONE:
+            return  # an attempt may have been applied before the topic was deleted, and its records with it
         for object_id, content in self._uploads[call.caller][call.first_upload :]:
             position = content.find(call.batch)
             if position < 0:

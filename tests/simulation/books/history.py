@@ -57,6 +57,7 @@ class Transaction:
     read: list[tuple[PartitionId, int]] = field(default_factory=list)
     commits: tuple[PartitionId, int] | None = None  # the offset that it commits
     has_gap: bool = False  # a batch of it was lost
+    began_s: float = 0.0  # as the loop's time
     outcome: str = "unknown"  # committed | aborted | unknown
 
 
