@@ -167,6 +167,7 @@ class SimPort:
             process.troubles += 1
             raise StoreUnavailable(label)
         draw -= fates.unavailable
+        was_applied = False
         if is_write:
             if draw < fates.lost_request:
                 world.note(f"{label} request lost")
@@ -186,6 +187,7 @@ class SimPort:
                 world.note(f"{label} repeated")
                 try:
                     await self._act(act, is_told=False)
+                    was_applied = True
                 except StoreError:
                     pass
         try:
@@ -194,6 +196,8 @@ class SimPort:
             world.note(f"{label} -> {type(error).__name__}")
             process.troubles += not isinstance(error, ConditionFailed)
             process.answered()
+            if was_applied and isinstance(error, StoreUnavailable):
+                raise OutcomeUnknown(label) from error  # who repeats a call cannot say that it was not applied
             self._die_perhaps(fates, method_name, label, "after")
             await self._pause(rng.random() * fates.pause_s)
             raise
