@@ -72,7 +72,7 @@ def test_with_tables_maintenance_keeps_them_in_glues_catalog(dev: Deployment, wi
 def test_the_catalog_of_the_stages_settings_is_the_one(synthesize_stage: Callable[..., Deployment]) -> None:
     own = replace(STAGES["dev"], settings=Settings(table_catalog="type=rest,uri=https://catalog.example"))
     deployment = synthesize_stage(own, tables=True)
-    assert catalogs(deployment) == {name: '"type=rest,uri=https://catalog.example"' for name in FUNCTIONS}
+    assert catalogs(deployment) == dict.fromkeys(FUNCTIONS, '"type=rest,uri=https://catalog.example"')
     policies = json.dumps(deployment.resources("maintenance", "AWS::IAM::Policy"))
     assert "glue:" not in policies, "no rights on a catalog that is not used"
     assert "/iceberg/" not in policies
