@@ -134,8 +134,8 @@ class FilesSinkTask(SinkTask):
             self._write(place)
 
     def _is_full(self, opened: _Open, folder: str) -> bool:
-        bytes_max = self._given["flush.bytes"]
-        return len(opened.files[folder]) >= self._given["flush.size"] or 0 <= bytes_max <= opened.sizes[folder]
+        records_max, bytes_max = int(self._given["flush.size"]), int(self._given["flush.bytes"])
+        return len(opened.files[folder]) >= records_max or 0 <= bytes_max <= opened.sizes[folder]
 
     def _ends(self, opened: _Open, schema: Any, time_ms: int) -> bool:
         """Return True if a record does not belong into the open files any more."""
