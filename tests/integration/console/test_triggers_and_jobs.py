@@ -21,10 +21,14 @@ def known(service: ThreadedService) -> dict[str, Trigger]:
 
 async def test_a_trigger_from_its_creation_to_its_deletion(browser: Browser, service: ThreadedService) -> None:
     where = {"name": "life-of-one"}
+    with odradek.Admin(**service.client_config) as admin, odradek.Producer(**service.client_config) as producer:
+        admin.create_topics([odradek.NewTopic("mails-sent", 1)])  # its own: other tests add to those that are there
+        for number in range(30):
+            producer.send("mails-sent", b"%d" % number)
     page = await browser.done(
         "/triggers",
         **where,
-        topic="payments",
+        topic="mails-sent",
         function=URL,
         starting_position="LATEST",
         batch_size="7",

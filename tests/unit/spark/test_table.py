@@ -8,7 +8,7 @@ import pytest
 from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.spark.options import StoreOptions
 from odradek.spark.source.log_view import TableFile
-from odradek.spark.table import paths_of, uncovered
+from odradek.spark.source.table_files import paths_of, uncovered
 
 TOPIC = UUID(int=7)
 

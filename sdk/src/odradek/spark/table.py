@@ -13,15 +13,14 @@ rest: its values are parsed.
 
 from __future__ import annotations
 
-import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from odradek.columnar.names import COLUMNS, TIMESTAMP_MS_MAX
+from odradek.columnar.names import COLUMNS
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 from odradek.model.kinds import Kind, text_of
@@ -35,8 +34,9 @@ from odradek.spark.options import (
     known_options,
     parse_store,
 )
-from odradek.spark.source.log_view import LogView, TableFile
+from odradek.spark.source.log_view import LogView
 from odradek.spark.source.plan import ReadRange
+from odradek.spark.source.table_files import paths_of, readable, uncovered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -91,7 +91,7 @@ def table(
         if as_of is not None:
             ranges = _at(view, ranges, as_of)
         by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
-        files = _readable(view, view.table_files(by_id), wanted) if _is_name(options) else []
+        files = readable(view, view.table_files(by_id), wanted) if _is_name(options) else []
         rest = uncovered(ranges, {ids[place]: place for place in ranges}, files)
         few = _few(view, ids, rest, names, wanted)
     parts = []
@@ -104,41 +104,6 @@ def table(
     elif few is None:
         parts.append(_of_rest(spark, given, rest, names, wanted))
     return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-
-
-def uncovered(
-    ranges: Mapping[TopicPartition, tuple[int, int]],
-    places: Mapping[Any, TopicPartition],
-    files: Iterable[TableFile],
-) -> Ranges:
-    """Return the offsets of ranges that no file has.
-
-    Args:
-        places: by partition id.
-    """
-    covered: dict[TopicPartition, list[tuple[int, int]]] = {}
-    for file in files:
-        covered.setdefault(places[file.partition], []).append((file.base_offset, file.end_offset))
-    found: Ranges = {}
-    for place, (first, end) in ranges.items():
-        spans = []
-        for base, stop in sorted(covered.get(place, ())):
-            if first < base:
-                spans.append((first, base))
-            first = stop
-        if first < end:
-            spans.append((first, end))
-        if spans:
-            found[place] = tuple(spans)
-    return found
-
-
-def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> list[str]:
-    """Return the paths of files as Hadoop's file systems name them."""
-    if options.data_dir is None:
-        return [f"{scheme}://{options.bucket}/{options.prefix}{file.object_key}" for file in files]
-    folder = os.path.abspath(os.path.join(options.data_dir, "objects"))
-    return [f"file://{folder}/{file.object_key}" for file in files]
 
 
 def _is_name(options: StoreOptions) -> bool:
@@ -191,32 +156,6 @@ def _milliseconds(moment: int | str | datetime) -> int:
     if isinstance(moment, datetime):
         return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
     return moment
-
-
-def _readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]]) -> list[TableFile]:
-    """Return the files that Spark can read as they lie: these typed columns, and timestamps that fit its own."""
-    files = [file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX]
-    if not typed:
-        return files
-    with extra("table"):
-        import pyarrow.parquet as pq
-    found = []
-    for file, footer in zip(files, view.footers(files), strict=True):
-        if footer is None:
-            continue
-        there = pq.read_schema(io.BytesIO(footer))
-        if all(there.get_field_index(name) >= 0 and _kind(there.field(name).type) == kind for name, kind in typed):
-            found.append(file)
-    return found
-
-
-def _kind(there: pa.DataType) -> Kind | None:
-    from odradek.columnar.typed.arrow_kinds import kind_of_arrow
-
-    try:
-        return kind_of_arrow(there)
-    except ValueError:
-        return None
 
 
 def _of_files(

@@ -1,0 +1,80 @@
+"""Columnar segments as files: which of them an engine reads as they lie, what they are called, and what they leave."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from odradek.columnar.names import TIMESTAMP_MS_MAX
+from odradek.extras import extra
+from odradek.model.kinds import Kind
+from odradek.model.topic_partition import TopicPartition
+from odradek.spark.offsets import Ranges
+from odradek.spark.options import StoreOptions
+from odradek.spark.source.log_view import LogView, TableFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def uncovered(
+    ranges: Mapping[TopicPartition, tuple[int, int]],
+    places: Mapping[Any, TopicPartition],
+    files: Iterable[TableFile],
+) -> Ranges:
+    """Return the offsets of ranges that no file has.
+
+    Args:
+        places: by partition id.
+    """
+    covered: dict[TopicPartition, list[tuple[int, int]]] = {}
+    for file in files:
+        covered.setdefault(places[file.partition], []).append((file.base_offset, file.end_offset))
+    found: Ranges = {}
+    for place, (first, end) in ranges.items():
+        spans = []
+        for base, stop in sorted(covered.get(place, ())):
+            if first < base:
+                spans.append((first, base))
+            first = stop
+        if first < end:
+            spans.append((first, end))
+        if spans:
+            found[place] = tuple(spans)
+    return found
+
+
+def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> list[str]:
+    """Return the paths of files as Hadoop's file systems name them."""
+    if options.data_dir is None:
+        return [f"{scheme}://{options.bucket}/{options.prefix}{file.object_key}" for file in files]
+    folder = os.path.abspath(os.path.join(options.data_dir, "objects"))
+    return [f"file://{folder}/{file.object_key}" for file in files]
+
+
+def readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]]) -> list[TableFile]:
+    """Return the files that an engine can read as they lie: these typed columns, and timestamps that fit its own."""
+    files = [file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX]
+    if not typed:
+        return files
+    with extra("table"):
+        import pyarrow.parquet as pq
+    found = []
+    for file, footer in zip(files, view.footers(files), strict=True):
+        if footer is None:
+            continue
+        there = pq.read_schema(io.BytesIO(footer))
+        if all(there.get_field_index(name) >= 0 and _kind(there.field(name).type) == kind for name, kind in typed):
+            found.append(file)
+    return found
+
+
+def _kind(there: pa.DataType) -> Kind | None:
+    from odradek.columnar.typed.arrow_kinds import kind_of_arrow
+
+    try:
+        return kind_of_arrow(there)
+    except ValueError:
+        return None
