@@ -38,9 +38,11 @@ QUESTIONS = (
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[LiveLog]:
+def log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveLog]:
+    """Parameter: configurations of the topic, beside the others."""
     with LiveLog(tmp_path / "store", **SMALL) as live:
-        live.create("flights", 2, **TABLE, **{"odradek.table.schema": "origin string, delay bigint"})
+        more: dict[str, str] = {"odradek.table.schema": "origin string, delay bigint", **getattr(request, "param", {})}
+        live.create("flights", 2, **TABLE, **more)
         for first in range(0, 1000, 10):
             rows: list[tuple[bytes | None, bytes | None]] = [
                 (b"k%d" % i, json.dumps({"origin": ("JFK", "EWR")[i % 2], "delay": i, "note": "n" * (i % 80)}).encode())
@@ -104,6 +106,10 @@ def test_answers_are_the_same_before_and_after_a_merge_and_filters_skip_row_grou
     assert sizes[1] < sizes[0], "row groups are skipped by their statistics"
 
 
+without_bytes = pytest.mark.parametrize("log", [{}, {"odradek.table.value.bytes": "false"}], indirect=True, ids=str)
+
+
+@without_bytes
 def test_sparks_source_reads_the_same_records(log: LiveLog) -> None:
     columns = ("offset", "timestamp", "timestampType", "key", "value", "headers", "topic", "partition")
 
@@ -123,3 +129,15 @@ def test_sparks_source_reads_the_same_records(log: LiveLog) -> None:
     log._run(log.engine.maintenance.run())
     assert (records(0, 500), records(123, 377)) == before
     assert len(before[0]) == 1000
+
+
+@pytest.mark.parametrize("log", [{"odradek.table.value.bytes": "false"}], indirect=True)
+def test_queries_have_the_values_that_files_do_not(log: LiveLog) -> None:
+    before = answers(log)
+    report = log._run(log.engine.maintenance.run())
+    assert report.done["table_segments_with_recipes"] == report.done["table_segments_written"] >= 2
+    assert answers(log) == before
+    sql = "SELECT decode(value) v, note FROM flights WHERE delay = 77"
+    assert odradek.query(sql, log.data_dir).to_pylist() == [
+        {"v": json.dumps({"origin": "EWR", "delay": 77, "note": "n" * 77}), "note": "n" * 77}
+    ]

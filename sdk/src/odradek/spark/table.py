@@ -91,7 +91,9 @@ def table(
         if as_of is not None:
             ranges = _at(view, ranges, as_of)
         by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
-        files = readable(view, view.table_files(by_id), wanted) if _is_name(options) else []
+        files = []
+        if _is_name(options):
+            files = readable(view, view.table_files(by_id), wanted, with_values="value" in names)
         rest = uncovered(ranges, {ids[place]: place for place in ranges}, files)
         few = _few(view, ids, rest, names, wanted)
     parts = []

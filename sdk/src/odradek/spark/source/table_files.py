@@ -54,9 +54,17 @@ def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> 
     return [f"file://{folder}/{file.object_key}" for file in files]
 
 
-def readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]]) -> list[TableFile]:
-    """Return the files that an engine can read as they lie: these typed columns, and timestamps that fit its own."""
-    files = [file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX]
+def readable(
+    view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]], *, with_values: bool = True
+) -> list[TableFile]:
+    """Return the files that an engine can read as they lie: these typed columns, and timestamps that fit its own.
+
+    Args:
+        with_values: the bytes of values as well, which not all files have.
+    """
+    files = [
+        file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX and not (with_values and file.has_recipes)
+    ]
     if not typed:
         return files
     with extra("table"):
