@@ -2,7 +2,7 @@
 
     -c stage=dev|prod   (cdk)    or    make synth STAGE=prod
     -c tags=team=flights,...     the owner's tags, on every resource
-    -c tables=true               maintainers write columnar history: a layer with pyarrow for their function alone
+    -c tables=true               maintainers write columnar history and keep Iceberg tables: a layer for their function
     -c gateway_...               the gateway stack as well (stacks/gateway.py)
     -c console_...               the console stack as well (stacks/console.py)
 

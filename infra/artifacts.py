@@ -2,7 +2,7 @@
 
     dist/layer.zip       the wheel and its dependencies, for Lambda's Python 3.13 on arm64
     dist/functions.zip   lambdas/
-    dist/tables.zip      the maintainer's layer for columnar history, of `make package ARGS=--tables`
+    dist/tables.zip      the maintainer's layer for tables, of `make package ARGS=--tables`
     dist/odradek-*.whl   for the gateway's image
     dist/odradek.gluewheels.zip   for Glue, as is
     dist/jobs.zip        glue_jobs/

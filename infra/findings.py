@@ -22,13 +22,14 @@ ACKNOWLEDGED: Mapping[str, str] = {
     ),
     "AwsSolutions-IAM5[Resource::odradek-": (
         "Object keys are created at run time, so a role names prefixes of the bucket (permissions.py): wal/, topics/, "
-        "a job's folder. No action is a wildcard."
+        "iceberg/, a job's folder. No action is a wildcard."
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:logs:": (
         "Glue creates its log groups and streams under /aws-glue/; their names are not known before."
     ),
     "AwsSolutions-IAM5[Resource::arn:<AWS::Partition>:glue:": (
-        "export_table creates tables whose names are chosen when it runs; they are in databases named odradek_*."
+        "export_table and the maintainer create tables whose names are those of topics, or are chosen when a job runs; "
+        "they are in databases named odradek or odradek_*."
     ),
     "AwsSolutions-IAM5[Resource::*]": (
         "cloudwatch:PutMetricData takes no resource (service authorization reference); a condition names the namespace."

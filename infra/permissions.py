@@ -19,7 +19,8 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
     registry     schemas and subjects: its rows of the catalog, and the ACLs
     maintenance  plans: reads the tables, and segments if compaction needs their age; sends to the queue
     maintainer   runs the tasks: finishes deletions; merges; fences transactions that timed out; retention, sweep: rows
-                 of the log, segments, WAL objects and items; receives messages from the queue
+                 of the log, segments, WAL objects and items; receives messages from the queue. With `-c tables=true`
+                 ICEBERG_TABLES as well: tables of Glue's catalog, and their metadata
     gateway      the union of the functions' rows, except these two: it does everything that the others do
     JOBS         each reads like fetch; uploads like produce and commits the uploads as numbered batches: heads, spilled
                  entries, the row of its query; keeps output and checkpoint under a separate prefix; sql_job also
@@ -69,6 +70,7 @@ CHECK = "dynamodb:ConditionCheckItem"
 
 WAL_PREFIX = "wal/"
 SEGMENT_PREFIX = "topics/"
+ICEBERG_PREFIX = "iceberg/"  # metadata of Iceberg tables
 GATEWAY = "gateway"
 FLIGHT_DELAYS = "flight_delays"
 EXPORT_TABLE = "export_table"
@@ -122,13 +124,21 @@ class ObjectGrant:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseGrant:
+    """Actions on databases of the Glue data catalog, and on their tables; a name may end in `*`."""
+
+    databases: tuple[str, ...]
+    actions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Permissions:
     """All permissions of one role on the store, and on the queue of maintenance tasks."""
 
     tables: tuple[TableGrant, ...]
     objects: tuple[ObjectGrant, ...] = ()
     may_list: bool = False
-    writes_tables: bool = False  # of the Glue data catalog, in databases named odradek_*
+    databases: tuple[DatabaseGrant, ...] = ()
     queue: tuple[str, ...] = ()  # actions on the queue
     wakes: tuple[str, ...] = ()  # actions on the queue that wakes triggers
 
@@ -156,6 +166,9 @@ _FOLLOW_TOPICS = (
 _UPLOAD_WAL = ObjectGrant((WAL_PREFIX,), ("s3:PutObject",))
 
 
+_WRITE_TABLES = ("glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable")
+
+
 def _job(name: str) -> Permissions:
     return Permissions(
         (
@@ -172,7 +185,7 @@ def _job(name: str) -> Permissions:
             ObjectGrant((f"jobs/{name}/",), ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")),
         ),
         may_list=True,
-        writes_tables=name == EXPORT_TABLE,
+        databases=(DatabaseGrant(("odradek_*",), _WRITE_TABLES),) if name == EXPORT_TABLE else (),
     )
 
 
@@ -325,3 +338,11 @@ PERMISSIONS: Mapping[str, Permissions] = {
     **_ROWS,
     GATEWAY: union(_ROWS[name] for name in (*(each.value for each in FunctionName), REGISTRY)),
 }
+
+# What a maintainer has beside its row where it keeps Iceberg tables in Glue's catalog (`-c tables=true`): tables in the
+# databases of odradek.table.iceberg.namespace, and their metadata; their data files are segments.
+ICEBERG_TABLES = Permissions(
+    (),
+    (ObjectGrant((ICEBERG_PREFIX,), ("s3:GetObject", "s3:PutObject", "s3:DeleteObject")),),
+    databases=(DatabaseGrant(("odradek", "odradek_*"), (*_WRITE_TABLES, "glue:DeleteTable")),),
+)

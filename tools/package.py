@@ -6,7 +6,7 @@
     dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all
     dist/functions.zip   lambdas/...   the handlers
     dist/tables.zip      python/...    with --tables: a layer for the maintainer alone, with which it writes columnar
-                                       history (docs/decisions/0049)
+                                       history and keeps Iceberg tables (docs/decisions/0049)
 
 By default for Lambda's Python 3.13 on arm64; `--host` builds for this machine, as the tests do. Versions are
 those of uv.lock, and what is downloaded has the hashes that stand there. A Glue job installs nothing but its zip of
@@ -45,24 +45,24 @@ GLUE_PYTHON = "3.13"  # of Glue 6.0
 GLUE_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_26_x86_64", "manylinux_2_17_x86_64",
                   "manylinux2014_x86_64")  # fmt: skip
 GLUE_EXTRAS = ("aws", "tables", "avro", "protobuf")  # `spark` is part of `tables`
-# In the extras, or what those need, but part of Glue already: installing them over Glue's own would break it.
-TABLES = ("pyarrow",)  # the layer `tables`: what the extra `table` has beyond the other layer; numpy is only for numba
-# Parts of pyarrow that maintenance does not import: a third of it.
-NOT_IN_TABLES = (
-    *(
-        "*_flight*",
-        "*flight.*",
-        "_substrait*",
-        "libarrow_s3*",
-        "*_s3fs*",
-        "*_gcsfs*",
-        "*_azurefs*",
-        "*_hdfs*",
-        "*_orc*",
+# The layer `tables`: what these extras have beyond the other layer, and that maintenance imports.
+TABLES_EXTRAS = ("table", "iceberg", "avro", "protobuf", "aws")
+# numpy is for numba, the SQL catalog the embedded service's; PyIceberg's transforms in Rust, its command line and its
+# other file system are never imported.
+NOT_IN_TABLES = ("numpy", "sqlalchemy", "pyiceberg-core", "click", "rich", "fsspec", *NOT_IN_FUNCTIONS)
+TABLES_SERVICE = "glue"  # whose description the other layer does not have; Lambda merges the folders of layers
+# Parts of packages that maintenance does not import, such as a third of pyarrow, by globs.
+TRIMMED = {
+    "pyarrow": (
+        *("*_flight*", "*flight.*", "_substrait*", "*_gcsfs*", "*_azurefs*", "*_hdfs*"),
+        *("*_orc*", "*parquet_encryption*", "*_cpp_tests*", "*_feather*", "tests", "include", "includes", "src"),
+        *("*.pxd", "*.pyx", "*.pxi", "*.pyi", "conftest.py", "benchmark.py"),
     ),
-    *("*parquet_encryption*", "*_cpp_tests*", "*_feather*", "tests", "include", "includes", "src", "*.pxd", "*.pyx"),
-    *("*.pxi", "*.pyi", "conftest.py", "benchmark.py"),
-)
+    "zstandard": ("_cffi*", "backend_cffi.py"),  # a second copy, for PyPy
+    "boto3": ("data", "examples"),
+    "": ("hive_metastore", "fb303"),  # of PyIceberg, for another catalog
+}
+# In the extras, or what those need, but part of Glue already: installing them over Glue's own would break it.
 PROVIDED_BY_GLUE = ("pyspark", "pandas", "numpy", "pyarrow", "boto3", "botocore")
 GLUE_WHEELS = "odradek.gluewheels.zip"  # Glue goes by the end of the name
 _IN_LAMBDA = ("layer.zip", "functions.zip", "tables.zip")
@@ -128,12 +128,7 @@ def build_for_glue(out: Path) -> tuple[Path, Path]:
 
 def glue_requirements() -> str:
     """What jobs need beyond the wheel and Glue's own libraries, as uv.lock pins it. Raises PackagingFailed."""
-    extras = [argument for extra in GLUE_EXTRAS for argument in ("--extra", extra)]
-    pruned = [argument for name in PROVIDED_BY_GLUE for argument in ("--prune", name)]
-    return run_uv(
-        *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek", *extras),
-        *("--no-emit-workspace", "--no-header", "--no-annotate", *pruned),
-    )
+    return exported(extras=GLUE_EXTRAS, pruned=PROVIDED_BY_GLUE)
 
 
 def build_glue_wheels(out: Path, wheel: Path) -> Artifact:
@@ -183,13 +178,7 @@ def build_wheel(out: Path) -> Path:
 def install_layer(python: Path, wheel: Path, target: Target, scratch: Path) -> None:
     """Install the wheel and the locked dependencies of the functions, for the target, into a directory."""
     requirements = scratch / "requirements.txt"
-    pruned = [argument for name in NOT_IN_FUNCTIONS for argument in ("--prune", name)]
-    requirements.write_text(
-        run_uv(
-            *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek"),
-            *("--no-emit-workspace", "--no-header", "--no-annotate", *pruned),
-        )
-    )
+    requirements.write_text(exported(pruned=NOT_IN_FUNCTIONS))
     install(python, target, "-r", str(requirements))
     install(python, target, str(wheel))
     strip_services(python)
@@ -212,15 +201,14 @@ def build_tables(out: Path, target: Target, scratch: Path) -> Artifact:
     """Build the maintainer's layer for columnar history. Raises PackagingFailed."""
     python = scratch / "tables" / "python"
     requirements = scratch / "tables.txt"
-    exported = run_uv(
-        *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek", "--extra", "table"),
-        *("--no-emit-workspace", "--no-header", "--no-annotate"),
-    )
-    requirements.write_text(_only(exported, TABLES))
+    in_layer = {name for name, _ in _pins(exported(pruned=NOT_IN_FUNCTIONS))} - {"botocore"}
+    wanted = exported(extras=TABLES_EXTRAS, pruned=NOT_IN_TABLES)
+    requirements.write_text("".join(f"{pin}\n" for name, pin in _pins(wanted) if name not in in_layer))
     install(python, target, "-r", str(requirements))
-    for pattern in NOT_IN_TABLES:
-        for found in list((python / "pyarrow").glob(pattern)):
-            shutil.rmtree(found) if found.is_dir() else found.unlink()
+    _keep_one_service(python)
+    for package, patterns in TRIMMED.items():
+        for found in [path for pattern in patterns for path in (python / package).glob(pattern)]:
+            shutil.rmtree(found) if found.is_dir() else found.unlink(missing_ok=True)
     for soname in (python / "pyarrow").glob("*.so.*.*.*"):  # copies of what is there under the name that is loaded
         soname.unlink()
     for copy in (python / "pyarrow").glob("*.so.*"):
@@ -229,10 +217,30 @@ def build_tables(out: Path, target: Target, scratch: Path) -> Artifact:
     return write_zip(out / "tables.zip", scratch / "tables")
 
 
-def _only(requirements: str, names: Iterable[str]) -> str:
-    """Return the requirements of these names, with their hashes."""
-    each = re.findall(r"^\S.*(?:\n +.*)*", requirements, re.MULTILINE)
-    return "\n".join(one for one in each if re.split(r"[=; ]", one)[0] in names) + "\n"
+def _keep_one_service(python: Path) -> None:
+    """Leave of botocore, which the other layer has, the description of the one service more."""
+    kept = python / "service"
+    (python / "botocore" / "data" / TABLES_SERVICE).rename(kept)
+    for found in python.glob("botocore*"):
+        shutil.rmtree(found)
+    (python / "botocore" / "data").mkdir(parents=True)
+    kept.rename(python / "botocore" / "data" / TABLES_SERVICE)
+
+
+def exported(*, extras: Iterable[str] = (), pruned: Iterable[str] = ()) -> str:
+    """Return the requirements of the wheel with these extras, with their hashes, as uv.lock pins them."""
+    return run_uv(
+        *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek"),
+        *("--no-emit-workspace", "--no-header", "--no-annotate"),
+        *(argument for extra in extras for argument in ("--extra", extra)),
+        *(argument for name in pruned for argument in ("--prune", name)),
+    )
+
+
+def _pins(requirements: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of requirements, and each with its hashes."""
+    for pin in re.findall(r"^\S.*(?:\n +.*)*", requirements, re.MULTILINE):
+        yield re.split(r"[=; ]", pin)[0], pin
 
 
 def strip_services(python: Path) -> None:

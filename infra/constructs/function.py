@@ -41,7 +41,8 @@ class OdradekLayer(Construct):
 
 
 class TablesLayer(Construct):
-    """pyarrow, with which a maintainer writes columnar history: for its function alone, others start no slower."""
+    """What a maintainer writes columnar history and keeps Iceberg tables with: for its function alone, others start no
+    slower."""
 
     def __init__(self, scope: Construct, construct_id: str, *, zip_file: Path) -> None:
         super().__init__(scope, construct_id)
@@ -51,7 +52,7 @@ class TablesLayer(Construct):
             code=lambda_.Code.from_asset(str(zip_file)),
             compatible_runtimes=[RUNTIME],
             compatible_architectures=[ARCHITECTURE],
-            description="odradek: what writes columnar history",
+            description="odradek: what writes columnar history and Iceberg tables",
         )
 
 

@@ -13,7 +13,7 @@ from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3express as s3express
 from constructs import Construct
 
-from infra.permissions import WAL_PREFIX, ObjectGrant, Permissions, TableGrant, TableName
+from infra.permissions import WAL_PREFIX, DatabaseGrant, ObjectGrant, Permissions, TableGrant, TableName
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +40,20 @@ class StoreRole(Construct):
     ) -> None:
         super().__init__(scope, construct_id)
         self.role = iam.Role(self, "Role", assumed_by=iam.ServicePrincipal(service))
-        for statement in _statements(permissions, store):
+        for statement in statements(permissions, store):
             self.role.add_to_policy(statement)
 
 
-def _statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicyStatement]:
+def statements(permissions: Permissions, store: Store) -> Iterator[iam.PolicyStatement]:
+    """Yield what a row of permissions.py allows."""
     for table in permissions.tables:
         yield _table_statement(table, store)
     for objects in permissions.objects:
         yield _object_statement(objects, store)
     if store.wal_bucket is not None:
         yield from _wal_statements(permissions, store.wal_bucket)
-    if permissions.writes_tables:
-        yield _catalog_statement(store)
+    for databases in permissions.databases:
+        yield _database_statement(databases, store)
     if permissions.may_list:
         yield iam.PolicyStatement(actions=["s3:ListBucket"], resources=[store.bucket.bucket_arn])
     if store.key is not None:
@@ -78,12 +79,13 @@ def _wal_statements(permissions: Permissions, bucket: s3express.CfnDirectoryBuck
     )
 
 
-def _catalog_statement(store: Store) -> iam.PolicyStatement:
-    """Return a statement for tables of the Glue data catalog, in databases named odradek_*."""
+def _database_statement(grant: DatabaseGrant, store: Store) -> iam.PolicyStatement:
     stack = Stack.of(store.bucket)
-    names = ("catalog", "database/odradek_*", "table/odradek_*/*")
+    names = ["catalog"]
+    for database in grant.databases:
+        names += [f"database/{database}", f"table/{database}/*"]
     return iam.PolicyStatement(
-        actions=["glue:GetDatabase", "glue:CreateDatabase", "glue:GetTable", "glue:CreateTable", "glue:UpdateTable"],
+        actions=list(grant.actions),
         resources=[
             stack.format_arn(service="glue", resource=name, arn_format=ArnFormat.NO_RESOURCE_NAME) for name in names
         ],

@@ -93,6 +93,14 @@ def dev(synthesize: Callable[..., Deployment]) -> Deployment:
 
 
 @pytest.fixture(scope="session")
+def with_tables(synthesize_stage: Callable[..., Deployment]) -> Deployment:
+    """dev with `-c tables=true`."""
+    from infra.stages import STAGES
+
+    return synthesize_stage(STAGES["dev"], tables=True)
+
+
+@pytest.fixture(scope="session")
 def prod(synthesize: Callable[..., Deployment]) -> Deployment:
     return synthesize("prod")
 

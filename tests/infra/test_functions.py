@@ -37,10 +37,7 @@ def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment
         assert layer["CompatibleArchitectures"] == ["arm64"]
 
 
-def test_the_maintainer_alone_gets_what_writes_columnar_history(
-    dev: Deployment, synthesize_stage: Callable[..., Deployment]
-) -> None:
-    with_tables = synthesize_stage(STAGES["dev"], tables=True)
+def test_the_maintainer_alone_gets_what_writes_columnar_history(dev: Deployment, with_tables: Deployment) -> None:
     assert {name: len(each["Layers"]) for name, each in with_tables.functions().items()} == {
         name: 2 if name == "maintainer" else 1 for name in FUNCTIONS
     }
@@ -49,6 +46,36 @@ def test_the_maintainer_alone_gets_what_writes_columnar_history(
     [error] = with_tables.errors["maintenance"]
     assert "dist/tables.zip" in error
     assert "make package ARGS=--tables" in error
+
+
+def catalogs(deployment: Deployment) -> dict[str, str]:
+    """What each function is told of a catalog of Iceberg tables."""
+    found = {name: each["Environment"]["Variables"] for name, each in deployment.functions().items()}
+    return {
+        name: json.dumps(variables[environment.TABLE_CATALOG])
+        for name, variables in found.items()
+        if environment.TABLE_CATALOG in variables
+    }
+
+
+def test_with_tables_maintenance_keeps_them_in_glues_catalog(dev: Deployment, with_tables: Deployment) -> None:
+    assert catalogs(dev) == {}
+    told = catalogs(with_tables)
+    assert set(told) == {"maintenance", "maintainer"}
+    for text in told.values():
+        assert "type=glue,warehouse=s3://" in text
+        assert "LogBucket" in text
+        assert "/iceberg,client.region=" in text
+        assert "AWS::Region" in text
+
+
+def test_the_catalog_of_the_stages_settings_is_the_one(synthesize_stage: Callable[..., Deployment]) -> None:
+    own = replace(STAGES["dev"], settings=Settings(table_catalog="type=rest,uri=https://catalog.example"))
+    deployment = synthesize_stage(own, tables=True)
+    assert catalogs(deployment) == dict.fromkeys(FUNCTIONS, '"type=rest,uri=https://catalog.example"')
+    policies = json.dumps(deployment.resources("maintenance", "AWS::IAM::Policy"))
+    assert "glue:" not in policies, "no rights on a catalog that is not used"
+    assert "/iceberg/" not in policies
 
 
 def test_every_handler_string_names_a_handler_in_lambdas(dev: Deployment) -> None:

@@ -203,12 +203,37 @@ def test_clients_may_call_urls_and_nothing_else(dev: Deployment) -> None:
     assert by_action["lambda:InvokeFunction"]["Condition"] == {"Bool": {"lambda:InvokedViaFunctionUrl": "true"}}
 
 
+def database_rights(deployment: Deployment) -> dict[str, tuple[set[str], set[str]]]:
+    """The actions on Glue's data catalog by role, and on which databases and tables."""
+    found = {}
+    for role, statement in statements(deployment):
+        actions = set(as_list(statement["Action"]))
+        if any(action.startswith("glue:") for action in actions):
+            texts = ["".join(map(str, each["Fn::Join"][1])) for each in as_list(statement["Resource"])]
+            found[role] = actions, {text.rpartition(":")[2] for text in texts}
+    return found
+
+
 def test_only_the_export_writes_tables_of_the_data_catalog(dev: Deployment) -> None:
-    may = {
-        role: as_list(statement["Resource"])
-        for role, statement in statements(dev)
-        if any(action.startswith("glue:") for action in as_list(statement["Action"]))
+    rights = database_rights(dev)
+    assert set(rights) == {"ExportTable"}
+    assert rights["ExportTable"][1] == {"catalog", "database/odradek_*", "table/odradek_*/*"}
+
+
+def test_a_maintainer_that_keeps_tables_may_do_so_in_its_databases_alone(with_tables: Deployment) -> None:
+    rights = database_rights(with_tables)
+    assert set(rights) == {"ExportTable", "Maintainer"}
+    actions, resources = rights["Maintainer"]
+    own = {f"{kind}/odradek{rest}" for kind, rest in (("database", ""), ("table", "/*"))}
+    assert resources == {"catalog", "database/odradek_*", "table/odradek_*/*", *own}
+    assert actions == {f"glue:{each}" for each in ("GetDatabase", "CreateDatabase", "GetTable", "CreateTable")} | {
+        "glue:UpdateTable",
+        "glue:DeleteTable",
     }
-    assert set(may) == {"ExportTable"}
-    texts = [json.dumps(resource) for resource in may["ExportTable"]]
-    assert [text for text in texts if "*" in text and "odradek_" not in text] == []
+    metadata = {
+        action
+        for role, statement in statements(with_tables)
+        if role == "Maintainer" and "/iceberg/*" in json.dumps(statement["Resource"])
+        for action in as_list(statement["Action"])
+    }
+    assert metadata == {"s3:GetObject", "s3:PutObject", "s3:DeleteObject"}

@@ -1,18 +1,22 @@
-"""Columnar history by the packaged functions: the maintainer has a layer with pyarrow, those that serve have not.
+"""Topics as tables by the packaged functions: the maintainer has a layer for it, those that serve have not.
 
 Slow: the layer is built.
 """
 
 from __future__ import annotations
 
+import asyncio
+import io
+import json
+from collections.abc import Iterator
 from contextlib import ExitStack
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import fastavro
 import pytest
 from botocore.session import Session
+from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.format.record_batch import decode_batches
 from odradek.functions.environment import (
     BUCKET,
@@ -22,16 +26,30 @@ from odradek.functions.environment import (
     GROUPS_TABLE,
     LOG_TABLE,
     QUEUE_URL,
+    TABLE_CATALOG,
     WAKE_QUEUE_URL,
     format_function_urls,
 )
 from odradek.functions.environment import REGION as REGION_VARIABLE
+from odradek.operations.health import topic_findings
+from odradek.operations.storage import StoreView
 from odradek.protocol.api import ApiKey
+from pyiceberg.catalog import load_catalog
 
 from tests.integration.lambdas.test_packaged_functions import URLS, call, fetch, produce
 from tests.support.engine import batch
-from tests.support.services.packaged_functions import deploy, running_function
-from tests.support.stores.aws import CREDENTIALS, REGION, create_queue, create_tables, moto_server, receive
+from tests.support.services.function_calls import body_of, function_event
+from tests.support.services.packaged_functions import RunningFunction, deploy, running_function
+from tests.support.stores.aws import (
+    CREDENTIALS,
+    REGION,
+    StoreNames,
+    create_queue,
+    create_tables,
+    moto_server,
+    open_store,
+    receive,
+)
 from tools.package import UNZIPPED_BYTES_MAX
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -39,7 +57,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 CONFIGS = {
     "odradek.table.enable": "true",
     "odradek.table.segment.bytes": "20000",
-    "odradek.table.schema": "n bigint",
+    "odradek.table.iceberg.enable": "true",
     "retention.ms": "-1",
 }
 SETTINGS = {
@@ -48,68 +66,183 @@ SETTINGS = {
     "ODRADEK_HEAD_BYTES_MAX": "400",
     "ODRADEK_SPILL_ENTRIES": "1",
     "ODRADEK_TABLE_GROUP_BYTES": "4000",
+    "ODRADEK_MAINTENANCE_LEASE_MS": "1",
 }
 SCHEDULED = {"version": "0", "source": "aws.events", "detail-type": "Scheduled Event", "detail": {}}
+AVRO = {
+    "type": "record",
+    "name": "R",
+    "fields": [{"name": "n", "type": "long"}, {"name": "text", "type": ["null", "string"]}],
+}
+PROTO = 'syntax = "proto3"; message R { int64 n = 1; string text = 2; }'
+RECORDS = 400
 
 
-def test_the_maintainer_writes_parquet_and_the_fetch_function_serves_it_without_pyarrow(tmp_path: Path) -> None:
-    deployment = deploy(tmp_path, tables=True)
-    folders = (deployment.layer, deployment.task_root, deployment.tables)
-    assert sum(each.stat().st_size for folder in folders for each in folder.rglob("*")) < UNZIPPED_BYTES_MAX
-    assert not (deployment.layer / "python" / "pyarrow").exists()
-    with ExitStack() as stack:
-        endpoint = stack.enter_context(moto_server())
-        names = create_tables(endpoint)
+def text_of(n: int) -> str:
+    return "x" * (n % 300)
+
+
+def in_json(n: int) -> bytes:
+    return json.dumps({"n": n, "text": text_of(n)}).encode()
+
+
+def in_avro(n: int) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(AVRO), {"n": n, "text": text_of(n)})
+    return out.getvalue()
+
+
+def in_protobuf(n: int) -> bytes:
+    text = text_of(n).encode()
+    return b"\x08" + _varint(n) + b"\x12" + _varint(len(text)) + text
+
+
+def _varint(n: int) -> bytes:
+    return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + _varint(n >> 7)
+
+
+class Functions:
+    """The packaged functions of a deployment with tables, on an emulator of AWS."""
+
+    def __init__(self, stack: ExitStack, folder: Path) -> None:
+        deployment = deploy(folder, tables=True)
+        assert not (deployment.layer / "python" / "pyarrow").exists(), "those that serve have none"
+        folders = (deployment.maintainers_layers, deployment.task_root)
+        assert sum(each.stat().st_size for folder in folders for each in folder.rglob("*")) < UNZIPPED_BYTES_MAX
+        self.endpoint = stack.enter_context(moto_server())
+        self.names: StoreNames = create_tables(self.endpoint)
+        self.catalog = {
+            "type": "glue",
+            "warehouse": f"s3://{self.names.bucket}/iceberg",
+            "client.region": REGION,
+            "glue.endpoint": self.endpoint,
+            "s3.endpoint": self.endpoint,
+        }
         environment = {
             **CREDENTIALS,
             **SETTINGS,
             REGION_VARIABLE: REGION,
-            LOG_TABLE: names.log_table,
-            GROUPS_TABLE: names.groups_table,
-            CATALOG_TABLE: names.catalog_table,
-            BUCKET: names.bucket,
-            ENDPOINT_URL: endpoint,
+            LOG_TABLE: self.names.log_table,
+            GROUPS_TABLE: self.names.groups_table,
+            CATALOG_TABLE: self.names.catalog_table,
+            BUCKET: self.names.bucket,
+            ENDPOINT_URL: self.endpoint,
             FUNCTION_URLS: format_function_urls(URLS),
-            QUEUE_URL: create_queue(endpoint, "maintenance"),
-            WAKE_QUEUE_URL: create_queue(endpoint, "wakes"),
+            QUEUE_URL: create_queue(self.endpoint, "maintenance"),
+            WAKE_QUEUE_URL: create_queue(self.endpoint, "wakes"),
+            TABLE_CATALOG: ",".join(f"{name}={value}" for name, value in self.catalog.items()),
         }
-        functions = {
-            name: stack.enter_context(running_function(deployment, name, environment, tmp_path / f"{name}.log"))
-            for name in ("admin", "produce", "fetch", "maintenance", "maintainer")
+        self._queue = environment[QUEUE_URL]
+        names = ("admin", "produce", "fetch", "registry", "maintenance", "maintainer")
+        self.running: dict[str, RunningFunction] = {
+            name: stack.enter_context(running_function(deployment, name, environment, folder / f"{name}.log"))
+            for name in names
         }
-        configs = [{"name": name, "value": value} for name, value in CONFIGS.items()]
-        topic = {"name": "t", "num_partitions": 1, "replication_factor": -1, "configs": configs}
-        [made] = call(functions["admin"], ApiKey.CREATE_TOPICS, 7, {"topics": [topic], "timeout": 10_000}).topics
+
+    def create(self, topic: str, **configs: str) -> None:
+        each = [{"name": name, "value": value} for name, value in {**CONFIGS, **configs}.items()]
+        fields = {"name": topic, "num_partitions": 1, "replication_factor": -1, "configs": each}
+        [made] = call(self.running["admin"], ApiKey.CREATE_TOPICS, 7, {"topics": [fields], "timeout": 10_000}).topics
         assert int(made.error_code) == 0, made
-        values = [b'{"n": %d, "text": "%s"}' % (n, b"x" * (n % 300)) for n in range(400)]
+
+    def register(self, subject: str, schema: str, kind: str) -> int:
+        body = json.dumps({"schema": schema, "schemaType": kind}).encode()
+        event = function_event(body, path=f"/subjects/{subject}/versions", host="r.example")
+        answer = self.running["registry"].invoke(event)
+        assert answer["statusCode"] == 200, answer
+        return int(json.loads(body_of(answer))["id"])
+
+    def fill(self, topic: str, values: list[bytes]) -> None:
         for first in range(0, len(values), 20):
-            assert produce(functions, "t", batch(values[first : first + 20])).base_offset == first
+            assert produce(self.running, topic, batch(values[first : first + 20])).base_offset == first
 
-        def stored() -> dict[str, bytes]:
-            s3 = Session().create_client(
-                "s3", region_name=REGION, endpoint_url=endpoint, aws_access_key_id="x", aws_secret_access_key="x"
-            )
-            listed = s3.list_objects_v2(Bucket=names.bucket, Prefix="topics/").get("Contents", [])
-            keys = [each["Key"] for each in listed if each["Key"].endswith(".parquet")]
-            return {key: s3.get_object(Bucket=names.bucket, Key=key)["Body"].read() for key in keys}
+    def maintain(self) -> int:
+        """One plan, and its tasks; return how many of them failed."""
+        self.running["maintenance"].invoke(SCHEDULED)
+        messages = receive(self.endpoint, self._queue)
+        records = [{"messageId": each["MessageId"], "body": each["Body"]} for each in messages]
+        done = self.running["maintainer"].invoke({"Records": records})
+        return len(done["batchItemFailures"])
 
-        for _ in range(10):  # a plan finds what the task before it has left
-            functions["maintenance"].invoke(SCHEDULED)
-            messages = receive(endpoint, environment[QUEUE_URL])
-            records = [{"messageId": each["MessageId"], "body": each["Body"]} for each in messages]
-            done = functions["maintainer"].invoke({"Records": records})
-            assert done == {"batchItemFailures": []}, functions["maintainer"].log_text()
-            if stored():
-                break
-        files = stored()
-        assert files, functions["maintainer"].log_text()
-        typed = [number for key in sorted(files) for number in pq.read_table(BytesIO(files[key]))["n"].to_pylist()]
-        assert typed == list(range(len(typed)))
-        assert typed, "the first records are in files, with their typed column"
+    def attention(self) -> set[str]:
+        """The reasons for which the maintainer has asked for attention: what the alarm counts."""
+        lines = [json.loads(line) for line in self.log("maintainer").splitlines() if line.startswith("{")]
+        return {each["reason"] for each in lines if each.get("message") == "attention"}
 
-        found: list[Any] = []
-        while len(found) < len(values):
-            records = fetch(functions, "t", len(found)).records
-            found += [record.value for record in decode_batches(bytes(records)) if record.offset >= len(found)]
-        assert found == values
-        assert "Traceback" not in functions["fetch"].log_text()
+    def log(self, name: str) -> str:
+        return self.running[name].log_text()
+
+    def objects(self) -> set[str]:
+        s3 = Session().create_client(
+            "s3", region_name=REGION, endpoint_url=self.endpoint, aws_access_key_id="x", aws_secret_access_key="x"
+        )
+        pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.names.bucket)
+        return {each["Key"] for page in pages for each in page.get("Contents", [])}
+
+    def findings(self) -> list[tuple[str, str, str]]:
+        """What `odradek doctor` says of the tables."""
+
+        async def read() -> Any:
+            async with StoreView(open_store(self.endpoint, self.names)) as view:
+                return await view.tables()
+
+        return [tuple(each) for each in topic_findings(asyncio.run(read()), 0)]
+
+
+@pytest.fixture(scope="module")
+def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Functions]:
+    with ExitStack() as stack:
+        for name, value in {**CREDENTIALS}.items():
+            stack.enter_context(pytest.MonkeyPatch.context()).setenv(name, value)
+        yield Functions(stack, tmp_path_factory.mktemp("tables"))
+
+
+@pytest.mark.parametrize("kind", ["JSON", "AVRO", "PROTOBUF"])
+def test_the_maintainer_keeps_a_typed_iceberg_table_in_glues_catalog(functions: Functions, kind: str) -> None:
+    topic = kind.lower()
+    if kind == "JSON":
+        functions.create(topic, **{"odradek.table.schema": "n bigint, text string"})
+        values = [in_json(n) for n in range(RECORDS)]
+    else:
+        functions.create(topic)
+        schema_id = functions.register(f"{topic}-value", json.dumps(AVRO) if kind == "AVRO" else PROTO, kind)
+        prefix = encode_prefix(schema_id, None if kind == "AVRO" else [0])
+        values = [prefix + (in_avro(n) if kind == "AVRO" else in_protobuf(n)) for n in range(RECORDS)]
+    functions.fill(topic, values)
+    catalog = load_catalog("odradek", **functions.catalog)
+    for _ in range(10):  # a plan finds what the task before it has left
+        assert functions.maintain() == 0, functions.log("maintainer")
+        if catalog.table_exists(f"odradek.{topic}") and catalog.load_table(f"odradek.{topic}").scan().count():
+            break
+    rows = catalog.load_table(f"odradek.{topic}").scan().to_arrow().sort_by("offset")
+    assert 0 < rows.num_rows <= RECORDS, functions.log("maintainer")
+    assert rows["offset"].to_pylist() == rows["n"].to_pylist() == list(range(rows.num_rows))
+    assert rows["text"].to_pylist() == [text_of(n) for n in range(rows.num_rows)]
+    assert rows["value"].to_pylist() == values[: rows.num_rows]
+
+    found: list[Any] = []
+    while len(found) < len(values):
+        records = fetch(functions.running, topic, len(found)).records
+        found += [record.value for record in decode_batches(bytes(records)) if record.offset >= len(found)]
+    assert found == values, "the fetch function reads the files without pyarrow"
+    assert "Traceback" not in functions.log("fetch")
+    assert all(key.startswith(("wal/", "topics/", "iceberg/")) for key in functions.objects()), (
+        "where the role may write"
+    )
+
+
+def test_a_table_that_cannot_be_kept_is_told(functions: Functions) -> None:
+    from pyiceberg.schema import Schema
+
+    catalog = load_catalog("odradek", **functions.catalog)
+    catalog.create_namespace_if_not_exists("odradek")
+    catalog.create_table("odradek.taken", Schema())
+    functions.create("taken")
+    functions.fill("taken", [in_json(n) for n in range(RECORDS)])
+    failed = sum(functions.maintain() for _ in range(4))
+    assert failed > 0
+    assert "table-behind" in functions.attention(), functions.log("maintainer")
+    [text] = [text for _, check, text in functions.findings() if check == "iceberg" and "behind" in text]
+    assert "taken: the Iceberg table odradek.taken is behind since" in text
+    assert "was not made by Odradek" in text
+    assert any("/0/" in key and key.endswith(".parquet") for key in functions.objects()), "the log goes on"

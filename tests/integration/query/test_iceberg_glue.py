@@ -18,6 +18,7 @@ from odradek.model.kinds import Column, Kind, kind_of
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table_catalog import TableChange, TableName
 
+from infra.permissions import ICEBERG_TABLES
 from tests.support.engine import batch
 
 TOPIC = UUID(int=7)
@@ -45,6 +46,11 @@ def tables() -> Iterator[IcebergTables]:
         "s3.secret-access-key": "test",
     }
     opened = IcebergTables.open("odradek", properties, "s3://bucket")
+    opened.called = set()  # type: ignore[attr-defined]
+    opened._catalog.glue.meta.events.register(  # type: ignore[attr-defined]
+        "before-call.glue",
+        lambda model, **_: opened.called.add(f"glue:{model.name}"),  # type: ignore[attr-defined]
+    )
     opened.s3 = boto3.client("s3", endpoint_url=url, **KEYS)  # type: ignore[attr-defined]
     yield opened
     server.stop()
@@ -92,6 +98,8 @@ def test_a_table_grows_forgets_and_goes(tables: IcebergTables) -> None:
     assert [each["Key"] for each in left if not each["Key"].endswith("/")] == [first, second], (
         "files are the log's, metadata is gone"
     )
+    [grant] = ICEBERG_TABLES.databases
+    assert tables.called == set(grant.actions), "what the maintainer's role allows"  # type: ignore[attr-defined]
 
 
 def test_a_catalog_that_does_not_answer() -> None:

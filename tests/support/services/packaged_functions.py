@@ -31,22 +31,23 @@ class Deployment:
     task_root: Path  # /var/task
     layer: Path  # /opt
     runtime: Path  # where Lambda keeps its runtime client
-    tables: Path  # the maintainer's layer, also in /opt, if it was built
+    maintainers_layers: Path  # /opt of the maintainer: with the layer `tables` if it was built
 
 
 def deploy(root: Path, *, tables: bool = False) -> Deployment:
-    """Build the artifacts for this machine and unpack them; the layer `tables` into a folder of its own."""
+    """Build the artifacts for this machine and unpack them; layers over each other, as Lambda does."""
     task_root, layer, runtime = root / "task", root / "opt", root / "runtime"
     build(root / "dist", Target.host(), tables=tables)
     unpacked = [("functions.zip", task_root), ("layer.zip", layer)]
+    maintainers = root / "opt-maintainer" if tables else layer
     if tables:
-        unpacked.append(("tables.zip", root / "tables"))
+        unpacked += [("layer.zip", maintainers), ("tables.zip", maintainers)]
     for name, target in unpacked:
         with zipfile.ZipFile(root / "dist" / name) as archive:
             archive.extractall(target)
     runtime.mkdir()
     _link_distribution("awslambdaric", runtime)
-    return Deployment(task_root, layer, runtime, root / "tables")
+    return Deployment(task_root, layer, runtime, maintainers)
 
 
 def _link_distribution(name: str, target: Path) -> None:
@@ -83,9 +84,8 @@ def running_function(
 ) -> Iterator[RunningFunction]:
     """Start a function's process; it initializes, then serves `invoke` until the end of the block."""
     api = RuntimeApi(timeout_s=timeout_s)
-    python_path = [deployment.task_root, deployment.layer / "python", deployment.runtime]
-    if name == "maintainer":
-        python_path.append(deployment.tables / "python")
+    layers = deployment.maintainers_layers if name == "maintainer" else deployment.layer
+    python_path = [deployment.task_root, layers / "python", deployment.runtime]
     handler = HANDLERS[name]
     with log.open("w") as output:
         process = subprocess.Popen(

@@ -12,6 +12,7 @@
     ODRADEK_TRIGGERS_URL     coordinator        URL of the triggers function
     ODRADEK_TABLES_URL       coordinator        URL of the tables function
     ODRADEK_BOOTSTRAP_URL    trigger-dispatcher URL of the coordinator, for events
+    ODRADEK_TABLE_CATALOG    maintenance, maintainer   the setting table_catalog, if the stage leaves it to the stack
     ODRADEK_WAKE_QUEUE_URL   all but fetch, registry   the queue whose messages invoke the dispatcher of triggers
     ODRADEK_ENDPOINT_URL     tests              endpoint of S3, DynamoDB and SQS, if not AWS
     AWS_REGION               all                set by Lambda
@@ -46,6 +47,7 @@ TRIGGERS_URL = "ODRADEK_TRIGGERS_URL"
 TABLES_URL = "ODRADEK_TABLES_URL"
 WAKE_QUEUE_URL = "ODRADEK_WAKE_QUEUE_URL"
 BOOTSTRAP_URL = "ODRADEK_BOOTSTRAP_URL"
+TABLE_CATALOG = "ODRADEK_TABLE_CATALOG"
 ENDPOINT_URL = "ODRADEK_ENDPOINT_URL"
 REGION = "AWS_REGION"
 
