@@ -18,6 +18,8 @@ from odradek.spark.source.log_view import LogView, TableFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_PATTERN = frozenset("[]{}*?\\")
+
 
 def uncovered(
     ranges: Mapping[TopicPartition, tuple[int, int]],
@@ -44,6 +46,11 @@ def uncovered(
         if spans:
             found[place] = tuple(spans)
     return found
+
+
+def has_plain_paths(options: StoreOptions) -> bool:
+    """Return False if an engine would take paths of the store for patterns."""
+    return not _PATTERN & set(os.path.abspath(options.data_dir) if options.data_dir is not None else options.prefix)
 
 
 def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> list[str]:
