@@ -1,7 +1,7 @@
 """Iceberg tables of topics, read as they lie by PyIceberg and DuckDB: every row is that of a Kafka consumer.
 
-DuckDB's own Iceberg reader is an extension that is downloaded at run time, so DuckDB reads the files that PyIceberg
-plans. tests/java/test_iceberg.py reads the same with Spark.
+DuckDB reads the files that PyIceberg plans; its own Iceberg reader is in test_iceberg_duckdb.py, Spark's in
+tests/java/test_iceberg.py.
 """
 
 from __future__ import annotations
