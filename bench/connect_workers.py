@@ -84,6 +84,7 @@ def ours(folder: Path, *, exactly_once: bool) -> Iterator[Worker]:
         code = (
             "import json, sys; from odradek.connect import Cluster, Worker, WorkerSettings;"
             "from odradek.connect.rest.server import RestServer; config, client = map(json.loads, sys.argv[1:]);"
+            "from odradek.connect.runtime.worker import collect_rarely; collect_rarely();"
             "settings = WorkerSettings.of(config, client); import threading\n"
             "with Cluster(settings) as cluster, RestServer(cluster, config['listeners']), Worker(settings):\n"
             "    threading.Event().wait()"

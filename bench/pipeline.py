@@ -411,7 +411,7 @@ def run(total: int, repeats: int) -> dict[str, Any]:
             sources.append("kafka port")
         else:
             missing.append(reason)
-        warm_workers(environment)
+        environment = warm_workers(environment)
         task |= {"sources": sources, "repeats": repeats, "total": total}
         command = [sys.executable, "-m", "bench.pipeline", "--side", json.dumps(task)]
         spark = subprocess.run(

@@ -426,7 +426,7 @@ def run(total: int, repeats: int, *, with_kafka: bool, folder: Path) -> dict[str
                 task["sources"].append("kafka")
             except NoBroker as error:
                 missing.append(str(error))
-        warm_workers(environment)
+        environment = warm_workers(environment)
         console.print("Spark ...")
         lines += _child("--side", task, environment)
     console.print("DuckDB ...")

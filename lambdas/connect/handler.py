@@ -13,6 +13,7 @@ from typing import Any
 
 import boto3
 from odradek.connect.runtime.function import ConnectFunction
+from odradek.connect.runtime.worker import collect_rarely
 from odradek.functions.logs import log_as_json
 from odradek.functions.telemetry import write_stdout
 
@@ -26,6 +27,7 @@ def _call_again(event: Mapping[str, Any]) -> None:
 
 
 log_as_json(write_stdout)
+collect_rarely()
 _function = ConnectFunction(os.environ, _call_again)
 
 

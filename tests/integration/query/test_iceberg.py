@@ -203,3 +203,21 @@ def test_columns_are_added_and_a_change_that_iceberg_does_not_have_is_refused(lo
 
 def covered_rows(log: LiveLog) -> int:
     return iceberg(log).scan().to_arrow().num_rows
+
+
+def test_values_that_files_do_not_have_are_null(log: LiveLog) -> None:
+    log.create("lean", 1, **TABLE, **{"odradek.table.value.bytes": "false"})
+    for start in range(0, 500, 10):
+        rows = [(None, b'{"origin": "JFK", "delay": %d, "note": "n%d"}' % (i, i)) for i in range(start, start + 10)]
+        rows[3] = (None, b"no JSON")
+        log.produce("lean", 0, rows)
+    assert maintained(log)["table_segments_with_recipes"] >= 1
+    table = iceberg(log, "odradek.lean")
+    names = {each.name for each in table.schema().fields}
+    assert not {"batch", "value_recipe", "value_rest"} & names
+    found = table.scan().to_arrow().sort_by("offset").to_pylist()
+    assert len(found) > 300
+    for row in found:
+        fits = row["offset"] % 10 != 3
+        expected = (None, row["offset"], "JFK") if fits else (b"no JSON", None, None)
+        assert (row["value"], row["delay"], row["origin"]) == expected

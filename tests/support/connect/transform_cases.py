@@ -162,6 +162,7 @@ _CONFIGS: dict[str, list[dict[str, str]]] = {
         *({"target.type": "string", "format": pattern}
           for pattern in ("yyyyMMdd'T'HHmmss", "EEE, d MMM yyyy hh:mm a", "yy/M/D u", "yyyy-MM-dd''HH", "bad b")),
         {"target.type": "string"}, {"target.type": "unix", "format": "yyyy-MM-dd HH:mm:ss.SSS"}, {"target.type": "x"},
+        *({"target.type": "Timestamp", "field": "defaulted", "format": "yyyy-MM-dd", **nulls} for nulls in _NULLS),
         {"target.type": "unix", "field": "name"}, {"target.type": "Timestamp", "field": "missing"},
     ],
 }  # fmt: skip
@@ -194,8 +195,16 @@ _WHOLE: dict[str, list[dict[str, str]]] = {
 }  # fmt: skip
 
 
+def classes() -> list[str]:
+    """Return every transform and predicate of Apache Kafka that is in the wheel."""
+    listed = [*plugins.names("transforms"), *plugins.names("predicates")]
+    return [name for name in listed if name.startswith(TRANSFORMS)]
+
+
 def cases() -> Iterator[dict[str, Any]]:
-    """Every case: class, configuration and record."""
+    """Every case: class, configuration and record; and of each class what its options are."""
+    for name in classes():
+        yield {"class": name, "options": True}
     for name, configs in _CONFIGS.items():
         for each, (_, value) in itertools.product(configs, VALUES.items()):
             yield {"class": f"{TRANSFORMS}{name}$Value", "configs": each, "record": record(value)}
@@ -215,6 +224,8 @@ def cases() -> Iterator[dict[str, Any]]:
 
 def explained(case: dict[str, Any], java: dict[str, Any]) -> str:
     """Why our outcome may differ from Java's; empty where it may not."""
+    if "options" in case:
+        return ""
     name, configs = case["class"].removeprefix(TRANSFORMS).partition("$")[0], case["configs"]
     schema = (case["record"]["value"] or {}).get("schema") or {}
     if name == "SetSchemaMetadata" and schema.get("type") != "struct" and java == {"refused": "record"}:
@@ -265,6 +276,8 @@ def outcome(case: dict[str, Any]) -> dict[str, Any]:
     kind = plugins.find("predicates" if is_predicate else "transforms", case["class"]).load()
     plugin = kind()
     assert isinstance(plugin, Transformation | Predicate)
+    if "options" in case:
+        return {"options": sorted(each.name for each in kind.config_def)}
     try:
         plugin.configure(case["configs"])
     except ConfigError:

@@ -34,8 +34,7 @@ def spark_environment() -> dict[str, str]:
     environment = local_environment(Path(tempfile.gettempdir(), "odradek-tests-spark"), os.environ)
     options = "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "
     environment["PYSPARK_SUBMIT_ARGS"] = options + environment["PYSPARK_SUBMIT_ARGS"]
-    warm_workers(environment)
-    return environment
+    return warm_workers(environment)
 
 
 def make_session() -> SparkSession:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import sqlalchemy as sa
+from odradek.client.consumer.record import ConsumerRecord
 from odradek.connect.connectors.files.partitioners import PARTITIONERS, make_partitioner
+from odradek.connect.connectors.files.sink import FileSinkConnector
 from odradek.connect.connectors.jdbc.database import column_schema, fitted
 from odradek.connect.data.logical import ms_of
 from odradek.connect.errors import ConfigError
 from odradek.connect.record import SinkRecord
+from odradek.model.record import TimestampType
+from odradek.model.topic_partition import TopicPartition
+from odradek.testing.manual_clock import ManualClock
 
 
 def folder(time: str, value: object = None, **configs: str) -> str:
@@ -66,3 +73,21 @@ def test_exact_numbers_of_a_database_are_mapped_as_confluents_are(mapping: str, 
     assert column_schema(sa.Column("n", sa.Numeric(19, 0)), mapping).type.name == "BYTES"
     values = [fitted(each, sa.Numeric().python_type("7")) for each in found]
     assert [int(each) for each in values] == [7] * 5
+
+
+def test_files_are_rotated_by_the_bytes_that_were_read(tmp_path: Path) -> None:
+    task = FileSinkConnector.task_class()
+    task.initialize(SimpleNamespace(clock=ManualClock()))  # type: ignore[arg-type]
+    task.start({"name": "f", "path": str(tmp_path), "format.class": "lines", "flush.bytes": "100"})
+
+    def records(*sizes: int) -> list[SinkRecord]:
+        read = [
+            ConsumerRecord("t", 0, offset, 0, TimestampType.CREATE_TIME, b"k" * 10, b"v" * (size - 10), ())
+            for offset, size in enumerate(sizes)
+        ]
+        return [SinkRecord(topic="t", partition=0, offset=each.offset, value="x", original=each) for each in read]
+
+    task.put(records(40, 59, 1, 100, 30))
+    files = {path.name: path.read_text().count("\n") for path in tmp_path.rglob("*.txt")}
+    assert files == {"t+0+0000000000.txt": 3, "t+0+0000000003.txt": 1}
+    assert task.pre_commit({TopicPartition("t", 0): 5}) == {TopicPartition("t", 0): 4}

@@ -31,6 +31,18 @@ def test_every_transform_gives_what_kafka_gives() -> None:
     assert different == []
 
 
+def test_every_option_of_kafkas_transforms_is_in_a_case() -> None:
+    given: dict[str, set[str]] = {}
+    for case in cases():
+        given.setdefault(case["class"], set()).update(case.get("configs", {}))
+    options = {
+        case["class"]: set(theirs["options"])
+        for case, theirs in zip(cases(), read_golden(GOLDEN), strict=True)
+        if "options" in case
+    }
+    assert {name: found - given[name] for name, found in options.items() if found - given[name]} == {}
+
+
 def record(value: Any = None, **more: Any) -> SinkRecord:
     schema = value.schema if isinstance(value, Struct) else None
     return SinkRecord(topic="t", partition=0, offset=1, value=value, value_schema=schema, **more)

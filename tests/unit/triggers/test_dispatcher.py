@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
+from odradek.triggers.calls import CallFailed
 from odradek.triggers.slots import Slots
 
 from tests.support.engine import batch, produce
@@ -131,3 +134,34 @@ async def test_who_gives_up_waiting_for_slots_holds_none() -> None:
         await asyncio.wait([waiting])
     async with asyncio.timeout(10), slots.taken(2):
         return
+
+
+class Failing(Functions):
+    """A function that always fails, and when it was called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times_s: list[float] = []
+        self.now_s: Callable[[], float] = float
+
+    async def invoke(self, function_arn: str, payload: bytes, timeout_s: float) -> bytes:
+        self.times_s.append(self.now_s())
+        raise CallFailed("no")
+
+
+async def test_the_pauses_between_attempts_double_up_to_a_minute() -> None:
+    functions = Failing()
+    dispatched = Dispatched(lambda: functions)
+    functions.now_s = dispatched.clock.monotonic
+    await dispatched.engine.topics.create("orders", 1)
+    await dispatched.create(function=FUNCTION.format(name="f"), retry_attempts=10)
+    await dispatched.work_off()
+    await produce(dispatched.engine, "orders", 0, batch([b"a"]))
+    await dispatched.work_off()
+    for _ in range(40):
+        await dispatched.pass_time(10)
+    pauses_s = [later - earlier for earlier, later in pairwise(functions.times_s)]
+    bounds_s = [1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+    assert len(pauses_s) == len(bounds_s)
+    late_s = 2  # a message is delayed by whole seconds, and time passes in steps here
+    assert all(bound / 2 <= pause <= bound + late_s for pause, bound in zip(pauses_s, bounds_s, strict=True)), pauses_s

@@ -12,6 +12,7 @@
     compaction.py     the log cleaner for huge partitions
     admin.py          an admin client for a job's driver
     local.py          a Spark on this machine
+    slow_start.py     queries whose Python worker was too slow to start are started again
     workers/          the Python of Spark's workers
     jobs/             what the jobs of glue_jobs/ share
 

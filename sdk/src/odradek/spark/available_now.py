@@ -26,6 +26,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.offsets import Offsets, decode_position, offsets_document
 from odradek.spark.options import parse_options
+from odradek.spark.slow_start import SlowStarts
 from odradek.spark.source.log_view import LogView
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 _LIMIT = "maxoffsetspertrigger"
 _IDLE_RUNS_MAX = 3
-_START_ATTEMPTS = 5
-_SLOW_START = "Python worker failed to connect back"
 
 
 def latest_offsets(options: Mapping[str, str]) -> str:
@@ -172,21 +171,19 @@ def _wrapper(spark: SparkSession) -> Iterator[None]:
 
 
 def run_to_end(start: Callable[..., StreamingQuery], *streams: DataFrame) -> list[dict[str, Any]]:
-    """Start a query with trigger(availableNow=True), wait for its end, return its progress.
-
-    Spark gives a source's Python process ten seconds to start, which a busy machine may exceed. Nothing was read then.
-    """
+    """Start a query with trigger(availableNow=True), wait for its end, return its progress."""
     from pyspark.errors import StreamingQueryException
 
-    for attempt in range(1, _START_ATTEMPTS + 1):
+    slow_starts = SlowStarts("a query of everything available")
+    while True:
         query = start(*streams)
         try:
             query.awaitTermination()
-            break
         except StreamingQueryException as error:
-            if attempt == _START_ATTEMPTS or _SLOW_START not in str(error):
+            if not slow_starts.may_start_again(error):
                 raise
-    return [json.loads(each.json) for each in query.recentProgress]
+        else:
+            return [json.loads(each.json) for each in query.recentProgress]
 
 
 def _reached(progress: list[dict[str, Any]], goal: Offsets) -> bool:

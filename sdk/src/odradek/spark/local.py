@@ -3,19 +3,21 @@
 Spark waits ten seconds for the first response of the process that drives a Python source, and it puts a zipped pyspark
 in front of the installed one. A zip has no bytecode, so every worker compiles thousands of lines again: some seconds,
 which on a busy machine are more than ten. SPARK_HOME is therefore a folder of links to all of the installed pyspark
-except that zip, and bytecode is cached in our folder, whatever the environment says about writing it.
+except that zip, and bytecode is cached in our folder, whatever the environment says about writing it. Then workers are
+forks of a process that has imported everything (workers/fork_server.py).
 """
 
 from __future__ import annotations
 
+import atexit
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 
 from odradek.extras import MissingExtra
+from odradek.spark.workers.fork_server import ForkServer
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
@@ -26,18 +28,6 @@ _SETTINGS = {
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "600s",
 }
-_IMPORTED = (
-    "pyspark.daemon",
-    "pyspark.worker",
-    "pyspark.sql.worker.lookup_data_sources",
-    "pyspark.sql.streaming.python_streaming_source_runner",
-    "pyspark.sql.worker.data_source_pushdown_filters",
-    "pyspark.sql.worker.write_into_data_source",
-    "pyspark.sql.worker.commit_data_source_write",
-    "pyspark.sql.worker.python_streaming_sink_runner",
-    "odradek.spark.source.data_source",
-    "odradek.spark.sink.writers",
-)
 _LEFT_OUT = "python"  # holds lib/pyspark.zip
 
 
@@ -66,10 +56,11 @@ def local_environment(
     }
 
 
-def warm_workers(environment: Mapping[str, str]) -> None:
-    """Import what Spark's Python workers import once, so that they find bytecode. Fast if it exists already."""
-    imports = f"import {', '.join(_IMPORTED)}"
-    subprocess.run([sys.executable, "-c", imports], env=environment, capture_output=True, check=False)
+def warm_workers(environment: Mapping[str, str]) -> dict[str, str]:
+    """Start a process that forks Spark's Python workers, until this one ends; return the environment with it."""
+    server = ForkServer(environment)
+    atexit.register(server.close)
+    return server.environment
 
 
 def _link_spark(home: Path) -> Path:

@@ -28,6 +28,7 @@ from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.latest import LatestTable
 from odradek.spark.jobs.run import reason
 from odradek.spark.jobs.streams import finish, summary
+from odradek.spark.slow_start import SlowStarts
 from odradek.sql.functions.in_python import IN_PYTHON, PREFIX
 from odradek.sql.plan import RESULT, Codec, Input, Maintained, QueryPlan
 from odradek.sql.planning.own_functions import OWN
@@ -96,6 +97,7 @@ class SparkEngine:
         self._trigger = trigger
         self._max_offsets = max_offsets_per_trigger
         self._running: dict[str, StreamingQuery] = {}
+        self._plans: dict[str, tuple[QueryPlan, SlowStarts]] = {}  # of those that run
         self._registry = registry
         self._registered: set[tuple[str, str]] = set()  # session and function
         self._planning = threading.Lock()  # views have the same names for all plans; a frame keeps what it found there
@@ -136,10 +138,14 @@ class SparkEngine:
             if once:
                 process_streams_available(self._spark, self._sources(plan), start)
                 return
+            slow_starts = SlowStarts(plan.query_id)
             query = start(*self._streams(plan))
             try:
-                while query.isActive and not (until.is_set() or done.wait(_POLL_S)):
-                    pass
+                while not (until.is_set() or done.wait(_POLL_S)):
+                    if not query.isActive:
+                        if not slow_starts.may_start_again(query.exception() or ""):
+                            break
+                        query = start(*self._streams(plan))
                 _raise_failure(query)
             finally:
                 query.stop()
@@ -170,9 +176,11 @@ class SparkEngine:
         """Start a persistent query."""
         with _translated(self._spark):
             self._running[plan.query_id] = self._starter(plan, once=False)(*self._streams(plan))
+        self._plans.setdefault(plan.query_id, (plan, SlowStarts(plan.query_id)))
 
     def stop(self, query_id: str) -> None:
         """Stop a query after its micro-batch."""
+        self._plans.pop(query_id, None)
         query = self._running.pop(query_id, None)
         if query is not None:
             finish(query)
@@ -198,9 +206,14 @@ class SparkEngine:
             with _translated(self._spark):
                 while self._running and not self._stop.wait(_POLL_S):
                     for query_id, query in list(self._running.items()):
-                        if not query.isActive:
-                            del self._running[query_id]
-                            _raise_failure(query)
+                        plan, slow_starts = self._plans[query_id]
+                        if query.isActive:
+                            continue
+                        if slow_starts.may_start_again(query.exception() or ""):
+                            self.start(plan)
+                            continue
+                        del self._running[query_id]
+                        _raise_failure(query)
         finally:
             for query_id in list(self._running):
                 self.stop(query_id)

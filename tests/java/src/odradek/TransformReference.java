@@ -9,6 +9,7 @@ import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.Map;
+import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.header.ConnectHeaders;
@@ -33,8 +34,18 @@ public final class TransformReference {
         }
     }
 
-    private static JsonNode outcome(JsonNode given) {
+    private static ConfigDef definitions(String name) throws Exception {
+        Object plugin = Class.forName(name).getDeclaredConstructor().newInstance();
+        return plugin instanceof Predicate ? ((Predicate<?>) plugin).config() : ((Transformation<?>) plugin).config();
+    }
+
+    private static JsonNode outcome(JsonNode given) throws Exception {
         ObjectNode result = JSON.createObjectNode();
+        if (given.has("options")) {
+            ArrayNode options = result.putArray("options");
+            new java.util.TreeSet<>(definitions(given.get("class").asText()).names()).forEach(options::add);
+            return result;
+        }
         Map<String, String> configs = new HashMap<>();
         given.get("configs").fields().forEachRemaining(each -> configs.put(each.getKey(), each.getValue().asText()));
         Object plugin;

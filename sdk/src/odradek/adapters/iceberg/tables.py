@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from odradek.adapters.iceberg import columns as table_columns
-from odradek.adapters.iceberg.columns import HIDDEN, HIDDEN_ID, NAME_MAPPING
+from odradek.adapters.iceberg.columns import HIDDEN_IDS, NAME_MAPPING
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -298,15 +298,19 @@ def _data_file(transaction: Transaction, footer: _Footer) -> DataFile:
     """Return the entry of a file, with the statistics that its footer has."""
     metadata = transaction.table_metadata
     schema, spec = metadata.schema(), metadata.spec()
-    hidden = StatisticsCollector(
-        field_id=HIDDEN_ID, iceberg_type=BinaryType(), mode=MetricsMode(MetricModeTypes.NONE), column_name=HIDDEN
-    )
+    hidden = {
+        number: StatisticsCollector(
+            field_id=number, iceberg_type=BinaryType(), mode=MetricsMode(MetricModeTypes.NONE), column_name=name
+        )
+        for name, number in HIDDEN_IDS.items()
+    }
     statistics = data_file_statistics_from_parquet_metadata(
         parquet_metadata=footer.metadata,
-        stats_columns={**compute_statistics_plan(schema, metadata.properties), HIDDEN_ID: hidden},
-        parquet_column_mapping={**parquet_path_to_id_mapping(schema), HIDDEN: HIDDEN_ID},
+        stats_columns={**compute_statistics_plan(schema, metadata.properties), **hidden},
+        parquet_column_mapping={**parquet_path_to_id_mapping(schema), **HIDDEN_IDS},
     )
-    statistics.column_sizes.pop(HIDDEN_ID, None)
+    for number in hidden:
+        statistics.column_sizes.pop(number, None)
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=footer.path,

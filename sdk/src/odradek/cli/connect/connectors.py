@@ -105,8 +105,9 @@ def run(
     """
     from odradek.connect.rest.server import RestServer
     from odradek.connect.runtime.cluster import Cluster
-    from odradek.connect.runtime.worker import Worker
+    from odradek.connect.runtime.worker import Worker, collect_rarely
 
+    collect_rarely()
     settings = _settings(server, data_dir, group, _pairs(config))
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -22,8 +22,6 @@ from odradek.spark.local import local_environment, warm_workers
 
 JOB = Path("glue_jobs", "flight_delays", "job.py")
 _STOP_S = 10.0
-_STARTS = 2
-_TOO_BUSY = "Python worker failed to connect back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +63,9 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
     spark = local_environment(workspace.spark, os.environ)
     environment = spark | service.environment | {"PYTHONPATH": path}
     started = time.monotonic()
-    warm_workers(environment)
+    environment = warm_workers(environment)
     log_file = workspace.log("job")
-    for _ in range(_STARTS):
-        output, code = _run(command, checkout, environment, log_file)
-        # The checkpoint makes a second start safe: the job continues where it stopped.
-        if code == 0 or _TOO_BUSY not in _reason(log_file):
-            break
+    output, code = _run(command, checkout, environment, log_file)
     if code != 0:
         raise DemoFailed(f"the job flight_delays failed: {_reason(log_file)}; see its log {log_file}")
     try:

@@ -18,7 +18,5 @@ def prepare_spark() -> None:
             ErrorCode.INVALID_CONFIG, "Spark needs Java 17: install it and add java to PATH, or set JAVA_HOME"
         )
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "odradek")
-    environment = local_environment(folder, os.environ)
-    warm_workers(environment)
-    os.environ.update(environment)
+    os.environ.update(warm_workers(local_environment(folder, os.environ)))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -12,7 +12,7 @@ from typing import Any
 from odradek.connect.config import ConfigDef, Kind, one_of
 from odradek.connect.converters.base import Converter
 from odradek.connect.converters.json_format import from_json, read_schema, schema_json, to_json
-from odradek.connect.data.schema import Schema
+from odradek.connect.data.schema import Schema, interned
 from odradek.connect.data.values import NULL, SchemaAndValue
 from odradek.connect.errors import DataError
 
@@ -91,7 +91,8 @@ class JsonConverter(Converter):
         if text not in self._read:
             if len(self._read) >= self.configs["schemas.cache.size"]:
                 self._read.clear()
-            self._read[text] = read_schema(document["schema"])
+            found = read_schema(document["schema"])
+            self._read[text] = None if found is None else interned(found)
         schema = self._read[text]
         start = _start_of(data, document["schema"])
         if start is not None:
@@ -114,6 +115,26 @@ def _start_of(data: bytes, schema: Any) -> bytes | None:
 
 def dump(document: Any) -> bytes:
     """Return compact JSON; decimals are numbers with all their digits. Raises DataError for NaN and infinities."""
+    try:
+        return _ENCODER.encode(document).encode()
+    except _NotPlain:
+        return _dump_decimals(document)
+    except ValueError as error:
+        raise DataError(f"the value cannot be written as JSON: {error}") from error
+
+
+class _NotPlain(Exception):
+    """A value that JSON does not have by itself."""
+
+
+def _not_plain(_: Any) -> Any:
+    raise _NotPlain
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_not_plain, allow_nan=False)
+
+
+def _dump_decimals(document: Any) -> bytes:
     decimals: list[str] = []
 
     def other(value: Any) -> str:
@@ -136,6 +157,8 @@ def dump(document: Any) -> bytes:
 
 def load(data: bytes) -> Any:
     """Return JSON data, with decimals for numbers that are not whole. Raises DataError."""
+    with suppress(ValueError):  # other encodings than UTF-8 are rare
+        return _DECODER.decode(data.decode())
     try:
         return _DECODER.decode(data.decode(json.detect_encoding(data), "surrogatepass"))
     except ValueError as error:

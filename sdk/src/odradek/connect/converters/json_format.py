@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct as structs
+from binascii import b2a_base64
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -165,7 +166,7 @@ def _writer_of_present(schema: Schema, is_numeric: bool, replaces: bool) -> _Con
     if schema.name == logical.DECIMAL_NAME and is_numeric:
         return lambda value: _checked(schema, value)
     if logical.is_logical(schema):
-        return lambda value: _logical_json(schema, value)
+        return _logical_writer(schema)
     if schema.type.is_primitive:
         return _primitive_writer(schema)
     if schema.type is Type.STRUCT:
@@ -181,17 +182,36 @@ def _writer_of_present(schema: Schema, is_numeric: bool, replaces: bool) -> _Con
     return lambda value: [[key(name), element(each)] for name, each in _of_kind(schema, value, Mapping).items()]
 
 
-def _logical_json(schema: Schema, value: Any) -> Any:
-    found = logical.encode(schema, value)
-    return base64.b64encode(found).decode() if isinstance(found, bytes) else found
+def _logical_writer(schema: Schema) -> _Convert:
+    encode = logical.encoder(schema)
+    if schema.name == logical.DECIMAL_NAME:
+        return lambda value: b2a_base64(encode(value), newline=False).decode()
+    return encode
 
 
 def _struct_writer(schema: Schema, fields: list[tuple[str, _Convert]]) -> _Convert:
+    # A struct has checked its fields when they were set. So only those that have another form in JSON are written one
+    # by one, and those that are required if any field is null.
+    names = tuple(name for name, _ in fields)
+    changed = [
+        (name, write_field)
+        for (name, write_field), each in zip(fields, schema.fields, strict=True)
+        if not _is_written_as_it_is(each.schema)
+    ]
+    required = tuple(each.name for each in schema.fields if not each.schema.optional and each.schema.default is None)
+
     def write(value: Any) -> Any:
         if not isinstance(value, Struct) or not same_struct(value.schema, schema):
             raise DataError(f"the value is not a struct of its schema {schema.name or ''}: {value!r:.80}")
         get = value.present.get
-        return {name: write_field(get(name)) for name, write_field in fields}
+        made = {name: get(name) for name in names}
+        if None in made.values():
+            for name in required:
+                if made[name] is None:
+                    raise DataError(f"{name} is null, but is required and has no default")
+        for name, write_field in changed:
+            made[name] = write_field(made[name])
+        return made
 
     return write
 
@@ -271,7 +291,7 @@ def _reader_of_present(schema: Schema, replaces: bool) -> _Convert:
         fields = [(each.name, _reader(each.schema, replaces)) for each in schema.fields]
 
         def read_struct(value: Any) -> Struct:
-            get = _of_kind(schema, value, Mapping).get
+            get = value.get if type(value) is dict else _of_kind(schema, value, Mapping).get
             return Struct.of_checked(schema, {name: read_field(get(name)) for name, read_field in fields})
 
         return read_struct
@@ -327,23 +347,24 @@ def _primitive_reader(schema: Schema) -> _Convert:
     kind = schema.type
     if kind is Type.BYTES:
         return _bytes
-    if kind in (Type.FLOAT32, Type.FLOAT64):
-        return lambda value: _float(schema, value)
+    if kind is Type.FLOAT32:
+        return lambda value: float(structs.unpack(">f", structs.pack(">f", _float(schema, value)))[0])
+    if kind is Type.FLOAT64:
+        return lambda value: float(value) if type(value) is Decimal else _float(schema, value)
     return _whole_reader(schema) if kind in schemas.INTEGER_BITS else _checker(schema)
 
 
 def _float(schema: Schema, value: Any) -> float:
     if not _is_number(value):
         check_value(schema, value)
-    made = float(value)
-    return float(structs.unpack(">f", structs.pack(">f", made))[0]) if schema.type is Type.FLOAT32 else made
+    return float(value)
 
 
 def _whole_reader(schema: Schema) -> _Convert:
     check = _checker(schema)
 
     def read(value: Any) -> Any:
-        if isinstance(value, Decimal | float):
+        if type(value) is not int and isinstance(value, Decimal | float):
             raise DataError(f"{schema.type.value} is a whole number, not {value}")
         return check(value)
 

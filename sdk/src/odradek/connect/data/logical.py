@@ -15,6 +15,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from odradek.connect.data.schema import Schema, Type
@@ -86,12 +87,16 @@ def _date(days: int) -> dt.date:
     return moment_of(days * DAY_MS).date()
 
 
-def _decimal_bytes(schema: Schema, value: Decimal) -> bytes:
+def _decimal_encoder(schema: Schema) -> Callable[[Decimal], bytes]:
     scale = scale_of(schema)
-    scaled = value.scaleb(scale, _EXACT) if value.is_finite() else value
-    if not value.is_finite() or scaled != (unscaled := int(scaled)):
-        raise DataError(f"the decimal {value} does not fit a scale of {scale}")
-    return unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+
+    def encode_decimal(value: Decimal) -> bytes:
+        scaled = value.scaleb(scale, _EXACT) if value.is_finite() else value
+        if not value.is_finite() or scaled != (unscaled := int(scaled)):
+            raise DataError(f"the decimal {value} does not fit a scale of {scale}")
+        return unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+
+    return encode_decimal
 
 
 def _decimal(schema: Schema, data: bytes) -> Decimal:
@@ -101,15 +106,15 @@ def _decimal(schema: Schema, data: bytes) -> Decimal:
 class _Logical(NamedTuple):
     underlying: Type
     python: type[Any]
-    encode: Callable[[Schema, Any], Any]
+    encoder: Callable[[Schema], Callable[[Any], Any]]
     decode: Callable[[Schema, Any], Any]
 
 
 LOGICAL = {
-    DECIMAL_NAME: _Logical(Type.BYTES, Decimal, _decimal_bytes, _decimal),
-    DATE_NAME: _Logical(Type.INT32, dt.date, lambda _, value: (value - EPOCH_DATE).days, lambda _, v: _date(v)),
-    TIME_NAME: _Logical(Type.INT32, dt.time, lambda _, value: time_ms(value), lambda _, value: _time(value)),
-    TIMESTAMP_NAME: _Logical(Type.INT64, dt.datetime, lambda _, value: ms_of(value), lambda _, v: moment_of(v)),
+    DECIMAL_NAME: _Logical(Type.BYTES, Decimal, _decimal_encoder, _decimal),
+    DATE_NAME: _Logical(Type.INT32, dt.date, lambda _: lambda value: (value - EPOCH_DATE).days, lambda _, v: _date(v)),
+    TIME_NAME: _Logical(Type.INT32, dt.time, lambda _: time_ms, lambda _, value: _time(value)),
+    TIMESTAMP_NAME: _Logical(Type.INT64, dt.datetime, lambda _: ms_of, lambda _, v: moment_of(v)),
 }
 
 
@@ -120,12 +125,23 @@ def is_logical(schema: Schema | None) -> bool:
 
 def encode(schema: Schema, value: Any) -> Any:
     """Return the value of the underlying type. Raises DataError for another type of value."""
+    return encoder(schema)(value)
+
+
+@lru_cache(maxsize=1_000)
+def encoder(schema: Schema) -> Callable[[Any], Any]:
+    """Return what encodes values of one schema."""
     kind = LOGICAL[schema.name or ""]
-    if not isinstance(value, kind.python) or (kind.python is dt.date and isinstance(value, dt.datetime)):
-        raise DataError(
-            f"a {(schema.name or '').removeprefix(_PACKAGE)} must be a {kind.python.__name__}, not {value!r}"
-        )
-    return kind.encode(schema, value)
+    python, encode_value = kind.python, kind.encoder(schema)
+
+    def encode_checked(value: Any) -> Any:
+        if not isinstance(value, python) or (python is dt.date and isinstance(value, dt.datetime)):
+            raise DataError(
+                f"a {(schema.name or '').removeprefix(_PACKAGE)} must be a {python.__name__}, not {value!r}"
+            )
+        return encode_value(value)
+
+    return encode_checked
 
 
 def decode(schema: Schema, value: Any) -> Any:

@@ -85,6 +85,11 @@ class Schema:
     def _by_name(self) -> dict[str, Field]:
         return {each.name: each for each in self.fields}
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of a struct's fields, in their order."""
+        return tuple(each.name for each in self.fields)
+
     def field(self, name: str) -> Field | None:
         """Return a field of a struct by name, or None."""
         return self._by_name.get(name)

@@ -73,14 +73,24 @@ class Struct:
         return self[name] if self.schema.field(name) is not None else default
 
     def __iter__(self) -> Iterator[str]:
-        return (each.name for each in self.schema.fields)
+        return iter(self.schema.names)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.schema.field(name) is not None
 
     def items(self) -> Iterator[tuple[str, Any]]:
         """Yield names and values in the order of the schema, with defaults."""
-        return ((name, self[name]) for name in self)
+        return iter(self.flat().items())
+
+    def flat(self) -> dict[str, Any]:
+        """Return a new dictionary of what `items` yields."""
+        get = self._values.get
+        made = {name: get(name) for name in self.schema.names}
+        if None in made.values():
+            for each in self.schema.fields:
+                if made[each.name] is None:
+                    made[each.name] = each.schema.default
+        return made
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain dictionaries and lists, at all levels."""

@@ -23,6 +23,7 @@ from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.progress import CORRUPT, READ, corrupt_batches_of, records_of
 from odradek.spark.jobs.run import Stop
 from odradek.spark.options import CORRUPT_TIMESTAMP_TYPE
+from odradek.spark.slow_start import SlowStarts
 from odradek.system import SystemClock, SystemRng
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ WriteBatch = Callable[["DataFrame", int], None]
 
 _POLL_S = 1
 _FINISH_S = 60.0  # time limit of the current micro-batch when a stop is requested
-_START_ATTEMPTS = 5
-_SLOW_START = "Python worker failed to connect back"
 
 
 def run_streams(
@@ -144,7 +143,7 @@ def _run_until_stopped(
 ) -> None:
     from pyspark.errors import StreamingQueryException
 
-    slow_starts = 0
+    slow_starts = SlowStarts(arguments.JOB_NAME or "the job's query")
     while not stop.is_set():
         streams = [spark.readStream.format("odradek").options(**source).load() for source in sources]
         listener.restarted()
@@ -158,11 +157,10 @@ def _run_until_stopped(
             else:
                 return  # stopped by someone else
         except StreamingQueryException as error:
-            slow_starts += 1
-            if slow_starts == _START_ATTEMPTS or _SLOW_START not in str(error):
+            if not slow_starts.may_start_again(error):
                 raise
             continue
-        slow_starts = 0
+        slow_starts.started()
         _rest(stop, dict(listener.position), ends_now, arguments.idle_backoff_seconds, listener.report)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.spark.workers.fork_server import is_launched
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -59,7 +60,7 @@ def missing(program: str) -> str:
     found = shutil.which(program)
     if found is None:
         return "which does not exist"
-    if Path(found).absolute() == Path(sys.executable).absolute():
+    if Path(found).absolute() == Path(sys.executable).absolute() or is_launched(found):
         return ""
     try:
         done = subprocess.run(

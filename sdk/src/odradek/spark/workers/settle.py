@@ -25,13 +25,13 @@ def settle() -> None:
     if _settled:
         return
     _settled = True
-    sys.path[:] = [path for path in sys.path if not _is_in_jar(path)]
-    for path in [path for path in sys.path_importer_cache if _is_in_jar(path)]:
+    sys.path[:] = [path for path in sys.path if not is_in_jar(path)]
+    for path in [path for path in sys.path_importer_cache if is_in_jar(path)]:
         del sys.path_importer_cache[path]
     gc.collect()
     gc.freeze()
 
 
-def _is_in_jar(path: str) -> bool:
+def is_in_jar(path: str) -> bool:
     """Return True for a jar, or a folder within one."""
     return any(part.endswith(".jar") for part in PurePath(path).parts)

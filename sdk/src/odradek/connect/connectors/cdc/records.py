@@ -93,7 +93,7 @@ class Emitter:
         self._heartbeat_topic = f"{given['topic.heartbeat.prefix']}.{self.prefix}"
         self._envelopes: dict[TableId, tuple[Table, Schema]] = {}
 
-    def source(self, table: TableId, ts_us: int, snapshot: str, fields: Mapping[str, Any]) -> Struct:
+    def source(self, ts_us: int, snapshot: str, fields: Mapping[str, Any]) -> Struct:
         """Return the source block of a change at a time, in microseconds since 1970."""
         times = {"ts_ms": ts_us // 1000, "ts_us": ts_us, "ts_ns": ts_us * 1000}
         return Struct.of_checked(self._source_schema, {**self._constant, **times, "snapshot": snapshot, **fields})

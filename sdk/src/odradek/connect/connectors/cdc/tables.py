@@ -141,7 +141,7 @@ class Table:
     columns: tuple[Column | None, ...]
     key: tuple[str, ...]
 
-    @property
+    @cached_property
     def topic(self) -> str:
         parts = (self.prefix, self.id.namespace, self.id.name)
         return re.sub(r"[^a-zA-Z0-9._-]", "_", self.delimiter.join(parts))
@@ -177,30 +177,35 @@ class Table:
             ConnectError: with the name of the column whose value cannot be read.
         """
         made: dict[str, Any] = {}
-        for column, value in zip(self.columns, values, strict=True):
-            if column is None or value is MISSING or value is None:
-                continue
-            try:
+        column: Column | None = None
+        try:
+            for column, value in zip(self.columns, values, strict=True):
+                if value is None or column is None or value is MISSING:
+                    continue
                 if value is UNCHANGED:
                     known = None if other is None else other.get(column.name)
                     made[column.name] = column.placeholder if known is None else known
                 else:
                     made[column.name] = column.decode(value)
-            except (DataError, ValueError, ArithmeticError) as error:
-                raise ConnectError(f"the column {self.id}.{column.name} cannot be read: {error}") from error
+        except (DataError, ValueError, ArithmeticError) as error:
+            name = "" if column is None else column.name
+            raise ConnectError(f"the column {self.id}.{name} cannot be read: {error}") from error
         return Struct.of_checked(self.row_schema, made)  # a column's decoder makes values of its schema
 
     def key_of(self, row: Struct) -> Struct | None:
         """Return the key of a row. Raises ConnectError if a column of it is not known."""
         if self.key_schema is None:
             return None
-        try:
-            return Struct(self.key_schema, {name: row[name] for name in self.key})
-        except DataError as error:
+        get = row.present.get
+        values = {name: get(name) for name in self.key}
+        if None in values.values() and not all(
+            each.schema.optional or values[each.name] is not None for each in self.key_schema.fields
+        ):
             raise ConnectError(
-                f"the key of a row of {self.id} is not known: {error}. Choose columns in message.key.columns that are "
-                "never null, or set REPLICA IDENTITY FULL"
-            ) from error
+                f"the key of a row of {self.id} is not known: {', '.join(self.key)} must not be null. Choose columns "
+                "in message.key.columns that are never null, or set REPLICA IDENTITY FULL"
+            )
+        return Struct.of_checked(self.key_schema, values)
 
     def with_nullable(self, names: Iterable[str]) -> Table:
         """Return the table with columns in which null is allowed."""
@@ -213,6 +218,8 @@ class Table:
 
     def nulls(self, values: Sequence[Any]) -> list[str]:
         """Return the columns of a row that are null although their schema does not allow it."""
+        if None not in values:
+            return []
         return [
             column.name
             for column, value in zip(self.columns, values, strict=True)

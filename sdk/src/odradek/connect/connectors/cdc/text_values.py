@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime as dt
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -12,6 +13,7 @@ from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema
 
 DAY_US = 86_400_000_000
+_EPOCH = dt.datetime(1970, 1, 1)
 POSITIVE_INFINITY_US = 9_223_372_036_825_200_000  # what Debezium writes for the timestamp `infinity`
 NEGATIVE_INFINITY_US = -9_223_372_036_832_400_000
 _DATE = re.compile(r"(\d+)-(\d\d)-(\d\d)( BC)?")
@@ -56,6 +58,15 @@ def clock_us(text: str) -> int:
 
 def timestamp_us(text: str) -> int:
     """Return microseconds since 1970 of a timestamp without a zone."""
+    try:
+        since = dt.datetime.fromisoformat(text) - _EPOCH
+        return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    except (ValueError, TypeError):
+        return _any_timestamp_us(text)
+
+
+def _any_timestamp_us(text: str) -> int:
+    """Do the same for what Python's datetime does not have: years BC and after 9999, infinity, and 24:00:00."""
     if text in ("infinity", "-infinity"):
         return POSITIVE_INFINITY_US if text == "infinity" else NEGATIVE_INFINITY_US
     date, _, clock = text.removesuffix(" BC").partition(" ")
@@ -74,7 +85,7 @@ def zoned_timestamp(text: str, digits: int) -> str:
         return text
     is_bc = text.endswith(" BC")
     date, _, clock = text.removesuffix(" BC").partition(" ")
-    clock, _, fraction = _ZONE.sub("", clock).partition(".")
+    clock, _, fraction = (clock[:-3] if clock.endswith("+00") else _ZONE.sub("", clock)).partition(".")
     if digits:
         clock = f"{clock}.{fraction.ljust(digits, '0')}"
     if is_bc:

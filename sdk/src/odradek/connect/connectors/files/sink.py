@@ -1,11 +1,12 @@
-"""Writes files: the records of a partition of a topic, rotated by number, time or schema.
+"""Writes files: the records of a partition of a topic, rotated by number, size, time or schema.
 
     <topics.dir>/<topic>/<folder of the partitioner>/<topic>+<partition>+<first offset>.<format>
 
 All open files of a partition are written together, and only what is in written files is committed. After a restart the
 task begins at the first record that is in no written file, makes the same files with the same names, and replaces those
 that it had written before it could commit. So each record is in exactly one file, if the rotation depends on the
-records alone: by `flush.size`, `rotate.interval.ms` or the schema, not by `rotate.schedule.interval.ms` or the clock.
+records alone: by `flush.size`, `flush.bytes`, `rotate.interval.ms` or the schema, not by `rotate.schedule.interval.ms`
+or the clock.
 """
 
 from __future__ import annotations
@@ -43,6 +44,10 @@ SINK = (
         importance="HIGH", allowed=between(1),
     )
     .define(
+        "flush.bytes", Kind.LONG, -1, "Bytes of a file's records as they were read, keys and values: with so many, "
+        "the files of the partition are written; -1: any number.",
+    )
+    .define(
         "rotate.interval.ms", Kind.LONG, -1,
         "Files are written when a record is so much later than the first one, by the records' time; -1: never.",
     )
@@ -63,6 +68,7 @@ class _Open:
     """What is collected of one partition and not written yet."""
 
     files: dict[str, list[SinkRecord]] = field(default_factory=dict)  # by folder
+    sizes: dict[str, int] = field(default_factory=dict)  # bytes of the records as they were read, by folder
     first_ms: int = 0  # time of the first record
     opened_s: float = 0.0
     schema: Any = None
@@ -92,7 +98,7 @@ class FilesSinkTask(SinkTask):
     def put(self, records: Sequence[SinkRecord]) -> None:
         clock = self.context.clock
         for place, opened in self._open.items():
-            if any(len(each) >= self._given["flush.size"] for each in opened.files.values()):
+            if any(self._is_full(opened, folder) for folder in opened.files):
                 self._write(place)  # it failed the last time
         for record in records:
             place = record.source
@@ -122,9 +128,14 @@ class FilesSinkTask(SinkTask):
         if opened is None or not opened.files:
             opened = self._open[place] = _Open(first_ms=time_ms, opened_s=now_s, schema=schema)
         opened.files.setdefault(folder, []).append(record)
+        opened.sizes[folder] = opened.sizes.get(folder, 0) + _size_bytes(record)
         self._taken[place] = record.source_position + 1
-        if len(opened.files[folder]) >= self._given["flush.size"]:
+        if self._is_full(opened, folder):
             self._write(place)
+
+    def _is_full(self, opened: _Open, folder: str) -> bool:
+        records_max, bytes_max = int(self._given["flush.size"]), int(self._given["flush.bytes"])
+        return len(opened.files[folder]) >= records_max or 0 <= bytes_max <= opened.sizes[folder]
 
     def _ends(self, opened: _Open, schema: Any, time_ms: int) -> bool:
         """Return True if a record does not belong into the open files any more."""
@@ -139,6 +150,7 @@ class FilesSinkTask(SinkTask):
         last = max(records[-1].source_position for records in opened.files.values())
         self._written[place] = last + 1
         opened.files.clear()
+        opened.sizes.clear()
 
     def _name(self, folder: str, first: SinkRecord) -> str:
         mark = self._given["file.delim"]
@@ -161,6 +173,11 @@ class FilesSinkTask(SinkTask):
             self._open.pop(place, None)
             self._written.pop(place, None)
             self._taken.pop(place, None)
+
+
+def _size_bytes(record: SinkRecord) -> int:
+    read = record.original
+    return 0 if read is None else len(read.key or b"") + len(read.value or b"")
 
 
 class FileSinkTask(FilesSinkTask):

@@ -100,9 +100,12 @@ class HttpClient:
                 **({"scope": given["oauth2.client.scope"]} if given["oauth2.client.scope"] else {}),
             }
             headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-            answer = json.loads(self._request("POST", given["oauth2.token.url"], urlencode(form).encode(), headers))
-            self._token = str(answer["access_token"])
-            valid_s = float(answer.get("expires_in") or _TOKEN_S)
+            data = self._request("POST", given["oauth2.token.url"], urlencode(form).encode(), headers)
+            try:
+                answer = json.loads(data)
+                self._token, valid_s = str(answer["access_token"]), float(answer.get("expires_in") or _TOKEN_S)
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise ConnectError(f"{given['oauth2.token.url']} answered without an access_token") from error
             self._token_until_s = self._clock.monotonic() + max(valid_s - _EARLY_S, valid_s / 2)
         return self._token
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -105,34 +105,45 @@ def takes_plainly(column: Any, schema: Schema | None) -> bool:
     return schema.type is Type.STRING or not isinstance(column.type, types.String)
 
 
-def bound(column: Any, schema: Schema | None, value: Any) -> Any:
-    """Return a value as a column takes it. Raises DataError."""
+def binder(column: Any, schema: Schema | None) -> Callable[[Any], Any]:
+    """Return what turns values of a schema, or null, into what a column takes. It raises DataError."""
     kind = column.type
-    if value is None:
-        return None
     if isinstance(kind, JsonText):
         is_json = schema is not None and schema.name == semantic.JSON.name
-        return value if is_json and isinstance(value, str) else _json_text(value)
-    if schema is not None and semantic.is_semantic(schema) and not _keeps_plain(kind, value):
-        value = _natural(schema, value)
-    elif schema is not None and schema.type is Type.ARRAY and isinstance(kind, types.ARRAY):
-        return semantic.natural(schema, value)
-    if isinstance(value, Struct | Mapping | list | tuple):
-        return value if isinstance(kind, types.ARRAY) else _json_text(value)
-    if isinstance(kind, types.String) and not isinstance(value, str):
-        return to_text(value)
-    if isinstance(value, float) and isinstance(kind, types.Numeric) and not isinstance(kind, types.Float):
-        return Decimal(repr(value))
-    if isinstance(value, dt.datetime) and value.tzinfo is not None and isinstance(kind, types.DateTime):
-        return value if kind.timezone else value.astimezone(dt.UTC).replace(tzinfo=None)
-    return value
+        return lambda value: value if value is None or (is_json and isinstance(value, str)) else _json_text(value)
+    is_array, is_text = isinstance(kind, types.ARRAY), isinstance(kind, types.String)
+    is_exact = isinstance(kind, types.Numeric) and not isinstance(kind, types.Float)
+    is_local = isinstance(kind, types.DateTime) and not kind.timezone
+    is_semantic = schema is not None and semantic.is_semantic(schema)
+
+    def bind(value: Any) -> Any:
+        if value is None:
+            return None
+        if is_semantic and not _keeps_plain(kind, value):
+            value = _natural(schema, value)  # type: ignore[arg-type]
+        if type(value) is float:
+            return Decimal(repr(value)) if is_exact else to_text(value) if is_text else value
+        if isinstance(value, dt.datetime):
+            if is_local and value.tzinfo is not None:
+                return value.astimezone(dt.UTC).replace(tzinfo=None)
+        elif isinstance(value, _NESTED):
+            return value if is_array else _json_text(value)
+        return to_text(value) if is_text and not isinstance(value, str) else value
+
+    if is_array and schema is not None and schema.type is Type.ARRAY and not is_semantic:
+        return lambda value: semantic.natural(schema, value)
+    return bind
+
+
+_NESTED = (Struct, Mapping, list, tuple)
+_NUMBERS = (types.Integer, types.Numeric)
 
 
 def _keeps_plain(kind: Any, value: Any) -> bool:
     """Return True for a column that takes the plain value: a number for a number, text for text."""
     if isinstance(value, str):
         return isinstance(kind, types.String)
-    return isinstance(value, int) and isinstance(kind, types.Integer | types.Numeric)
+    return isinstance(value, int) and isinstance(kind, _NUMBERS)
 
 
 def _natural(schema: Schema, value: Any) -> Any:

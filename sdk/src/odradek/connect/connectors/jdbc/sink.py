@@ -22,7 +22,7 @@ from sqlalchemy import exc, types
 from sqlalchemy.schema import CreateColumn
 
 from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
-from odradek.connect.connectors.jdbc.binding import bound, column_type, take_json_as_text, takes_plainly
+from odradek.connect.connectors.jdbc.binding import binder, column_type, take_json_as_text, takes_plainly
 from odradek.connect.connectors.jdbc.copying import ROWS_MIN, can_copy, copied
 from odradek.connect.connectors.jdbc.database import DATABASE, open_engine, translated
 from odradek.connect.data import schema as schemas
@@ -134,7 +134,8 @@ class JdbcSinkTask(SinkTask):
     def start(self, configs: Configs) -> None:
         self._given = given = _DEFINITIONS.parse(configs)
         self._name = configs.get("name", "")
-        self._mark: str = given["unavailable.value.placeholder"]
+        mark = given["unavailable.value.placeholder"]
+        self._marks: tuple[Any, ...] = (mark, mark.encode(), [mark]) if mark else ()  # of values that were not sent
         self._engine = open_engine(given)
         self._tables: dict[str, sa.Table] = {}
         self._positions: dict[TopicPartition, int] = {}
@@ -238,7 +239,9 @@ class JdbcSinkTask(SinkTask):
         row, fields = self._columns(record.value_schema, record.value, "value")
         wanted = self._given["fields.whitelist"]
         chosen = {name: value for name, value in row.items() if name in wanted} if wanted else row
-        row = {name: value for name, value in chosen.items() if not self._is_unchanged(value)}
+        row = chosen
+        if any(mark in row.values() for mark in self._marks):
+            row = {name: value for name, value in chosen.items() if value not in self._marks}
         is_partial = len(row) < len(chosen)
         row |= key
         return [_Change(self._shapes.of(table, key_fields, fields, tuple(row), is_partial), key, row)]
@@ -246,17 +249,11 @@ class JdbcSinkTask(SinkTask):
     def _columns(self, schema: Schema | None, value: Any, what: str) -> tuple[dict[str, Any], _Fields]:
         """Return the fields of a struct or map with their schemas. Raises DataError for other values."""
         if isinstance(value, Struct):
-            return dict(value.items()), _fields_of(value.schema)
+            return value.flat(), _fields_of(value.schema)
         if isinstance(value, Mapping):
             found = tuple((name, (infer_schema(each) or schemas.STRING).as_optional()) for name, each in value.items())
             return dict(value), self._shapes.fields(found)
         raise DataError(f"the {what} must be a struct or a map, whose fields are columns, not {type(value).__name__}")
-
-    def _is_unchanged(self, value: Any) -> bool:
-        if not isinstance(value, str | bytes | list):
-            return False
-        mark = self._mark
-        return bool(mark) and (value in (mark, [mark]) or (isinstance(value, bytes) and value == mark.encode()))
 
     def _key(self, record: SinkRecord) -> tuple[dict[str, Any], _Fields]:
         mode, names = self._given["pk.mode"], self._given["pk.fields"]
@@ -382,9 +379,10 @@ def _rows(table: sa.Table, shape: _Shape, group: list[_Change]) -> list[dict[str
         column, schema = table.c[name], known.get(name)
         if takes_plainly(column, schema):
             continue
+        bind = binder(column, schema)
         try:
             for row in rows:
-                row[name] = bound(column, schema, row[name])
+                row[name] = bind(row[name])
         except DataError as error:
             raise ConnectError(f"{shape.table}.{name} cannot be written: {error}") from error
     return rows

@@ -190,7 +190,7 @@ class Log:
     def _source(self, event: Any, id: TableId, snapshot: str = "false") -> Struct:
         place = {"file": self._reader.log_file, "pos": self._reader.log_pos}
         values = fields(id, place, max(0, self._number - 1), event, self._gtid)
-        return self._emitter.source(id, int(event.timestamp) * 1_000_000, snapshot, values)
+        return self._emitter.source(int(event.timestamp) * 1_000_000, snapshot, values)
 
     def _changed(self, event: Any) -> list[SourceRecord]:
         id, made = TableId(text(event.schema), text(event.table)), []

@@ -122,6 +122,6 @@ class Snapshot:
             made = self._catalog.row(id, names, values)
             _, table = self._catalog.table(id, names)
             now_us = self._clock.now_ms() * 1000
-            source = self._emitter.source(id, now_us, "true", fields(id, place, 0))
+            source = self._emitter.source(now_us, "true", fields(id, place, 0))
             records += self._emitter.change(table, "r", (None, made), source, position)
         return records

@@ -7,8 +7,8 @@ Values arrive as text. Source: PostgreSQL's documentation, "Logical Replication 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct as Packed
+from typing import NamedTuple
 
 from odradek.connect.connectors.cdc.tables import UNCHANGED
 from odradek.connect.errors import ConnectError
@@ -18,6 +18,7 @@ _BEGIN = Packed(">qqI")
 _COMMIT = Packed(">Bqqq")
 _INT16 = Packed(">h")
 _INT32 = Packed(">i")
+_KIND_AND_SIZE = Packed(">Bi")
 _UINT32 = Packed(">I")
 _TEXT, _NULL, _UNCHANGED = b"tnu"
 
@@ -25,8 +26,7 @@ Row = list[object]
 """A value a column: text, None for null, or UNCHANGED."""
 
 
-@dataclass(frozen=True, slots=True)
-class Begin:
+class Begin(NamedTuple):
     """The first message of a transaction.
 
     Attributes:
@@ -39,8 +39,7 @@ class Begin:
     xid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """The last message of a transaction; `end_lsn` is behind it."""
 
     lsn: int
@@ -48,8 +47,7 @@ class Commit:
     ts_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class RelationColumn:
+class RelationColumn(NamedTuple):
     """A column: `is_key` if it belongs to the replica identity."""
 
     name: str
@@ -58,8 +56,7 @@ class RelationColumn:
     is_key: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """A table as it is for the changes that follow.
 
     Attributes:
@@ -73,14 +70,12 @@ class Relation:
     columns: tuple[RelationColumn, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Insert:
+class Insert(NamedTuple):
     oid: int
     new: Row
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """A changed row.
 
     Attributes:
@@ -93,15 +88,13 @@ class Update:
     new: Row
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(NamedTuple):
     oid: int
     old: Row
     is_old_key: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Truncate:
+class Truncate(NamedTuple):
     oids: tuple[int, ...]
 
 
@@ -109,8 +102,8 @@ Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate
 
 
 class _Reader:
-    def __init__(self, data: bytes) -> None:
-        self.data, self.at = data, 1
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data, self.at = data, at
 
     def byte(self) -> str:
         self.at += 1
@@ -137,29 +130,34 @@ class _Reader:
     def row(self) -> Row:
         made: Row = []
         count = self.int16()
-        data, at, unpack = self.data, self.at, _INT32.unpack_from
+        data, at, unpack, add = self.data, self.at, _KIND_AND_SIZE.unpack_from, made.append
         for _ in range(count):  # a flat loop: this is where change capture spends its time
             kind = data[at]
-            at += 1
             if kind == _TEXT:
-                (size,) = unpack(data, at)
-                at += 4
-                made.append(data[at : at + size].decode())
+                _, size = unpack(data, at)
+                at += 5
+                add(str(data[at : at + size], "utf-8"))
                 at += size
-            elif kind == _NULL:
-                made.append(None)
+                continue
+            at += 1
+            if kind == _NULL:
+                add(None)
             elif kind == _UNCHANGED:
-                made.append(UNCHANGED)
+                add(UNCHANGED)
             else:
                 raise ConnectError(f"pgoutput sent a value of the unknown kind {chr(kind)!r}")
         self.at = at
         return made
 
 
-def decode(data: memoryview) -> Message | None:
-    """Return a message, None for one that change capture does not need. Raises ConnectError for a broken one."""
+def decode(data: bytes, at: int = 0) -> Message | None:
+    """Return a message, None for one that change capture does not need. Raises ConnectError for a broken one.
+
+    Args:
+        at: where the message begins in the data.
+    """
     try:
-        return _decode(data)
+        return _decode(data, at)
     except (IndexError, ValueError, OverflowError) as error:
         raise ConnectError(f"a message of pgoutput is broken: {error}") from error
     except Exception as error:
@@ -168,22 +166,8 @@ def decode(data: memoryview) -> Message | None:
         raise
 
 
-def _decode(data: memoryview) -> Message | None:
-    kind, reader = chr(data[0]), _Reader(bytes(data))
-    if kind == "B":
-        lsn, time, xid = _BEGIN.unpack_from(data, 1)
-        return Begin(lsn, time + _EPOCH_US, xid)
-    if kind == "C":
-        _, lsn, end_lsn, time = _COMMIT.unpack_from(data, 1)
-        return Commit(lsn, end_lsn, time + _EPOCH_US)
-    if kind == "R":
-        oid, namespace, name, identity = reader.oid(), reader.text(), reader.text(), reader.byte()
-        columns = []
-        for _ in range(reader.int16()):
-            is_key = reader.byte() == "\x01"
-            column, type_oid, typmod = reader.text(), reader.oid(), reader.int32()
-            columns.append(RelationColumn(column, type_oid, typmod, is_key))
-        return Relation(oid, namespace or "pg_catalog", name, identity, tuple(columns))
+def _decode(data: bytes, at: int) -> Message | None:
+    kind, reader = chr(data[at]), _Reader(data, at + 1)
     if kind == "I":
         oid, _ = reader.oid(), reader.byte()
         return Insert(oid, reader.row())
@@ -196,8 +180,26 @@ def _decode(data: memoryview) -> Message | None:
     if kind == "D":
         oid, part = reader.oid(), reader.byte()
         return Delete(oid, reader.row(), part == "K")
+    if kind == "B":
+        lsn, time, xid = _BEGIN.unpack_from(data, at + 1)
+        return Begin(lsn, time + _EPOCH_US, xid)
+    if kind == "C":
+        _, lsn, end_lsn, time = _COMMIT.unpack_from(data, at + 1)
+        return Commit(lsn, end_lsn, time + _EPOCH_US)
+    if kind == "R":
+        return _relation(reader)
     if kind == "T":
         count = reader.int32()
         reader.byte()
         return Truncate(tuple(reader.oid() for _ in range(count)))
     return None
+
+
+def _relation(reader: _Reader) -> Relation:
+    oid, namespace, name, identity = reader.oid(), reader.text(), reader.text(), reader.byte()
+    columns = []
+    for _ in range(reader.int16()):
+        is_key = reader.byte() == "\x01"
+        column, type_oid, typmod = reader.text(), reader.oid(), reader.int32()
+        columns.append(RelationColumn(column, type_oid, typmod, is_key))
+    return Relation(oid, namespace or "pg_catalog", name, identity, tuple(columns))

@@ -17,6 +17,7 @@ with extra("connect-postgres"):
     import psycopg
     from psycopg import pq, sql
 
+_WAL, _ALIVE = b"wk"
 _PG_EPOCH_MS = 946_684_800_000
 _WAL_DATA = Packed(">qqq")  # start of the message, end of the WAL, time
 _KEEPALIVE = Packed(">qqB")  # end of the WAL, time, whether a reply is wanted
@@ -31,10 +32,11 @@ class Slot(NamedTuple):
 
 
 class Data(NamedTuple):
-    """A message of the output plugin."""
+    """A message of the output plugin, which begins at `at`."""
 
     lsn: int
-    payload: memoryview
+    message: bytes
+    at: int
 
 
 class Keepalive(NamedTuple):
@@ -113,15 +115,14 @@ class Replication:
             if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
                 raise psycopg.errors.error_from_result(result)
             raise psycopg.OperationalError("the server has ended the replication stream")
-        view = memoryview(data)
-        kind = chr(view[0])
-        if kind == "w":
-            lsn, _, _ = _WAL_DATA.unpack_from(view, 1)
-            return Data(lsn, view[1 + _WAL_DATA.size :])
-        if kind == "k":
-            lsn, _, wants_reply = _KEEPALIVE.unpack_from(view, 1)
+        message = bytes(data)
+        if message[0] == _WAL:
+            lsn, _, _ = _WAL_DATA.unpack_from(message, 1)
+            return Data(lsn, message, 1 + _WAL_DATA.size)
+        if message[0] == _ALIVE:
+            lsn, _, wants_reply = _KEEPALIVE.unpack_from(message, 1)
             return Keepalive(lsn, bool(wants_reply))
-        raise ConnectError(f"the server sent a replication message of the unknown kind {kind!r}")
+        raise ConnectError(f"the server sent a replication message of the unknown kind {chr(message[0])!r}")
 
     def confirm(self, lsn: int) -> None:
         """Tell the server that everything before `lsn` is stored: it may forget it."""

@@ -123,6 +123,6 @@ class Snapshot:
                 "lsn": lsn,
                 "sequence": sequence,
             }
-            source = self._emitter.source(table.id, self._clock.now_ms() * 1000, "true", fields)
+            source = self._emitter.source(self._clock.now_ms() * 1000, "true", fields)
             made += self._emitter.change(table, "r", (None, row), source, position)
         return made

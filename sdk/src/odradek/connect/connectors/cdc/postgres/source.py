@@ -214,7 +214,7 @@ class PostgresSourceTask(SourceTask):
             if message is None:
                 break
             if isinstance(message, Data):
-                found += stream.handle(message.payload, message.lsn)
+                found += stream.handle(message)
             elif isinstance(message, Keepalive):
                 wants_reply = wants_reply or message.wants_reply
                 if not stream.in_transaction:

@@ -6,7 +6,6 @@ of it were handled: the server sends a transaction again from its beginning, and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +23,7 @@ from odradek.connect.connectors.cdc.postgres.pgoutput import (
     Truncate,
     Update,
 )
+from odradek.connect.connectors.cdc.postgres.replication import Data
 from odradek.connect.connectors.cdc.records import Emitter, Transaction
 from odradek.connect.connectors.cdc.tables import MISSING, Filters, Table, TableId
 from odradek.connect.data.structs import Struct
@@ -40,7 +40,7 @@ class Position(NamedTuple):
 
 def sequence_of(last_commit: int | None, lsn: int) -> str:
     """Return the text by which changes can be ordered: the end of the last commit before them, and their position."""
-    return json.dumps([None if last_commit is None else str(last_commit), str(lsn)], separators=(",", ":"))
+    return f'[null,"{lsn}"]' if last_commit is None else f'["{last_commit}","{lsn}"]'
 
 
 class Stream:
@@ -66,6 +66,7 @@ class Stream:
         self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
         self.position, self.incremental = position, incremental
         self.complete = 0
+        self._database: str = given["database.dbname"]
         self._begin: Begin | None = None
         self._event = 0
         self._last_commit: int | None = None  # the end of the last commit
@@ -85,9 +86,9 @@ class Stream:
         state = self.incremental.state()
         return found if state is None else {**found, "incremental": state}
 
-    def handle(self, payload: memoryview, lsn: int) -> list[SourceRecord]:
-        """Return the records of a message at a position of the WAL. Raises ConnectError, psycopg.Error."""
-        message = pgoutput.decode(payload)
+    def handle(self, data: Data) -> list[SourceRecord]:
+        """Return the records of a message. Raises ConnectError, psycopg.Error."""
+        lsn, message = data.lsn, pgoutput.decode(data.message, data.at)
         if message is None:
             return []
         if isinstance(message, Begin):
@@ -191,14 +192,14 @@ class Stream:
     def _source(self, table: Table, lsn: int, snapshot: str = "false") -> Struct:
         assert self._begin is not None
         fields = {
-            "db": self._given["database.dbname"],
+            "db": self._database,
             "sequence": sequence_of(self._last_commit, lsn),
             "schema": table.id.namespace,
             "table": table.id.name,
             "txId": self._begin.xid,
             "lsn": lsn,
         }
-        return self._emitter.source(table.id, self._begin.ts_us, snapshot, fields)
+        return self._emitter.source(self._begin.ts_us, snapshot, fields)
 
     # --- signals ----------------------------------------------------------------------------------------------------
 
