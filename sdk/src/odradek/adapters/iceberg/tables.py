@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
@@ -32,7 +33,7 @@ from odradek.ports.table_catalog import LoadedTable, TableChange, TableName
 with extra("iceberg"):
     import pyarrow.parquet as pq
     from pyiceberg import exceptions as refused
-    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.catalog import TYPE, URI, Catalog, load_catalog
     from pyiceberg.io.pyarrow import (
         MetricModeTypes,
         MetricsMode,
@@ -49,10 +50,15 @@ with extra("iceberg"):
     from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import BinaryType
+    from pyiceberg.utils.config import Config
+
+    from odradek.adapters.iceberg.rest import LimitedRestCatalog
 
 _log = logging.getLogger("odradek.maintenance")
 
 TOPIC_ID = "odradek.topic.id"
+_GLUE_ATTEMPTS = "glue.max-retries"
+_GLUE_ATTEMPTS_MAX = 3  # of up to a minute each: PyIceberg's ten take longer than a function may run
 _RETRIES = "commit.retry.num-retries"
 _PARTITION = PartitionSpec(PartitionField(table_columns.PARTITION_ID, 1000, IdentityTransform(), "partition"))
 _PROPERTIES = {
@@ -109,7 +115,7 @@ class IcebergTables:
             uri = urlsplit(properties.get("uri", ""))
             if uri.scheme == "sqlite":
                 Path(uri.path[1:]).parent.mkdir(parents=True, exist_ok=True)
-            return cls(load_catalog(name, **properties), location)
+            return cls(_opened(name, properties), location)
 
     def load(self, name: TableName) -> LoadedTable | None:
         """See ports.table_catalog."""
@@ -250,6 +256,15 @@ def translated(what: str, *, writing: bool = False) -> Iterator[None]:
     except Exception as error:  # catalogs and file systems raise those of their libraries
         kind = OutcomeUnknown if writing else StoreUnavailable
         raise kind(f"{what}: {type(error).__name__}: {error}") from error
+
+
+def _opened(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Open a catalog by these properties and PyIceberg's configuration; its calls end within some time."""
+    known: dict[str, Any] = {**(Config().get_catalog_config(name) or {}), **properties}
+    if known.get(TYPE) == "rest" or (TYPE not in known and str(known.get(URI, "")).startswith("http")):
+        return LimitedRestCatalog(name, **known)
+    known[_GLUE_ATTEMPTS] = int(known.get(_GLUE_ATTEMPTS, _GLUE_ATTEMPTS_MAX))  # as boto3 takes it
+    return load_catalog(name, **known)
 
 
 def _wanted(columns: Sequence[tuple[str, Kind]], footers: Iterable[_Footer], table: Table) -> dict[str, Kind]:
