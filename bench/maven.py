@@ -22,6 +22,7 @@ DEBEZIUM = "debezium"
 OPENSEARCH = "opensearch"
 ELASTICSEARCH = "elasticsearch"
 SPARK_ICEBERG = "spark_iceberg"
+ICEBERG_REST = "iceberg_rest"
 
 
 class NoJars(Exception):
@@ -53,7 +54,8 @@ def main(argv: list[str] | None = None) -> int:
     """Fetch all jars."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args(argv)
     try:
-        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, DEBEZIUM, SPARK_ICEBERG, OPENSEARCH, ELASTICSEARCH):
+        iceberg = SPARK_ICEBERG, ICEBERG_REST
+        for peer in (APACHE_KAFKA, SPARK_KAFKA, APACHE_CONNECT, DEBEZIUM, *iceberg, OPENSEARCH, ELASTICSEARCH):
             print(f"{peer}: {len(maven_jars(peer))} jars")
     except NoJars as reason:
         print(reason)

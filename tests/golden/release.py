@@ -72,7 +72,7 @@ SETTINGS: dict[str, Any] = {
 }
 GATEWAY_ID = 7
 LOGS = [("plain", 0), ("plain", 1), ("compacted", 0), ("led", 0), ("numbered", 0), ("work", 0), ("letters", 0)]
-LOGS += [("filed", 0)]
+LOGS += [("filed", 0), ("lean", 0)]
 LOGS += [("spread", number) for number in range(3)]
 
 
@@ -185,6 +185,25 @@ async def columnar(world: World) -> None:
             assert report.done["table_segments_written"], report
     topic = await engine.topics.resolve("filed")
     await engine.tables.states.refused(topic.topic_id, 1, "a reason", world.clock.now_ms())
+    await engine.topics.create(
+        "lean",
+        1,
+        {
+            **configs,
+            "odradek.table.schema": "n bigint, d double, t string, inner struct<ok: boolean>",
+            "odradek.table.value.bytes": "false",
+        },
+    )
+    for number in range(24):
+        values = [
+            b'{"n":%d,"d":%r,"t":"\xc3\xbc%d","inner":{"ok":%b}}' % (i, i / 4, i, b"true" if i % 2 else b"null")
+            for i in range(number, number + 3)
+        ]
+        records = batch([*values, b"other", None], keys=[b"k"] * 5, timestamp_ms=world.clock.now_ms())
+        assert not (await produce(engine, "lean", 0, records)).error
+        if number == 19:
+            world.clock.advance(120)
+            assert (await engine.maintenance.run()).done["table_segments_with_recipes"]
 
 
 async def shared_heads(world: World) -> None:

@@ -75,6 +75,7 @@ class Scenario:
     transactional_members: tuple[str, ...] = ()  # of groups that read the first chain's source: "consumer", "classic"
     bump: bool = True
     tables: bool = True  # topics are tables where the seed is odd
+    typed: bool = False  # in every run, not in some, topics are tables whose files make values of typed columns
     iceberg: bool = False  # in every run of tables, not in some, they are Iceberg tables, too
     mischief: int = 1  # of transactors
     deleters: int = 0

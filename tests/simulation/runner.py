@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine.catalog.topic_configs import ICEBERG_ENABLE, PARTITIONS_PER_HEAD, TABLE_ENABLE, TABLE_SEGMENT_BYTES
+from odradek.engine.catalog.topic_configs import (
+    ICEBERG_ENABLE,
+    PARTITIONS_PER_HEAD,
+    TABLE_ENABLE,
+    TABLE_SCHEMA,
+    TABLE_SEGMENT_BYTES,
+    TABLE_VALUE_BYTES,
+)
 from odradek.engine.maintenance import wal_uploads
 from odradek.errors import ErrorCode
 from odradek.format import item_keys, object_keys
@@ -108,11 +115,16 @@ def _sharing(world: World) -> dict[str, str]:
 
 
 def _table(world: World, scenario: Scenario) -> dict[str, str]:
-    """In half of the runs, by their seed, what merges close is columnar; in a quarter it is an Iceberg table, too."""
-    if world.lake is None and (not scenario.tables or not world.seed % 2):
+    """In half of the runs, by their seed, what merges close is columnar; in a quarter it is an Iceberg table, too.
+
+    In an eighth the files make values of typed columns.
+    """
+    if world.lake is None and not world.is_typed and (not scenario.tables or not world.seed % 2):
         return {}
-    iceberg = {ICEBERG_ENABLE: "true"} if world.lake is not None else {}
-    return {TABLE_ENABLE: "true", TABLE_SEGMENT_BYTES: "1024", **iceberg}
+    more = {ICEBERG_ENABLE: "true"} if world.lake is not None else {}
+    if world.is_typed:
+        more |= {TABLE_SCHEMA: "id string", TABLE_VALUE_BYTES: "false"}
+    return {TABLE_ENABLE: "true", TABLE_SEGMENT_BYTES: "1024", **more}
 
 
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
@@ -122,6 +134,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
     world.bumps = scenario.bump
     if scenario.tables and (scenario.iceberg or seed % 4 == 1):
         world.keep_tables()
+    world.is_typed = scenario.tables and (scenario.typed or seed % 8 == 7)
     setup = world.process("setup", 0)
     for plan in scenario.topics:
         count = plan.partitions + (_MORE_PARTITIONS if _sharing(world) and not plan.keys else 0)

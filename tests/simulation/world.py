@@ -83,6 +83,7 @@ class World:
         self.tables = WitnessedStore(self.ledger, self.visibility)
         self.objects = WitnessedObjects(self.clock, self.ledger)
         self.lake: WitnessedLake | None = None  # the Iceberg tables, where topics have some
+        self.is_typed = False  # producers write JSON, of which topics have a typed column
         self.throttle = Throttle(self.clock, write_units or _UNBOUNDED)
         self.throttled: Tables = ThrottledTables(self.tables, self.throttle) if write_units else self.tables
         self.trace: list[str] = []

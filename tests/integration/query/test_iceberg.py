@@ -1,7 +1,7 @@
 """Iceberg tables of topics, read as they lie by PyIceberg and DuckDB: every row is that of a Kafka consumer.
 
-DuckDB's own Iceberg reader is an extension that is downloaded at run time, so DuckDB reads the files that PyIceberg
-plans. tests/java/test_iceberg.py reads the same with Spark.
+DuckDB reads the files that PyIceberg plans; its own Iceberg reader is in test_iceberg_duckdb.py, Spark's in
+tests/java/test_iceberg.py, and tests/java/test_iceberg_rest.py runs these tests over a REST catalog.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from odradek.adapters.iceberg.catalog import embedded_properties
 from odradek.format.record_batch import decode_batches
 from odradek.model.log import DeleteRecordsPartition, FetchPartition
 from odradek.model.record import CompressionType
@@ -71,7 +70,7 @@ def maintained(log: LiveLog) -> dict[str, int]:
 
 
 def iceberg(log: LiveLog, name: str = "odradek.flights") -> Table:
-    return load_catalog("odradek", **embedded_properties(log.data_dir)).load_table(name)
+    return load_catalog("odradek", **log.catalog).load_table(name)
 
 
 Row = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
@@ -199,8 +198,26 @@ def test_columns_are_added_and_a_change_that_iceberg_does_not_have_is_refused(lo
     log._run(log.engine.topics.delete("flights"))
     maintained(log)
     assert not list(Path(log.data_dir).glob("objects/topics/**/*.parquet"))
-    assert load_catalog("odradek", **embedded_properties(log.data_dir)).list_tables("odradek") == []
+    assert load_catalog("odradek", **log.catalog).list_tables("odradek") == []
 
 
 def covered_rows(log: LiveLog) -> int:
     return iceberg(log).scan().to_arrow().num_rows
+
+
+def test_values_that_files_do_not_have_are_null(log: LiveLog) -> None:
+    log.create("lean", 1, **TABLE, **{"odradek.table.value.bytes": "false"})
+    for start in range(0, 500, 10):
+        rows = [(None, b'{"origin": "JFK", "delay": %d, "note": "n%d"}' % (i, i)) for i in range(start, start + 10)]
+        rows[3] = (None, b"no JSON")
+        log.produce("lean", 0, rows)
+    assert maintained(log)["table_segments_with_recipes"] >= 1
+    table = iceberg(log, "odradek.lean")
+    names = {each.name for each in table.schema().fields}
+    assert not {"batch", "value_recipe", "value_rest"} & names
+    found = table.scan().to_arrow().sort_by("offset").to_pylist()
+    assert len(found) > 300
+    for row in found:
+        fits = row["offset"] % 10 != 3
+        expected = (None, row["offset"], "JFK") if fits else (b"no JSON", None, None)
+        assert (row["value"], row["delay"], row["origin"]) == expected

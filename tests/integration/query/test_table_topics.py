@@ -9,6 +9,7 @@ from typing import Any
 
 import odradek
 import pytest
+from odradek.errors import ErrorCode, KafkaError
 from odradek.model.record import CompressionType
 from odradek.operations.query.topic import QueryLog
 from odradek.spark.options import StoreOptions, Subscription
@@ -38,9 +39,11 @@ QUESTIONS = (
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Iterator[LiveLog]:
+def log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveLog]:
+    """Parameter: configurations of the topic, beside the others."""
     with LiveLog(tmp_path / "store", **SMALL) as live:
-        live.create("flights", 2, **TABLE, **{"odradek.table.schema": "origin string, delay bigint"})
+        more: dict[str, str] = {"odradek.table.schema": "origin string, delay bigint", **getattr(request, "param", {})}
+        live.create("flights", 2, **TABLE, **more)
         for first in range(0, 1000, 10):
             rows: list[tuple[bytes | None, bytes | None]] = [
                 (b"k%d" % i, json.dumps({"origin": ("JFK", "EWR")[i % 2], "delay": i, "note": "n" * (i % 80)}).encode())
@@ -62,16 +65,23 @@ def answers(log: LiveLog) -> list[Any]:
     return [odradek.query(sql, log.data_dir).to_pylist() for sql in QUESTIONS]
 
 
-def test_answers_are_the_same_before_and_after_a_merge_and_filters_skip_row_groups(
-    log: LiveLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = answers(log)
+def merge(log: LiveLog) -> None:
     report = log._run(log.engine.maintenance.run())
     assert report.done["table_segments_written"] >= 2
+
+
+@pytest.fixture
+def as_on_s3(monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB opens no file itself."""
+    monkeypatch.setattr("odradek.operations.query.history.has_plain_paths", lambda _: False)
+
+
+def test_filters_skip_row_groups_of_objects(log: LiveLog, monkeypatch: pytest.MonkeyPatch, as_on_s3: None) -> None:
+    before = answers(log)
+    merge(log)
     assert answers(log) == before
 
     monkeypatch.setattr("odradek.spark.source.row_groups._RangedFile._TAIL_BYTES", 1)  # these files are small
-    monkeypatch.setattr("odradek.operations.query.run.SAMPLE_RECORDS", 1)
     read: list[int] = []
     original = QueryLog.read_range
 
@@ -94,16 +104,77 @@ def test_answers_are_the_same_before_and_after_a_merge_and_filters_skip_row_grou
     for sql in ("SELECT sum(delay) FROM flights", "SELECT sum(delay) FROM flights WHERE delay = 5"):
         read.clear()
         columns.clear()
-        odradek.query(sql, log.data_dir)
+        answer = odradek.query(sql, log.data_dir).to_pylist()
         sizes.append(sum(read))
-        assert columns == {"delay", "value"}, "the sample alone reads values"
-    monkeypatch.setattr("odradek.operations.query.topic.sample", lambda *_: [])
-    columns.clear()
-    assert odradek.query(sql, log.data_dir).to_pylist()[0] == {"sum(delay)": 5}
-    assert columns == {"delay"}
+        assert columns == {"delay"}, "no value is read, not even for a sample"
+    assert answer[0] == {"sum(delay)": 5}
     assert sizes[1] < sizes[0], "row groups are skipped by their statistics"
+    columns.clear()
+    odradek.query("SELECT max(note) FROM flights", log.data_dir)
+    assert columns == {"value"}, "no file has the column"
 
 
+def test_duckdb_reads_files_itself_with_the_filter(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = answers(log)
+    merge(log)
+    read: list[str] = []
+    original = QueryLog.read_range
+
+    def counted(self: QueryLog, key: str, position: int, length: int) -> bytes:
+        read.append(key)
+        return original(self, key, position, length)
+
+    monkeypatch.setattr(QueryLog, "read_range", counted)
+    assert [odradek.query(sql, log.data_dir).to_pylist() for sql in QUESTIONS[:2]] == before[:2]
+    assert not [key for key in read if key.endswith(".parquet")], "nothing of a file passes through Python"
+    assert answers(log) == before
+    [row] = odradek.query("EXPLAIN SELECT sum(delay) FROM flights WHERE delay = 5", log.data_dir).to_pylist()
+    plan = "".join(str(row["explain_value"]).split())
+    assert "READ_PARQUET" in plan
+    assert "Filters:delay=5" in plan
+    everything = odradek.query("SELECT * FROM flights ORDER BY partition, flights.offset", log.data_dir)
+    with LogView(StoreOptions(f"embedded:{log.data_dir}")) as view:
+        ids = view.partitions(Subscription(topics=("flights",)))
+        for place, partition in ids.items():
+            bounds = view.bounds(ids)[place]
+            pieces = tuple(view.pieces(partition, 0, bounds.next_offset))
+            part = ReadRange("flights", partition.topic_id, place.partition, 0, bounds.next_offset, pieces)
+            rows = [row for batch in reading.read(part, reading.schema().names, view) for row in batch.to_pylist()]
+            there = [row for row in everything.to_pylist() if row["partition"] == place.partition]
+            assert [{name: row[name] for name in rows[0]} for row in there] == rows
+
+
+def test_a_query_whose_file_is_replaced_begins_again(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = answers(log)
+    merge(log)
+    from odradek.operations.query import history
+
+    there = history.paths_of
+    missing = [Path(str(log.data_dir)) / "objects" / "gone.parquet"]
+
+    def first_gone(options: StoreOptions, files: Any, scheme: str) -> list[str]:
+        """What DuckDB opens, with a file that maintenance deletes after the index rows were read."""
+        return [*there(options, files, scheme), *(f"file://{missing.pop()}" for _ in missing[:])]
+
+    monkeypatch.setattr(history, "paths_of", first_gone)
+    assert answers(log) == before
+    assert not missing
+
+
+def test_sql_reaches_the_files_of_its_topics_alone(log: LiveLog, tmp_path: Path) -> None:
+    merge(log)
+    (tmp_path / "secret.csv").write_text("secret\n1\n")
+    own = next((tmp_path / "store" / "objects" / "topics").rglob("*.index"), tmp_path / "secret.csv")
+    for path in (tmp_path / "secret.csv", own, tmp_path / "store" / "objects" / "*"):
+        with pytest.raises(KafkaError, match="file system operations are disabled") as refused:
+            odradek.query(f"SELECT * FROM flights, read_text('{path}')", log.data_dir)
+        assert refused.value.code is ErrorCode.INVALID_REQUEST
+
+
+without_bytes = pytest.mark.parametrize("log", [{}, {"odradek.table.value.bytes": "false"}], indirect=True, ids=str)
+
+
+@without_bytes
 def test_sparks_source_reads_the_same_records(log: LiveLog) -> None:
     columns = ("offset", "timestamp", "timestampType", "key", "value", "headers", "topic", "partition")
 
@@ -123,3 +194,15 @@ def test_sparks_source_reads_the_same_records(log: LiveLog) -> None:
     log._run(log.engine.maintenance.run())
     assert (records(0, 500), records(123, 377)) == before
     assert len(before[0]) == 1000
+
+
+@pytest.mark.parametrize("log", [{"odradek.table.value.bytes": "false"}], indirect=True)
+def test_queries_have_the_values_that_files_do_not(log: LiveLog) -> None:
+    before = answers(log)
+    report = log._run(log.engine.maintenance.run())
+    assert report.done["table_segments_with_recipes"] == report.done["table_segments_written"] >= 2
+    assert answers(log) == before
+    sql = "SELECT decode(value) v, note FROM flights WHERE delay = 77"
+    assert odradek.query(sql, log.data_dir).to_pylist() == [
+        {"v": json.dumps({"origin": "EWR", "delay": 77, "note": "n" * 77}), "note": "n" * 77}
+    ]

@@ -178,6 +178,20 @@ def test_a_column_that_files_lack_is_parsed(spark: SparkSession, log: LiveLog) -
     assert files_read(odradek.spark.table(spark, "late", log.data_dir, columns=["offset"])) > 0
 
 
+def test_values_that_files_do_not_have_are_made(spark: SparkSession, log: LiveLog) -> None:
+    log.create("lean", 2, **TABLE, **{"odradek.table.value.bytes": "false"})
+    fill(log, 0, RECORDS, "lean")
+    assert log._run(log.engine.maintenance.run()).done["table_segments_with_recipes"] >= 4
+    wanted = consumed(log, "lean")
+    whole = odradek.spark.table(spark, "lean", log.data_dir)
+    assert rows(whole) == wanted
+    assert files_read(whole) == 0, "values are made by the source"
+    columns = ["partition", "offset", "origin", "delay"]
+    lean = odradek.spark.table(spark, "lean", log.data_dir, columns=columns)
+    assert files_read(lean) >= 4, "Spark reads what needs no value itself"
+    assert sorted(map(tuple, lean.collect())) == [(*row[3:5], *row[8:]) for row in wanted]
+
+
 def test_what_does_not_exist_is_named(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:
     for arguments, message in (
         ({"topic": "flight"}, "flight"),

@@ -174,6 +174,8 @@ class Producer:
         self._sent += 1
         rng = self._world.rng
         name = f"{self._name}:{self._sent}".encode()
+        if self._world.is_typed:
+            name = b'{"id": "%b"}' % name
         if not self._habits.keys:
             return Payload(name, name)
         return Payload(name, f"k{rng.randrange(self._habits.keys)}".encode(), rng.random() < self._habits.tombstones)

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import pyarrow as pa
 from odradek.adapters.memory import MemoryTableCatalog
+from odradek.columnar.recipes.writer import RecipeWriter
 from odradek.engine.iceberg.decisions import files_of, table_name
 from odradek.engine.iceberg.follower import TableFollower
 from odradek.engine.maintenance import merge
@@ -74,6 +76,50 @@ def values_of_the_next_row() -> Iterator[None]:
 
     with (
         patch.object(columnar_segment, "_spread", spread),
+        patch("odradek.columnar.table_file._compare", lambda *_: None),
+    ):
+        yield
+
+
+def _typed(scenario: Scenario) -> Scenario:
+    """Small files, which make values of typed columns."""
+    return replace(_small(scenario), typed=True)
+
+
+@bug("upkeep", change=_typed)
+def values_of_the_next_rows_cells() -> Iterator[None]:
+    """A recipe takes the cells of the row after its own; no maintainer compares, and nobody checks a CRC."""
+    original = columnar_segment.made_again
+
+    def shifted(recipes: Any, rests: Any, kept: Any, cells_of: Any) -> Any:
+        return original(recipes, rests, kept, lambda path: [*cells_of(path)[1:], *cells_of(path)[:1]])
+
+    with (
+        patch.object(columnar_segment, "made_again", shifted),
+        patch.object(columnar_segment, "crc_of_values", lambda _: 0),
+        patch("odradek.columnar.table_file.crc_of_values", lambda _: 0),
+        patch("odradek.columnar.table_file._compare", lambda *_: None),
+    ):
+        yield
+
+
+@bug("upkeep", change=_typed)
+def bytes_dropped_without_a_recipe() -> Iterator[None]:
+    """A value of each row group has neither bytes nor a recipe; no maintainer compares, and nobody checks a CRC."""
+    original = RecipeWriter.columns_of
+
+    def dropped(self: RecipeWriter, *arguments: Any) -> Any:
+        made = original(self, *arguments)
+        recipes = made.recipes.to_pylist()
+        last = next((row for row in reversed(range(len(recipes))) if recipes[row] is not None), None)
+        return made._replace(
+            recipes=pa.array([None if row == last else each for row, each in enumerate(recipes)], pa.binary())
+        )
+
+    with (
+        patch.object(RecipeWriter, "columns_of", dropped),
+        patch.object(columnar_segment, "crc_of_values", lambda _: 0),
+        patch("odradek.columnar.table_file.crc_of_values", lambda _: 0),
         patch("odradek.columnar.table_file._compare", lambda *_: None),
     ):
         yield

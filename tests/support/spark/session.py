@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 import pytest
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
 from odradek.adapters.iceberg import embedded_catalog
+from odradek.adapters.iceberg.catalog import embedded_properties, parse_properties
 from odradek.client.background_loop import BackgroundLoop
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
@@ -80,6 +81,12 @@ class LiveLog:
         """Options that name this store."""
         return {"store": f"embedded:{self.data_dir}"}
 
+    @property
+    def catalog(self) -> dict[str, str]:
+        """Properties with which PyIceberg opens the catalog of its Iceberg tables."""
+        text = self._settings.table_catalog
+        return parse_properties(text) if text else embedded_properties(self.data_dir)
+
     async def _open(self) -> EmbeddedStore:
         store = open_embedded(self.data_dir, synchronous="NORMAL")
         self.engine = Engine(
@@ -88,7 +95,7 @@ class LiveLog:
             clock=SystemClock(),
             rng=SystemRng(),
             settings=self._settings,
-        ).keep_tables(embedded_catalog("", self.data_dir))
+        ).keep_tables(embedded_catalog(self._settings.table_catalog, self.data_dir))
         return store
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

@@ -14,7 +14,9 @@ TOPIC = UUID(int=7)
 
 
 def file(partition: int, base: int, end: int) -> TableFile:
-    return TableFile(PartitionId(TOPIC, partition), base, end, f"topics/{TOPIC}/{partition}/{base}.parquet", 1, 0)
+    return TableFile(
+        PartitionId(TOPIC, partition), base, end, f"topics/{TOPIC}/{partition}/{base}.parquet", 1, 0, False
+    )
 
 
 @pytest.mark.parametrize(

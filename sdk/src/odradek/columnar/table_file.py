@@ -8,6 +8,7 @@ Iceberg tables map names (adapters/iceberg).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -15,10 +16,11 @@ from odradek.errors import FormatError
 from odradek.extras import extra
 from odradek.format.batch_header import HEADER, iter_headers
 from odradek.format.crc import crc32c
-from odradek.format.offset_index import RowGroup
-from odradek.format.parquet.segment import LEAVES, is_same_batch, rebuild
+from odradek.format.offset_index import Leaf, RowGroup
+from odradek.format.parquet.segment import LEAVES, crc_of_values, is_same_batch, rebuild
 from odradek.format.segment import Segment
 from odradek.limits import BATCH_HEADER_BYTES
+from odradek.model.kinds import VALUE_RECIPE, VALUE_REST
 from odradek.model.record import BatchHeader
 
 with extra("table"):
@@ -26,9 +28,11 @@ with extra("table"):
     import pyarrow.parquet as pq
 
     from odradek.columnar.decode import decode_to_arrow
+    from odradek.columnar.recipes.writer import RecipeWriter, further_leaves
     from odradek.columnar.typed.arrow_kinds import leaf_paths
     from odradek.columnar.typed.typed_values import TypedValues
 
+_log = logging.getLogger("odradek.maintenance")
 _HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
 _HEADERS_TYPE = pa.list_(pa.field("element", _HEADER_TYPE, nullable=False))
 _FIELDS = (
@@ -40,6 +44,7 @@ _FIELDS = (
     pa.field("headers", _HEADERS_TYPE, nullable=False),
     pa.field("batch", pa.binary()),
 )
+_RECIPE_FIELDS = (pa.field(VALUE_RECIPE, pa.binary()), pa.field(VALUE_REST, pa.binary()))
 _PARTITION = pa.field("partition", pa.int32(), nullable=False)
 _DECODED = ("offset", "timestamp", "timestampType", "key", "value", "headers")
 _PLAIN = {
@@ -50,6 +55,7 @@ _PLAIN = {
     "headers.list.element.key": "PLAIN",
     "headers.list.element.value": "PLAIN",
     "batch": "PLAIN",
+    VALUE_REST: "PLAIN",
 }
 _PAGE_BYTES = 1024 * 1024
 _LEVEL = 3  # of Zstandard
@@ -58,7 +64,7 @@ Batches = list[tuple[int, BatchHeader]]
 
 
 def encode_table_segment(
-    segment: Segment, values: TypedValues, group_bytes: int, partition: int = 0
+    segment: Segment, values: TypedValues, group_bytes: int, partition: int = 0, *, keeps_values: bool = True
 ) -> tuple[Segment, int]:
     """Return a segment as a columnar one, and how many values did not fit the typed columns.
 
@@ -66,36 +72,59 @@ def encode_table_segment(
         values: reads the typed columns.
         group_bytes: stored bytes of batches in a row group, about; each has a record at least.
         partition: the number that the column of this name has in each row.
+        keeps_values: False: values that typed columns make again, byte for byte, are not in the column `value`. If
+            anything else comes of it when the file is read back, the file has them after all.
 
     Raises FormatError if the file would not say all that the segment says; SchemasNeeded.
     """
     log = memoryview(b"".join(segment.parts))
     groups = list(_groups(log, group_bytes))
+    if not keeps_values and values.columns:
+        try:
+            return _encoded(segment, log, groups, values, partition, RecipeWriter(values))
+        except FormatError as error:
+            _log.warning("offsets from %d: the file keeps the bytes of values: %s", segment.index.base_offset, error)
+    return _encoded(segment, log, groups, values, partition, None)
+
+
+def _encoded(
+    segment: Segment,
+    log: memoryview,
+    groups: Sequence[Batches],
+    values: TypedValues,
+    partition: int,
+    recipes: RecipeWriter | None,
+) -> tuple[Segment, int]:
     sink = pa.BufferOutputStream()
     misfits = 0
+    crcs: list[int] = []
     try:
-        with _writer(sink, values.schema) as writer:
+        with _writer(sink, values.schema, has_recipes=recipes is not None) as writer:
             for batches in groups:
                 table, unfit = _table(log, batches, values, partition)
+                if recipes is not None:
+                    crcs.append(crc_of_values(table.column("value").to_pylist()))
+                    table = _with_recipes(table, recipes, values)
                 writer.write_table(table, row_group_size=max(table.num_rows, 1))
                 misfits += unfit
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
         raise FormatError(f"the records do not fit a Parquet file: {error}") from error
     file = memoryview(sink.getvalue()).cast("B")
-    return _indexed(segment, log, groups, file), misfits
+    leaves = _further_leaves(values) if recipes is not None else ()
+    return _indexed(segment, log, groups, file, leaves, crcs), misfits
 
 
-def _writer(sink: pa.BufferOutputStream, typed: pa.Schema) -> pq.ParquetWriter:
+def _writer(sink: pa.BufferOutputStream, typed: pa.Schema, *, has_recipes: bool) -> pq.ParquetWriter:
     paths = [path for field in typed for path in leaf_paths(field)]
-    names = [name for name, _ in LEAVES if name not in _PLAIN] + [_PARTITION.name, *paths]
+    names = [name for name, _ in LEAVES if name not in _PLAIN] + [VALUE_RECIPE, _PARTITION.name, *paths]
     return pq.ParquetWriter(
         sink,
-        pa.schema([*_FIELDS, _PARTITION, *typed]),
+        pa.schema([*_FIELDS, *(_RECIPE_FIELDS if has_recipes else ()), _PARTITION, *typed]),
         version="2.6",
         compression="zstd",
         compression_level=_LEVEL,
         use_dictionary=names,
-        column_encoding=_PLAIN,
+        column_encoding=_PLAIN if has_recipes else {each: _PLAIN[each] for each in _PLAIN if each != VALUE_REST},
         data_page_size=_PAGE_BYTES,
         write_page_checksum=True,
         write_statistics=["offset", "timestamp", _PARTITION.name, *paths],
@@ -152,7 +181,30 @@ def _table(log: memoryview, batches: Batches, values: TypedValues, partition: in
     return pa.Table.from_arrays(arrays, schema=pa.schema([*_FIELDS, _PARTITION, *values.schema])), misfits
 
 
-def _indexed(segment: Segment, log: memoryview, groups: Sequence[Batches], file: memoryview) -> Segment:
+def _with_recipes(table: pa.Table, recipes: RecipeWriter, values: TypedValues) -> pa.Table:
+    """Return the rows with recipes in the place of the values that typed columns make."""
+    typed = [table.column(name).combine_chunks() for name in values.schema.names]
+    made = recipes.columns_of(table.column("value").combine_chunks(), typed)
+    arrays = {name: table.column(name) for name in table.column_names}
+    arrays |= {"value": made.kept, VALUE_RECIPE: made.recipes, VALUE_REST: made.rests}
+    schema = pa.schema([*_FIELDS, *_RECIPE_FIELDS, _PARTITION, *values.schema])
+    return pa.Table.from_arrays([arrays[name] for name in schema.names], schema=schema)
+
+
+def _further_leaves(values: TypedValues) -> tuple[Leaf, ...]:
+    """Return the leaves behind the first ones of a file with recipes."""
+    own = [Leaf(VALUE_RECIPE, "bytes", 1), Leaf(VALUE_REST, "bytes", 1), Leaf(_PARTITION.name, "", 0)]
+    return (*own, *further_leaves(values.columns))
+
+
+def _indexed(
+    segment: Segment,
+    log: memoryview,
+    groups: Sequence[Batches],
+    file: memoryview,
+    leaves: tuple[Leaf, ...],
+    crcs: Sequence[int],
+) -> Segment:
     """Return the columnar segment, once every batch has been made again from the file and compared."""
     metadata = pq.read_metadata(pa.BufferReader(file))
     row_groups: list[RowGroup] = []
@@ -162,14 +214,15 @@ def _indexed(segment: Segment, log: memoryview, groups: Sequence[Batches], file:
     size = 0
     for number, batches in enumerate(groups):
         there = metadata.row_group(number)
-        chunks = [there.column(leaf) for leaf in range(len(LEAVES))]
-        if [chunk.path_in_schema for chunk in chunks] != [name for name, _ in LEAVES]:
+        names = [*(name for name, _ in LEAVES), *(leaf.path for leaf in leaves)]
+        chunks = [there.column(leaf) for leaf in range(len(names))]
+        if [chunk.path_in_schema for chunk in chunks] != names:
             raise FormatError("the Parquet writer has put the columns in another order")
         starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
         lengths = tuple(chunk.total_compressed_size for chunk in chunks)
         if any(start + length != after for start, length, after in zip(starts, lengths, starts[1:], strict=False)):
             raise FormatError("the Parquet writer has left gaps between columns")
-        group = RowGroup(starts[0], there.num_rows, lengths)
+        group = RowGroup(starts[0], there.num_rows, lengths, leaves, crcs[number] if leaves else 0)
         again = memoryview(rebuild(file[starts[0] : starts[0] + group.size_bytes], group))
         _compare(log, batches, again)
         row_groups.append(group)

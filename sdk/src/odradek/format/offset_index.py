@@ -3,6 +3,7 @@
     header    60 bytes + 12 per leader epoch    offsets, size, checksum and epochs of the segment
     entries   24 bytes each                     one per stretch of the segment: first offset, position, max timestamp
     file      16 bytes + 44 per entry           of a columnar segment: its file and row groups
+    leaves    4 bytes and a path each           of one whose values are made again: the columns behind the first ones
     crc       4 bytes                           CRC-32C of all bytes before it
 
 The index of a columnar segment (parquet/segment.py) has positions and sizes of the batches that the file is read as,
@@ -21,6 +22,7 @@ import struct
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 from odradek.errors import FormatError, UnknownVersion
 from odradek.format.crc import crc32c
@@ -57,18 +59,35 @@ _ENTRY = struct.Struct(
     "q"  # largest timestamp up to the end of the stretch, ms
 )
 _CRC = struct.Struct(">I")
-_COLUMNAR_FLAG = 0x01
+_COLUMNAR_FLAG, _RECIPES_FLAG = 0x01, 0x02
+_FLAGS = (0, _COLUMNAR_FLAG, _COLUMNAR_FLAG | _RECIPES_FLAG)
 _FILE = struct.Struct(
     ">"
     "Q"  # bytes of the file
-    "Q"  # 0
+    "Q"  # further leaves; 0 without recipes
 )
-_GROUP = struct.Struct(
+_LEAF = struct.Struct(
+    ">"
+    "B"  # physical type, by its place in PHYSICAL
+    "B"  # greatest definition level
+    "H"  # bytes of the path, which follow
+)
+PHYSICAL = ("", "int32", "int64", "bytes", "float", "double", "boolean")
+"""Physical types of further leaves; the first: a reader of batches does not read the column."""
+_FIRST_LEAVES = 8
+_GROUP_START = struct.Struct(
     ">"
     "Q"  # position of the row group in the file
-    "I"  # rows
-    "8I"  # bytes of its first columns' chunks
+    "I"  # rows; then 4 bytes a leaf: those of its chunk, and with recipes the CRC-32C of all values, joined
 )
+
+
+class Leaf(NamedTuple):
+    """A column behind the first ones: its path in the file, and how it is read."""
+
+    path: str
+    physical: str  # one of PHYSICAL
+    max_definition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +96,13 @@ class RowGroup:
 
     position: int  # in the file
     row_count: int
-    column_bytes: tuple[int, ...]  # of the chunks of `parquet.segment.LEAVES`, one after the other
+    column_bytes: tuple[int, ...]  # of the chunks of `parquet.segment.LEAVES` and `leaves`, one after the other
+    leaves: tuple[Leaf, ...] = ()  # of a file in which values are made again; the same for all its row groups
+    values_crc: int = 0  # of such a file: CRC-32C of all values, joined
 
     @property
     def size_bytes(self) -> int:
-        """The bytes that a reader of batches needs; typed columns follow."""
+        """The bytes that a reader of batches needs; typed columns follow, unless values are made of them."""
         return sum(self.column_bytes)
 
 
@@ -106,6 +127,11 @@ class OffsetIndex:
     @property
     def is_columnar(self) -> bool:
         return self.file_bytes > 0
+
+    @property
+    def has_recipes(self) -> bool:
+        """Values of the file are made again from typed columns (parquet/recipes.py)."""
+        return any(group.leaves for group in self.groups)
 
     def locate_offset(self, offset: int) -> tuple[int, int]:
         """Return the stretch [start, end) of bytes that contains the batch of `offset`, if a batch does.
@@ -133,7 +159,7 @@ def encode_offset_index(index: OffsetIndex) -> bytes:
         head = _HEADER.pack(
             MAGIC,
             VERSION,
-            _COLUMNAR_FLAG if index.is_columnar else 0,
+            _COLUMNAR_FLAG * index.is_columnar | _RECIPES_FLAG * index.has_recipes,
             len(index.leader_epochs),
             len(index.offsets),
             index.base_offset,
@@ -148,8 +174,7 @@ def encode_offset_index(index: OffsetIndex) -> bytes:
         rows = zip(index.offsets, index.positions, index.max_timestamps_ms, strict=True)
         entries = b"".join(_ENTRY.pack(offset - index.base_offset, at, time) for offset, at, time in rows)
         if index.is_columnar:
-            groups = (_GROUP.pack(group.position, group.row_count, *group.column_bytes) for group in index.groups)
-            entries += _FILE.pack(index.file_bytes, 0) + b"".join(groups)
+            entries += _encode_file(index)
     except struct.error as error:
         raise FormatError(f"the offset index does not fit its format: {error}") from error
     return b"".join((head, epochs, entries, _CRC.pack(crc32c(head, epochs, entries))))
@@ -165,8 +190,8 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
     _, _, flags, epoch_count, entry_count, *fields = _HEADER.unpack_from(view)
     epochs_end = _HEADER.size + epoch_count * _EPOCH.size
     entries_end = epochs_end + entry_count * _ENTRY.size
-    end = entries_end + (_FILE.size + entry_count * _GROUP.size if flags == _COLUMNAR_FLAG else 0)
-    if flags not in (0, _COLUMNAR_FLAG) or len(view) != end + _CRC.size:
+    end = len(view) - _CRC.size
+    if flags not in _FLAGS or entries_end > end or (not flags and entries_end != end):
         raise FormatError("the offset index is truncated or too long")
     if _CRC.unpack_from(view, end)[0] != crc32c(view[:end]):
         raise FormatError("the offset index does not match its CRC-32C")
@@ -178,17 +203,49 @@ def decode_offset_index(data: Buffer) -> OffsetIndex:
         tuple(entry[1] for entry in entries),
         tuple(entry[2] for entry in entries),
     )
-    file_bytes = 0
-    groups: tuple[RowGroup, ...] = ()
-    if flags == _COLUMNAR_FLAG:
-        file_bytes, _ = _FILE.unpack_from(view, entries_end)
-        groups = tuple(
-            RowGroup(position, row_count, tuple(lengths))
-            for position, row_count, *lengths in _GROUP.iter_unpack(view[entries_end + _FILE.size : end])
-        )
+    file_bytes, groups = _decode_file(view[entries_end:end], flags, entry_count) if flags else (0, ())
     index = OffsetIndex(*(*fields, *columns, file_bytes, groups))
     _check(index)
     return index
+
+
+def _encode_file(index: OffsetIndex) -> bytes:
+    leaves = index.groups[0].leaves if index.groups else ()
+    parts = [_FILE.pack(index.file_bytes, len(leaves))]
+    for leaf in leaves:
+        path = leaf.path.encode()
+        parts += (_LEAF.pack(PHYSICAL.index(leaf.physical), leaf.max_definition, len(path)), path)
+    for group in index.groups:
+        numbers = (*group.column_bytes, group.values_crc) if leaves else group.column_bytes
+        parts += (_GROUP_START.pack(group.position, group.row_count), struct.pack(f">{len(numbers)}I", *numbers))
+    return b"".join(parts)
+
+
+def _decode_file(view: memoryview, flags: int, count: int) -> tuple[int, tuple[RowGroup, ...]]:
+    """Return the bytes of the file, and its row groups. Raises FormatError."""
+    try:
+        file_bytes, leaf_count = _FILE.unpack_from(view)
+        at = _FILE.size
+        leaves = []
+        for _ in range(leaf_count if flags & _RECIPES_FLAG else 0):
+            physical, max_definition, length = _LEAF.unpack_from(view, at)
+            at += _LEAF.size + length
+            leaves.append(Leaf(bytes(view[at - length : at]).decode(), PHYSICAL[physical], max_definition))
+        chunks = struct.Struct(f">{_FIRST_LEAVES + len(leaves)}I")
+        shared = tuple(leaves)
+        groups = []
+        for _ in range(count):
+            position, row_count = _GROUP_START.unpack_from(view, at)
+            lengths = chunks.unpack_from(view, at + _GROUP_START.size)
+            at += _GROUP_START.size + chunks.size
+            values_crc = _CRC.unpack_from(view, at)[0] if leaves else 0
+            at += _CRC.size if leaves else 0
+            groups.append(RowGroup(position, row_count, lengths, shared, values_crc))
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise FormatError(f"the offset index is truncated: {error}") from None
+    if at != len(view) or bool(leaves) != bool(flags & _RECIPES_FLAG):
+        raise FormatError("the offset index is truncated or too long")
+    return file_bytes, tuple(groups)
 
 
 def _check(index: OffsetIndex) -> None:
@@ -205,7 +262,8 @@ def _check(index: OffsetIndex) -> None:
         and bool(index.offsets) == bool(index.size_bytes) == bool(index.batch_count)
         and len(index.offsets) == len(index.positions) == len(index.max_timestamps_ms) <= max(index.batch_count, 0)
         and len(index.groups) == (len(index.offsets) if index.is_columnar else 0)
-        and all(a.position + a.size_bytes <= b.position for a, b in pairwise(index.groups))
+        and all(a.position + a.size_bytes <= b.position and a.leaves == b.leaves for a, b in pairwise(index.groups))
+        and all(len(group.column_bytes) == _FIRST_LEAVES + len(group.leaves) for group in index.groups)
         and sum(group.row_count for group in index.groups) == (index.record_count if index.is_columnar else 0)
         and all(group.position + group.size_bytes <= index.file_bytes for group in index.groups[-1:])
     )

@@ -16,8 +16,10 @@ from dataclasses import dataclass, replace
 SCALARS = frozenset(
     "boolean int bigint float double string binary date time timestamp timestamp_ntz".split()  # noqa: SIM905
 )
+VALUE_RECIPE, VALUE_REST = "value_recipe", "value_rest"  # columns of files in which values are made again
 RECORD_COLUMNS = frozenset(
     {"offset", "timestamp", "timestamptype", "key", "value", "headers", "batch", "partition", "topic"}
+    | {VALUE_RECIPE, VALUE_REST}
 )
 """Names, in lower case, that a column of the record has."""
 _PRECISION_MAX = 38

@@ -14,7 +14,6 @@ rest: its values are parsed.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,14 +28,13 @@ from odradek.spark.offsets import Ranges, ranges_document
 from odradek.spark.options import (
     EMBEDDED_PREFIX,
     STORE_OPTIONS,
-    StoreOptions,
     Subscription,
     known_options,
     parse_store,
 )
 from odradek.spark.source.log_view import LogView
 from odradek.spark.source.plan import ReadRange
-from odradek.spark.source.table_files import paths_of, readable, uncovered
+from odradek.spark.source.table_files import has_plain_paths, paths_of, readable, uncovered
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +45,6 @@ AsOf = int | str | datetime | Mapping[int, int] | None
 
 _FEW_RECORDS, _FEW_BYTES = 100_000, 4 * 1024 * 1024  # stored; of a rest that the call reads
 _MADE = ("topic", "partition")  # not in the files
-_PATTERN = frozenset("[]{}*?\\")  # Hadoop takes a path with one of these for a pattern
 _PARTITION = "CAST(substring_index(substring_index(_metadata.file_path, '/', -2), '/', 1) AS INT)"
 
 
@@ -91,7 +88,9 @@ def table(
         if as_of is not None:
             ranges = _at(view, ranges, as_of)
         by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
-        files = readable(view, view.table_files(by_id), wanted) if _is_name(options) else []
+        files = []
+        if has_plain_paths(options):
+            files = readable(view, view.table_files(by_id), wanted, with_values="value" in names)
         rest = uncovered(ranges, {ids[place]: place for place in ranges}, files)
         few = _few(view, ids, rest, names, wanted)
     parts = []
@@ -104,11 +103,6 @@ def table(
     elif few is None:
         parts.append(_of_rest(spark, given, rest, names, wanted))
     return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
-
-
-def _is_name(options: StoreOptions) -> bool:
-    """Return True unless Spark would take paths of the store for patterns: then no file is read as it lies."""
-    return not _PATTERN & set(os.path.abspath(options.data_dir) if options.data_dir is not None else options.prefix)
 
 
 def _scheme(spark: SparkSession) -> str:

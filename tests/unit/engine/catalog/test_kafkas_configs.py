@@ -28,6 +28,7 @@ OWN = {
     "odradek.table.iceberg.namespace",
     "odradek.table.iceberg.table",
     "odradek.table.schema",
+    "odradek.table.value.bytes",
     "odradek.table.value.schema",
     "odradek.table.segment.bytes",
     "record.validation",

@@ -1,7 +1,7 @@
 """The columns of an Iceberg table of a topic, and how they may change.
 
-Field ids are the catalog's; the files have none, so the table maps their columns by name. `batch`, which only
-Odradek's readers need, is mapped to an id that no column has: readers pass over it.
+Field ids are the catalog's; the files have none, so the table maps their columns by name. Those that only Odradek's
+readers need are mapped to ids that no column has: readers pass over them.
 """
 
 from __future__ import annotations
@@ -45,8 +45,7 @@ with extra("iceberg"):
     from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 
 NAME_MAPPING = "schema.name-mapping.default"
-HIDDEN = "batch"
-HIDDEN_ID = 1_000_000_000
+HIDDEN_IDS = {"batch": 1_000_000_000, kinds.VALUE_RECIPE: 1_000_000_001, kinds.VALUE_REST: 1_000_000_002}
 
 _KINDS: dict[str, IcebergType] = {
     "boolean": BooleanType(),
@@ -117,12 +116,13 @@ def kind_of_iceberg(there: IcebergType) -> Kind:
 def mapping_of(schema: Schema) -> str:
     """Return the name mapping of a schema, as the property of the table."""
     names: list[dict[str, Any]] = json.loads(schema.name_mapping.model_dump_json())
-    return json.dumps([*names, {"field-id": HIDDEN_ID, "names": [HIDDEN]}], separators=(",", ":"))
+    names += [{"field-id": number, "names": [name]} for name, number in HIDDEN_IDS.items()]
+    return json.dumps(names, separators=(",", ":"))
 
 
 def typed_columns(schema: pa.Schema) -> dict[str, Kind]:
     """Return the typed columns of a file. Raises KafkaError(INVALID_CONFIG) for types that a topic's file has not."""
-    record = {each.name for each in RECORD} | {HIDDEN}
+    record = {each.name for each in RECORD} | HIDDEN_IDS.keys()
     try:
         return {each.name: kind_of_arrow(each.type) for each in schema if each.name not in record}
     except ValueError as error:

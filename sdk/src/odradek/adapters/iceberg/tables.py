@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
 from odradek.adapters.iceberg import columns as table_columns
-from odradek.adapters.iceberg.columns import HIDDEN, HIDDEN_ID, NAME_MAPPING
+from odradek.adapters.iceberg.columns import HIDDEN_IDS, NAME_MAPPING
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -32,7 +33,7 @@ from odradek.ports.table_catalog import LoadedTable, TableChange, TableName
 with extra("iceberg"):
     import pyarrow.parquet as pq
     from pyiceberg import exceptions as refused
-    from pyiceberg.catalog import Catalog, load_catalog
+    from pyiceberg.catalog import TYPE, URI, Catalog, load_catalog
     from pyiceberg.io.pyarrow import (
         MetricModeTypes,
         MetricsMode,
@@ -49,10 +50,15 @@ with extra("iceberg"):
     from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
     from pyiceberg.transforms import IdentityTransform
     from pyiceberg.types import BinaryType
+    from pyiceberg.utils.config import Config
+
+    from odradek.adapters.iceberg.rest import LimitedRestCatalog
 
 _log = logging.getLogger("odradek.maintenance")
 
 TOPIC_ID = "odradek.topic.id"
+_GLUE_ATTEMPTS = "glue.max-retries"
+_GLUE_ATTEMPTS_MAX = 3  # of up to a minute each: PyIceberg's ten take longer than a function may run
 _RETRIES = "commit.retry.num-retries"
 _PARTITION = PartitionSpec(PartitionField(table_columns.PARTITION_ID, 1000, IdentityTransform(), "partition"))
 _PROPERTIES = {
@@ -109,7 +115,7 @@ class IcebergTables:
             uri = urlsplit(properties.get("uri", ""))
             if uri.scheme == "sqlite":
                 Path(uri.path[1:]).parent.mkdir(parents=True, exist_ok=True)
-            return cls(load_catalog(name, **properties), location)
+            return cls(_opened(name, properties), location)
 
     def load(self, name: TableName) -> LoadedTable | None:
         """See ports.table_catalog."""
@@ -252,6 +258,15 @@ def translated(what: str, *, writing: bool = False) -> Iterator[None]:
         raise kind(f"{what}: {type(error).__name__}: {error}") from error
 
 
+def _opened(name: str, properties: Mapping[str, str]) -> Catalog:
+    """Open a catalog by these properties and PyIceberg's configuration; its calls end within some time."""
+    known: dict[str, Any] = {**(Config().get_catalog_config(name) or {}), **properties}
+    if known.get(TYPE) == "rest" or (TYPE not in known and str(known.get(URI, "")).startswith("http")):
+        return LimitedRestCatalog(name, **known)
+    known[_GLUE_ATTEMPTS] = int(known.get(_GLUE_ATTEMPTS, _GLUE_ATTEMPTS_MAX))  # as boto3 takes it
+    return load_catalog(name, **known)
+
+
 def _wanted(columns: Sequence[tuple[str, Kind]], footers: Iterable[_Footer], table: Table) -> dict[str, Kind]:
     """Return the typed columns of the configuration and those of the files, as wide as all of them need.
 
@@ -283,15 +298,19 @@ def _data_file(transaction: Transaction, footer: _Footer) -> DataFile:
     """Return the entry of a file, with the statistics that its footer has."""
     metadata = transaction.table_metadata
     schema, spec = metadata.schema(), metadata.spec()
-    hidden = StatisticsCollector(
-        field_id=HIDDEN_ID, iceberg_type=BinaryType(), mode=MetricsMode(MetricModeTypes.NONE), column_name=HIDDEN
-    )
+    hidden = {
+        number: StatisticsCollector(
+            field_id=number, iceberg_type=BinaryType(), mode=MetricsMode(MetricModeTypes.NONE), column_name=name
+        )
+        for name, number in HIDDEN_IDS.items()
+    }
     statistics = data_file_statistics_from_parquet_metadata(
         parquet_metadata=footer.metadata,
-        stats_columns={**compute_statistics_plan(schema, metadata.properties), HIDDEN_ID: hidden},
-        parquet_column_mapping={**parquet_path_to_id_mapping(schema), HIDDEN: HIDDEN_ID},
+        stats_columns={**compute_statistics_plan(schema, metadata.properties), **hidden},
+        parquet_column_mapping={**parquet_path_to_id_mapping(schema), **HIDDEN_IDS},
     )
-    statistics.column_sizes.pop(HIDDEN_ID, None)
+    for number in hidden:
+        statistics.column_sizes.pop(number, None)
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=footer.path,

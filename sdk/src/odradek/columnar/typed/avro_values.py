@@ -49,10 +49,10 @@ def avro_fields(schema: ValueSchema) -> Fields:
     try:
         names: dict[str, Any] = {}
         for _, text in schema.references:
-            _collect(json.loads(text), "", names)
+            collect_names(json.loads(text), "", names)
         root = json.loads(schema.text)
-        _collect(root, "", names)
-        root, space = _resolved(_only(root), "", names)
+        collect_names(root, "", names)
+        root, space = resolved(_only(root), "", names)
         if not isinstance(root, dict) or root.get("type") not in ("record", "error"):
             raise FormatError("the Avro schema is not a record's")
         return _fields(root, space, names, ())
@@ -61,7 +61,7 @@ def avro_fields(schema: ValueSchema) -> Fields:
 
 
 def _fields(record: Any, space: str, names: dict[str, Any], within: tuple[str, ...]) -> Fields:
-    name = _full(record["name"], record.get("namespace", space))
+    name = full_name(record["name"], record.get("namespace", space))
     inside = name.rpartition(".")[0]
     return [
         (each["name"], _kind(each["type"], inside, names, (*within, name)))
@@ -74,7 +74,7 @@ def _kind(schema: Any, space: str, names: dict[str, Any], within: tuple[str, ...
     schema = _only(schema)
     if isinstance(schema, list):
         return kinds.STRING
-    schema, space = _resolved(schema, space, names)
+    schema, space = resolved(schema, space, names)
     if isinstance(schema, str):
         return _PRIMITIVES.get(schema, kinds.STRING)
     kind = schema["type"]
@@ -89,7 +89,7 @@ def _kind(schema: Any, space: str, names: dict[str, Any], within: tuple[str, ...
     if (kind, logical) in _LOGICAL:
         return _LOGICAL[kind, logical]
     if kind in ("record", "error"):
-        if _full(schema["name"], schema.get("namespace", space)) in within or len(within) > _DEPTH_MAX:
+        if full_name(schema["name"], schema.get("namespace", space)) in within or len(within) > _DEPTH_MAX:
             return kinds.STRING
         fields = _fields(schema, space, names, within)
         return kinds.struct(fields) if fields else kinds.STRING
@@ -110,36 +110,37 @@ def _only(schema: Any) -> Any:
     return schema
 
 
-def _resolved(schema: Any, space: str, names: dict[str, Any]) -> tuple[Any, str]:
+def resolved(schema: Any, space: str, names: dict[str, Any]) -> tuple[Any, str]:
     """Return the definition of a name, and the namespace around it."""
     if isinstance(schema, str) and schema not in _PRIMITIVES:
-        for name in (_full(schema, space), schema):
+        for name in (full_name(schema, space), schema):
             if name in names:
                 return names[name], name.rpartition(".")[0]
     return schema, space
 
 
-def _full(name: str, space: str | None) -> str:
+def full_name(name: str, space: str | None) -> str:
+    """Return the name of a type with its namespace."""
     return name if "." in name or not space else f"{space}.{name}"
 
 
-def _collect(schema: Any, space: str, names: dict[str, Any]) -> None:
+def collect_names(schema: Any, space: str, names: dict[str, Any]) -> None:
     """Add the named types of a schema."""
     if isinstance(schema, list):
         for each in schema:
-            _collect(each, space, names)
+            collect_names(each, space, names)
         return
     if not isinstance(schema, dict):
         return
     kind = schema.get("type")
     if kind in ("record", "error", "enum", "fixed"):
-        name = _full(schema["name"], schema.get("namespace", space))
+        name = full_name(schema["name"], schema.get("namespace", space))
         names[name], space = schema, name.rpartition(".")[0]
         for each in schema.get("fields", ()):
-            _collect(each["type"], space, names)
+            collect_names(each["type"], space, names)
     for inner in ("type", "items", "values"):
         if isinstance(schema.get(inner), dict | list):
-            _collect(schema[inner], space, names)
+            collect_names(schema[inner], space, names)
 
 
 class AvroValues:

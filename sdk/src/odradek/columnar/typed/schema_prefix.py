@@ -15,6 +15,7 @@ from odradek.errors import ErrorCode, FormatError
 from odradek.format.varint import decode_varint, encode_varlong
 
 _PREFIX = struct.Struct(">bI")
+PREFIX_BYTES = _PREFIX.size
 _MAGIC = 0
 _DEPTH_MAX = 64  # of nested message types: more is no path
 

@@ -22,12 +22,11 @@ from odradek.columnar.typed.avro_values import AvroValues
 from odradek.columnar.typed.fitting import fitter
 from odradek.columnar.typed.json_values import read_objects
 from odradek.columnar.typed.protobuf_values import ProtobufValues
-from odradek.columnar.typed.schema_prefix import decode_indexes
+from odradek.columnar.typed.schema_prefix import PREFIX_BYTES, decode_indexes
 from odradek.errors import FormatError, KafkaError
 from odradek.model.kinds import Column, Kind
 from odradek.model.value_schema import AVRO, JSON, PROTOBUF, ValueSchema
 
-_PREFIX_BYTES = 5
 _BY_ARROW = frozenset({"boolean", "int", "bigint", "float", "double", "string", "array", "struct"})
 _WRONG = (ValueError, OverflowError, ArithmeticError, RecursionError, FormatError)
 _Read = Callable[[bytes], Any]
@@ -63,6 +62,7 @@ class TypedValues:
         self._avro: AvroValues | None = None
         self._protobuf: ProtobufValues | None = None
         self._known: dict[int, _Read | None] = {}  # None: no schema reads it
+        self._schemas: dict[int, ValueSchema | None] = {}
         self.unknown = 0  # ids that no schema has
         self._json_ids: set[int] = set()
         self._plain: _Read = _json
@@ -72,6 +72,7 @@ class TypedValues:
 
     def know(self, schema_id: int, schema: ValueSchema | None) -> None:
         """Take the schema of an id; None: there is none, and its values do not fit."""
+        self._schemas[schema_id] = schema
         try:
             self._known[schema_id] = None if schema is None else self._reader(schema)
         except (FormatError, KafkaError):
@@ -83,7 +84,7 @@ class TypedValues:
     def with_columns(self, more: Iterable[Column]) -> TypedValues:
         """Return a reader with further columns, which knows what this one knows."""
         found = TypedValues((*self.columns, *more), self._newest, is_prefixed=self._is_prefixed)
-        found._known, found._json_ids = self._known, self._json_ids
+        found._known, found._json_ids, found._schemas = self._known, self._json_ids, self._schemas
         return found
 
     def read(self, values: pa.BinaryArray, names: Sequence[str] | None = None) -> tuple[list[pa.Array], int]:
@@ -114,27 +115,42 @@ class TypedValues:
 
     def data(self, value: bytes) -> dict[str, Any]:
         """Return the fields of one value. Raises ValueError, FormatError or ArithmeticError; SchemasNeeded."""
-        if self._is_prefixed and value[:1] == b"\0" and len(value) >= _PREFIX_BYTES:
-            schema_id = int.from_bytes(value[1:_PREFIX_BYTES], "big")
+        schema_id = self.schema_id_of(value)
+        if schema_id is not None:
             if schema_id not in self._known:
                 raise SchemasNeeded([schema_id])
             read = self._known[schema_id]
             if read is None:
                 raise ValueError(f"no schema {schema_id}")
-            data = read(value[_PREFIX_BYTES:])
+            data = read(value[PREFIX_BYTES:])
         else:
             data = self._plain(value)
         if not isinstance(data, dict):
             raise ValueError("the value is not an object")
         return data
 
+    @property
+    def plain_schema(self) -> ValueSchema | None:
+        """The schema of values that do not name one; None: they are JSON."""
+        return None if self._is_prefixed else self._newest
+
+    def schema_id_of(self, value: bytes) -> int | None:
+        """Return the id of the schema that a value names, None if it names none."""
+        if self._is_prefixed and value[:1] == b"\0" and len(value) >= PREFIX_BYTES:
+            return int.from_bytes(value[1:PREFIX_BYTES], "big")
+        return None
+
+    def schema_of(self, schema_id: int) -> ValueSchema | None:
+        """Return the schema that `know` was told of an id, else None."""
+        return self._schemas.get(schema_id)
+
     def _ids(self, values: pa.BinaryArray) -> set[int]:
         """Return the ids of the schemas that values name. Raises SchemasNeeded if one is not known."""
         if not self._is_prefixed or not pc.any(pc.starts_with(values, b"\0")).as_py():
             return set()
-        prefixes = [each for each in pc.unique(pc.binary_slice(values, 0, _PREFIX_BYTES)).to_pylist() if each]
+        prefixes = [each for each in pc.unique(pc.binary_slice(values, 0, PREFIX_BYTES)).to_pylist() if each]
         found = {
-            int.from_bytes(each[1:], "big") for each in prefixes if each[:1] == b"\0" and len(each) == _PREFIX_BYTES
+            int.from_bytes(each[1:], "big") for each in prefixes if each[:1] == b"\0" and len(each) == PREFIX_BYTES
         }
         if not found <= self._known.keys():
             raise SchemasNeeded(found - self._known.keys())
@@ -147,7 +163,7 @@ class TypedValues:
         if ids:
             if not ids <= self._json_ids or not pc.all(pc.starts_with(values, b"\0")).as_py():
                 return None
-            values = pc.binary_slice(values, _PREFIX_BYTES)
+            values = pc.binary_slice(values, PREFIX_BYTES)
         table = read_objects(values, arrow_schema((each.field, each.kind) for each in columns))
         return None if table is None else table.rename_columns([each.name for each in columns])
 

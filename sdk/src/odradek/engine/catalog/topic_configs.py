@@ -37,6 +37,7 @@ TABLE_ENABLE = "odradek.table.enable"
 TABLE_SEGMENT_BYTES = "odradek.table.segment.bytes"
 TABLE_SCHEMA = "odradek.table.schema"
 TABLE_VALUE_SCHEMA = "odradek.table.value.schema"
+TABLE_VALUE_BYTES = "odradek.table.value.bytes"
 VALUE_SCHEMA_REGISTRY, VALUE_SCHEMA_NONE = "registry", "none"
 ICEBERG_ENABLE = "odradek.table.iceberg.enable"
 ICEBERG_NAMESPACE = "odradek.table.iceberg.namespace"
@@ -341,6 +342,13 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "none; or a schema of Avro, JSON Schema or Protobuf, for values without the id of a schema.",
         _value_schema,
     ),
+    TABLE_VALUE_BYTES: _Definition(
+        ConfigType.BOOLEAN,
+        "true",
+        "Of a table topic with typed columns. false: its Parquet files keep no bytes of values that typed columns make "
+        "again, byte for byte. Engines that read the files themselves then see null in `value`.",
+        boolean,
+    ),
     ICEBERG_ENABLE: _Definition(
         ConfigType.BOOLEAN,
         "false",
@@ -397,6 +405,7 @@ class TopicConfig:
     is_table: bool = False  # closed segments are columnar; never those of a compacted topic
     table_segment_bytes: int = 67_108_864
     table_columns: tuple[tuple[str, Kind], ...] = ()  # of the configuration alone
+    table_keeps_values: bool = True
     is_iceberg: bool = False
     iceberg_namespace: str = "odradek"
     iceberg_table: str = ""  # empty: after the topic
@@ -428,6 +437,7 @@ class TopicConfig:
             is_table=is_table,
             table_segment_bytes=int(value(TABLE_SEGMENT_BYTES)),
             table_columns=parse_table_columns(value(TABLE_SCHEMA)),
+            table_keeps_values=value(TABLE_VALUE_BYTES) == "true",
             is_iceberg=is_table and value(ICEBERG_ENABLE) == "true",
             iceberg_namespace=value(ICEBERG_NAMESPACE),
             iceberg_table=value(ICEBERG_TABLE),

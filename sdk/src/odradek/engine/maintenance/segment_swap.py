@@ -68,7 +68,7 @@ class SegmentSwap:
             size_bytes=index.size_bytes,
             index_bytes=len(packed),
         )
-        return replace(row, file_bytes=index.file_bytes)
+        return replace(row, file_bytes=index.file_bytes, has_recipes=index.has_recipes)
 
     async def replace(self, held: HeldPartition, old: Sequence[IndexRow], new: Sequence[IndexRow]) -> None:
         """Replace rows by those of uploaded segments, then delete the segments replaced.

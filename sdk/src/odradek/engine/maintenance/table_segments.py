@@ -75,6 +75,7 @@ async def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> T
         why = f"{held.topic.name}-{held.partition.partition}, offsets from {segment.index.base_offset}: {error}"
         return TableSegment(segment, TABLE_WRITER if isinstance(error, FormatError) else 0, why)
     done["table_segments_written"] += 1
+    done["table_segments_with_recipes"] += made.index.has_recipes
     done["table_segments_untyped"] += bool(untyped)
     done["table_values_misfit"] += misfits
     return TableSegment(made, untyped_why=untyped)
@@ -95,7 +96,9 @@ async def _encoded(
         values = TypedValues(())
     while True:
         try:
-            made, misfits = encode_table_segment(segment, values, group_bytes, held.partition.partition)
+            made, misfits = encode_table_segment(
+                segment, values, group_bytes, held.partition.partition, keeps_values=held.config.table_keeps_values
+            )
         except SchemasNeeded as needed:
             await held.columns.learn(values, needed.ids)
             continue

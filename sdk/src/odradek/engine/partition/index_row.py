@@ -9,6 +9,7 @@ removed by retention or with the topic. Three kinds, told apart by `k`:
                                          c: commit time of its first batch, ms
                                          q: version of the writer that refused to make it columnar (absent: none)
     k = "p"   one columnar segment       the same but for q, and y: bytes of its Parquet file
+                                         r: 1 if values of the file are made of its typed columns (absent: none is)
 
     both      v: format version 1        n: end offset (exclusive)     mt: largest timestamp, ms
               z: bytes of the batches    sf: the head's spill floor after this spill (ms)
@@ -52,6 +53,7 @@ class IndexRow:
     running_max_timestamp_ms: int = NO_TIMESTAMP
     segment_started_ms: int = 0
     file_bytes: int = 0  # of a columnar segment's file, else 0
+    has_recipes: bool = False  # of a columnar segment in which values are made again (format/parquet/recipes.py)
     refused_by: int = 0  # table_segments.TABLE_WRITER that refused to make the segment columnar, else 0
     is_packed: bool = field(default=False, compare=False)  # how the entries are stored
 
@@ -89,6 +91,8 @@ def encode_index_row(row: IndexRow) -> Item:
         item |= {"o": row.segment_id, "x": row.index_bytes, "c": row.segment_started_ms}
         if row.is_columnar:
             item["y"] = row.file_bytes
+            if row.has_recipes:
+                item["r"] = 1
         elif row.refused_by:
             item["q"] = row.refused_by
     else:
@@ -116,6 +120,7 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
         running_max_timestamp_ms=attribute(item, "rm", int),
         segment_started_ms=attribute(item, "c", int) if kind != "w" else 0,
         file_bytes=attribute(item, "y", int) if kind == "p" else 0,
+        has_recipes=kind == "p" and "r" in item,
         refused_by=attribute(item, "q", int) if kind == "s" and "q" in item else 0,
         is_packed=is_packed,
     )

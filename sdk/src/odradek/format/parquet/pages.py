@@ -26,11 +26,12 @@ from odradek.model.record import CompressionType
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _PLAIN, _PLAIN_DICTIONARY, _DELTA_BINARY_PACKED, _RLE_DICTIONARY = 0, 2, 5, 8
 _LENGTH = struct.Struct("<I")
+_FORMS = {"int32": "i", "int64": "q", "float": "f", "double": "d"}
 
 
 @dataclass(frozen=True, slots=True)
 class LeafColumn:
-    """The type of a column: `physical` is int32, int64 or bytes."""
+    """The type of a column: `physical` is int32, int64, float, double, boolean or bytes."""
 
     physical: str
     max_definition: int = 0
@@ -102,10 +103,10 @@ def _values(data: memoryview, physical: str, encoding: int, count: int, dictiona
 
 
 def _plain(data: memoryview, physical: str, count: int) -> list[Any]:
-    if physical == "int64":
-        return list(struct.unpack_from(f"<{count}q", data))
-    if physical == "int32":
-        return list(struct.unpack_from(f"<{count}i", data))
+    if physical in _FORMS:
+        return list(struct.unpack_from(f"<{count}{_FORMS[physical]}", data))
+    if physical == "boolean":
+        return _unpacked(data, 1, count)
     raw = bytes(data)
     alike = _alike(raw, count)
     if alike is not None:
@@ -161,9 +162,13 @@ def _unpacked(data: memoryview, width: int, count: int) -> list[int]:
     """Read `count` integers of `width` bits, the lowest bits first; eight integers are `width` bytes."""
     mask = (1 << width) - 1
     found: list[int] = []
-    for start in range(0, len(data), width):
-        packed = int.from_bytes(data[start : start + width], "little")
-        found += [packed >> shift & mask for shift in range(0, 8 * width, width)]
+    # 32 at once: with fewer, slicing takes longer than the integers do; with more, shifting does.
+    whole = range(0, 32 * width, width)
+    for start in range(0, len(data), 4 * width):
+        piece = data[start : start + 4 * width]
+        packed = int.from_bytes(piece, "little")
+        shifts = whole if len(piece) == 4 * width else whole[: 8 * len(piece) // width]
+        found += [packed >> shift & mask for shift in shifts]
     if len(found) < count:
         raise FormatError("a page of the Parquet file ends within a run")
     return found[:count]

@@ -3,7 +3,9 @@
     row group    one stretch of the segment's index: whole batches
     column       offset | timestamp | timestampType | key | value | headers.key | headers.value | batch | others
 
-Timestamps are in microseconds, as Iceberg wants them; the others are `partition` and the typed columns.
+Timestamps are in microseconds, as Iceberg wants them; the others are `partition` and the typed columns. In a file with
+`odradek.table.value.bytes=false` `value_recipe` and `value_rest` stand before these, and `value` is null where a recipe
+makes it again.
 
 `batch` has the 61-byte headers of the batches that begin at this row, null elsewhere; those of batches without records
 are with the row group's first one. A batch made again has the header and the records of the original: offsets, keys,
@@ -13,8 +15,9 @@ length and CRC are its own. A reader needs the index and the first columns of on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, repeat
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, repeat
+from typing import Any
 
 from odradek.errors import FormatError
 from odradek.format.batch_header import (
@@ -30,6 +33,7 @@ from odradek.format.compression import compress
 from odradek.format.crc import crc32c
 from odradek.format.offset_index import OffsetIndex, RowGroup
 from odradek.format.parquet.pages import LeafColumn, LeafValues, read_chunk
+from odradek.format.parquet.recipes import made_again
 from odradek.format.record_decoder import decode_rows
 from odradek.format.varint import NULL, SMALL, SMALL_MAX, encode_varlong, encode_varlongs
 from odradek.limits import BATCH_HEADER_BYTES
@@ -47,7 +51,8 @@ LEAVES = (
     ("batch", LeafColumn("bytes", 1)),
 )
 _MAGIC = b"PAR1"
-_NEEDED = (0, 1, 3, 4, 5, 6, 7)  # the timestamp type is in the batch's header
+_NEEDED = (0, 1, 3, 5, 6, 7)  # the timestamp type is in the batch's header, and `values_of` reads the values
+_VALUE = 4
 
 
 def rebuild(data: Buffer, group: RowGroup) -> bytes:
@@ -58,9 +63,9 @@ def rebuild(data: Buffer, group: RowGroup) -> bytes:
 
     Raises FormatError if they are damaged.
     """
-    columns = _columns(memoryview(data), group)
+    columns = _columns(memoryview(data), group, _NEEDED)
     offsets, timestamps = columns[0].values, [micros // 1000 for micros in columns[1].values]
-    keys, values = _spread(columns[3]), _spread(columns[4])
+    keys, values = _spread(columns[3]), values_of(data, group)
     headers = _headers(columns[5], columns[6], group.row_count)
     cells = b"".join(columns[7].values)
     if len(cells) % BATCH_HEADER_BYTES or {len(offsets), len(timestamps), len(keys), len(values)} != {group.row_count}:
@@ -87,6 +92,42 @@ def rebuild(data: Buffer, group: RowGroup) -> bytes:
     if row != group.row_count:
         raise FormatError(f"{group.row_count - row} records of a row group are in no batch")
     return b"".join(batches)
+
+
+def values_of(data: Buffer, group: RowGroup) -> list[bytes | None]:
+    """Return the values of a row group, made again where it has recipes for them (recipes.py).
+
+    Args:
+        data: its first columns, `group.size_bytes` bytes.
+
+    Raises FormatError if they are damaged, or not those that were written.
+    """
+    view = memoryview(data)
+    kept = _spread(_columns(view, group, (_VALUE,))[_VALUE])
+    if not group.leaves:
+        return kept
+    first = len(LEAVES)
+    recipes, rests = (_spread(each) for each in _columns(view, group, (first, first + 1)).values())
+    places = {leaf.path: number for number, leaf in enumerate(group.leaves, first) if leaf.physical}
+    read: dict[str, list[Any]] = {}
+
+    def cells_of(path: str) -> list[Any]:
+        if path not in read:
+            number = places[path]
+            read[path] = _spread(_columns(view, group, (number,))[number], group.leaves[number - first].max_definition)
+        return read[path]
+
+    if len(recipes) != group.row_count or len(rests) != group.row_count or len(kept) != group.row_count:
+        raise FormatError("the columns of a row group do not belong together")
+    values = made_again(recipes, rests, kept, cells_of)
+    if crc_of_values(values) != group.values_crc:
+        raise FormatError("the values made of a row group's columns do not match their CRC-32C")
+    return values
+
+
+def crc_of_values(values: Iterable[bytes | None]) -> int:
+    """Return the CRC-32C of values, joined."""
+    return crc32c(b"".join(filter(None, values)))
 
 
 def is_same_batch(original: Buffer, again: Buffer) -> bool:
@@ -143,25 +184,28 @@ def _after_crc(header: BatchHeader) -> tuple[int, ...]:
     )
 
 
-def _columns(view: memoryview, group: RowGroup) -> dict[int, LeafValues]:
+def _columns(view: memoryview, group: RowGroup, wanted: Sequence[int]) -> dict[int, LeafValues]:
+    """Read columns of a row group, by their numbers."""
     if len(view) != group.size_bytes:
         raise FormatError(f"a row group has {group.size_bytes} bytes, {len(view)} exist")
+    starts = (0, *accumulate(group.column_bytes))
     found: dict[int, LeafValues] = {}
-    position = 0
-    for number, length in enumerate(group.column_bytes):
-        if number in _NEEDED:
-            found[number] = read_chunk(view[position : position + length], LEAVES[number][1])
-        position += length
+    for number in wanted:
+        if number < len(LEAVES):
+            kind = LEAVES[number][1]
+        else:
+            leaf = group.leaves[number - len(LEAVES)]
+            kind = LeafColumn(leaf.physical, leaf.max_definition)
+        found[number] = read_chunk(view[starts[number] : starts[number + 1]], kind)
     return found
 
 
-def _spread(column: LeafValues) -> list[bytes | None]:
+def _spread(column: LeafValues, greatest: int = 1) -> list[Any]:
     """Return the values of an optional column with nulls."""
-    assert column.definitions is not None
-    if 0 not in column.definitions:
+    if column.definitions is None or len(column.values) == len(column.definitions):
         return column.values
     values = iter(column.values)
-    return [next(values) if level else None for level in column.definitions]
+    return [next(values) if level == greatest else None for level in column.definitions]
 
 
 def _headers(keys: LeafValues, values: LeafValues, rows: int) -> list[list[tuple[bytes, bytes | None]]] | None:

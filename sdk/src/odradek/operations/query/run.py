@@ -3,7 +3,7 @@
     1 read       the text: names of topics, AS OF
     2 fix        the offsets up to which each topic is read, all heads in one consistent look: the query begins here
     3 columns    the registry and a sample say which typed columns a topic has
-    4 run        DuckDB over the topics, and nothing else: no file, no network, no setting can be reached from SQL
+    4 run        DuckDB over the topics, and nothing else: no other file, no network, no setting can be reached from SQL
 
 Only statements that read are run: SELECT, FROM, WITH, VALUES, DESCRIBE, SHOW, SUMMARIZE, PIVOT, EXPLAIN.
 """
@@ -11,8 +11,9 @@ Only statements that read are run: SELECT, FROM, WITH, VALUES, DESCRIBE, SHOW, S
 from __future__ import annotations
 
 import difflib
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,15 +21,19 @@ from typing import TYPE_CHECKING, Any
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.extras import extra
 from odradek.model.topic_partition import TopicPartition
+from odradek.operations.query.analysis import Analysis, analyse, identifiers, new_connection
 from odradek.operations.query.statement import Moment, Statement, quoted, read_statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from odradek.columnar.typed.typed_values import TypedValues
+    from odradek.operations.query.history import ParsedColumn
     from odradek.operations.query.topic import QueryLog, Ranges, TopicDataset
+    from odradek.spark.options import StoreOptions
 
 SAMPLE_RECORDS = 250  # at each end of a partition, to find the typed columns
-_READS = ("SELECT", "EXPLAIN", "MULTI")  # MULTI: PIVOT
+_REPLANS = 3  # of a query whose files maintenance replaces
 _MISSING_TABLE = re.compile(r"Table with name (.+?) does not exist", re.DOTALL)
 _SYSTEM = ("information_schema.", "pg_catalog.", "duckdb_", "pragma_")
 
@@ -74,58 +79,87 @@ def run_query(sql: str, store: Mapping[str, str] | Path | str = ".odradek", *, a
     statement = read_statement(sql)
     given = {"store": f"{EMBEDDED_PREFIX}{store}"} if isinstance(store, Path | str) else store
     options = parse_store(known_options(given, tuple(STORE_OPTIONS), {}))
-    connection = _connection(allow_files)
     try:
-        _check_reads(connection, statement.text, allow_files)
+        analysis = analyse(statement.text, allow_files=allow_files)
         with QueryLog(options) as log:
-            return _Run(connection, log, statement, allow_files).answer()
+            return _Run(log, options, statement, analysis, allow_files).answer()
     except duckdb.Error as error:
         raise _refused(error) from error
-    finally:
-        connection.close()
 
 
-def _connection(allow_files: bool) -> Any:
-    """Open a DuckDB that keeps nothing, installs nothing and sees none of this process's variables."""
-    import duckdb
-
-    connection = duckdb.connect(
-        config={
-            "python_enable_replacements": False,
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "enable_external_access": allow_files,
-        }
-    )
-    connection.execute("SET TimeZone = 'UTC'")
-    return connection
+def _close_in(connection: Any, paths: Sequence[str] = ()) -> None:
+    """Let a DuckDB reach these files alone from now on."""
+    if paths:
+        connection.execute("SET allowed_paths = " + str(list(paths)))
+    connection.execute("SET enable_external_access = false")
 
 
-def _check_reads(connection: Any, text: str, allow_files: bool) -> None:
-    """Raise KafkaError(INVALID_REQUEST) unless the text is one statement that reads."""
-    statements = connection.extract_statements(text)
-    if len(statements) != 1:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"give one statement, not {len(statements)}")
-    kind = statements[0].type.name
-    if kind not in _READS and not (kind == "COPY" and allow_files):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"{kind} is not a query: topics are read by SELECT. Records are written with `odradek produce`, topics "
-            "created with `odradek topics create`",
-        )
+class _FileGone(Exception):
+    """A file that the query was to read is no longer there."""
+
+
+class _TopicRead:
+    """A relation of a query: a topic up to fixed offsets.
+
+    Args:
+        columns: that the query may use; None: any.
+    """
+
+    def __init__(
+        self, relation: str, topic: str, ranges: Ranges, values: TypedValues, columns: frozenset[str] | None
+    ) -> None:
+        self._columns = columns
+        self.relation = relation
+        self.topic = topic
+        self.ranges = ranges
+        self._values = values
+        self._dataset: TopicDataset | None = None
+        self._parsed: dict[str, ParsedColumn] = {}
+
+    @property
+    def misfits(self) -> int:
+        """Values read that did not fit the columns that were asked for."""
+        of_rest = 0 if self._dataset is None else self._dataset.misfits
+        return of_rest + max((each.misfits for each in self._parsed.values()), default=0)
+
+    @property
+    def failure(self) -> Exception | None:
+        """Why the store did not say what was needed, where DuckDB cannot pass it on."""
+        return next((each.failure for each in self._parsed.values() if each.failure is not None), None)
+
+    def register(
+        self, connection: Any, log: QueryLog, options: StoreOptions, ids: Mapping[Any, Any]
+    ) -> tuple[str, ...]:
+        """Make the relation of where the records lie now; return the files that DuckDB will open."""
+        from odradek.operations.query.history import ParsedColumn, create_view, history
+        from odradek.operations.query.topic import TopicDataset
+
+        typed = [(each.name, each.kind) for each in log.columns_of(self.topic).columns]
+        more = {each.name for each in self._values.columns} - {name for name, _ in typed}
+        with_values = bool(more) or self._columns is None or "value" in self._columns
+        found = history(log, options, ids, self.ranges, typed, with_values=with_values)
+        self._dataset = TopicDataset(log, ids, found.rest, self._values)
+        if not found.paths:
+            connection.register(self.relation, self._dataset)
+            return ()
+        self._parsed = {name: ParsedColumn(name, self._values, log) for name in sorted(more)}
+        create_view(connection, self.relation, self.topic, found.paths, self._dataset, self._parsed)
+        return found.paths
 
 
 class _Run:
     """One query on an open store."""
 
-    def __init__(self, connection: Any, log: QueryLog, statement: Statement, allow_files: bool) -> None:
-        self._connection = connection
+    def __init__(
+        self, log: QueryLog, options: StoreOptions, statement: Statement, analysis: Analysis, allow_files: bool
+    ) -> None:
         self._log = log
+        self._options = options
         self._statement = statement
+        self._analysis = analysis
         self._allow_files = allow_files
-        self._datasets: dict[str, list[TopicDataset]] = {}
-        self._ends: dict[str, dict[int, int]] = {}
         self._names = log.topic_names()
+        self._topics: list[_TopicRead] = []
 
     def answer(self) -> Answer:
         from odradek.spark.options import Subscription  # like all that runs a query, it needs pyarrow
@@ -139,14 +173,52 @@ class _Run:
         now: Ranges = {place: (each.log_start_offset, each.next_offset) for place, each in bounds.items()}
         for relation, (topic, moment) in relations.items():
             ranges = self._at({place: ends for place, ends in now.items() if place.topic == topic}, moment)
-            self._register(relation, topic, ids, ranges)
-        self._connection.execute("SET lock_configuration = true")
-        try:
-            table = self._connection.sql(self._statement.text).to_arrow_table()
-        except Exception as error:
-            raise self._explained(error) from error
-        misfits = {topic: max(each.misfits for each in values) for topic, values in self._datasets.items()}
-        return Answer(table, self._ends, {topic: count for topic, count in misfits.items() if count})
+            values = self._values(topic, ids, ranges)
+            self._topics.append(_TopicRead(relation, topic, ranges, values, self._analysis.columns))
+        for _ in range(_REPLANS):
+            try:
+                return self._run(ids)
+            except _FileGone:
+                for partition in ids.values():
+                    self._log.forget(partition)
+        return self._run(ids)
+
+    def _values(self, topic: str, ids: Mapping[Any, Any], ranges: Ranges) -> TypedValues:
+        """Return a reader of the topic's typed columns: those of its schema, then those that a sample has.
+
+        Nothing is sampled for a statement that uses those of the schema alone.
+        """
+        from odradek.operations.query.topic import COLUMNS, sample
+        from odradek.operations.query.values import with_sampled
+        from odradek.spark.source.typed import typed_values
+
+        columns = [(each.name, each.kind) for each in self._log.columns_of(topic).columns]
+        declared = typed_values(self._log, topic, columns)
+        known = {name.lower() for name in (*COLUMNS, *declared.schema.names)}
+        if self._analysis.columns is not None and self._analysis.columns <= known:
+            return declared
+        return with_sampled(declared, sample(self._log, ids, ranges, SAMPLE_RECORDS), self._log)
+
+    def _run(self, ids: Mapping[Any, Any]) -> Answer:
+        """Run the statement over what holds the offsets now. Raises _FileGone: maintenance has replaced a file."""
+        with new_connection() as connection:
+            paths: list[str] = []
+            for each in self._topics:
+                paths += each.register(connection, self._log, self._options, ids)
+            if not self._allow_files:
+                _close_in(connection, paths)
+            connection.execute("SET lock_configuration = true")
+            try:
+                table = connection.sql(self._statement.text).to_arrow_table()
+            except Exception as error:
+                if not all(map(os.path.exists, paths)):
+                    raise _FileGone from error
+                raise self._explained(error) from error
+        misfits: dict[str, int] = {}
+        for each in self._topics:
+            misfits[each.topic] = max(each.misfits, misfits.get(each.topic, 0))
+        ends = {each.topic: {place.partition: end for place, (_, end) in each.ranges.items()} for each in self._topics}
+        return Answer(table, ends, {topic: count for topic, count in misfits.items() if count})
 
     def _relations(self) -> dict[str, tuple[str, Moment | None]]:
         """Return topic and moment of each table that the query names, and that is a topic.
@@ -154,7 +226,7 @@ class _Run:
         Raises KafkaError(UNKNOWN_TOPIC_OR_PARTITION) that names the closest topic.
         """
         found: dict[str, tuple[str, Moment | None]] = {}
-        for name in sorted(self._tables()):
+        for name in sorted(self._analysis.tables or self._candidates()):
             asked, moment = self._statement.moments.get(name, (name, None))
             topic = self._topic(asked)
             if topic is not None:
@@ -163,22 +235,9 @@ class _Run:
                 raise self._unknown(asked)
         return found
 
-    def _tables(self) -> set[str]:
-        """Return the names of tables that the query reads and does not itself define."""
-        analyst = _connection(allow_files=False)  # by itself: an analysis that fails ends its transaction
-        try:
-            found = set(analyst.get_table_names(self._statement.text, qualified=False))
-            return found or self._candidates()  # none of DESCRIBE, SUMMARIZE, PIVOT
-        except Exception:  # it wants the columns of tables, or another kind of statement; a wrong one fails later
-            return self._candidates()
-        finally:
-            analyst.close()
-
     def _candidates(self) -> set[str]:
         """Return the identifiers of the text that are topics."""
-        words = re.findall(r'"((?:[^"]|"")*)"|(\w+)', self._statement.text)
-        names = {(inside.replace('""', '"') or word) for inside, word in words}
-        return {name for name in names if self._topic(name) is not None}
+        return {name for name in identifiers(self._statement.text) if self._topic(name) is not None}
 
     def _topic(self, name: str) -> str | None:
         """Return the topic of a table: SQL does not distinguish upper and lower case, topics do."""
@@ -220,25 +279,12 @@ class _Run:
             if place.partition in asked
         }
 
-    def _register(self, relation: str, topic: str, ids: Mapping[Any, Any], ranges: Ranges) -> None:
-        from odradek.operations.query.topic import TopicDataset, sample
-        from odradek.operations.query.values import with_sampled
-        from odradek.spark.source.typed import typed_values
-
-        columns = [(each.name, each.kind) for each in self._log.columns_of(topic).columns]
-        declared = typed_values(self._log, topic, columns)
-        values = with_sampled(declared, sample(self._log, ids, ranges, SAMPLE_RECORDS), self._log)
-        self._ends[topic] = {place.partition: end for place, (_, end) in ranges.items()}
-        dataset = TopicDataset(self._log, ids, ranges, values)
-        self._datasets.setdefault(topic, []).append(dataset)
-        self._connection.register(relation, dataset)
-
     def _explained(self, error: Exception) -> Exception:
         """Return the error of the store for one that DuckDB passes on, else the error itself."""
         match = _MISSING_TABLE.search(str(error))
         if match is not None and not self._allow_files:
             return self._unknown(self._statement.moments.get(match[1], (match[1], None))[0])
-        cause: BaseException | None = error
+        cause: BaseException | None = next((each.failure for each in self._topics if each.failure), error)
         while cause is not None:
             if isinstance(cause, KafkaError | FormatError):
                 return _as_kafka(cause)

@@ -27,6 +27,7 @@ from odradek.spark.source.typed import read_values
 # The cheapest first: DuckDB reads the first column to count rows, and offsets follow from the headers of batches.
 COLUMNS = ("offset", "partition", "timestamp", "key", "value", "headers", "timestampType", "topic")
 Ranges = Mapping[TopicPartition, tuple[int, int]]
+Spans = Mapping[TopicPartition, Sequence[tuple[int, int]]]
 
 
 class QueryLog(LogView):
@@ -44,16 +45,16 @@ class TopicDataset(pads.Dataset):  # type: ignore[misc]
     It is a dataset by its face alone: what a scan needs, `schema` and `scanner`, is all that it has.
 
     Args:
-        ranges: offsets to read by partition, half-open.
+        spans: offsets to read by partition, half-open, in order.
         values: the typed columns.
     """
 
     def __init__(
-        self, log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, values: TypedValues
+        self, log: QueryLog, ids: Mapping[TopicPartition, PartitionId], spans: Spans, values: TypedValues
     ) -> None:
         self._log = log
         self._ids = ids
-        self._ranges = ranges
+        self._spans = spans
         self._values = values
         self.misfits = 0  # values that did not fit, in everything that was read
         self._schema = pa.schema([*records_schema(columns=COLUMNS), *values.schema])
@@ -76,7 +77,7 @@ class TopicDataset(pads.Dataset):  # type: ignore[misc]
     ) -> Iterator[pa.RecordBatch]:
         typed = pa.schema([each for each in self._values.schema if each.name in needed])
         plain = [name for name in needed if name not in typed.names]
-        for part in narrowed(self._log, self._ids, self._ranges, wanted):
+        for part in narrowed(self._log, self._ids, self._spans, wanted):
             for batch in read(part, plain, self._log, typed=typed, conditions=conditions):
                 arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
                 missing = [name for name in typed.names if name not in arrays]
@@ -88,19 +89,23 @@ class TopicDataset(pads.Dataset):  # type: ignore[misc]
 
 
 def narrowed(
-    log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, wanted: Narrowing
+    log: QueryLog, ids: Mapping[TopicPartition, PartitionId], spans: Spans, wanted: Narrowing
 ) -> Iterator[ReadRange]:
-    """Yield what a narrowing keeps of ranges, with the pieces; a partition is planned when it is read."""
-    bounds = {place: wanted.bounds(*ends) for place, ends in ranges.items() if wanted.has(place)}
-    if wanted.timestamp_ms is not None and bounds:
-        found = log.offsets_at(list(bounds), wanted.timestamp_ms)
-        bounds = {place: (max(first, found.get(place, stop)), stop) for place, (first, stop) in bounds.items()}
-    for place, (first, stop) in bounds.items():
-        if first < stop:
-            pieces = log.pieces(ids[place], first, stop)
-            if wanted.timestamp_ms is not None:
-                pieces = [piece for piece in pieces if piece.max_timestamp_ms >= wanted.timestamp_ms]
-            yield ReadRange(place.topic, ids[place].topic_id, place.partition, first, stop, tuple(pieces))
+    """Yield what a narrowing keeps of offsets, with the pieces; a partition is planned when it is read."""
+    asked = [place for place in spans if wanted.has(place)]
+    since: Mapping[TopicPartition, int] = {}
+    if wanted.timestamp_ms is not None and asked:
+        since = log.offsets_at(asked, wanted.timestamp_ms)
+        asked = [place for place in asked if place in since]  # no other has such a record
+    for place in asked:
+        for span in spans[place]:
+            first, stop = wanted.bounds(*span)
+            first = max(first, since.get(place, first))
+            if first < stop:
+                pieces = log.pieces(ids[place], first, stop)
+                if wanted.timestamp_ms is not None:
+                    pieces = [piece for piece in pieces if piece.max_timestamp_ms >= wanted.timestamp_ms]
+                yield ReadRange(place.topic, ids[place].topic_id, place.partition, first, stop, tuple(pieces))
 
 
 def sample(log: QueryLog, ids: Mapping[TopicPartition, PartitionId], ranges: Ranges, records: int) -> list[bytes]:

@@ -49,6 +49,7 @@ class TableFile(NamedTuple):
     object_key: str
     size_bytes: int
     max_timestamp_ms: int
+    has_recipes: bool  # values are made of its columns: `value` does not have all of them
 
 
 class LogView(OpenedStore):
@@ -196,8 +197,9 @@ class LogView(OpenedStore):
                     and row.end_offset <= end
                 ):
                     key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=True)
+                    ends = row.base_offset, row.end_offset
                     found.append(
-                        TableFile(partition, row.base_offset, row.end_offset, key, row.file_bytes, row.max_timestamp_ms)
+                        TableFile(partition, *ends, key, row.file_bytes, row.max_timestamp_ms, row.has_recipes)
                     )
                 offset = max(offset, row.end_offset)
         return found

@@ -1,6 +1,7 @@
 """Row groups of columnar segments to Arrow record batches, by Arrow's own Parquet reader.
 
-Only the columns that are asked for are read. A row group is left out if it lies outside the offsets, or if its
+Only the columns that are asked for are read, unless `value` is one of them and the file does not keep all values: these
+are made of its columns (format/parquet/recipes.py). A row group is left out if it lies outside the offsets, or if its
 statistics say that none of its records fulfils the conditions. Independent of Spark.
 """
 
@@ -19,6 +20,8 @@ from odradek.columnar.schema import schema as records_schema
 from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 from odradek.engine.read.log_reader import Piece
 from odradek.errors import FormatError
+from odradek.format.offset_index import RowGroup
+from odradek.format.parquet.segment import values_of
 from odradek.model.kinds import can_become
 from odradek.spark.source.plan import ReadRange
 from odradek.spark.source.pushdown import Condition
@@ -59,12 +62,17 @@ def read_row_groups(
         if len(stored) < len(typed) and "value" not in plain:
             plain.append("value")
         kinds = pa.schema([*records_schema(columns=plain), *(typed.field(name) for name in stored)])
-        read = dict.fromkeys(["offset", *(name for name in kinds.names if name not in _CONSTANT)])
+        makes_values = "value" in kinds.names and any(group.leaves for group in piece.groups)
+        made = (*_CONSTANT, "value") if makes_values else _CONSTANT
+        read = dict.fromkeys(["offset", *(name for name in kinds.names if name not in made)])
         reader = pq.ParquetFile(file, metadata=fragment.metadata)
         kept = _kept(fragment, conditions)
-        for number in _numbers(reader.metadata, piece):
+        for number, group in _groups(reader.metadata, piece):
             if number in kept:
                 table = reader.read_row_group(number, columns=list(read), use_threads=False)
+                if makes_values:
+                    data = source.read_range(piece.object_key, group.position, group.size_bytes)
+                    table = table.append_column("value", pa.array(values_of(data, group), pa.binary()))
                 for batch in _within(table, wanted.start_offset, wanted.end_offset).to_batches():
                     if batch.num_rows:
                         yield _cast(batch, kinds, wanted), batch.column("offset")[-1].as_py() + 1
@@ -82,14 +90,15 @@ def _has(there: pa.Schema, wanted: pa.Field) -> bool:
         return False
 
 
-def _numbers(metadata: pq.FileMetaData, piece: Piece) -> list[int]:
-    """Return the numbers of the piece's row groups in the file."""
-    wanted = {group.position for group in piece.groups}
+def _groups(metadata: pq.FileMetaData, piece: Piece) -> list[tuple[int, RowGroup]]:
+    """Return the piece's row groups with their numbers in the file."""
+    wanted = {group.position: group for group in piece.groups}
     found = []
     for number in range(metadata.num_row_groups):
         first = metadata.row_group(number).column(0)
-        if (first.dictionary_page_offset or first.data_page_offset) in wanted:
-            found.append(number)
+        group = wanted.get(first.dictionary_page_offset or first.data_page_offset)
+        if group is not None:
+            found.append((number, group))
     return found
 
 

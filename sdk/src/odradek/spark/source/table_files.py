@@ -18,6 +18,8 @@ from odradek.spark.source.log_view import LogView, TableFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_PATTERN = frozenset("[]{}*?\\")
+
 
 def uncovered(
     ranges: Mapping[TopicPartition, tuple[int, int]],
@@ -46,6 +48,11 @@ def uncovered(
     return found
 
 
+def has_plain_paths(options: StoreOptions) -> bool:
+    """Return False if an engine would take paths of the store for patterns."""
+    return not _PATTERN & set(os.path.abspath(options.data_dir) if options.data_dir is not None else options.prefix)
+
+
 def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> list[str]:
     """Return the paths of files as Hadoop's file systems name them."""
     if options.data_dir is None:
@@ -54,9 +61,17 @@ def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> 
     return [f"file://{folder}/{file.object_key}" for file in files]
 
 
-def readable(view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]]) -> list[TableFile]:
-    """Return the files that an engine can read as they lie: these typed columns, and timestamps that fit its own."""
-    files = [file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX]
+def readable(
+    view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]], *, with_values: bool = True
+) -> list[TableFile]:
+    """Return the files that an engine can read as they lie: these typed columns, and timestamps that fit its own.
+
+    Args:
+        with_values: the bytes of values as well, which not all files have.
+    """
+    files = [
+        file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX and not (with_values and file.has_recipes)
+    ]
     if not typed:
         return files
     with extra("table"):
