@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import odradek
 import pytest
 from odradek.connect.connectors.cdc.postgres.chunks import Chunks
 from odradek.connect.connectors.cdc.postgres.source import PostgresSourceConnector, PostgresSourceTask
@@ -289,6 +291,25 @@ def test_tables_columns_and_keys_of_choice(db: Database) -> None:
     assert published == [("public.other",), ("s.a",)]
 
 
+def test_masked_columns_are_masked_in_snapshots_and_in_changes(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, card varchar(20) NOT NULL, mail varchar(8), note text)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "INSERT INTO t VALUES (1, '4111', 'a@b.c', 'a long note')",
+    )
+    masks = {"column.mask.with.3.chars": "public.t.card", "column.truncate.to.6.chars": "public.t.note",
+             "column.mask.hash.v2.MD5.with.salt.s": "public.t.mail"}  # fmt: skip
+    task = db.task(**masks)
+    found = task.poll_until(1)
+    db.execute("UPDATE t SET note = NULL, mail = NULL WHERE id = 1")
+    found += task.poll_until(1)
+    values = [plain(each.value) for each in found]
+    hashed = hashlib.md5(b"sa@b.c").hexdigest()[:8]
+    first = {"id": 1, "card": "***", "mail": hashed, "note": "a long"}
+    assert (values[0]["after"], values[1]["before"]) == (first, first)
+    assert values[1]["after"] == {"id": 1, "card": "***", "mail": None, "note": None}
+
+
 # --- positions -------------------------------------------------------------------------------------------------------
 
 
@@ -418,16 +439,31 @@ def test_a_lost_slot_is_an_error_or_a_new_snapshot(db: Database) -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", ["initial_only", "no_data"])
-def test_snapshot_alone_and_changes_alone(db: Database, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "based_on", "expected"),
+    [
+        ("initial_only", (), ["r"]),
+        ("no_data", (), ["c"]),
+        ("recovery", (), ["c"]),
+        ("configuration_based", ("snapshot_data",), ["r"]),
+        ("configuration_based", ("start_stream",), ["c"]),
+        ("configuration_based", ("snapshot_data", "start_stream"), ["r", "c"]),
+    ],
+)
+def test_snapshot_alone_and_changes_alone(
+    db: Database, mode: str, based_on: tuple[str, ...], expected: list[str]
+) -> None:
     db.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    task = db.task(snapshot_mode=mode)
+    configs = {"snapshot_mode": mode} | {f"snapshot_mode_configuration_based_{each}": "true" for each in based_on}
+    task = db.task(**configs)
     found = task.poll() + task.poll()
     task.store()
+    task.stop()
     db.execute("INSERT INTO t VALUES (2)")
+    task = db.task(**configs)
     for _ in range(4):
         found += task.poll()
-    assert [op for op, _, _ in brief(found)] == ["r" if mode == "initial_only" else "c"]
+    assert [op for op, _, _ in brief(found)] == expected
 
 
 # --- signals and heartbeats ------------------------------------------------------------------------------------------
@@ -471,6 +507,52 @@ def test_an_incremental_snapshot_by_signals_over_changes_and_restarts(db: Databa
     assert rows == {(row["id"],): row for (row,) in stored}
     assert {each.topic for each in found} == {f"{db.name}.public.t"}
     assert "incremental" not in next(iter(db.offsets.values()))
+
+
+def test_signals_of_a_topic_are_carried_out_once(db: Database, service: Any) -> None:
+    db.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t VALUES (1), (2)",
+        "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)",
+    )
+    client = dict(service.client_config)
+    configs = {"snapshot_mode": "no_data", "signal_data_collection": "public.signals",
+               "signal_enabled_channels": "kafka", "signal_kafka_topic": f"signals-{db.name}"}  # fmt: skip
+
+    def task() -> SourceDriver:
+        driver = db.task(**configs)
+        driver.client = client
+        driver.poll()
+        return driver
+
+    def signal(key: str, value: bytes) -> None:
+        with odradek.Producer(**client) as producer:
+            producer.send(f"signals-{db.name}", value, key=key.encode()).result()
+
+    driver = task()
+    data = {"data-collections": ["public.t"], "type": "incremental"}
+    order = json.dumps({"id": "1", "type": "execute-snapshot", "data": data}).encode()
+    for key, value in (("other", order), (db.name, b"{"), (db.name, b"[]"), (db.name, order)):
+        signal(key, value)
+    db.execute(f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{json.dumps(data)}')")  # source is not enabled
+    found = polled(driver, 2)
+    assert [(op, key) for op, key, _ in brief(found)] == [("r", (1,)), ("r", (2,))]
+    driver.store()
+    driver.stop()
+    driver = task()
+    db.execute("INSERT INTO t VALUES (3)")
+    assert [op for op, _, _ in brief(polled(driver, 1))] == ["c"], "the signal came again"
+    signal(db.name, order)
+    assert [op for op, _, _ in brief(polled(driver, 3))] == ["r", "r", "r"]
+
+
+def polled(driver: SourceDriver, count: int) -> list[SourceRecord]:
+    """Poll until there are so many records; a topic of signals is read in the background."""
+    found: list[SourceRecord] = []
+    end_s = time.monotonic() + 20
+    while len(found) < count and time.monotonic() < end_s:
+        found += driver.poll()
+    return found
 
 
 def test_rows_that_change_while_their_chunk_is_read_are_not_overwritten(
