@@ -85,14 +85,14 @@ def test_the_loops_are_loaded_when_enough_has_been_read(monkeypatch: pytest.Monk
     loads = []
     monkeypatch.setattr(decoder, "load", lambda: loads.append(1))
     for _ in range(2):
-        decoder.decode(batch, 0, header)
+        list(decoder.parts(batch, 0, header))
     assert not loads
     for _ in range(3):
-        plain = decoder.decode(batch, 0, header)
+        [plain] = decoder.parts(batch, 0, header)
     for thread in threading.enumerate():
         if thread.name == "odradek-row-decoder":
             thread.join(10)
     assert loads == [1]
     decoder.load = RowDecoder.load.__get__(decoder)  # type: ignore[method-assign]
     decoder.load()
-    assert decoder.decode(batch, 0, header) == Fields(*map(list, plain))
+    assert list(decoder.parts(batch, 0, header)) == [Fields(*map(list, plain))]

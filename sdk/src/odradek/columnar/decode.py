@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+ROW_BYTES = 32  # of a record's columns beside key and value, about
 _COLUMN_BYTES_MAX = 2**31 - 1  # Arrow's binary type counts bytes in 32 bits
 
 
@@ -73,6 +74,7 @@ def decode_to_arrow(
     max_timestamp_ms: int | None = None,
     verify_crc: bool = True,
     engine: EngineName = "auto",
+    bytes_max: int | None = None,
 ) -> pa.RecordBatch:
     """Decode consecutive record batches, without a truncated last one and without control batches.
 
@@ -83,9 +85,10 @@ def decode_to_arrow(
         start_offset, end_offset: keep offsets in [start, end).
         min_timestamp_ms, max_timestamp_ms: keep timestamps in [min, max], both inclusive.
         verify_crc: checks the batches that are read.
+        bytes_max: what the batches may take decompressed, with ROW_BYTES more for each record; None: 2 GiB without.
 
     Raises:
-        FormatError: as `decode_batch`; RECORD_LIST_TOO_LARGE for 2 GiB or more (pass fewer batches at once).
+        FormatError: as `decode_batch`; RECORD_LIST_TOO_LARGE for more than that (pass fewer batches at once).
         ValueError: a column that does not exist, or an unknown engine.
         ImportError: engine "numba" without the extra `fast`.
     """
@@ -98,7 +101,7 @@ def decode_to_arrow(
         _bounded(max_timestamp_ms, _INT64_MAX),
     )
     run = _engine(engine, len(batches))
-    parts = _select(batches, wanted, verify_crc)
+    parts = _select(batches, wanted, verify_crc, bytes_max)
     return run(parts, wanted, wanted_schema, topic, partition)
 
 
@@ -116,9 +119,9 @@ def _engine(engine: EngineName, size_bytes: int) -> Any:
     return build_columns_python
 
 
-def _select(batches: Buffer, wanted: Wanted, verify_crc: bool) -> list[Part]:
+def _select(batches: Buffer, wanted: Wanted, verify_crc: bool, bytes_max: int | None) -> list[Part]:
     parts: list[Part] = []
-    size = 0
+    size = rows = 0
     for position, header in iter_headers(batches):
         if (
             header.is_control
@@ -133,9 +136,9 @@ def _select(batches: Buffer, wanted: Wanted, verify_crc: bool) -> list[Part]:
             parts.append(Part(header, None, range(start, end)))
             continue
         payload = batch_payload(batches, position, header, verify_crc=verify_crc)
-        size += len(payload)
-        if size > _COLUMN_BYTES_MAX:
-            raise FormatError("the batches hold 2 GiB or more: decode fewer at a time", ErrorCode.RECORD_LIST_TOO_LARGE)
+        size, rows = size + len(payload), rows + header.record_count
+        if size > _COLUMN_BYTES_MAX or (bytes_max is not None and size + rows * ROW_BYTES > bytes_max):
+            raise FormatError("the batches hold too much: decode fewer at a time", ErrorCode.RECORD_LIST_TOO_LARGE)
         parts.append(Part(header, payload, range(0)))
     return parts
 

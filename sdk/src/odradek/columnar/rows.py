@@ -10,12 +10,12 @@ that reads few records should not wait for that, so a thread loads them once eno
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
 from odradek.columnar.engine import has_numba
-from odradek.format.record_decoder import batch_payload, decode_payload
+from odradek.format.record_decoder import PART_BYTES, PART_ROWS, batch_payload, decode_payload, iter_parts
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, Header
 
@@ -56,9 +56,19 @@ class RowDecoder:
         self._left = load_after_rows if has_numba() else None
         self._fast: _Decode | None = None
 
-    def decode(self, buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> Fields:
-        """Return the records of a batch. Raises FormatError as `decode_batch`."""
+    def parts(self, buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> Iterator[Fields]:
+        """Yield the records of a batch: at once, or in parts if all of them might be too many to be kept.
+
+        Raises FormatError as `decode_batch`; of a part, behind those before it.
+        """
         payload = bytes(batch_payload(buf, position, header, verify_crc=verify_crc))
+        if len(payload) <= PART_BYTES and header.record_count <= PART_ROWS:
+            yield self._decode(payload, header)
+            return
+        for rows in iter_parts(payload, header):
+            yield Fields(*zip(*rows, strict=True))
+
+    def _decode(self, payload: bytes, header: BatchHeader) -> Fields:
         if self._fast is not None and header.record_count >= _BATCH_ROWS_MIN:
             return self._fast(payload, header)
         if self._left is not None:

@@ -24,6 +24,8 @@ from odradek.model.record import BatchHeader, CompressionType, Header, Record, T
 Row = tuple[int, int, bytes | None, bytes | None, tuple[Header, ...]]
 """A record as a plain tuple: offset, timestamp in ms, key, value, headers: the fields of `Record` in order."""
 
+PART_BYTES = 8 * 1024 * 1024  # of decompressed records that a reader decodes at once
+PART_ROWS = 100_000  # and their number: an empty record has 7 bytes, and takes hundreds once it is decoded
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -50,7 +52,7 @@ def decode_batches(buf: Buffer, *, verify_crc: bool = True, allow_truncated: boo
     for position, header in iter_headers(buf):
         end = position + header.size_bytes
         if not header.is_control:
-            for row in decode_rows(buf, position, header, verify_crc=verify_crc):
+            for row in iter_rows(buf, position, header, verify_crc=verify_crc):
                 yield Record(*row)
     if end != len(buf) and not allow_truncated:
         raise FormatError(f"{len(buf) - end} bytes are left after the last whole batch")
@@ -101,6 +103,20 @@ def decode_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: 
 def decode_payload(payload: bytes, header: BatchHeader) -> list[Row]:
     """Decode the records of a batch from its decompressed payload. Raises FormatError(INVALID_RECORD)."""
     return decode_part(payload, header, BEGINNING, header.record_count, len(payload) + 1)[0]
+
+
+def iter_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bool = True) -> Iterator[Row]:
+    """Yield what `decode_rows` returns, of which no more than a part is in memory. Raises FormatError as that does."""
+    for rows in iter_parts(bytes(batch_payload(buf, position, header, verify_crc=verify_crc)), header):
+        yield from rows
+
+
+def iter_parts(payload: bytes, header: BatchHeader) -> Iterator[list[Row]]:
+    """Yield the records of a payload in parts of PART_BYTES and PART_ROWS. Raises FormatError(INVALID_RECORD)."""
+    place: Place | None = BEGINNING
+    while place is not None:
+        rows, place = decode_part(payload, header, place, PART_ROWS, PART_BYTES)
+        yield rows
 
 
 class Place(NamedTuple):

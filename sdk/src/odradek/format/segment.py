@@ -15,7 +15,7 @@ from odradek.errors import FormatError
 from odradek.format.batch_header import check_crc, iter_headers, parse_header, patch_offsets
 from odradek.format.crc import crc32c
 from odradek.format.offset_index import INTERVAL_BYTES, OffsetIndex
-from odradek.format.record_decoder import decode_rows
+from odradek.format.record_decoder import iter_rows
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader
 
@@ -198,7 +198,7 @@ def find_timestamp(log: Buffer, timestamp_ms: int, *, start_offset: int = 0) -> 
     for position, header in iter_headers(log):
         if header.max_timestamp_ms < timestamp_ms or header.last_offset < start_offset:
             continue
-        for row in decode_rows(log, position, header):
+        for row in iter_rows(log, position, header):
             if row[1] >= timestamp_ms and row[0] >= start_offset:
                 return row[0], row[1]
     return None

@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.record_batch import batch_payload, iter_headers
-from odradek.format.record_decoder import BEGINNING, Place, decode_part
+from odradek.format.record_decoder import BEGINNING, PART_BYTES, Place, decode_part
 from odradek.limits import TRIGGER_BATCH_BYTES_MAX
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader, Record, TimestampType
-
-PART_BYTES = 8 * 1024 * 1024  # of records, decompressed: more than a call takes
 
 
 @dataclass(frozen=True, slots=True)

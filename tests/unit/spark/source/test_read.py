@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 from odradek.engine.read.log_reader import Piece
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
-from odradek.format.record_batch import patch_offsets
+from odradek.format.record_batch import RecordBatchBuilder, patch_offsets
+from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.record import CompressionType
 from odradek.model.topic_partition import PartitionId
 from odradek.spark.options import FAIL, MARK, SKIP
+from odradek.spark.source import read as reading
 from odradek.spark.source.plan import ReadRange, group_pieces, split_range
 from odradek.spark.source.read import read
 
@@ -258,3 +260,40 @@ def test_a_batch_that_claims_millions_of_records_is_corrupt_whatever_is_read_of_
     assert list(read(whole(pieces), columns, source, corrupt_batches=SKIP)) == []
     with pytest.raises(FormatError, match="30000000 records"):
         list(read(whole(pieces), columns, source, corrupt_batches=FAIL))
+
+
+def zeros(count: int, size: int) -> bytes:
+    builder = RecordBatchBuilder(CompressionType.ZSTD)
+    for _ in range(count):
+        builder.append(0, None, bytes(size))
+    return builder.build()
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 700), (33, 650)])
+def test_a_small_batch_of_many_bytes_becomes_several_small_ones(
+    monkeypatch: pytest.MonkeyPatch, start: int, end: int
+) -> None:
+    monkeypatch.setattr(reading, "DECODED_BYTES", 64 * 1024)
+    monkeypatch.setattr(reading, "DECOMPRESSED_BATCH_BYTES_MAX", 700 * 1024)
+    data = zeros(700, 1024)
+    assert len(data) < 4 * 1024
+    pieces = [Piece(0, 700, "wal", None, 0, len(data), 0)]
+    found = list(read(whole(pieces, start, end), COLUMNS, Bytes({"wal": data})))
+    assert [offset for each in found for offset in each.column("offset").to_pylist()] == list(range(start, end))
+    assert max(each.nbytes for each in found) < 80 * 1024
+
+
+@pytest.mark.parametrize("corrupt_batches", [SKIP, MARK, FAIL])
+def test_a_broken_batch_of_many_bytes_is_passed_or_fails_as_any_other(
+    monkeypatch: pytest.MonkeyPatch, corrupt_batches: str
+) -> None:
+    monkeypatch.setattr(reading, "DECODED_BYTES", 64 * 1024)
+    one = batch([bytes(1024)] * 100)
+    data = rebuilt(one, one[BATCH_HEADER_BYTES:-1])
+    pieces = [Piece(0, 100, "wal", None, 0, len(data), 0)]
+    rows_of = read(whole(pieces), COLUMNS, Bytes({"wal": data}), corrupt_batches=corrupt_batches)
+    if corrupt_batches == FAIL:
+        with pytest.raises(FormatError, match="offsets 0 to 99"):
+            list(rows_of)
+    else:
+        assert sum(each.num_rows for each in rows_of) == (corrupt_batches == MARK)

@@ -1,13 +1,15 @@
 """Fetched bytes that wait for the application; each batch is decoded when its records are needed.
 
 A response becomes a deque of chunks; a chunk holds the batches of one partition. A chunk whose partition has changed
-(seek, revocation, pause) is dropped when it is reached. At most the rest of one batch is decoded ahead.
+(seek, revocation, pause) is dropped when it is reached. At most the rest of one batch is decompressed ahead, and of it
+the rest of one part decoded (`format.record_decoder.PART_BYTES`): a small batch may hold hundreds of megabytes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator
 
 from odradek.client.consumer.positions import PartitionState
 from odradek.client.consumer.record import CorruptRecordBatchError
@@ -35,8 +37,10 @@ class Chunk:
         self._data = memoryview(data)
         self._check_crcs = check_crcs
         self._batches = batches  # where they are in the data
-        self._next = 0  # the first that is not in `_fields`
-        self._fields = NO_RECORDS
+        self._next = 0  # the first that is not in `_parts`
+        self._parts: Iterator[Fields] = iter(())  # of the batch before that
+        self._left = 0  # of its records, how many are in `_parts`
+        self._fields = NO_RECORDS  # the last of the parts
         self._count = 0  # of the records in them
         self._at = 0
         self._batch_end = offset
@@ -52,22 +56,24 @@ class Chunk:
         Raises CorruptRecordBatchError for a batch that cannot be decoded; the next call continues after it.
         """
         while self._at >= self._count:
+            try:
+                if self._next_part():
+                    continue
+            except FormatError as error:
+                self._left = 0
+                raise CorruptRecordBatchError(self.state.partition, self._after, self._batch_end, error) from error
             if self._batch_end > self._after:
                 # Compaction may have removed all records of a batch: the next offset is after it.
                 if self.state.position == self._after:
                     self.state.position = self._batch_end
                 self._after = self._batch_end
-            try:
-                if self._next == len(self._batches):
-                    return None
-                at, header = self._batches[self._next]
-                self._next += 1
-                self._load(at, header)
-            except FormatError as error:
-                raise CorruptRecordBatchError(self.state.partition, self._after, self._batch_end, error) from error
+            if self._next == len(self._batches):
+                return None
+            self._open(*self._batches[self._next])
+            self._next += 1
         fields = self._fields.part(self._at, self._at + limit)
         self._at += len(fields.offsets)
-        self._after = self._batch_end if self._at >= self._count else fields.offsets[-1] + 1
+        self._after = fields.offsets[-1] + 1 if self._is_inside_batch else self._batch_end
         return fields, self._after
 
     def take_bytes(self, limit: int) -> tuple[memoryview, int, int] | None:
@@ -76,7 +82,7 @@ class Chunk:
         The result is the bytes, the offset of the first row, and the offset after the last. Rows of these batches
         outside that range must not be returned to the application. Only batch headers are read.
         """
-        number = self._next - (self._at < self._count)
+        number = self._next - self._is_inside_batch
         if number == len(self._batches):
             return None
         start, first = self._batches[number][0], self._after
@@ -94,19 +100,34 @@ class Chunk:
             after = max(after, header.next_offset)
             number += 1
         self._next = number
+        self._parts, self._left = iter(()), 0
         self._set(NO_RECORDS)
         self._after = self._batch_end = after
         return self._data[start:end], first, after
 
-    def _load(self, at: int, header: BatchHeader) -> None:
+    @property
+    def _is_inside_batch(self) -> bool:
+        """True if records of the batch have not been handed out."""
+        return self._at < self._count or self._left > 0
+
+    def _open(self, at: int, header: BatchHeader) -> None:
         self._batch_end = header.next_offset
-        self._set(NO_RECORDS)
         if header.is_control or header.next_offset <= self._after:
             return
         self.timestamp_type = header.timestamp_type
-        self._set(ROWS.decode(self._data, at, header, verify_crc=self._check_crcs))
-        if header.base_offset < self._after:  # an answer may begin in the middle of a batch
-            self._at = bisect_left(self._fields.offsets, self._after)
+        self._left = header.record_count
+        self._parts = ROWS.parts(self._data, at, header, verify_crc=self._check_crcs)
+
+    def _next_part(self) -> bool:
+        """Decode the next part of the batch. Return False if there is none. Raises FormatError."""
+        fields = next(self._parts, None)
+        self._set(fields or NO_RECORDS)
+        if fields is None:
+            return False
+        self._left -= self._count
+        if self._count and fields.offsets[0] < self._after:  # an answer may begin in the middle of a batch
+            self._at = bisect_left(fields.offsets, self._after)
+        return True
 
     def _set(self, fields: Fields) -> None:
         self._fields, self._count, self._at = fields, len(fields.offsets), 0

@@ -7,7 +7,8 @@ from odradek.client.connection import Connection
 from odradek.client.consumer.record import ConsumerRecord, RecordDeserializationError
 from odradek.client.messages.fetch import FetchResponse, fetch_request, fetched
 from odradek.errors import ErrorCode, FormatError, KafkaError
-from odradek.format.record_batch import decode_rows, iter_headers
+from odradek.format.record_batch import iter_headers
+from odradek.format.record_decoder import iter_rows
 from odradek.model.topic_partition import TopicPartition
 
 
@@ -45,7 +46,7 @@ def _find(place: TopicPartition, data: bytes, offset: int, config: ConsumerConfi
     for at, header in iter_headers(data):
         if header.is_control or not header.base_offset <= offset < header.next_offset:
             continue
-        for found, timestamp_ms, key, value, headers in decode_rows(data, at, header, verify_crc=config.check_crcs):
+        for found, timestamp_ms, key, value, headers in iter_rows(data, at, header, verify_crc=config.check_crcs):
             if found == offset:
                 try:
                     shown_key = key if config.key_deserializer is None else config.key_deserializer(key)

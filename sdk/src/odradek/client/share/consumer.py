@@ -41,7 +41,7 @@ from odradek.client.share.membership import ShareMember
 from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.format.batch_header import iter_headers
-from odradek.format.record_decoder import decode_rows
+from odradek.format.record_decoder import iter_rows
 from odradek.model.record import TimestampType
 from odradek.model.share import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH, AcknowledgeType
 from odradek.model.topic_partition import PartitionId, TopicPartition
@@ -432,18 +432,17 @@ class ShareConsumer:
         damaged: CorruptRecordBatchError | None = None
         for at, header in iter_headers(part.records):
             try:
-                rows = decode_rows(part.records, at, header, verify_crc=self.config.check_crcs)
+                rows = iter_rows(part.records, at, header, verify_crc=self.config.check_crcs)
+                for offset, timestamp_ms, key, value, headers in rows:
+                    if count := left.pop(offset, 0):
+                        kind = header.timestamp_type
+                        record = ShareRecord(*name, offset, timestamp_ms, kind, key, value, headers, count)
+                        self._held.append(_Held(place, record, until_s))
             except FormatError as error:
                 damaged = damaged or CorruptRecordBatchError(name, header.base_offset, header.next_offset, error)
-                for offset in range(header.base_offset, header.next_offset):
-                    if left.pop(offset, 0):  # other members may be able to read it
-                        self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.RELEASE)
-                continue
-            for offset, timestamp_ms, key, value, headers in rows:
-                count = left.pop(offset, 0)
-                if count:
-                    record = ShareRecord(*name, offset, timestamp_ms, header.timestamp_type, key, value, headers, count)
-                    self._held.append(_Held(place, record, until_s))
+                for offset in [each for each in left if header.base_offset <= each < header.next_offset]:
+                    del left[offset]  # other members may be able to read it
+                    self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.RELEASE)
         for offset in left:  # compaction left no record there
             self._pending.setdefault(place, {})[offset] = int(AcknowledgeType.GAP)
         if damaged is not None:

@@ -29,7 +29,8 @@ from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.read.log_reader import PieceReader, entry_piece, patched, row_entries, row_pieces
 from odradek.engine.read.segment_reader import WHOLE_BYTES, Piece, SegmentIndexes, Wanted, segment_pieces
 from odradek.errors import ObjectMissing
-from odradek.format.record_batch import decode_rows, iter_headers
+from odradek.format.record_batch import iter_headers
+from odradek.format.record_decoder import iter_rows
 from odradek.format.segment import find_timestamp
 from odradek.format.tail_entry import TailEntry
 from odradek.model.log import Buffer
@@ -191,7 +192,7 @@ class TimestampLookup:
             for position, header in iter_headers(log):
                 if header.last_offset < start_offset or (best is not None and header.max_timestamp_ms < best[1]):
                     continue
-                for row in decode_rows(log, position, header):
+                for row in iter_rows(log, position, header):
                     if row[0] >= start_offset:
                         best = _better(best, (row[0], row[1]))
         return best

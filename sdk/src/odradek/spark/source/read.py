@@ -1,9 +1,10 @@
 """A range to Arrow record batches: the work of an executor. Independent of Spark.
 
 Bytes are read in chunks, so that memory stays bounded however large the range is: neighbouring pieces of the WAL
-together, a segment chunk by chunk at batch boundaries. While one chunk is decoded, the next is fetched. If an object no
-longer exists (a merge replaced it), the rest of the range is planned again: the offsets define the range, the pieces
-only say where it was.
+together, a segment chunk by chunk at batch boundaries. A chunk that holds much more than its bytes, since it is well
+compressed, is decoded batch by batch, and such a batch by ranges of its offsets. While one chunk is decoded, the next
+is fetched. If an object no longer exists (a merge replaced it), the rest of the range is planned again: the offsets
+define the range, the pieces only say where it was.
 
 A batch whose records cannot be decoded (a topic with `record.validation=header` may contain one) fails the query,
 unless the option corruptBatches passes it. Damaged framing always fails it: the next batch cannot be found.
@@ -20,12 +21,13 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from odradek.columnar.decode import decode_to_arrow
+from odradek.columnar.decode import ROW_BYTES, decode_to_arrow
 from odradek.columnar.names import TIMESTAMP_MS_MAX
 from odradek.columnar.schema import schema
 from odradek.engine.read.log_reader import Piece, patched
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing
 from odradek.format.batch_header import iter_headers
+from odradek.limits import DECOMPRESSED_BATCH_BYTES_MAX
 from odradek.model.log import Buffer
 from odradek.model.record import BatchHeader
 from odradek.model.topic_partition import PartitionId
@@ -37,6 +39,7 @@ from odradek.spark.source.row_groups import read_row_groups
 T = TypeVar("T")
 
 CHUNK_BYTES = 4 * 1024 * 1024  # stored bytes decoded at once; two such chunks are in memory
+DECODED_BYTES = 64 * 1024 * 1024  # of records in one Arrow batch, about
 _REPLANS = 3
 _NO_COLUMNS = pa.schema([])
 _log = logging.getLogger("odradek.spark")  # of the worker that reads: Spark's own standard error
@@ -167,31 +170,56 @@ def _decode(
     corrupt_batches: str,
 ) -> Iterator[pa.RecordBatch]:
     data = batches[0] if len(batches) == 1 else b"".join(batches)
-    try:
-        table = decode_to_arrow(
+
+    def table(begin: int, end: int, bytes_max: int | None) -> pa.RecordBatch:
+        return decode_to_arrow(
             data,
             topic=wanted.topic,
             partition=wanted.partition,
             columns=columns,
-            start_offset=start_offset,
-            end_offset=end_offset,
+            start_offset=begin,
+            end_offset=end,
+            bytes_max=bytes_max,
         )
+
+    try:
+        found = table(start_offset, end_offset, DECODED_BYTES)
+        if found.num_rows:
+            yield found
+        return
     except FormatError as error:
         # Well compressed batches may hold more than one Arrow batch takes, and one may be corrupt: one by one.
         headers = list(iter_headers(data))
-        if len(headers) == 1:
-            marked = _passed(headers[0][1], error, wanted, start_offset, columns, corrupt_batches)
-            if marked is not None:
-                yield marked
-            return
         if not headers:
             raise
+        failure = error
+    if len(headers) > 1:
         for position, header in headers:
             one = memoryview(data)[position : position + header.size_bytes]
             yield from _decode([one], wanted, start_offset, end_offset, columns, corrupt_batches)
         return
-    if table.num_rows:
-        yield table
+    [(_, header)] = headers
+    if failure.code is ErrorCode.RECORD_LIST_TOO_LARGE:
+        try:
+            for begin, end in _ranges(header, start_offset, end_offset):
+                found = table(begin, end, None)
+                if found.num_rows:
+                    yield found
+            return
+        except FormatError as error:  # all records are read for the first range: nothing was yielded
+            failure = error
+    marked = _passed(header, failure, wanted, start_offset, columns, corrupt_batches)
+    if marked is not None:
+        yield marked
+
+
+def _ranges(header: BatchHeader, start_offset: int, end_offset: int) -> Iterator[tuple[int, int]]:
+    """Yield ranges of offsets of a batch that is too large to be one Arrow batch; it is decompressed for each."""
+    begin, end = max(header.base_offset, start_offset), min(header.next_offset, end_offset)
+    size_max = DECOMPRESSED_BATCH_BYTES_MAX + header.record_count * ROW_BYTES
+    step = max(1, -(-(header.last_offset_delta + 1) * DECODED_BYTES // size_max))
+    for offset in range(begin, end, step):
+        yield offset, min(offset + step, end)
 
 
 def _passed(
