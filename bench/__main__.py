@@ -21,6 +21,7 @@ QUESTIONS = (
         "connect_databases",
         "triggers",
         "tables",
+        "values",
         "sql",
     ),
 )

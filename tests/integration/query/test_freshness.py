@@ -18,17 +18,23 @@ SMALL = {
     "head_bytes_max": 2_000,
     "paged_appends": 8,
 }
-TABLE = {"odradek.table.enable": "true", "odradek.table.segment.bytes": "20000", "retention.ms": "-1"}
+TABLE = {
+    "odradek.table.enable": "true",
+    "odradek.table.segment.bytes": "20000",
+    "odradek.table.schema": "n bigint",
+    "retention.ms": "-1",
+}
 
 
 @pytest.mark.slow
-def test_a_query_sees_what_was_acknowledged_when_it_began(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keeps", ["true", "false"], ids=["bytes", "no bytes"])
+def test_a_query_sees_what_was_acknowledged_when_it_began(tmp_path: Path, keeps: str) -> None:
     """Slow: a dozen queries and more under load."""
     acknowledged = [0] * PARTITIONS
     failures: list[BaseException] = []
     stop = threading.Event()
     with LiveLog(tmp_path / "store", **SMALL) as log:
-        log.create("t", PARTITIONS, **TABLE)
+        log.create("t", PARTITIONS, **TABLE, **{"odradek.table.value.bytes": keeps})
 
         def write(partition: int) -> None:
             try:
@@ -60,13 +66,13 @@ def test_a_query_sees_what_was_acknowledged_when_it_began(tmp_path: Path) -> Non
                     break
                 over_files += bool(list(Path(log.data_dir).glob("objects/topics/*/*/*.parquet")))
                 before = list(acknowledged)
-                sql = "SELECT partition, count(*) c, max(n) m, count(DISTINCT n) d FROM t GROUP BY partition"
-                rows = odradek.query(sql, log.data_dir).to_pylist()
+                columns = "partition, count(*) c, max(n) m, count(DISTINCT n) d, count(value) v"
+                rows = odradek.query(f"SELECT {columns} FROM t GROUP BY partition", log.data_dir).to_pylist()
                 after = list(acknowledged)
                 seen = {row["partition"]: row["c"] for row in rows}
                 for number in range(PARTITIONS):
                     assert before[number] <= seen.get(number, 0) <= after[number] + 20
-                assert all(row["c"] == row["d"] == row["m"] + 1 for row in rows), "each record once, none left out"
+                assert all(row["c"] == row["d"] == row["v"] == row["m"] + 1 for row in rows), "each record once"
                 assert failures == []
         finally:
             stop.set()

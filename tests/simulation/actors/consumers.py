@@ -46,8 +46,11 @@ class Consumer:
     async def program(self, process: Process) -> None:
         self._gone = None
         while not self._world.written.is_set():
+            # While a deletion is being applied, not all of it is seen at once: the heads may be gone before the name.
+            is_whole = asyncio.get_running_loop().time() >= self._world.visibility.all_visible_s
             topic = await look_up(process.engine, self._topic)
-            if topic is not None and topic.topic_id == self._gone and self._topic not in self._world.ledger.revived:
+            is_back = topic is not None and topic.topic_id == self._gone
+            if is_back and is_whole and self._topic not in self._world.ledger.revived:
                 self._world.history.problem(
                     f"{self._name} was told that {self._gone} is gone, and finds it by its name"
                 )

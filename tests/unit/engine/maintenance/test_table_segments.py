@@ -16,7 +16,7 @@ from odradek.engine.engine import Engine
 from odradek.engine.maintenance import catch_up
 from odradek.engine.maintenance.maintenance import MaintenanceReport
 from odradek.engine.partition.index_row import IndexRow
-from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.errors import ErrorCode, FormatError, KafkaError, StoreFull
 from odradek.format.object_keys import index_key, partition_prefix, segment_key
 from odradek.format.record_batch import decode_batches, iter_headers
 from odradek.model.log import DeleteRecordsPartition, FetchPartition, ListOffsetsPartition
@@ -222,6 +222,33 @@ async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, mon
         assert (await merged(store)).done["table_segments_written"] >= refused
     assert await read_all(store.engine(), "t", 0) == seen
     assert (await audit_of(store.engine(**SMALL))).findings == []
+
+
+async def test_a_disk_without_room_for_files_stops_no_append_and_maintenance_catches_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = await filled(TABLE)
+    seen = [record.value for record in await read_all(store.engine(), "t", 0)]
+    put = store.objects.put
+
+    async def full(key: str, parts: Sequence[Any]) -> None:
+        if key.endswith(".parquet"):
+            raise StoreFull("cannot write: No space left on device")
+        await put(key, parts)
+
+    monkeypatch.setattr(store.objects, "put", full)
+    for i in range(5):
+        report = await store.engine(7 + i, **SMALL).maintenance.run()
+        assert any("No space left" in failure for failure in report.failures), report.failures
+        assert not (await produce(store.engine(**SMALL), "t", 0, batch([b"%d" % i]))).error
+        seen.append(b"%d" % i)
+        assert [record.value for record in await read_all(store.engine(), "t", 0)] == seen
+        store.clock.advance(61)
+    monkeypatch.undo()
+    assert (await merged(store)).done["table_segments_written"] >= 2
+    assert any(row.is_columnar for row in await rows(store))
+    assert [record.value for record in await read_all(store.engine(), "t", 0)] == seen
+    assert (await audit_of(store.engine(**SMALL))).findings == [], "what was uploaded in vain is gone"
 
 
 async def test_a_topic_that_becomes_a_table_has_its_history_converted() -> None:
