@@ -14,14 +14,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from odradek.client.admin.sync import Admin
 from odradek.client.consumer.sync import Consumer
 from odradek.client.types import NewTopic
 from odradek.connect.errors import ConnectError, RetriableError
-from odradek.connect.state.state_topic import ensure_topic
-from odradek.errors import KafkaError
+from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
 
 _log = logging.getLogger("odradek.connect.cdc")
+# Whoever may not create topics may find it there.
+_THERE = (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @contextmanager
@@ -58,7 +60,12 @@ class SignalTopic:
         self._key = str(given["topic.prefix"]).encode()
         place = TopicPartition(given["signal.kafka.topic"] or f"{given['topic.prefix']}-signal", 0)
         with _told():
-            ensure_topic(client, NewTopic(place.topic, num_partitions=1))
+            with Admin(**client) as admin:
+                try:
+                    admin.create_topics([NewTopic(place.topic, num_partitions=1)])
+                except KafkaError as error:
+                    if error.code not in _THERE:
+                        raise
             self._consumer = Consumer(**client, auto_offset_reset="earliest")
         self._consumer.assign([place])
         if offset is not None:
