@@ -23,6 +23,7 @@ OPENSEARCH = "opensearch"
 ELASTICSEARCH = "elasticsearch"
 SPARK_ICEBERG = "spark_iceberg"
 ICEBERG_REST = "iceberg_rest"
+TRINO = "trino"
 
 
 class NoJars(Exception):
@@ -31,23 +32,31 @@ class NoJars(Exception):
 
 def maven_jars(peer: str) -> list[Path]:
     """The runtime jars that the pom of a peer, in the folder of its name, names. Raises NoJars."""
-    pom, jars = Path(__file__).parent / peer / "pom.xml", _BUILD / peer
-    done, wanted = jars / ".complete", sha256(pom.read_bytes()).hexdigest()
+    return sorted(_fetched(peer, "copy-dependencies", "-DincludeScope=runtime").glob("*.jar"))
+
+
+def maven_archives(peer: str) -> Path:
+    """The folder with the unpacked archives that the pom of a peer names. Raises NoJars."""
+    return _fetched(peer, "unpack-dependencies")
+
+
+def _fetched(peer: str, goal: str, *arguments: str) -> Path:
+    pom, folder = Path(__file__).parent / peer / "pom.xml", _BUILD / peer
+    done, wanted = folder / ".complete", sha256(pom.read_bytes()).hexdigest()
     if not done.exists() or done.read_text() != wanted:
         for program in ("mvn", "java"):
             if shutil.which(program) is None:
                 raise NoJars(f"{program} is not on the PATH")
-        command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", "-DincludeScope=runtime"]
-        command.append(f"-DoutputDirectory={jars}")
+        command = ["mvn", "-q", "-B", "-f", str(pom), f"dependency:{goal}", *arguments, f"-DoutputDirectory={folder}"]
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False)
         except subprocess.TimeoutExpired:
-            raise NoJars(f"no jars from Maven Central in {_DOWNLOAD_S} s") from None
+            raise NoJars(f"nothing from Maven Central in {_DOWNLOAD_S} s") from None
         if run.returncode:
             reason = next((line for line in run.stdout.splitlines() if "ERROR" in line), "mvn failed")
             raise NoJars(reason[:200])
         done.write_text(wanted)
-    return sorted(jars.glob("*.jar"))
+    return folder
 
 
 def main(argv: list[str] | None = None) -> int:
