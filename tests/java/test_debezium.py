@@ -47,8 +47,15 @@ _TABLES = (
     "CREATE TABLE pairs (b int, a text, c int, PRIMARY KEY (a, b))",
     "CREATE TABLE keyless (a int, b text)",
     "ALTER TABLE keyless REPLICA IDENTITY FULL",
+    "CREATE TABLE secrets (id int PRIMARY KEY, card varchar(20), mail varchar(8), name text, note text, doc jsonb)",
+    "ALTER TABLE secrets REPLICA IDENTITY FULL",
     "CREATE TABLE done (id int PRIMARY KEY)",
 )
+_MASKS = {
+    "column.mask.with.3.chars": "public.secrets.card",
+    "column.mask.hash.SHA-256.with.salt.salt": "public.secrets.mail,public.secrets.name",
+    "column.truncate.to.6.chars": "public.secrets.note",
+}
 _KINDS = """INSERT INTO kinds VALUES (
     {id}, -3, 12, 9007199254740993, false, 1.5, 0.1, -12.345, 1234567890.00012, 12.34, 'Ann', 'ab', 'text', '\\x00ff10',
     'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2024-02-29', '23:59:59.123456', '01:02:03.456', '04:05:06.789+02',
@@ -64,6 +71,7 @@ _BEFORE = (
     "INSERT INTO kinds (id) VALUES (2)",
     "INSERT INTO plain VALUES (1, 'one', NULL), (2, 'two', 'x')",
     "INSERT INTO keyless VALUES (1, 'a')",
+    "INSERT INTO secrets VALUES (1, '4111', 'a@b.c', 'Ann', 'a long note', '{}')",
 )
 _CHANGES = (
     _KINDS.format(id=3),
@@ -83,6 +91,8 @@ _CHANGES = (
     "DELETE FROM whole",
     "SELECT pg_logical_emit_message(true, 'outbox', 'a text')",
     "SELECT pg_logical_emit_message(false, 'outbox', 'another')",
+    "INSERT INTO secrets VALUES (2, NULL, NULL, NULL, NULL, NULL)",
+    "UPDATE secrets SET note = 'short' WHERE id = 1",
     "INSERT INTO pairs VALUES (1, 'x', 2)",
     "UPDATE pairs SET c = 3",
     "DELETE FROM pairs",
@@ -99,7 +109,14 @@ _CHANGES = (
 )
 _KEYS = {"kinds": ("id",), "plain": ("id",), "pairs": ("a", "b")}  # of tables whose changes have the old key alone
 _MESSAGES = 2  # of pg_logical_emit_message
-_TOPICS = {"kinds": 10, "plain": 14, "whole": 4, "pairs": 4, "keyless": 3}  # their records, tombstones included
+_TOPICS = {
+    "kinds": 10,
+    "plain": 14,
+    "whole": 4,
+    "pairs": 4,
+    "keyless": 3,
+    "secrets": 3,
+}  # their records, tombstones included
 
 
 def configs(server: Postgres, database: str, prefix: str, **more: str) -> dict[str, str]:
@@ -117,6 +134,7 @@ def configs(server: Postgres, database: str, prefix: str, **more: str) -> dict[s
         "value.converter.schemas.enable": "true",
         "value.converter.replace.null.with.default": "false",
         "skipped.operations": "none",
+        **_MASKS,
         "topic.creation.default.partitions": "1",
         "topic.creation.default.replication.factor": "1",
         **more,
