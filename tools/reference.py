@@ -72,11 +72,11 @@ begins at the end of its topics unless `startingOffsets` says otherwise; it says
 unread.
 """
 _AVAILABLE_NOW = """\
-**`trigger(availableNow=True)` and windows.** PySpark runs a source that is written in Python as a single micro-batch
-under this trigger, without the last one that has no data: with `outputMode("append")`, windows that the run's own data
-closed stay unwritten until the next run. Either call `odradek.spark.available_now.process_available`, as the jobs and
-`odradek sql --once` do, or set `spark.sql.streaming.triggerAvailableNowWrapper.enabled=true` and leave out
-`maxOffsetsPerTrigger`.
+**`trigger(availableNow=True)` and windows.** `odradek.spark.register` sets
+`spark.sql.streaming.triggerAvailableNowWrapper.enabled`: a run then ends with a micro-batch without data, which with
+`outputMode("append")` writes the windows that the run's own data closed. Spark's wrapper takes no
+`maxOffsetsPerTrigger`. For micro-batches of bounded size call `odradek.spark.available_now.process_available`, as the
+jobs and `odradek sql --once` do.
 """
 _JOBS = """\
 ## Jobs

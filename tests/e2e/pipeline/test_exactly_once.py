@@ -13,7 +13,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -24,12 +23,12 @@ import pytest
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import ProducePartition
 
+from tests.support.spark.kills import Driver
 from tests.support.spark.session import spark_environment
 from tests.support.spark.sink import ServedLog
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[3]
 PARTITIONS = 2
 KEYS = 7
 PER_ROUND = 240
@@ -74,46 +73,10 @@ class Input:
         assert not result.error, result
 
 
-class Driver:
-    """The job as a process of ours."""
-
-    def __init__(self, log: ServedLog, work: Path, environment: dict[str, str], until: str = "killed") -> None:
-        command = [sys.executable, "-m", "tests.e2e.pipeline.job", str(log.data_dir), log.bootstrap_servers, str(work)]
-        with (work / "driver.log").open("ab") as output:
-            self.process = subprocess.Popen(
-                [*command, until], cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
-            )
-
-    @property
-    def is_alive(self) -> bool:
-        return self.process.poll() is None
-
-    def workers(self) -> list[int]:
-        """Python processes under it: sources, sinks, the daemon and its tasks."""
-        children: dict[int, list[int]] = {}
-        python = set()
-        for entry in Path("/proc").glob("[0-9]*"):
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                command = (entry / "cmdline").read_bytes()
-            except (OSError, ValueError):
-                continue
-            children.setdefault(int(fields[1]), []).append(int(entry.name))
-            if b"pyspark" in command and b"java" not in command.split(b"\0")[0]:
-                python.add(int(entry.name))
-        found, left = [], [self.process.pid]
-        while left:
-            left += (mine := children.get(left.pop(), []))
-            found += [pid for pid in mine if pid in python]
-        return sorted(found)
-
-    def kill(self) -> None:
-        """SIGKILL to the driver and its JVM; its Python workers find out by themselves, as on a lost machine."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        self.process.wait()
+def start_driver(log: ServedLog, work: Path, environment: dict[str, str], until: str = "killed") -> Driver:
+    """Start the job as a process of ours."""
+    command = [sys.executable, "-m", "tests.e2e.pipeline.job", str(log.data_dir), log.bootstrap_servers, str(work)]
+    return Driver([*command, until], environment, work / "driver.log")
 
 
 def micro_batches(work: Path) -> int:
@@ -201,7 +164,7 @@ def run_rounds(rounds: int, seed: int, tmp_path: Path, environment: dict[str, st
             for number in range(rounds):
                 source.add(PER_ROUND, chance)
                 if driver is None or not driver.is_alive:
-                    driver = Driver(log, work, environment)
+                    driver = start_driver(log, work, environment)
                 before = micro_batches(work)
                 _wait_for_progress(driver, work, chance.randrange(1, 8))
                 stuck = 0 if micro_batches(work) > before else stuck + 1
@@ -219,7 +182,7 @@ def run_rounds(rounds: int, seed: int, tmp_path: Path, environment: dict[str, st
                 driver.kill()
             source.close_windows()
             for _ in range(3):  # a slow machine may fail a query by itself; that is one more crash
-                driver = Driver(log, work, environment, until="done")
+                driver = start_driver(log, work, environment, until="done")
                 if driver.process.wait(ROUND_S_MAX) == 0:
                     break
             assert driver.process.returncode == 0, (work / "driver.log").read_text()[-3_000:]

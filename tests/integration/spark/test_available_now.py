@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import odradek.spark
 import pytest
 from odradek.spark.available_now import process_available, without_last
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from tests.support.spark.session import LiveLog
@@ -69,15 +71,31 @@ def test_pyspark_leaves_closed_windows_unwritten(spark: SparkSession, log: LiveL
     windows = Windows(tmp_path)
     produce(log, range(4))
     options = {**log.options, "subscribe": "t", "startingOffsets": "earliest"}
-    windows.start(spark.readStream.format("odradek").options(**options).load()).awaitTermination()
-    assert windows.written(spark) == [], "three windows are over"
-    produce(log, range(4, 6))
-    spark.conf.set(WRAPPER, "true")
+    spark.conf.set(WRAPPER, "false")
     try:
+        odradek.spark.register(spark)
         windows.start(spark.readStream.format("odradek").options(**options).load()).awaitTermination()
     finally:
         spark.conf.unset(WRAPPER)
-    assert windows.written(spark) == [0, 1, 2, 3, 4]
+        odradek.spark.register(spark)
+    assert windows.written(spark) == [], "three windows are over"
+
+
+@pytest.mark.slow
+def test_a_stream_of_ones_own_writes_the_windows_that_its_last_batch_closed(
+    spark: SparkSession, log: LiveLog, tmp_path: Path
+) -> None:
+    """Slow: a streaming query takes Spark seconds to start and to end."""
+    windows = Windows(tmp_path)
+    options = {**log.options, "subscribe": "t", "startingOffsets": "earliest"}
+    for minutes, written in ((range(4), [0, 1, 2]), (range(4, 6), [0, 1, 2, 3, 4]), (range(0), [0, 1, 2, 3, 4])):
+        produce(log, minutes)
+        windows.start(spark.readStream.format("odradek").options(**options).load()).awaitTermination()
+        assert windows.written(spark) == written
+    produce(log, range(6, 8))
+    limited = spark.readStream.format("odradek").options(**options, maxOffsetsPerTrigger="2").load()
+    with pytest.raises(StreamingQueryException, match="takes no maxOffsetsPerTrigger"):
+        windows.start(limited).awaitTermination()
 
 
 @pytest.mark.slow
@@ -101,4 +119,4 @@ def test_windows_that_are_over_are_written(
     progress = process_available(spark, options, windows.start)
     assert sum(each["numInputRows"] for each in progress) == 9
     assert windows.written(spark) == [0, 1, 2, 3, 4, 5]
-    assert spark.conf.get(WRAPPER, "false") == "false", "as it was"
+    assert spark.conf.get(WRAPPER, "false") == "true", "as it was"

@@ -115,7 +115,8 @@ def test_filters_reach_the_offsets_and_more_tasks_may_be_asked_for(spark: SparkS
     for partition in (0, 1):
         for i in range(20):
             log.produce("t", partition, [(b"k", b"%d" % i)], timestamp_ms=START_MS + i * 1_000)
-    assert load(spark, log, subscribe="t").rdd.getNumPartitions() == 2
+    assert load(spark, log, subscribe="t").rdd.getNumPartitions() == 1  # little data
+    assert load(spark, log, subscribe="t", minPartitions="2").rdd.getNumPartitions() == 2
     assert load(spark, log, subscribe="t", minPartitions="8").rdd.getNumPartitions() >= 8
     frame = load(spark, log, subscribe="t", rangeBytes="1")  # a task a batch: how many are planned shows what is read
     narrow = frame.where(
@@ -258,11 +259,11 @@ def test_a_batch_that_failed_is_run_again_with_the_same_records(
         query.run(spark, options)
     seen.extend(query.take())
     query.fail_in = None
-    produce(log, 4, start=8)
+    newest = produce(log, 4, start=8)
     run()
-    assert seen == [later, later]
+    assert seen == [later, later, newest]
     run()
-    assert [len(batch) for batch in seen] == [4, 4, 4]
+    assert len(seen) == 3
 
 
 @pytest.mark.slow

@@ -66,7 +66,19 @@ Batches = list[tuple[int, BatchHeader]]
 def encode_table_segment(
     segment: Segment, values: TypedValues, group_bytes: int, partition: int = 0, *, keeps_values: bool = True
 ) -> tuple[Segment, int]:
-    """Return a segment as a columnar one, and how many values did not fit the typed columns.
+    """Return what the last of `encode_steps` has; arguments and errors as there."""
+    for made in encode_steps(segment, values, group_bytes, partition, keeps_values=keeps_values):
+        if made is not None:
+            return made
+    raise AssertionError("the last step has the segment")
+
+
+def encode_steps(
+    segment: Segment, values: TypedValues, group_bytes: int, partition: int = 0, *, keeps_values: bool = True
+) -> Iterator[tuple[Segment, int] | None]:
+    """Make a segment a columnar one, a row group at a step: all of it takes a minute.
+
+    Yields None after each step; at last the columnar segment, and how many values did not fit the typed columns.
 
     Args:
         values: reads the typed columns.
@@ -81,10 +93,11 @@ def encode_table_segment(
     groups = list(_groups(log, group_bytes))
     if not keeps_values and values.columns:
         try:
-            return _encoded(segment, log, groups, values, partition, RecipeWriter(values))
+            yield from _encoded(segment, log, groups, values, partition, RecipeWriter(values))
+            return
         except FormatError as error:
             _log.warning("offsets from %d: the file keeps the bytes of values: %s", segment.index.base_offset, error)
-    return _encoded(segment, log, groups, values, partition, None)
+    yield from _encoded(segment, log, groups, values, partition, None)
 
 
 def _encoded(
@@ -94,7 +107,7 @@ def _encoded(
     values: TypedValues,
     partition: int,
     recipes: RecipeWriter | None,
-) -> tuple[Segment, int]:
+) -> Iterator[tuple[Segment, int] | None]:
     sink = pa.BufferOutputStream()
     misfits = 0
     crcs: list[int] = []
@@ -107,11 +120,13 @@ def _encoded(
                     table = _with_recipes(table, recipes, values)
                 writer.write_table(table, row_group_size=max(table.num_rows, 1))
                 misfits += unfit
+                yield None
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
         raise FormatError(f"the records do not fit a Parquet file: {error}") from error
     file = memoryview(sink.getvalue()).cast("B")
     leaves = _further_leaves(values) if recipes is not None else ()
-    return _indexed(segment, log, groups, file, leaves, crcs), misfits
+    for made in _indexed(segment, log, groups, file, leaves, crcs):
+        yield None if made is None else (made, misfits)
 
 
 def _writer(sink: pa.BufferOutputStream, typed: pa.Schema, *, has_recipes: bool) -> pq.ParquetWriter:
@@ -204,8 +219,8 @@ def _indexed(
     file: memoryview,
     leaves: tuple[Leaf, ...],
     crcs: Sequence[int],
-) -> Segment:
-    """Return the columnar segment, once every batch has been made again from the file and compared."""
+) -> Iterator[Segment | None]:
+    """Yield the columnar segment, once every batch has been made again from the file and compared; before, None."""
     metadata = pq.read_metadata(pa.BufferReader(file))
     row_groups: list[RowGroup] = []
     offsets: list[int] = []
@@ -231,6 +246,7 @@ def _indexed(
         latest = max(header.max_timestamp_ms for _, header in batches)
         timestamps.append(max(latest, timestamps[-1]) if timestamps else latest)
         size += len(again)
+        yield None
     index = replace(
         segment.index,
         size_bytes=size,
@@ -241,7 +257,7 @@ def _indexed(
         file_bytes=len(file),
         groups=tuple(row_groups),
     )
-    return Segment((file,), index)
+    yield Segment((file,), index)
 
 
 def _compare(log: memoryview, batches: Batches, again: memoryview) -> None:

@@ -145,6 +145,11 @@ class Engine:
         self.tools = replace(self.tools, value_schemas=schemas)
         return self
 
+    def use_threads(self) -> Self:
+        """Let maintenance do long computations in threads; call it before `maintenance` is used."""
+        self.tools = replace(self.tools, uses_threads=True)
+        return self
+
     # --- parts that not every function needs: imported and created at their first use -------------------------------
 
     @cached_property

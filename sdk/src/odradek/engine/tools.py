@@ -30,6 +30,7 @@ class Tools:
         wakes: the queue that wakes triggers; None: appends leave marks as they are (engine/marks.py).
         table_catalog: of Iceberg tables; None: this process has none.
         value_schemas: the registry, for typed columns; None: this process has none.
+        uses_threads: maintenance does long computations in threads, since the process serves clients by the same loop.
     """
 
     tables: Tables
@@ -40,6 +41,7 @@ class Tools:
     wakes: TaskQueue | None = None
     table_catalog: TableCatalog | None = None
     value_schemas: ValueSchemas | None = None
+    uses_threads: bool = False
 
     def backoff(self, *, first_s: float, max_s: float) -> Backoff:
         """Return a back-off by this clock and this chance; see `odradek.backoff`."""

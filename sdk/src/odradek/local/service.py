@@ -231,7 +231,7 @@ class LocalService:
             )
             subjects = Subjects(engine.catalog, self._clock, engine.rng)
             engine.keep_tables(embedded_catalog(self.settings.table_catalog, self.data_dir))
-            engine.know_schemas(RegistryValueSchemas(subjects))
+            engine.know_schemas(RegistryValueSchemas(subjects)).use_threads()
             registry = RegistryApi(subjects, engine.acls, self.settings.cluster_id)
             listener = self._listen()
             source = EventSource(local_arn(self.settings.cluster_id), self.bootstrap_servers)

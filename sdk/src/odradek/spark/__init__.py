@@ -34,10 +34,14 @@ if TYPE_CHECKING:
 __all__ = ["changelog", "exactly_once", "latest", "register", "table", "write_once"]
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_LAST_BATCH = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 
 
 def register(spark: SparkSession) -> None:
     """Register `format("odradek")` with a session, and let filters reach its sources. May be called again.
+
+    Queries with Trigger.AvailableNow end with a micro-batch without data, as those of Spark's own sources do: it writes
+    the windows that the data closed. A session that has set this otherwise keeps its setting (source/data_source.py).
 
     Raises KafkaError: INVALID_CONFIG if the workers of a Spark on this machine run a Python without odradek.
     """
@@ -47,4 +51,6 @@ def register(spark: SparkSession) -> None:
 
     check_workers(spark)
     spark.conf.set(_PUSHDOWN, "true")
+    if spark.conf.get(_LAST_BATCH, None) is None:
+        spark.conf.set(_LAST_BATCH, "true")
     spark.dataSource.register(NarrowingDataSource)

@@ -6,8 +6,8 @@ and the query is started until its checkpoint has reached it. Producers that con
 
 Nor does PySpark run the micro-batch without data with which Spark's own sources end, in which a query in append mode
 writes the windows that the data before it closed. It does so for the wrapper of such sources
-(spark.sql.streaming.triggerAvailableNowWrapper.enabled), which accepts no limit: it fixes the end of a run before the
-checkpoint has told the source its position. So there are two kinds of run:
+(spark.sql.streaming.triggerAvailableNowWrapper.enabled, which `odradek.spark.register` sets). The wrapper accepts no
+limit: it fixes the end of a run before the checkpoint has told the source its position. So there are two kinds of run:
 
     bounded   maxOffsetsPerTrigger, without the wrapper: up to one record before the end of each partition
     last      the wrapper, without a limit: those records, and the micro-batch without data
@@ -80,9 +80,10 @@ def process_streams_available(
         return []
     done: list[dict[str, Any]] = []
     if not _fits_one(sources, targets):
-        done += _bounded_runs(spark, sources, [without_last(target) for target in targets], start)
+        with _wrapper(spark, enabled=False):
+            done += _bounded_runs(spark, sources, [without_last(target) for target in targets], start)
     unlimited = [{name: value for name, value in each.items() if name.lower() != _LIMIT} for each in sources]
-    with _wrapper(spark):
+    with _wrapper(spark, enabled=True):
         for _ in range(_IDLE_RUNS_MAX):  # the first may only finish what a crash interrupted
             progress = run_to_end(start, *_streams(spark, unlimited, targets))
             done += progress
@@ -157,10 +158,10 @@ def _offsets(targets: Sequence[str]) -> Offsets:
 
 
 @contextmanager
-def _wrapper(spark: SparkSession) -> Iterator[None]:
-    """Make queries of Python sources also run the micro-batch without data, inside the block."""
+def _wrapper(spark: SparkSession, *, enabled: bool) -> Iterator[None]:
+    """Say whether queries of Python sources also run the micro-batch without data, inside the block."""
     before = spark.conf.get(_WRAPPER, None)
-    spark.conf.set(_WRAPPER, "true")
+    spark.conf.set(_WRAPPER, str(enabled).lower())
     try:
         yield
     finally:

@@ -124,7 +124,10 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
     ),
     "endingOffsets": Option("`latest`", "end of a batch, or of a stream that sets it: `latest` or JSON by partition"),
     "maxOffsetsPerTrigger": Option("none", "maximum number of records of a micro-batch"),
-    "minPartitions": Option("by rangeBytes", "minimum number of Spark tasks, if there is enough to split"),
+    "minPartitions": Option(
+        "by rangeBytes",
+        "minimum number of Spark tasks, if there is enough to split; by default, little data of partitions shares one",
+    ),
     "failOnDataLoss": Option("true", "fail if retention overtook the reader, or a topic was recreated"),
     "corruptBatches": Option(
         "fail",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -16,11 +17,13 @@ from odradek.engine.engine import Engine
 from odradek.engine.maintenance import catch_up
 from odradek.engine.maintenance.maintenance import MaintenanceReport
 from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreFull
 from odradek.format.object_keys import index_key, partition_prefix, segment_key
 from odradek.format.record_batch import decode_batches, iter_headers
 from odradek.model.log import DeleteRecordsPartition, FetchPartition, ListOffsetsPartition
 from odradek.model.record import CompressionType, Record
+from odradek.settings import Settings
 
 from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import Store, batch, memory_store, produce, read_all
@@ -222,6 +225,49 @@ async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, mon
         assert (await merged(store)).done["table_segments_written"] >= refused
     assert await read_all(store.engine(), "t", 0) == seen
     assert (await audit_of(store.engine(**SMALL))).findings == []
+
+
+async def test_a_conversion_that_takes_minutes_renews_its_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.columnar import table_file
+
+    store = await filled(TABLE)
+    original, renew = table_file._table, MaintenanceLeases.renew
+    left_ms: list[int] = []
+
+    def slow(*arguments: Any) -> Any:
+        store.clock.advance(25)
+        return original(*arguments)
+
+    async def noted(self: MaintenanceLeases, lease: Any) -> Any:
+        left_ms.append(lease.expires_ms - store.clock.now_ms())
+        return await renew(self, lease)
+
+    monkeypatch.setattr(table_file, "_table", slow)
+    monkeypatch.setattr(MaintenanceLeases, "renew", noted)
+    before = store.clock.now_ms()
+    assert (await merged(store)).done["table_segments_written"] >= 2
+    assert store.clock.now_ms() - before > 2 * Settings().maintenance_lease_ms
+    assert len(left_ms) >= 3
+    assert min(left_ms) > 0, "no other maintainer could take the partition"
+
+
+async def test_a_process_that_serves_clients_converts_in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    from odradek.columnar import table_file
+
+    store = await filled(TABLE)
+    seen = await read_all(store.engine(), "t", 0)
+    original, threads = table_file._table, set()
+
+    def noted(*arguments: Any) -> Any:
+        threads.add(threading.current_thread())
+        return original(*arguments)
+
+    monkeypatch.setattr(table_file, "_table", noted)
+    report = await store.engine(7, **SMALL).use_threads().maintenance.run()
+    assert report.done["table_segments_written"] >= 2
+    assert threads
+    assert threading.main_thread() not in threads
+    assert await read_all(store.engine(), "t", 0) == seen
 
 
 async def test_a_disk_without_room_for_files_stops_no_append_and_maintenance_catches_up(

@@ -17,7 +17,7 @@ from odradek.model.record import CompressionType
 from odradek.model.topic_partition import PartitionId
 from odradek.spark.options import FAIL, MARK, SKIP
 from odradek.spark.source import read as reading
-from odradek.spark.source.plan import ReadRange, group_pieces, split_range
+from odradek.spark.source.plan import ReadRange, bundle_ranges, group_pieces, split_range
 from odradek.spark.source.read import read
 
 from tests.support.engine import batch
@@ -177,6 +177,20 @@ def test_ranges_end_at_piece_boundaries_and_cover_everything_once() -> None:
     assert [(each.start_offset, each.end_offset) for each in ranges] == [(101, 106), (106, 112), (112, 114)]
     assert [piece for each in ranges for piece in each.pieces] == pieces
     assert pickle.loads(pickle.dumps(ranges)) == ranges
+
+
+def test_small_ranges_share_a_task_in_their_order() -> None:
+    _, pieces = wal([1, 1, 1, 40, 1, 1])
+    ranges = [replace(whole([piece]), partition=number) for number, piece in enumerate(pieces)]
+    small, large = pieces[-1].length, pieces[3].length
+    assert large > 2 * small > 0
+    tasks = bundle_ranges(ranges, 2 * small)
+    assert [[each.partition for each in task] for task in tasks] == [[0, 1], [2], [3], [4, 5]]
+    assert [len(task) for task in bundle_ranges(ranges, 0)] == [1] * 6
+    assert bundle_ranges([], 100) == []
+    few = whole([pieces[3]], 10, 12)  # of the forty records, two
+    assert few.wanted_bytes == large * 2 // 40
+    assert len(bundle_ranges([few] * 3, small)) == 1
 
 
 def test_a_piece_larger_than_a_range_is_a_range() -> None:

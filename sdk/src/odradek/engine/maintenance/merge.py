@@ -26,7 +26,9 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
+from typing import TypeVar
 
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window, choose_windows, is_final
@@ -43,6 +45,8 @@ from odradek.errors import FormatError, KafkaError, StoreError
 from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
 from odradek.format.segment import SegmentBuilder
 from odradek.model.log import Buffer
+
+T = TypeVar("T")
 
 _ROWS_PER_PAGE = 128
 _SEGMENTS_BACK = 48
@@ -69,6 +73,7 @@ class Merger:
         self._swap = SegmentSwap(tools, index, leases)
         self._clock = tools.clock
         self._settings = tools.settings
+        self._uses_threads = tools.uses_threads
         self._memory = _Memory(tools.settings.merge_bytes_max)
 
     async def is_due(self, look: PartitionLook) -> bool:
@@ -247,7 +252,9 @@ class Merger:
                 made = TableSegment(builder.build(group.end_offset))
                 size_bytes = made.segment.index.size_bytes
                 if held.config.is_table and (merge.closes or is_final(merge.rows, stop, size_bytes, merge.policy)):
-                    made = await as_table(held, made.segment, self._settings.table_group_bytes)
+                    made = await as_table(
+                        held, made.segment, self._settings.table_group_bytes, partial(self._step, held)
+                    )
                     refused += [made.why] if made.why else []
                     untyped += [made.untyped_why] if made.untyped_why else []
                     if merge.closes and made.why and not made.refused_by:
@@ -264,6 +271,12 @@ class Merger:
         held.report.done["segments_merged"] += len(merged)
         merge.rows[first:stop] = merged
         return True
+
+    async def _step(self, held: HeldPartition, work: Callable[[], T]) -> T:
+        """Do some seconds of work, then see to it that the partition is still held. Raises LeaseLost, StoreError."""
+        done = await asyncio.to_thread(work) if self._uses_threads else work()
+        await self._swap.hold_on(held)
+        return done
 
     async def _batches(
         self, held: HeldPartition, head: PartitionHead, pieces: Sequence[Piece], found: Sequence[memoryview]

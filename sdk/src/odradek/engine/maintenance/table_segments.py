@@ -8,7 +8,8 @@ only after it has been read back and every batch of it says what the original sa
 from __future__ import annotations
 
 import logging
-from functools import cache
+from collections.abc import Awaitable, Callable
+from functools import cache, partial
 from importlib.util import find_spec
 from typing import NamedTuple
 
@@ -45,18 +46,25 @@ def can_write_tables() -> bool:
     return find_spec("pyarrow") is not None
 
 
-async def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> TableSegment:
+Encoded = tuple[Segment, int]
+Step = Callable[[Callable[[], Encoded | None]], Awaitable[Encoded | None]]
+
+
+async def as_table(held: HeldPartition, segment: Segment, group_bytes: int, step: Step) -> TableSegment:
     """Return a segment as a columnar one, or itself if it cannot be one.
 
     A registry that does not answer leaves it a segment of batches, which later runs turn into a file.
 
     Args:
         group_bytes: stored bytes of batches in a row group; at least one batch.
+        step: does one of many steps, each some seconds of work at most.
+
+    Raises LeaseLost, as `step` does.
     """
     done = held.report.done
     try:
         typed = await held.columns.of(held.topic.name, held.topic.configs)
-        made, misfits, untyped = await _encoded(held, segment, typed, group_bytes)
+        made, misfits, untyped = await _encoded(held, segment, typed, group_bytes, step)
     except (
         FormatError,
         MissingExtra,
@@ -82,10 +90,10 @@ async def as_table(held: HeldPartition, segment: Segment, group_bytes: int) -> T
 
 
 async def _encoded(
-    held: HeldPartition, segment: Segment, typed: ColumnsOfTopic, group_bytes: int
+    held: HeldPartition, segment: Segment, typed: ColumnsOfTopic, group_bytes: int, step: Step
 ) -> tuple[Segment, int, str]:
     """Return the columnar segment, how many values did not fit, and why it has no columns of the schema."""
-    from odradek.columnar.table_file import encode_table_segment
+    from odradek.columnar.table_file import encode_steps
     from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
 
     untyped = typed.why
@@ -94,12 +102,14 @@ async def _encoded(
     except (FormatError, MissingExtra) as error:  # fastavro or protobuf
         untyped = f"the values of {held.topic.name} have no typed columns: {error}"
         values = TypedValues(())
+    keeps_values = held.config.table_keeps_values
     while True:
+        steps = encode_steps(segment, values, group_bytes, held.partition.partition, keeps_values=keeps_values)
+        made = None
         try:
-            made, misfits = encode_table_segment(
-                segment, values, group_bytes, held.partition.partition, keeps_values=held.config.table_keeps_values
-            )
+            while made is None:
+                made = await step(partial(next, steps))
         except SchemasNeeded as needed:
             await held.columns.learn(values, needed.ids)
             continue
-        return made, misfits, untyped
+        return *made, untyped

@@ -13,8 +13,9 @@ position: from `partitions`, or for a new query from the resolved startingOffset
 the first micro-batch on, and after a restart.
 
 Trigger.AvailableNow: PySpark 4.1 runs ONE micro-batch for a Python source (as Trigger.Once), which is everything if
-maxOffsetsPerTrigger is not set, and none without data after it, so in append mode the windows that it closed stay
-unwritten. With a limit or windows, or to be certain after a crash, use available_now.py.
+maxOffsetsPerTrigger is not set, and none without data after it, so that in append mode the windows that it closed stay
+unwritten. Spark has a wrapper for such sources that runs both; `odradek.spark.register` turns it on. It accepts no
+maxOffsetsPerTrigger: with a limit, use available_now.py.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ from odradek.spark.offsets import (
 from odradek.spark.options import SourceOptions, parse_options
 from odradek.spark.sink.options import parse_sink_options
 from odradek.spark.source.log_view import LogView
-from odradek.spark.source.plan import ReadRange, range_bytes_of, split_range
+from odradek.spark.source.plan import TASK_BYTES, ReadRange, bundle_ranges, range_bytes_of, split_range
 from odradek.spark.source.pushdown import Narrowing, narrow
 from odradek.spark.source.typed import read_columns, typed_schema
 from odradek.spark.workers.settle import settle
@@ -155,12 +156,12 @@ def _columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
     return tuple(schema.fieldNames())
 
 
-class RangePartition(InputPartition):
+class RangesPartition(InputPartition):
     """The input of one Spark task."""
 
-    def __init__(self, wanted: ReadRange) -> None:
-        super().__init__(str(TopicPartition(wanted.topic, wanted.partition)))
-        self.wanted = wanted
+    def __init__(self, ranges: Sequence[ReadRange]) -> None:
+        super().__init__(", ".join(str(TopicPartition(each.topic, each.partition)) for each in ranges))
+        self.ranges = tuple(ranges)
 
 
 class _Reader:
@@ -201,7 +202,7 @@ class _Reader:
         by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
         return resolve("startingOffsets", by_place, bounds)
 
-    def _plan(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, UUID] | None = None) -> list[RangePartition]:
+    def _plan(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, UUID] | None = None) -> list[RangesPartition]:
         """Return the tasks that read [start, end), of the topics with these ids if they are known."""
         view = self._view()
         ids = self._ids()
@@ -215,7 +216,9 @@ class _Reader:
         )
         if smaller < self._options.range_bytes:
             planned = self._ranges(ids, readable, smaller)
-        return [RangePartition(part) for whole in planned for part in split_range(whole, smaller)]
+        ranges = [part for whole in planned for part in split_range(whole, smaller)]
+        bytes_max = 0 if self._options.min_partitions is not None else min(TASK_BYTES, smaller)
+        return [RangesPartition(together) for together in bundle_ranges(ranges, bytes_max)]
 
     def _ranges(
         self, ids: Mapping[TopicPartition, PartitionId], readable: Mapping[TopicPartition, tuple[int, int]], size: int
@@ -228,16 +231,19 @@ class _Reader:
         return planned
 
     def _read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        if not isinstance(partition, RangePartition):  # nothing was planned: None of 4.1, a plain one of later Sparks
+        if not isinstance(partition, RangesPartition):  # nothing was planned: None of 4.1, a plain one of later Sparks
             return
         with LogView(self._options.store) as view:
-            yield from read_columns(
-                partition.wanted,
-                self._columns,
-                view,
-                self._options.typed_columns,
-                corrupt_batches=self._options.corrupt_batches,
-            )
+            if len(partition.ranges) > 1:
+                view.read_ahead([piece for each in partition.ranges for piece in each.pieces])
+            for wanted in partition.ranges:
+                yield from read_columns(
+                    wanted,
+                    self._columns,
+                    view,
+                    self._options.typed_columns,
+                    corrupt_batches=self._options.corrupt_batches,
+                )
         settle()
 
 
@@ -249,7 +255,7 @@ class BatchReader(_Reader, DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         try:
             bounds = self._bounds()
-            planned: list[RangePartition] = []
+            planned: list[RangesPartition] = []
             for start, end in self._spans(bounds):
                 readable = check_loss(start, end, bounds, fail=self._options.fail_on_data_loss)
                 narrowed = self._narrowed(readable)
@@ -354,8 +360,8 @@ class StreamReader(_Reader, DataSourceStreamReader):
         if behind:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
-                f"the stream would go back on {behind[0]}: spark.sql.streaming.triggerAvailableNowWrapper.enabled "
-                "and maxOffsetsPerTrigger cannot be combined",
+                f"the stream would go back on {behind[0]}: trigger(availableNow=True) takes no maxOffsetsPerTrigger; "
+                "omit it, or call odradek.spark.available_now.process_available",
             )
         self._position, self._document, self._topic_ids = stop, end, topic_ids
         return [] if first == stop else self._plan(first, stop, topic_ids)

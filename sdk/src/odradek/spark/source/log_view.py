@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from odradek.engine.append.wal import Wal
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _PLANS = 5  # attempts for one range, while maintenance replaces its objects
 _ROWS_PER_QUERY = 1_000
 _PARALLEL = 16  # requests of a plan
+_AHEAD_BYTES = 1024 * 1024  # less than read.CHUNK_BYTES
 _FOOTER_BYTES = 64 * 1024  # read at first
 
 
@@ -66,6 +68,7 @@ class LogView(OpenedStore):
         segments = SegmentIndexes(store.objects)
         self._reader = LogReader(index, segments)
         self._pieces = PieceReader(Wal(store.log, store.objects, clock, SystemRng(), self._settings), self._settings)
+        self._ahead: dict[Piece, memoryview] = {}
         lookups = TimestampLookup(index, segments, self._pieces)
         self._lister = OffsetLister(index, lookups, self._topics, clock, SystemRng())
 
@@ -116,8 +119,18 @@ class LogView(OpenedStore):
         """Tell a reader of typed columns the schemas of these ids. Raises StoreUnavailable."""
         self._run(lambda: self._columns.learn(values, ids))
 
+    def read_ahead(self, pieces: Sequence[Piece]) -> None:
+        """Read pieces of several partitions at once, for a `read` of each that follows."""
+        # Of columnar files only some columns are read, and large pieces in parts.
+        wanted = [piece for piece in pieces if not piece.groups and piece.length <= _AHEAD_BYTES]
+        if wanted:
+            with suppress(ObjectMissing):  # whoever reads that piece plans again
+                self._ahead |= zip(wanted, self._run(lambda: self._pieces.read(wanted)), strict=True)
+
     def read(self, pieces: Sequence[Piece]) -> list[memoryview]:
         """Return the bytes of pieces, neighbours in one request. Raises ObjectMissing: `forget`, then plan again."""
+        if self._ahead and all(piece in self._ahead for piece in pieces):
+            return [self._ahead.pop(piece) for piece in pieces]
         return self._run(lambda: self._pieces.read(pieces))
 
     def read_range(self, key: str, position: int, length: int) -> bytes:

@@ -1,7 +1,8 @@
 """From offsets to ranges, the input of Spark tasks. Pure, and plain data: a driver plans, executors get the ranges.
 
 A range is a run of neighbouring pieces of one partition (a piece is one batch of the WAL, or a run of whole batches of
-a segment). Ranges end at piece boundaries, so no byte is read twice.
+a segment). Ranges end at piece boundaries, so no byte is read twice. Small ranges share a task: a task in Python costs
+Spark some tens of milliseconds, whatever it reads.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from uuid import UUID
 
 from odradek.engine.read.log_reader import Piece
 from odradek.model.topic_partition import PartitionId
+
+TASK_BYTES = 256 * 1024
+"""Stored bytes of records that are read in less time than another task takes to start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,16 @@ class ReadRange:
         """Stored bytes."""
         return sum(piece.length for piece in self.pieces)
 
+    @property
+    def wanted_bytes(self) -> int:
+        """About the stored bytes of the range's own records: its first and last piece may hold others."""
+        return sum(
+            piece.length
+            * (min(piece.end_offset, self.end_offset) - max(piece.base_offset, self.start_offset))
+            // (piece.end_offset - piece.base_offset)
+            for piece in self.pieces
+        )
+
 
 def split_range(whole: ReadRange, range_bytes: int) -> list[ReadRange]:
     """Cut a range at piece boundaries into ranges of about `range_bytes`; a larger piece becomes one range."""
@@ -46,6 +60,21 @@ def split_range(whole: ReadRange, range_bytes: int) -> list[ReadRange]:
         )
         for pieces in group_pieces(whole.pieces, range_bytes)
     ]
+
+
+def bundle_ranges(ranges: Iterable[ReadRange], bytes_max: int) -> list[tuple[ReadRange, ...]]:
+    """Return what tasks read: neighbouring ranges with at most `bytes_max` of records in one, a larger one alone."""
+    bundles: list[list[ReadRange]] = []
+    size = 0
+    for each in ranges:
+        wanted = each.wanted_bytes
+        if bundles and size + wanted <= bytes_max:
+            bundles[-1].append(each)
+            size += wanted
+        else:
+            bundles.append([each])
+            size = wanted
+    return [tuple(each) for each in bundles]
 
 
 def range_bytes_of(sizes: Iterable[int], range_bytes: int, min_partitions: int | None) -> int:

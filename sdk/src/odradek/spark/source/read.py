@@ -85,7 +85,9 @@ def read(
     for replanned in range(_REPLANS + 1):
         try:
             rest = replace(wanted, start_offset=offset, pieces=tuple(pieces))
-            for data, next_offset in _ahead(_chunks(rest, columns, source, chunk_bytes, typed, conditions)):
+            chunks = _chunks(rest, columns, source, chunk_bytes, typed, conditions)
+            # What is one chunk needs no thread that reads the next.
+            for data, next_offset in _ahead(chunks) if rest.size_bytes > chunk_bytes else chunks:
                 if isinstance(data, pa.RecordBatch):
                     yield data
                 else:
