@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 import struct
-import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
-from odradek.connect.connectors.cdc.postgres.chunks import Chunks
-from odradek.connect.connectors.cdc.postgres.source import PostgresSourceConnector, PostgresSourceTask
+from odradek.connect.connectors.cdc.postgres.source import PostgresSourceConnector
 from odradek.connect.data import plain
 from odradek.connect.errors import ConnectError
-from odradek.connect.record import Offset, SourceRecord
-from odradek.testing.connect import SOURCE_CHECKS, SourceDriver, SourceUnderTest
+from odradek.connect.record import SourceRecord
+from odradek.testing.connect import SOURCE_CHECKS, SourceUnderTest
 from odradek.testing.contract import check_id
 
+from tests.support.connect.captured import Database, brief, database, replayed
 from tests.support.connect.postgres import Postgres, postgres
-
-
-class RealClock:
-    """ports.clock.Clock of the machine."""
-
-    def now_ms(self) -> int:
-        return int(time.time() * 1000)
-
-    def monotonic(self) -> float:
-        return time.monotonic()
 
 
 @pytest.fixture(scope="module")
@@ -38,64 +26,8 @@ def server() -> Iterator[Postgres]:
 
 @pytest.fixture
 def db(server: Postgres, request: pytest.FixtureRequest) -> Iterator[Database]:
-    name = server.database(f"db{abs(hash(request.node.nodeid))}")
-    found = Database(server, name)
-    yield found
-    found.stop()
-    server.drop(name)
-
-
-class Database:
-    """A database, and at most one task that captures it."""
-
-    def __init__(self, server: Postgres, name: str) -> None:
-        self.server, self.name = server, name
-        self.offsets: dict[str, Offset] = {}
-        self.drivers: list[SourceDriver] = []
-
-    def execute(self, *statements: str) -> list[Any]:
-        return self.server.execute(self.name, *statements)
-
-    def task(self, **configs: str) -> SourceDriver:
-        """Return a new task at the stored offsets."""
-        given = self.server.configs(self.name, **configs)
-        problems = {name: each.errors for name, each in PostgresSourceConnector.validate(given).items() if each.errors}
-        assert problems == {}
-        driver = SourceDriver(PostgresSourceTask(), given, RealClock(), self.offsets)  # type: ignore[arg-type]
-        driver.start()
-        self.drivers.append(driver)
-        return driver
-
-    def stop(self) -> None:
-        for each in self.drivers:
-            each.stop()
-        self.drivers = []
-
-    def slot(self, column: str) -> Any:
-        return self.execute(f"SELECT {column} FROM pg_replication_slots WHERE slot_name = 'slot_{self.name}'")[0][0]
-
-
-def brief(records: list[SourceRecord]) -> list[tuple[Any, ...]]:
-    """Operation, key and row of each record; a tombstone has none of them but its key."""
-    found = []
-    for each in records:
-        value, key = plain(each.value), plain(each.key)
-        row = None if value is None else value["after"] or value["before"]
-        found.append((None if value is None else value["op"], None if key is None else tuple(key.values()), row))
-    return found
-
-
-def replayed(records: list[SourceRecord], state: dict[Any, Any] | None = None) -> dict[Any, Any]:
-    """Return the rows by key after all records, as a sink that upserts would have them."""
-    rows = {} if state is None else state
-    for op, key, row in brief(records):
-        if op in (None, "d"):
-            rows.pop(key, None)
-        elif op != "t":
-            rows[key] = row
-        else:
-            rows.clear()
-    return rows
+    with database(server, request.node.nodeid) as found:
+        yield found
 
 
 # --- the contract ----------------------------------------------------------------------------------------------------
@@ -289,6 +221,25 @@ def test_tables_columns_and_keys_of_choice(db: Database) -> None:
     assert published == [("public.other",), ("s.a",)]
 
 
+def test_masked_columns_are_masked_in_snapshots_and_in_changes(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, card varchar(20) NOT NULL, mail varchar(8), note text)",
+        "ALTER TABLE t REPLICA IDENTITY FULL",
+        "INSERT INTO t VALUES (1, '4111', 'a@b.c', 'a long note')",
+    )
+    masks = {"column.mask.with.3.chars": "public.t.card", "column.truncate.to.6.chars": "public.t.note",
+             "column.mask.hash.v2.MD5.with.salt.s": "public.t.mail"}  # fmt: skip
+    task = db.task(**masks)
+    found = task.poll_until(1)
+    db.execute("UPDATE t SET note = NULL, mail = NULL WHERE id = 1")
+    found += task.poll_until(1)
+    values = [plain(each.value) for each in found]
+    hashed = hashlib.md5(b"sa@b.c").hexdigest()[:8]
+    first = {"id": 1, "card": "***", "mail": hashed, "note": "a long"}
+    assert (values[0]["after"], values[1]["before"]) == (first, first)
+    assert values[1]["after"] == {"id": 1, "card": "***", "mail": None, "note": None}
+
+
 # --- positions -------------------------------------------------------------------------------------------------------
 
 
@@ -418,128 +369,31 @@ def test_a_lost_slot_is_an_error_or_a_new_snapshot(db: Database) -> None:
     ]
 
 
-@pytest.mark.parametrize("mode", ["initial_only", "no_data"])
-def test_snapshot_alone_and_changes_alone(db: Database, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "based_on", "expected"),
+    [
+        ("initial_only", (), ["r"]),
+        ("no_data", (), ["c"]),
+        ("recovery", (), ["c"]),
+        ("configuration_based", ("snapshot_data",), ["r"]),
+        ("configuration_based", ("start_stream",), ["c"]),
+        ("configuration_based", ("snapshot_data", "start_stream"), ["r", "c"]),
+    ],
+)
+def test_snapshot_alone_and_changes_alone(
+    db: Database, mode: str, based_on: tuple[str, ...], expected: list[str]
+) -> None:
     db.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    task = db.task(snapshot_mode=mode)
+    configs = {"snapshot_mode": mode} | {f"snapshot_mode_configuration_based_{each}": "true" for each in based_on}
+    task = db.task(**configs)
     found = task.poll() + task.poll()
     task.store()
+    task.stop()
     db.execute("INSERT INTO t VALUES (2)")
+    task = db.task(**configs)
     for _ in range(4):
         found += task.poll()
-    assert [op for op, _, _ in brief(found)] == ["r" if mode == "initial_only" else "c"]
-
-
-# --- signals and heartbeats ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("strategy", ["insert_insert", "insert_delete"])
-def test_an_incremental_snapshot_by_signals_over_changes_and_restarts(db: Database, strategy: str) -> None:
-    db.execute(
-        "CREATE TABLE t (id int PRIMARY KEY, v int)",
-        "INSERT INTO t SELECT n, 0 FROM generate_series(1, 20) n",
-        "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)",
-    )
-
-    def task() -> SourceDriver:
-        return db.task(
-            snapshot_mode="no_data", signal_data_collection="public.signals", incremental_snapshot_chunk_size="3",
-            incremental_snapshot_watermarking_strategy=strategy,
-        )  # fmt: skip
-
-    driver = task()
-    driver.poll()
-    data = json.dumps({"data-collections": ["public.t"], "type": "incremental"})
-    db.execute(f"INSERT INTO signals VALUES ('s1', 'execute-snapshot', '{data}')")
-    found: list[SourceRecord] = []
-    for round in range(60):
-        db.execute(f"UPDATE t SET v = {round} WHERE id = {1 + round % 20}", f"DELETE FROM t WHERE id = {21 - round}")
-        some = driver.poll()
-        found += some
-        driver.store()
-        if round % 5 == 4:
-            driver.stop()
-            driver = task()
-    found += driver.poll_until(1000)
-    reads = [key for op, key, _ in brief(found) if op == "r"]
-    assert len(reads) == len(set(reads)), "a row was read twice"
-    assert {each.value["source"]["snapshot"] for each in found if each.value and each.value["op"] == "r"} == {
-        "incremental"
-    }
-    rows = replayed(found)
-    stored = db.execute("SELECT to_jsonb(t) FROM t")
-    assert rows == {(row["id"],): row for (row,) in stored}
-    assert {each.topic for each in found} == {f"{db.name}.public.t"}
-    assert "incremental" not in next(iter(db.offsets.values()))
-
-
-def test_rows_that_change_while_their_chunk_is_read_are_not_overwritten(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Changes come between the watermarks, after the rows were read: the chunk has older rows than the stream."""
-    db.execute(
-        "CREATE TABLE t (id int PRIMARY KEY, v int)",
-        "INSERT INTO t SELECT n, 0 FROM generate_series(1, 4) n",
-        "CREATE TABLE signals (id text PRIMARY KEY, type text, data text)",
-    )
-    read = Chunks.chunk
-
-    def chunk(self: Chunks, *arguments: Any) -> Any:
-        found = read(self, *arguments)
-        db.execute("UPDATE t SET v = 9 WHERE id = 2", "DELETE FROM t WHERE id = 3", "UPDATE t SET id = 5 WHERE id = 4")
-        return found
-
-    monkeypatch.setattr(Chunks, "chunk", chunk)
-    task = db.task(snapshot_mode="no_data", signal_data_collection="public.signals")
-    task.poll()
-    data = json.dumps({"data-collections": ["public.t"]})
-    db.execute(f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{data}')")
-    found = brief(task.poll_until(8))
-    assert [(op, key) for op, key, _ in found] == [
-        ("u", (2,)), ("d", (3,)), (None, (3,)), ("d", (4,)), (None, (4,)), ("c", (5,)), ("r", (1,)),
-    ]  # fmt: skip
-
-
-def test_signals_that_are_wrong_are_passed_and_a_filter_and_stop_are_kept(db: Database) -> None:
-    db.execute(
-        "CREATE TABLE t (id int PRIMARY KEY)",
-        "INSERT INTO t SELECT generate_series(1, 9)",
-        "CREATE TABLE keyless (id int)",
-        "CREATE TABLE signals (id text, type text, data text)",
-    )
-    task = db.task(snapshot_mode="no_data", signal_data_collection="public.signals")
-    task.poll()
-    filtered = {"data-collection": "public.t", "filter": "id % 4 = 0"}
-    signals = [
-        ("execute-snapshot", "not JSON"),
-        ("execute-snapshot", json.dumps({"data-collections": ["public.unknown"]})),
-        ("unknown", ""),
-        ("execute-snapshot", json.dumps({"data-collections": ["public.keyless"]})),
-        ("execute-snapshot", json.dumps({"data-collections": ["public.t"], "additional-conditions": [filtered]})),
-    ]
-    for number, (kind, text) in enumerate(signals):
-        db.execute(f"INSERT INTO signals VALUES ('{number}', '{kind}', '{text}')")
-    assert [key for _, key, _ in brief(task.poll_until(3))] == [(4,), (8,)]
-    data = json.dumps({"data-collections": ["public.t"]})
-    with db.server.connect(db.name) as connection, connection.transaction():  # both before a chunk is read
-        connection.execute(f"INSERT INTO signals VALUES ('6', 'execute-snapshot', '{data}')")
-        connection.execute("INSERT INTO signals VALUES ('7', 'stop-snapshot', '{}')")
-    assert task.poll_until(1) == []
-
-
-def test_heartbeats_execute_a_statement_and_tell_the_lag(db: Database) -> None:
-    db.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE TABLE beats (n int)")
-    task = db.task(
-        heartbeat_interval_ms="1", heartbeat_action_query="INSERT INTO beats VALUES (1)", table_include_list="public.t"
-    )
-    task.poll()
-    [first, *_] = task.poll_until(2)
-    assert first.topic == f"__debezium-heartbeat.{db.name}"
-    assert plain(first.key) == {"serverName": db.name}
-    assert first.value["slot_status"] == "reserved"
-    assert first.value["lag_bytes"] >= 0
-    assert first.source_offset is not None
-    assert db.execute("SELECT count(*) FROM beats")[0][0] >= 2
+    assert [op for op, _, _ in brief(found)] == expected
 
 
 # --- configuration ---------------------------------------------------------------------------------------------------

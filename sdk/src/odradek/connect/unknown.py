@@ -47,7 +47,8 @@ _IDLE: Mapping[str, tuple[str, ...]] = {
     "io.debezium.": (
         "schema.history.*", "database.history", "database.history.*", "internal.*",
         "max.queue.size", "max.queue.size.in.bytes", "topic.cache.size", "query.fetch.size", "custom.metric.tags",
-        "snapshot.max.threads", "snapshot.lock.timeout.ms", "signal.poll.interval.ms", "executor.shutdown.timeout.ms",
+        "snapshot.max.threads", "snapshot.lock.timeout.ms", "signal.poll.interval.ms", "signal.kafka.bootstrap.servers",
+        "signal.kafka.poll.timeout.ms", "signal.kafka.groupId", "signal.consumer.*", "executor.shutdown.timeout.ms",
         "database.query.timeout.ms", "connection.validation.timeout.ms", "slot.max.retries", "slot.retry.delay.ms",
         "schema.refresh.mode", "xmin.fetch.interval.ms", "include.schema.comments", "database.jdbc.*",
         "connect.keep.alive*", "min.row.count.to.stream.results", "binlog.buffer.size",
@@ -99,7 +100,7 @@ _SAME: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "field.name.adjustment.mode": ("none",), "schema.name.adjustment.mode": ("none",),
         "topic.naming.strategy": ("io.debezium.schema.schematopicnamingstrategy",
                                   "io.debezium.schema.defaulttopicnamingstrategy"),
-        "topic.transaction": ("transaction",), "signal.enabled.channels": ("source",),
+        "topic.transaction": ("transaction",),
         "notification.enabled.channels": ("",), "slot.stream.params": ("",), "slot.failover": ("false",),
         "publish.via.partition.root": ("false",), "flush.lsn.source": ("true",),
         "skip.messages.without.change": ("false",), "read.only": ("false",), "include.query": ("false",),
@@ -139,8 +140,6 @@ _ADVICE: Mapping[str, str] = {
     "toasted.value.placeholder": "its name is unavailable.value.placeholder",
     "heartbeat.topics.prefix": "its name is topic.heartbeat.prefix",
     "include.schema.changes": "changes of schemas are not written to a topic of their own: set it to false",
-    "column.mask.*": "mask with a transform: MaskField",
-    "column.truncate.*": "leave the column out by column.exclude.list, or change it with a transform",
     "snapshot.select.statement.overrides*": "ask for rows by signals, with additional-conditions",
     "gtid.source.*": "all GTIDs of the server are read: remove it",
     "database.ssl.keystore*": "clients' certificates are not supported",
@@ -171,6 +170,7 @@ _ADVICE: Mapping[str, str] = {
 
 # What a connector reads besides its definitions: prefixes of names.
 _OPEN: Mapping[str, tuple[str, ...]] = {
+    "io.debezium.": ("column.mask.with.", "column.mask.hash.", "column.truncate.to."),
     "org.apache.iceberg.": ("iceberg.catalog.", "iceberg.tables.auto-create-props."),
     "org.apache.kafka.connect.mirror.": ("source.cluster.", "source.consumer.", "source.admin.", "consumer."),
     "odradek.connect.Mirror": ("target.cluster.", "target.producer.", "producer."),

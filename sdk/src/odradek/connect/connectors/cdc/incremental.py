@@ -67,12 +67,16 @@ class Incremental:
     """The incremental snapshots of one task.
 
     Args:
-        state: from the source offset; None if none was going on.
+        offset: the source offset.
         seed: tells the watermarks of this run from those of an earlier one.
+
+    Attributes:
+        signals: the next offset of the topic of signals; None before the first one.
     """
 
-    def __init__(self, state: Mapping[str, Any] | None, seed: str) -> None:
-        found = state or {}
+    def __init__(self, offset: Mapping[str, Any], seed: str) -> None:
+        found = offset.get("incremental") or {}
+        self.signals: int | None = offset.get("signals")
         self._queue: list[list[str]] = [list(each) for each in found.get("tables", ())]  # table, condition
         self._behind: list[Any] | None = found.get("behind")
         self._until: list[Any] | None = found.get("until")
@@ -83,17 +87,18 @@ class Incremental:
         self._rows: dict[tuple[Any, ...], Struct] = {}
         self._is_open = False
 
-    def state(self) -> dict[str, Any] | None:
-        """Return what goes into the source offset."""
-        if not self._queue:
-            return None
-        return {
-            "tables": [list(each) for each in self._queue],
-            "behind": self._behind,
-            "until": self._until,
-            "paused": self._paused,
-            "chunk": self._number,
-        }
+    def state(self) -> dict[str, Any]:
+        """Return what goes into the source offset beside the position."""
+        found: dict[str, Any] = {} if self.signals is None else {"signals": self.signals}
+        if self._queue:
+            found["incremental"] = {
+                "tables": [list(each) for each in self._queue],
+                "behind": self._behind,
+                "until": self._until,
+                "paused": self._paused,
+                "chunk": self._number,
+            }
+        return found
 
     # --- reading ----------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,51 @@
 
 from __future__ import annotations
 
-from odradek.connect.config import ConfigDef, Kind, between, non_empty, one_of
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-SNAPSHOT_MODES = ("initial", "initial_only", "always", "no_data", "never", "when_needed")
+from odradek.connect.config import Allowed, ConfigDef, Kind, between, non_empty, one_of
+
+_MODES = ("initial", "initial_only", "always", "no_data", "never", "schema_only", "recovery", "schema_only_recovery",
+          "when_needed", "configuration_based")  # fmt: skip
+_BASED = "snapshot.mode.configuration.based."
+
+
+class SnapshotMode(NamedTuple):
+    """What snapshot.mode asks for.
+
+    Attributes:
+        reads: whether the tables are read at the first start; `is_always`: at each one.
+        streams: whether changes follow.
+        reads_lost: whether the tables are read again if changes are lost.
+    """
+
+    reads: bool
+    streams: bool
+    reads_lost: bool = False
+    is_always: bool = False
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> SnapshotMode:
+        """Return that of a parsed configuration."""
+        mode = given["snapshot.mode"]
+        if mode == "configuration_based":
+            reads, streams, reads_lost = (
+                given[_BASED + name] for name in ("snapshot.data", "start.stream", "snapshot.on.data.error")
+            )
+            return cls(reads, streams, reads_lost)
+        if mode in ("initial", "initial_only", "when_needed", "always"):
+            return cls(True, mode != "initial_only", mode == "when_needed", mode == "always")
+        return cls(False, True)
+
+
+def _channels() -> Allowed:
+    def refuse(value: Any) -> str | None:
+        unknown = set(value) - {"source", "kafka"}
+        return f"must be source, kafka or both, not {', '.join(sorted(unknown))}" if unknown else None
+
+    return Allowed("source, kafka", refuse)
+
 
 COMMON = (
     ConfigDef()
@@ -20,8 +62,14 @@ COMMON = (
     .define("message.key.columns", Kind.STRING, "", "Columns of the key of tables, as "
             "`schema.table:column,column;...`; by default the primary key.")
     .define("snapshot.mode", Kind.STRING, "initial", "initial: the tables are read once, then changes. initial_only: "
-            "no changes. always: at each start. no_data (never): changes only. when_needed: also if changes are lost.",
-            importance="HIGH", allowed=one_of(*SNAPSHOT_MODES))
+            "no changes. always: at each start. no_data (never, schema_only, recovery, schema_only_recovery): changes "
+            "only. when_needed: also if changes are lost. configuration_based: as the options of that name say.",
+            importance="HIGH", allowed=one_of(*_MODES))
+    .define(_BASED + "snapshot.data", Kind.BOOLEAN, False, "With configuration_based: whether the tables are read "
+            "once.")
+    .define(_BASED + "start.stream", Kind.BOOLEAN, False, "With configuration_based: whether changes follow.")
+    .define(_BASED + "snapshot.on.data.error", Kind.BOOLEAN, False, "With configuration_based: whether the tables "
+            "are read again if changes are lost.")
     .define("snapshot.include.collection.list", Kind.LIST, [], "Regular expressions of the tables that a snapshot "
             "reads; by default all that are captured.")
     .define("snapshot.fetch.size", Kind.INT, 2_000, "Rows of one batch of a snapshot.", allowed=between(1))
@@ -29,6 +77,10 @@ COMMON = (
             allowed=between(1))
     .define("signal.data.collection", Kind.STRING, "", "The table of signals, as schema.table: columns id, type and "
             "data, all text.")
+    .define("signal.enabled.channels", Kind.LIST, ["source"], "Where signals come from: source, the table; kafka, a "
+            "topic, beside which the table is needed for watermarks.", allowed=_channels())
+    .define("signal.kafka.topic", Kind.STRING, "", "The topic of signals; by default <topic.prefix>-signal. Its "
+            "records have topic.prefix as the key, and JSON with type and data as the value.")
     .define("incremental.snapshot.watermarking.strategy", Kind.STRING, "insert_insert", "Whether the second "
             "watermark of a chunk is a row too, or the deletion of the first one.",
             allowed=one_of("insert_insert", "insert_delete"))

@@ -53,6 +53,11 @@ class Filters:
         self._key_columns = _key_columns(given["message.key.columns"])
         signals = given["signal.data.collection"]
         self.signals = TableId.parse(signals) if signals else None
+        channels = given["signal.enabled.channels"]
+        self.has_signal_rows, self.has_signal_topic = "source" in channels, "kafka" in channels
+        if self.has_signal_topic and self.signals is None:
+            name = "signal.data.collection"
+            raise ConfigError({name: [f"{name} is needed: watermarks are written to it, wherever signals come from"]})
 
     def has_table(self, table: TableId) -> bool:
         """Return whether changes of a table become records."""
@@ -117,12 +122,14 @@ class Column:
         schema: of its values.
         decode: from what the database sends, to a value of the schema; never called with null.
         placeholder: in place of a value that the database did not send, since it did not change.
+        of_null: in place of null, for a column that does not show whether it is.
     """
 
     name: str
     schema: Schema
     decode: Callable[[Any], Any]
     placeholder: Any = None
+    of_null: Any = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +188,8 @@ class Table:
         try:
             for column, value in zip(self.columns, values, strict=True):
                 if value is None or column is None or value is MISSING:
+                    if value is None and column is not None and column.of_null is not None:
+                        made[column.name] = column.of_null
                     continue
                 if value is UNCHANGED:
                     known = None if other is None else other.get(column.name)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from odradek.connect.connectors.cdc.masks import Masks
 from odradek.connect.connectors.cdc.mysql.gtids import gtids
 from odradek.connect.connectors.cdc.mysql.types import ColumnInfo, column_type, text
 from odradek.connect.connectors.cdc.tables import Column, Filters, Table, TableId
@@ -67,8 +69,8 @@ class Catalog:
         identity: tells the server from its replicas.
     """
 
-    def __init__(self, given: Mapping[str, Any], filters: Filters) -> None:
-        self._given, self._filters = given, filters
+    def __init__(self, given: Mapping[str, Any], filters: Filters, masks: Masks) -> None:
+        self._given, self._filters, self._masks = given, filters, masks
         self._known: dict[TableId, tuple[tuple[str, ...], Table]] = {}
         self._db = connect(given, autocommit=True)
         self.rows("SET SESSION time_zone = '+00:00'")
@@ -179,7 +181,11 @@ class Catalog:
             schema, decode = (schemas.STRING, text) if info is None else column_type(info, self._given)
             is_captured = name in key or self._filters.has_column(id, name)
             schema = schema.as_optional(info is None or (info.is_nullable and name not in key))
-            columns.append(Column(name, schema, decode) if is_captured else None)
+            if is_captured:
+                length = _length(info.full) if info is not None else 0
+                columns.append(self._masks.column(id, Column(name, schema, decode), length, is_key=name in key))
+            else:
+                columns.append(None)
         present = {each.name for each in columns if each is not None}
         table = Table(
             id, self._given["topic.prefix"], self._given["topic.delimiter"], tuple(columns),
@@ -196,6 +202,12 @@ class Catalog:
             table = table.with_nullable(nulls)
             self._known[id] = names, table
         return table.row(listed)
+
+
+def _length(full: str) -> int:
+    """Return the length of a type such as varchar(20), 0 for one without."""
+    found = re.match(r"(?:var)?char\((\d+)\)", full, re.IGNORECASE)
+    return int(found[1]) if found else 0
 
 
 def _identity(variables: Mapping[str, str]) -> str:

@@ -114,8 +114,7 @@ class Log:
                 partial[self._gtid] = self._handled
             if partial:
                 found["partial"] = partial
-        state = self.incremental.state()
-        return found if state is None else {**found, "incremental": state}
+        return found | self.incremental.state()
 
     def read(self) -> list[SourceRecord] | None:
         """Return the records of the next event, or None at the end of the log."""
@@ -250,9 +249,12 @@ class Log:
             return self._emitted(event, self.incremental.watermark(str(id).removesuffix("open") + "close"))
         if kind in (OPEN, CLOSE):
             return self._emitted(event, self.incremental.watermark(str(id)))
-        if self.incremental.signal(str(kind), data, self._catalog.tables()):
-            return [self._emitter.position(self.offset())]
-        return []
+        return self.signal(str(kind), data) if self._filters.has_signal_rows else []
+
+    def signal(self, kind: str, data: str | None) -> list[SourceRecord]:
+        """Carry out a signal."""
+        is_changed = self.incremental.signal(kind, data, self._catalog.tables())
+        return [self._emitter.position(self.offset())] if is_changed else []
 
     def _emitted(self, event: Any, chunk: Chunk | None) -> list[SourceRecord]:
         """Return the records of a chunk, which are stored together with the state behind it."""

@@ -19,12 +19,15 @@ from typing import Any
 
 from odradek.connect.config import ConfigDef
 from odradek.connect.connectors.cdc.incremental import Incremental
+from odradek.connect.connectors.cdc.masks import Masks
 from odradek.connect.connectors.cdc.mysql.catalog import Catalog
 from odradek.connect.connectors.cdc.mysql.chunks import Chunks
 from odradek.connect.connectors.cdc.mysql.log import Log, OtherServer
 from odradek.connect.connectors.cdc.mysql.options import DEFINITIONS
 from odradek.connect.connectors.cdc.mysql.snapshot import Snapshot
+from odradek.connect.connectors.cdc.options import SnapshotMode
 from odradek.connect.connectors.cdc.records import Emitter, source_schema
+from odradek.connect.connectors.cdc.signal_topic import SignalTopic
 from odradek.connect.connectors.cdc.tables import Filters, reported
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema
@@ -62,16 +65,18 @@ class MySqlSourceTask(SourceTask):
 
     def start(self, configs: Configs) -> None:
         self._given = given = DEFINITIONS.parse(configs)
-        self._filters = Filters(given, "database")
+        self._filters, self._masks = Filters(given, "database"), Masks(configs)
         self._emitter = Emitter(given, self.connector, _source(self.connector), self.context.clock)
         self._offset: Offset | None = self.context.offset(self._emitter.partition)
-        if given["snapshot.mode"] == "always":
+        self._mode = SnapshotMode.of(given)
+        if self._mode.is_always:
             self._offset = None
         self._catalog: Catalog | None = None
         self._log: Log | None = None
         self._snapshot: Iterator[list[SourceRecord]] | None = None
         self._failures = 0
         self._is_done = False
+        self._signals: SignalTopic | None = None
         self._heartbeat_due_s = self.context.clock.monotonic()
 
     # --- polling ----------------------------------------------------------------------------------------------------
@@ -83,7 +88,10 @@ class MySqlSourceTask(SourceTask):
         try:
             if self._snapshot is None and self._log is None:
                 self._open()
-            records = self._snapshot_batch() if self._snapshot is not None else self._changes()
+            if self._snapshot is not None:
+                records = self._snapshot_batch()
+            else:
+                records = [] if self._log is None else self._changes()
         except OtherServer as error:
             self._close()
             self._again(str(error), error)
@@ -100,7 +108,7 @@ class MySqlSourceTask(SourceTask):
 
     def _again(self, what: str, error: Exception) -> None:
         """Begin with the tables. Raises ConnectError unless they may be read again, since changes are lost."""
-        if self._given["snapshot.mode"] != "when_needed":
+        if not self._mode.reads_lost:
             raise ConnectError(
                 f"{what}. Delete the connector's offsets, or set snapshot.mode=when_needed, to read the tables again"
             ) from error
@@ -121,12 +129,11 @@ class MySqlSourceTask(SourceTask):
 
     def _open(self) -> None:
         """Connect, and go on with the snapshot or with the log."""
-        catalog = self._catalog = Catalog(self._given, self._filters)
+        catalog = self._catalog = Catalog(self._given, self._filters, self._masks)
         catalog.check()
         offset = self._offset
         if offset is None:
-            wants_snapshot = self._given["snapshot.mode"] not in ("no_data", "never")
-            offset = {"snapshot": True} if wants_snapshot else catalog.place()
+            offset = {"snapshot": True} if self._mode.reads else catalog.place()
         if offset.get("snapshot"):
             given, clock = self._given, self.context.clock
             self._snapshot = Snapshot(catalog, self._emitter, self._filters, given, clock, offset).batches()
@@ -139,20 +146,20 @@ class MySqlSourceTask(SourceTask):
         if found is not None:
             return found
         self._snapshot = None
-        if self._given["snapshot.mode"] == "initial_only":
-            _log.info("the snapshot is complete, and snapshot.mode=initial_only asks for no more")
-            self._is_done = True
-            self._close()
-            return []
         assert self._offset is not None
         self._start_log(self._offset)
         return []
 
     def _start_log(self, offset: Offset) -> None:
+        if not self._mode.streams:
+            _log.info("snapshot.mode=%s asks for no changes", self._given["snapshot.mode"])
+            self._is_done = True
+            self._close()
+            return
         assert self._catalog is not None
         given = self._given
         seed = f"{offset.get('file')}.{offset.get('pos')}.{offset.get('row')}.{self.context.clock.now_ms()}"
-        incremental = Incremental(offset.get("incremental"), seed)
+        incremental = Incremental(offset, seed)
         self._log = Log(self._catalog, self._emitter, self._filters, given, offset, incremental)
         self._chunks = Chunks(self._catalog, self._filters, given)
 
@@ -162,6 +169,12 @@ class MySqlSourceTask(SourceTask):
         if self._filters.signals is not None:
             log.incremental.read(self._chunks)
         found: list[SourceRecord] = self._heartbeat(log)
+        if self._filters.has_signal_topic:
+            if self._signals is None:
+                self._signals = SignalTopic(self._given, self.context.client, log.incremental.signals)
+            for signal in self._signals.read():
+                log.incremental.signals = signal.next_offset
+                found += log.signal(signal.kind, signal.data)
         while len(found) < self._given["max.batch.size"]:
             some = log.read()
             if some is None:
@@ -184,6 +197,9 @@ class MySqlSourceTask(SourceTask):
     # --- end --------------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
+        if self._signals is not None:
+            self._signals.close()
+            self._signals = None
         self._snapshot = None
         for each in (self._log, self._catalog):
             if each is not None:
@@ -213,6 +229,7 @@ class MySqlSourceConnector(SourceConnector):
         found = super().validate(configs)
         if not any(each.errors for each in found.values()):
             reported(found, lambda: Filters({name: each.value for name, each in found.items()}, "database"))
+            reported(found, lambda: Masks(configs))
         return found
 
     @classmethod

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from odradek.connect.connectors.cdc.masks import Masks
 from odradek.connect.connectors.cdc.postgres.pgoutput import Relation, RelationColumn
 from odradek.connect.connectors.cdc.postgres.types import SESSION, Known, column_type
 from odradek.connect.connectors.cdc.tables import Column, Filters, Table, TableId
@@ -41,6 +42,7 @@ _SLOT = """
     FROM pg_replication_slots WHERE slot_name = %s
 """
 
+_LENGTH_HEADER = 4  # what typmod has more than the length of a varchar
 TextRow = list[Any]
 """A text a column, None for null."""
 
@@ -91,9 +93,11 @@ def connect(given: Mapping[str, Any]) -> psycopg.Connection[Any]:
 class Catalog:
     """The catalog of one database. Methods raise psycopg.Error."""
 
-    def __init__(self, connection: psycopg.Connection[Any], given: Mapping[str, Any], filters: Filters) -> None:
+    def __init__(
+        self, connection: psycopg.Connection[Any], given: Mapping[str, Any], filters: Filters, masks: Masks
+    ) -> None:
         self.connection = connection
-        self._given, self._filters = given, filters
+        self._given, self._filters, self._masks = given, filters, masks
         self._types: dict[int, Known] = {}
         self._left_out: set[tuple[TableId, str]] = set()
 
@@ -158,7 +162,9 @@ class Catalog:
             # Of a row before a change only the replica identity is known, unless that is FULL.
             is_required = each.name in key or (each.name in required and relation.identity == "f")
             schema = found.schema.as_optional(not is_required)
-            columns.append(Column(each.name, schema, found.decode, found.placeholder))
+            column = Column(each.name, schema, found.decode, found.placeholder)
+            length = max(0, each.typmod - _LENGTH_HEADER)
+            columns.append(self._masks.column(id, column, length, is_key=each.name in key))
         captured = {each.name for each in columns if each is not None}
         missing = [name for name in key if name not in captured]
         if missing:

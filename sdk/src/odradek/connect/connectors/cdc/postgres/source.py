@@ -19,6 +19,8 @@ from contextlib import suppress
 from typing import Any
 
 from odradek.connect.connectors.cdc.incremental import Incremental
+from odradek.connect.connectors.cdc.masks import Masks
+from odradek.connect.connectors.cdc.options import SnapshotMode
 from odradek.connect.connectors.cdc.postgres.catalog import Catalog, connect, parameters
 from odradek.connect.connectors.cdc.postgres.chunks import Chunks
 from odradek.connect.connectors.cdc.postgres.options import DEFINITIONS
@@ -26,6 +28,7 @@ from odradek.connect.connectors.cdc.postgres.replication import Data, Keepalive,
 from odradek.connect.connectors.cdc.postgres.snapshot import Snapshot
 from odradek.connect.connectors.cdc.postgres.stream import Position, Stream
 from odradek.connect.connectors.cdc.records import Emitter, source_schema
+from odradek.connect.connectors.cdc.signal_topic import SignalTopic
 from odradek.connect.connectors.cdc.tables import Filters, reported
 from odradek.connect.data import schema as schemas
 from odradek.connect.errors import BadRequest, ConnectError
@@ -63,10 +66,11 @@ class PostgresSourceTask(SourceTask):
 
     def start(self, configs: Configs) -> None:
         self._given = given = DEFINITIONS.parse(configs)
-        self._filters = Filters(given, "schema")
+        self._filters, self._masks = Filters(given, "schema"), Masks(configs)
         self._emitter = Emitter(given, "postgresql", SOURCE, self.context.clock)
         self._offset: Offset | None = self.context.offset(self._emitter.partition)
-        if given["snapshot.mode"] == "always":
+        self._mode = SnapshotMode.of(given)
+        if self._mode.is_always:
             self._offset = None
         self._db: psycopg.Connection[Any] | None = None
         self._replication: Replication | None = None
@@ -75,6 +79,7 @@ class PostgresSourceTask(SourceTask):
         self._failures = 0
         self._is_first = True
         self._is_done = False
+        self._signals: SignalTopic | None = None
         # Positions of the WAL: what was told to the server, what may be told, and what is behind the returned records.
         self._confirmed = self._stored = self._returned = 0
         self._has_unstored = False
@@ -90,7 +95,10 @@ class PostgresSourceTask(SourceTask):
         try:
             if self._snapshot is None and self._stream is None:
                 self._open()
-            records = self._snapshot_batch() if self._snapshot is not None else self._changes()
+            if self._snapshot is not None:
+                records = self._snapshot_batch()
+            else:
+                records = [] if self._stream is None else self._changes()
         except psycopg.OperationalError as error:
             self._retry(error)
             return []
@@ -126,7 +134,7 @@ class PostgresSourceTask(SourceTask):
         """Connect, and go on with the snapshot or with the stream."""
         given, clock = self._given, self.context.clock
         self._db = connect(given)
-        catalog = self._catalog = Catalog(self._db, given, self._filters)
+        catalog = self._catalog = Catalog(self._db, given, self._filters, self._masks)
         catalog.ensure_publication()
         slot = catalog.slot(given["slot.name"])
         if slot is not None and (slot.plugin != "pgoutput" or slot.database != given["database.dbname"]):
@@ -151,9 +159,8 @@ class PostgresSourceTask(SourceTask):
             exported, begin = made.snapshot, made.lsn
         elif slot.confirmed is not None:
             begin = lsn_of(slot.confirmed)
-        wants_snapshot = given["snapshot.mode"] not in ("no_data", "never")
         if offset is None:
-            offset = {"snapshot": True, "lsn": begin} if wants_snapshot else {"lsn": begin, "event": 0}
+            offset = {"snapshot": True, "lsn": begin} if self._mode.reads else {"lsn": begin, "event": 0}
         if offset.get("snapshot"):
             snapshot = Snapshot(catalog, self._emitter, self._filters, given, clock, offset, exported)
             self._snapshot = snapshot.batches()
@@ -164,7 +171,7 @@ class PostgresSourceTask(SourceTask):
         """Raise ConnectError unless the tables may be read again, since changes behind the offset are gone."""
         name = self._given["slot.name"]
         where = lsn_text(int(offset.get("lsn", 0)))
-        if self._given["snapshot.mode"] != "when_needed" and not offset.get("snapshot"):
+        if not self._mode.reads_lost and not offset.get("snapshot"):
             raise ConnectError(
                 f"the replication slot {name} does not exist any more or was invalidated: changes behind {where} are "
                 "lost. Delete the connector's offsets, or set snapshot.mode=when_needed, to read the tables again"
@@ -172,11 +179,16 @@ class PostgresSourceTask(SourceTask):
         _log.warning("the replication slot %s is lost: the tables are read again", name)
 
     def _start_stream(self, offset: Offset) -> None:
+        if not self._mode.streams:
+            _log.info("snapshot.mode=%s asks for no changes", self._given["snapshot.mode"])
+            self._is_done = True
+            self._close()
+            return
         assert self._replication is not None
         given = self._given
         position = Position(int(offset["lsn"]), int(offset.get("event", 0)))
         seed = f"{position.lsn}.{position.event}.{self.context.clock.now_ms()}"
-        incremental = Incremental(offset.get("incremental"), seed)
+        incremental = Incremental(offset, seed)
         self._replication.start(given["slot.name"], given["publication.name"])
         self._stream = Stream(self._catalog, self._emitter, self._filters, given, position, incremental)
         self._chunks = Chunks(self._catalog, self._filters, given)
@@ -190,11 +202,6 @@ class PostgresSourceTask(SourceTask):
             return found
         self._snapshot = None
         assert self._offset is not None
-        if self._given["snapshot.mode"] == "initial_only":
-            _log.info("the snapshot is complete, and snapshot.mode=initial_only asks for no more")
-            self._is_done = True
-            self._close()
-            return []
         self._start_stream(self._offset)
         return []
 
@@ -207,6 +214,12 @@ class PostgresSourceTask(SourceTask):
         if self._filters.signals is not None:
             stream.incremental.read(self._chunks)
         found: list[SourceRecord] = self._heartbeat(stream)
+        if self._filters.has_signal_topic:
+            if self._signals is None:
+                self._signals = SignalTopic(self._given, self.context.client, stream.incremental.signals)
+            for signal in self._signals.read():
+                stream.incremental.signals = signal.next_offset
+                found += stream.signal(signal.kind, signal.data)
         end_s = clock.monotonic() + self._given["poll.interval.ms"] / 1000
         wants_reply = False
         while len(found) < self._given["max.batch.size"]:
@@ -259,6 +272,9 @@ class PostgresSourceTask(SourceTask):
     # --- end --------------------------------------------------------------------------------------------------------
 
     def _close(self) -> None:
+        if self._signals is not None:
+            self._signals.close()
+            self._signals = None
         self._snapshot = self._stream = None
         for each in (self._replication, self._db):
             if each is not None:
@@ -290,6 +306,7 @@ class PostgresSourceConnector(SourceConnector):
         found = super().validate(configs)
         if not any(each.errors for each in found.values()):
             reported(found, lambda: Filters({name: each.value for name, each in found.items()}, "schema"))
+            reported(found, lambda: Masks(configs))
         return found
 
     @classmethod

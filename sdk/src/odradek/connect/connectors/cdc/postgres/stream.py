@@ -83,8 +83,7 @@ class Stream:
         found: dict[str, Any] = {"lsn": self.position.lsn, "event": self.position.event}
         if self._begin is not None:
             found |= {"txId": self._begin.xid, "ts_usec": self._begin.ts_us}
-        state = self.incremental.state()
-        return found if state is None else {**found, "incremental": state}
+        return found | self.incremental.state()
 
     def handle(self, data: Data) -> list[SourceRecord]:
         """Return the records of a message. Raises ConnectError, psycopg.Error."""
@@ -216,10 +215,14 @@ class Stream:
             return self._emitted(self.incremental.watermark(str(id).removesuffix("open") + "close"))
         if kind in (OPEN, CLOSE):
             return self._emitted(self.incremental.watermark(str(id)))
-        tables = self._captured()
-        if self.incremental.signal(str(kind), None if data is None else str(data), tables):
-            return [self._emitter.position(self.offset())]
+        if self._filters.has_signal_rows:
+            return self.signal(str(kind), None if data is None else str(data))
         return []
+
+    def signal(self, kind: str, data: str | None) -> list[SourceRecord]:
+        """Carry out a signal."""
+        is_changed = self.incremental.signal(kind, data, self._captured())
+        return [self._emitter.position(self.offset())] if is_changed else []
 
     def _captured(self) -> list[TableId]:
         found = self._catalog.published(self._given["publication.name"])
