@@ -5,7 +5,6 @@ Slow: the layer is built.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from collections.abc import Iterator
@@ -16,6 +15,8 @@ from typing import Any
 import fastavro
 import pytest
 from botocore.session import Session
+from odradek.cli.service.doctor import check_tables
+from odradek.client.profiles import FILE, Profile, save_profile
 from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.format.record_batch import decode_batches
 from odradek.functions.environment import (
@@ -31,8 +32,6 @@ from odradek.functions.environment import (
     format_function_urls,
 )
 from odradek.functions.environment import REGION as REGION_VARIABLE
-from odradek.operations.health import topic_findings
-from odradek.operations.storage import StoreView
 from odradek.protocol.api import ApiKey
 from pyiceberg.catalog import load_catalog
 
@@ -47,7 +46,6 @@ from tests.support.stores.aws import (
     create_queue,
     create_tables,
     moto_server,
-    open_store,
     receive,
 )
 from tools.package import UNZIPPED_BYTES_MAX
@@ -180,21 +178,23 @@ class Functions:
         return {each["Key"] for page in pages for each in page.get("Contents", [])}
 
     def findings(self) -> list[tuple[str, str, str]]:
-        """What `odradek doctor` says of the tables."""
-
-        async def read() -> Any:
-            async with StoreView(open_store(self.endpoint, self.names)) as view:
-                return await view.tables()
-
-        return [tuple(each) for each in topic_findings(asyncio.run(read()), 0)]
+        """What `odradek doctor` says of the tables, by the profile of `odradek configure`."""
+        names = dict(zip(("LogTableName", "GroupsTableName", "CatalogTableName"), self.names.tables, strict=True))
+        outputs = {**names, "BucketName": self.names.bucket}
+        save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
+        return [(each.outcome, each.check, each.text) for each in check_tables(Path("nowhere"))]
 
 
 @pytest.fixture(scope="module")
 def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Functions]:
+    folder = tmp_path_factory.mktemp("tables")
     with ExitStack() as stack:
-        for name, value in {**CREDENTIALS}.items():
-            stack.enter_context(pytest.MonkeyPatch.context()).setenv(name, value)
-        yield Functions(stack, tmp_path_factory.mktemp("tables"))
+        patched = stack.enter_context(pytest.MonkeyPatch.context())
+        for name, value in {**CREDENTIALS, "HOME": str(folder)}.items():
+            patched.setenv(name, value)
+        made = Functions(stack, folder)
+        patched.setenv("AWS_ENDPOINT_URL", made.endpoint)  # of those who have one's credentials alone
+        yield made
 
 
 @pytest.mark.parametrize("kind", ["JSON", "AVRO", "PROTOBUF"])

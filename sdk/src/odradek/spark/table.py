@@ -7,8 +7,8 @@
 The offsets are fixed by the call, not when Spark runs: a record that a merge moves into a file afterwards is still read
 once, since format("odradek") reads the offsets of the rest wherever they are then. A small rest, as a topic has that is
 merged regularly, is read by the call itself: starting Python workers for it would take longer than the files do. No row
-passes through Python but those of the rest. A file that lacks a typed column, or has it in another type, belongs to the
-rest: its values are parsed.
+passes through Python but those of the rest, and of files that do not keep their values, where a query uses `value`. A
+file that lacks a typed column, or has it in another type, belongs to the rest: its values are parsed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from odradek.columnar.names import COLUMNS
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
-from odradek.model.kinds import Kind, text_of
+from odradek.model.kinds import VALUE_RECIPE, VALUE_REST, Kind, text_of
 from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.spark.made_values import can_make_values, made_value
 from odradek.spark.offsets import Ranges, ranges_document
 from odradek.spark.options import (
     EMBEDDED_PREFIX,
@@ -32,7 +34,7 @@ from odradek.spark.options import (
     known_options,
     parse_store,
 )
-from odradek.spark.source.log_view import LogView
+from odradek.spark.source.log_view import LogView, TableFile
 from odradek.spark.source.plan import ReadRange
 from odradek.spark.source.table_files import has_plain_paths, paths_of, readable, uncovered
 
@@ -88,21 +90,24 @@ def table(
         if as_of is not None:
             ranges = _at(view, ranges, as_of)
         by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
-        files = []
-        if has_plain_paths(options):
-            files = readable(view, view.table_files(by_id), wanted, with_values="value" in names)
-        rest = uncovered(ranges, {ids[place]: place for place in ranges}, files)
+        there = view.table_files(by_id) if has_plain_paths(options) else []
+        files = readable(view, there, wanted, with_values="value" in names)
+        makers: list[TableFile] = []
+        if "value" in names and can_make_values(every := tuple(typed.items())):
+            makers = readable(view, [file for file in there if file.has_recipes], every, with_values=False, alone=True)
+        rest = uncovered(ranges, {ids[place]: place for place in ranges}, [*files, *makers])
         few = _few(view, ids, rest, names, wanted)
     parts = []
-    if files:
-        paths = paths_of(options, files, scheme or _scheme(spark))
-        parts.append(_of_files(spark, topic, paths, names, wanted))
-    if few is not None and (few.num_rows or not files):
+    for some, columns_there in ((files, wanted), (makers, tuple(typed.items()))):
+        if some:
+            paths = paths_of(options, some, scheme or _scheme(spark))
+            parts.append(_of_files(spark, topic, paths, names, columns_there, makes_values=some is makers))
+    if few is not None and (few.num_rows or not parts):
         schema = _schema(names, wanted)
         parts.append(spark.createDataFrame(few if few.num_rows else [], schema=schema))
     elif few is None:
         parts.append(_of_rest(spark, given, rest, names, wanted))
-    return parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
+    return reduce(lambda frame, part: frame.unionAll(part), parts)
 
 
 def _scheme(spark: SparkSession) -> str:
@@ -153,13 +158,24 @@ def _milliseconds(moment: int | str | datetime) -> int:
 
 
 def _of_files(
-    spark: SparkSession, topic: str, paths: Sequence[str], names: Sequence[str], typed: Sequence[tuple[str, Kind]]
+    spark: SparkSession,
+    topic: str,
+    paths: Sequence[str],
+    names: Sequence[str],
+    typed: Sequence[tuple[str, Kind]],
+    *,
+    makes_values: bool,
 ) -> DataFrame:
     from pyspark.sql import functions as F
+    from pyspark.sql.types import BinaryType
 
     stored = [name for name in (*COLUMNS, *(name for name, _ in typed)) if name not in _MADE]
-    frame = spark.read.schema(_schema(stored, typed)).option("mergeSchema", "false").parquet(*paths)
+    schema = _schema(stored, typed)
     made = {"topic": F.lit(topic), "partition": F.expr(_PARTITION)}
+    if makes_values:
+        schema = schema.add(VALUE_RECIPE, BinaryType()).add(VALUE_REST, BinaryType())
+        made["value"] = made_value(typed)
+    frame = spark.read.schema(schema).option("mergeSchema", "false").parquet(*paths)
     return frame.select(*(made[name].alias(name) if name in made else F.col(name) for name in names))
 
 

@@ -26,6 +26,7 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NamedTuple
 
@@ -142,7 +143,7 @@ def made_again(
         is_all = len(rows) == len(values)
         columns: list[list[bytes]] = []
         form = []
-        recipe = decode_recipe(packed)
+        recipe = _known(packed)
         count = recipe.count(None)
         texts = zip(*(_texts(rests[row], count) for row in rows), strict=True) if count else iter(())
         for step in recipe:
@@ -169,6 +170,11 @@ def made_again(
         for row, value in zip(rows, made, strict=True):
             values[row] = value
     return values
+
+
+@lru_cache(1024)
+def _known(packed: bytes) -> tuple[Step, ...]:
+    return tuple(decode_recipe(packed))
 
 
 def _sized(data: bytes) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.columnar.names import TIMESTAMP_MS_MAX
 from odradek.extras import extra
-from odradek.model.kinds import Kind
+from odradek.model.kinds import RECORD_COLUMNS, Kind
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.offsets import Ranges
 from odradek.spark.options import StoreOptions
@@ -62,17 +62,23 @@ def paths_of(options: StoreOptions, files: Iterable[TableFile], scheme: str) -> 
 
 
 def readable(
-    view: LogView, files: Sequence[TableFile], typed: Sequence[tuple[str, Kind]], *, with_values: bool = True
+    view: LogView,
+    files: Sequence[TableFile],
+    typed: Sequence[tuple[str, Kind]],
+    *,
+    with_values: bool = True,
+    alone: bool = False,
 ) -> list[TableFile]:
     """Return the files that an engine can read as they lie: these typed columns, and timestamps that fit its own.
 
     Args:
         with_values: the bytes of values as well, which not all files have.
+        alone: and no other typed columns.
     """
     files = [
         file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX and not (with_values and file.has_recipes)
     ]
-    if not typed:
+    if not typed and not alone:
         return files
     with extra("table"):
         import pyarrow.parquet as pq
@@ -81,6 +87,10 @@ def readable(
         if footer is None:
             continue
         there = pq.read_schema(io.BytesIO(footer))
+        if alone and {name for name in there.names if name.lower() not in RECORD_COLUMNS} != {
+            name for name, _ in typed
+        }:
+            continue
         if all(there.get_field_index(name) >= 0 and _kind(there.field(name).type) == kind for name, kind in typed):
             found.append(file)
     return found
