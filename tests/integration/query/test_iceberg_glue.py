@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from uuid import UUID
 
 import boto3
@@ -19,11 +20,25 @@ from odradek.model.topic_partition import PartitionId
 from odradek.ports.table_catalog import TableChange, TableName
 
 from infra.permissions import ICEBERG_TABLES
+from tests.integration.query.test_iceberg_kills import tables_equal_topics_after_kills
 from tests.support.engine import batch
 
 TOPIC = UUID(int=7)
 NAME = TableName("odradek", "flights")
 KEYS = {"aws_access_key_id": "test", "aws_secret_access_key": "test", "region_name": "us-east-1"}
+
+
+def properties_of(url: str) -> dict[str, str]:
+    """Of the catalog of an emulator, with tables in a bucket of it."""
+    return {
+        "type": "glue",
+        "warehouse": "s3://bucket/iceberg",
+        "client.region": "us-east-1",
+        "client.access-key-id": "test",
+        "client.secret-access-key": "test",
+        "glue.endpoint": url,
+        "s3.endpoint": url,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +48,7 @@ def tables() -> Iterator[IcebergTables]:
     host, port = server.get_host_and_port()
     url = f"http://{host}:{port}"
     boto3.client("s3", endpoint_url=url, **KEYS).create_bucket(Bucket="bucket")
-    properties = {
-        "type": "glue",
-        "warehouse": "s3://bucket/iceberg",
-        "glue.endpoint": url,
-        "glue.region": "us-east-1",
-        "glue.access-key-id": "test",
-        "glue.secret-access-key": "test",
-        "s3.endpoint": url,
-        "s3.region": "us-east-1",
-        "s3.access-key-id": "test",
-        "s3.secret-access-key": "test",
-    }
-    opened = IcebergTables.open("odradek", properties, "s3://bucket")
+    opened = IcebergTables.open("odradek", properties_of(url), "s3://bucket")
     opened.called = set()  # type: ignore[attr-defined]
     opened._catalog.glue.meta.events.register(  # type: ignore[attr-defined]
         "before-call.glue",
@@ -107,3 +110,18 @@ def test_a_catalog_that_cannot_be_reached() -> None:
     keys = {"glue.access-key-id": "test", "glue.secret-access-key": "test", "warehouse": "s3://bucket/iceberg"}
     with pytest.raises(StoreUnavailable, match="cannot be loaded: EndpointConnectionError"):
         IcebergTables.open("odradek", {**dead, **keys}, "s3://bucket").load(NAME)
+
+
+@pytest.mark.slow
+def test_the_tables_equal_the_topics_after_50_kills(tmp_path: Path) -> None:
+    """Slow: 50 processes."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        url = f"http://{host}:{port}"
+        boto3.client("s3", endpoint_url=url, **KEYS).create_bucket(Bucket="bucket")
+        setting = ",".join(f"{name}={value}" for name, value in properties_of(url).items())
+        tables_equal_topics_after_kills(tmp_path / "store", setting)
+    finally:
+        server.stop()

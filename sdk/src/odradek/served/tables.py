@@ -29,15 +29,15 @@ class Tables:
 
     Args:
         engine: of the store.
-        rows: the table of rows.
+        rows: the table of rows; None: this process describes no tables.
         definitions: shared with the readers and maintainers of this process.
         queue: wakes the maintainer of a new or resumed table; None: the sweep does.
     """
 
-    def __init__(self, engine: Engine, rows: Table, definitions: Definitions, queue: TaskQueue | None) -> None:
+    def __init__(self, engine: Engine, rows: Table | None, definitions: Definitions, queue: TaskQueue | None) -> None:
         self._engine = engine
         self._definitions = definitions
-        self._positions = Positions(rows)
+        self._positions = None if rows is None else Positions(rows)
         self._queue = queue
 
     async def serve(self, table: ServedTable) -> ServedTable:
@@ -86,6 +86,8 @@ class Tables:
 
     async def describe(self, name: str) -> TableStatus:
         """A table, with what it covers of each partition."""
+        if self._positions is None:
+            raise _invalid("this process knows no rows: ask the coordinator's URL")
         definition = await self._get(name)
         topic = await self._engine.topics.get(definition.table.topic)
         if topic is None:

@@ -6,8 +6,10 @@ after a crash would.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from odradek.client.admin.sync import Admin
 from odradek.client.transport.base import InProcessTransport
@@ -55,7 +57,10 @@ def _straight_to(store: StoreOptions) -> Transport:
     from odradek.dispatcher import BadFrame, Dispatcher, RequestContext
     from odradek.engine.engine import Engine
     from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
+    from odradek.model.table import plain, table_of
     from odradek.protocol.api import OWNED, FunctionName
+    from odradek.served.definition import Definitions
+    from odradek.served.tables import Tables
     from odradek.system import SystemRng
 
     opened = open_aws(
@@ -75,6 +80,20 @@ def _straight_to(store: StoreOptions) -> Transport:
     )
     dispatcher = Dispatcher(engine, Cluster(engine.settings.cluster_id, Broker(FLEET_BROKER_ID, "in-process", 0)))
 
+    tables = Tables(engine, None, Definitions(engine), None)
+
+    async def call(name: str, method: str, path: str, body: bytes) -> tuple[int, Mapping[str, Any]]:
+        """Serve and drop tables as the function does. Maintenance then follows their topics, as it finds them."""
+        try:
+            if name == "tables" and (method, path) == ("POST", "/"):
+                return 200, plain(await tables.serve(table_of(json.loads(body))))
+            if name == "tables" and method == "DELETE":
+                await tables.drop(unquote(path.removeprefix("/")))
+                return 200, {}
+        except KafkaError as refused:
+            return refused.code.http_status, {"error": refused.code.name, "message": refused.message}
+        return 404, {"error": ErrorCode.UNSUPPORTED_VERSION.name, "message": f"{name} needs the coordinator's URL"}
+
     async def dispatch(function: FunctionName, frame: bytes) -> bytes:
         context = RequestContext(
             principal="User:job",
@@ -88,4 +107,4 @@ def _straight_to(store: StoreOptions) -> Transport:
         except BadFrame as bad:
             raise KafkaError(bad.code, bad.message) from None
 
-    return InProcessTransport(dispatch)
+    return InProcessTransport(dispatch, functions=call)

@@ -37,23 +37,14 @@ class OpenTopics:
 
     def serve(self, name: str, topic: str, options: Mapping[str, Any]) -> None:
         """Serve a topic as a table, unless it is served so."""
-        try:
-            self._admin.serve_table(name, topic, **options)
-        except KafkaError as error:
-            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
-                raise
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST,
-                f"a job that has no service cannot serve {name}: omit SERVED, and run "
-                f"`odradek tables serve {name} --topic {topic}` once",
-            ) from None
+        self._admin.serve_table(name, topic, **options)
 
     def unserve(self, name: str) -> None:
         """Serve a table no more, if it is served."""
         try:
             self._admin.drop_table(name)
         except KafkaError as error:
-            if error.code not in (ErrorCode.RESOURCE_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
+            if error.code is not ErrorCode.RESOURCE_NOT_FOUND:
                 raise
 
     def close(self) -> None:
