@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import odradek
 import pytest
 from odradek.connect import plugins
 from odradek.connect.connectors.cdc.mysql.catalog import Catalog
@@ -347,6 +348,28 @@ def test_rows_that_change_while_their_chunk_is_read_are_not_overwritten(
     assert [(op, key) for op, key, _ in found] == [
         ("u", (2,)), ("d", (3,)), (None, (3,)), ("d", (4,)), (None, (4,)), ("c", (5,)), ("r", (1,)),
     ]  # fmt: skip
+
+
+def test_a_signal_of_a_topic_reads_a_table_again(db: Database, service: Any) -> None:
+    db.execute(
+        "CREATE TABLE t (id int PRIMARY KEY)",
+        "INSERT INTO t VALUES (1), (2)",
+        _SIGNALS,
+    )
+    task = db.task(
+        snapshot_mode="schema_only", signal_data_collection=f"{db.name}.signals", signal_enabled_channels="kafka",
+        signal_kafka_topic=f"signals-{db.name}",
+    )  # fmt: skip
+    task.client = dict(service.client_config)
+    task.poll()
+    wanted = {"type": "execute-snapshot", "data": {"data-collections": [f"{db.name}.t"]}}
+    with odradek.Producer(**task.client) as producer:
+        producer.send(f"signals-{db.name}", json.dumps(wanted).encode(), key=b"m").result()
+    found: list[SourceRecord] = []
+    end_s = time.monotonic() + 20
+    while len(found) < 2 and time.monotonic() < end_s:
+        found += task.poll()
+    assert [(op, key) for op, key, _ in brief(found)] == [("r", (1,)), ("r", (2,))]
 
 
 def test_signals_that_are_wrong_are_passed_and_a_filter_is_kept(db: Database) -> None:
