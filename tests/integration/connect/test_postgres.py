@@ -240,6 +240,39 @@ def test_masked_columns_are_masked_in_snapshots_and_in_changes(db: Database) -> 
     assert values[1]["after"] == {"id": 1, "card": "***", "mail": None, "note": None}
 
 
+def test_messages_of_programs_are_written_once_in_their_order(db: Database) -> None:
+    db.execute("CREATE TABLE t (id int PRIMARY KEY)")
+
+    def emit(is_transactional: bool, prefix: str, content: str) -> str:
+        return f"SELECT pg_logical_emit_message({str(is_transactional).lower()}, '{prefix}', '{content}')"
+
+    def shown(records: list[SourceRecord]) -> list[str | int]:
+        found = [plain(each.value) for each in records]
+        return [each["message"]["content"] if each["op"] == "m" else each["after"]["id"] for each in found]
+
+    configs = {"binary_handling_mode": "hex", "message_prefix_exclude_list": "noise.*"}
+    task = db.task(**configs)
+    task.poll()
+    task.store()
+    batch = [
+        emit(False, "outbox", "a"), "BEGIN", "INSERT INTO t VALUES (1)", emit(True, "outbox", "b"),
+        emit(True, "noise-1", "x"), "INSERT INTO t VALUES (2)", "COMMIT", emit(False, "outbox", "c"),
+        "INSERT INTO t VALUES (3)",
+    ]  # fmt: skip
+    db.execute(*batch)
+    found = task.poll_until(6)
+    assert shown(found) == ["61", 1, "62", 2, "63", 3]
+    message = found[0]
+    assert (message.topic, plain(message.key)) == (f"{db.name}.message", {"prefix": "outbox"})
+    assert plain(message.value)["message"] == {"prefix": "outbox", "content": "61"}
+    assert [plain(each.value)["source"]["txId"] is None for each in found] == [True, *[False] * 3, True, False]
+    for stored in range(1, 7):  # a restart behind each of them
+        db.stop()
+        db.offsets = {key: found[stored - 1].source_offset or {} for key in db.offsets}
+        again = db.task(**configs)
+        assert shown(again.poll_until(6 - stored)) == shown(found)[stored:]
+
+
 # --- positions -------------------------------------------------------------------------------------------------------
 
 

@@ -5,17 +5,17 @@ Slow: the layer is built.
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import fastavro
 import pytest
 from botocore.session import Session
+from odradek.cli.service.doctor import check_tables
+from odradek.client.profiles import FILE, Profile, save_profile
 from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.format.record_batch import decode_batches
 from odradek.functions.environment import (
@@ -31,8 +31,6 @@ from odradek.functions.environment import (
     format_function_urls,
 )
 from odradek.functions.environment import REGION as REGION_VARIABLE
-from odradek.operations.health import topic_findings
-from odradek.operations.storage import StoreView
 from odradek.protocol.api import ApiKey
 from pyiceberg.catalog import load_catalog
 
@@ -47,7 +45,6 @@ from tests.support.stores.aws import (
     create_queue,
     create_tables,
     moto_server,
-    open_store,
     receive,
 )
 from tools.package import UNZIPPED_BYTES_MAX
@@ -156,6 +153,14 @@ class Functions:
         for first in range(0, len(values), 20):
             assert produce(self.running, topic, batch(values[first : first + 20])).base_offset == first
 
+    def consumed(self, topic: str, count: int) -> list[bytes | None]:
+        """The values of the first records, by the fetch function."""
+        found: list[bytes | None] = []
+        while len(found) < count:
+            records = fetch(self.running, topic, len(found)).records
+            found += [record.value for record in decode_batches(bytes(records)) if record.offset >= len(found)]
+        return found
+
     def maintain(self) -> int:
         """One plan, and its tasks; return how many of them failed."""
         self.running["maintenance"].invoke(SCHEDULED)
@@ -180,21 +185,23 @@ class Functions:
         return {each["Key"] for page in pages for each in page.get("Contents", [])}
 
     def findings(self) -> list[tuple[str, str, str]]:
-        """What `odradek doctor` says of the tables."""
-
-        async def read() -> Any:
-            async with StoreView(open_store(self.endpoint, self.names)) as view:
-                return await view.tables()
-
-        return [tuple(each) for each in topic_findings(asyncio.run(read()), 0)]
+        """What `odradek doctor` says of the tables, by the profile of `odradek configure`."""
+        names = dict(zip(("LogTableName", "GroupsTableName", "CatalogTableName"), self.names.tables, strict=True))
+        outputs = {**names, "BucketName": self.names.bucket}
+        save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
+        return [(each.outcome, each.check, each.text) for each in check_tables(Path("nowhere"))]
 
 
 @pytest.fixture(scope="module")
 def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Functions]:
+    folder = tmp_path_factory.mktemp("tables")
     with ExitStack() as stack:
-        for name, value in {**CREDENTIALS}.items():
-            stack.enter_context(pytest.MonkeyPatch.context()).setenv(name, value)
-        yield Functions(stack, tmp_path_factory.mktemp("tables"))
+        patched = stack.enter_context(pytest.MonkeyPatch.context())
+        for name, value in {**CREDENTIALS, "HOME": str(folder)}.items():
+            patched.setenv(name, value)
+        made = Functions(stack, folder)
+        patched.setenv("AWS_ENDPOINT_URL", made.endpoint)  # of those who have one's credentials alone
+        yield made
 
 
 @pytest.mark.parametrize("kind", ["JSON", "AVRO", "PROTOBUF"])
@@ -220,15 +227,27 @@ def test_the_maintainer_keeps_a_typed_iceberg_table_in_glues_catalog(functions: 
     assert rows["text"].to_pylist() == [text_of(n) for n in range(rows.num_rows)]
     assert rows["value"].to_pylist() == values[: rows.num_rows]
 
-    found: list[Any] = []
-    while len(found) < len(values):
-        records = fetch(functions.running, topic, len(found)).records
-        found += [record.value for record in decode_batches(bytes(records)) if record.offset >= len(found)]
-    assert found == values, "the fetch function reads the files without pyarrow"
+    assert functions.consumed(topic, RECORDS) == values, "the fetch function reads the files without pyarrow"
     assert "Traceback" not in functions.log("fetch")
     assert all(key.startswith(("wal/", "topics/", "iceberg/")) for key in functions.objects()), (
         "where the role may write"
     )
+
+
+def test_values_whose_bytes_the_files_do_not_keep_are_made_again(functions: Functions) -> None:
+    functions.create(
+        "dropped", **{"odradek.table.schema": "n bigint, text string", "odradek.table.value.bytes": "false"}
+    )
+    values = [in_json(n) for n in range(RECORDS)]
+    functions.fill("dropped", values)
+    for _ in range(4):
+        assert functions.maintain() == 0, functions.log("maintainer")
+    rows = (
+        load_catalog("odradek", **functions.catalog).load_table("odradek.dropped").scan().to_arrow().sort_by("offset")
+    )
+    assert rows["n"].to_pylist() == list(range(rows.num_rows))
+    assert rows["value"].null_count == rows.num_rows > 0
+    assert functions.consumed("dropped", RECORDS) == values
 
 
 def test_a_table_that_cannot_be_kept_is_told(functions: Functions) -> None:

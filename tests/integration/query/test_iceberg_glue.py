@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import boto3
@@ -103,6 +104,31 @@ def test_a_table_grows_forgets_and_goes(tables: IcebergTables) -> None:
     )
     [grant] = ICEBERG_TABLES.databases
     assert tables.called == set(grant.actions), "what the maintainer's role allows"  # type: ignore[attr-defined]
+
+
+def test_credentials_that_come_with_a_table_need_not_reach_the_logs_objects(
+    tables: IcebergTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = TableName("odradek", "narrow")
+    columns = (("n", kind_of("bigint")),)
+    tables.create(name, TOPIC, columns)
+    key = uploaded(tables, 2, 0, columns)
+    loaded = tables.load(name)
+    assert loaded is not None
+    table = loaded.handle.table
+    every = table.io.new_input
+
+    def narrow(path: str) -> Any:
+        if not path.startswith(table.location()):
+            raise PermissionError(path)
+        return every(path)
+
+    monkeypatch.setattr(table.io, "new_input", narrow)
+    tables.commit(loaded, TableChange(columns, [key], (), {}))
+    loaded = tables.load(name)
+    assert loaded is not None
+    assert loaded.files == {key}
+    tables.drop(name)
 
 
 def test_a_catalog_that_cannot_be_reached() -> None:

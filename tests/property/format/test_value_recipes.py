@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.columnar.recipes.avro_forms import AvroForms
 from odradek.columnar.recipes.json_forms import JsonForms
 from odradek.columnar.table_file import encode_table_segment
 from odradek.columnar.typed.schema_prefix import encode_prefix
@@ -34,6 +35,7 @@ from odradek.format.parquet.segment import read_columnar, values_of, verify_colu
 from odradek.format.record_batch import decode_batches
 from odradek.format.record_encoder import RecordBatchBuilder
 from odradek.format.segment import Segment, SegmentBuilder
+from odradek.format.varint import encode_varlong
 from odradek.model.kinds import Column, columns_of
 from odradek.model.record import CompressionType
 from odradek.model.value_schema import ValueSchema
@@ -274,6 +276,16 @@ def test_a_recursive_schema_of_avro_keeps_its_values() -> None:
     values = [encode_prefix(7) + out.getvalue()]
     found, table = through_a_file(values, registered(ValueSchema("AVRO", json.dumps(tree), (), 1), "n bigint"))
     assert found == values == table.column("value").to_pylist()
+
+
+def test_any_number_of_items_without_bytes_takes_no_time() -> None:
+    fields = [{"name": "none", "type": {"type": "array", "items": "null"}}, {"name": "n", "type": "long"}]
+    schema = ValueSchema("AVRO", json.dumps({"type": "record", "name": "R", "fields": fields}), (), 1)
+    forms = AvroForms(schema, 0)
+    assert forms.split(encode_varlong(2**62) + b"\0\2") is None
+    found = forms.split(b"\0\2")
+    assert found is not None
+    assert found[1] == [b"\0", b"\2"]
 
 
 def test_protobuf_comes_back_byte_for_byte() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 from odradek.connect import DataError, RetriableError, SinkConnector, SinkTask, SourceConnector, SourceTask
 from odradek.connect.config import ConfigDef, Kind
-from odradek.connect.record import SinkRecord, SourceRecord
+from odradek.connect.plugin import Transformation
+from odradek.connect.record import ConnectRecord, SinkRecord, SourceRecord
 from odradek.model.topic_partition import TopicPartition
 
 COUNTER = f"{__name__}:CounterSource"
@@ -143,3 +144,12 @@ class KeeperSink(SinkConnector):
 def values(name: str) -> list[Any]:
     with LOCK:
         return [record.value for record in KEPT[name]]
+
+
+class Shout(Transformation):
+    """A transform of one's own: the value in capitals, and a mark."""
+
+    config_def = ConfigDef().define("mark", Kind.STRING, "!", "What is put behind the value.")
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        return record.replace(value=f"{record.value}".upper() + self.configs["mark"])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
@@ -10,6 +12,8 @@ from odradek.connect import plugins
 from odradek.connect.config import ConfigDef, Kind, between, one_of
 from odradek.connect.errors import BadRequest, ConfigError
 from odradek.connect.plugin import SinkConnector
+from odradek.connect.record import SinkRecord
+from odradek.connect.transforms.chain import make_chain
 from odradek.connect.validate import check
 from odradek.extras import MissingExtra
 
@@ -90,3 +94,29 @@ def test_topics_of_a_sink_are_checked() -> None:
     ):  # fmt: skip
         with pytest.raises(BadRequest):
             check({**sink, **wrong})
+
+
+@pytest.fixture
+def entry_points(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another package is installed, which offers a transform."""
+
+    def offered(*, group: str) -> list[EntryPoint]:
+        found = EntryPoint("Shout", "tests.support.connect.plugins:Shout", "odradek.connect.transforms")
+        return [found] if group == found.group else []
+
+    monkeypatch.setattr(plugins, "entry_points", offered)
+    plugins._named.cache_clear()
+    yield
+    plugins._named.cache_clear()
+
+
+@pytest.mark.usefixtures("entry_points")
+def test_a_transform_of_another_package_is_found_by_its_entry_point() -> None:
+    assert "Shout" in plugins.names("transforms")
+    for name in ("Shout", "tests.support.connect.plugins.Shout", "tests.support.connect.plugins:Shout"):
+        [stage] = make_chain({"transforms": "own", "transforms.own.type": name, "transforms.own.mark": "?"})
+        changed = stage.apply(SinkRecord(topic="t", partition=0, offset=0, value="what"))
+        assert changed is not None
+        assert changed.value == "WHAT?"
+    with pytest.raises(ConfigError, match="did you mean Shout"):
+        plugins.find("transforms", "Shoot")

@@ -107,7 +107,7 @@ _SAME: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "include.schema.changes": ("false",), "table.ignore.builtin": ("true",), "sanitize.field.names": ("false",),
         "extended.headers.enabled": ("true", "false"), "incremental.snapshot.allow.schema.changes": ("true", "false"),
         "gtid.source.filter.dml.events": ("true",), "database.initial.statements": ("",), "converters": ("",),
-        "replica.identity.autoset.values": ("",), "message.prefix.include.list": ("",),
+        "replica.identity.autoset.values": ("",),
     },
     "org.apache.kafka.connect.mirror.": {
         "refresh.topics.enabled": ("true",), "emit.heartbeats.enabled": ("true",), "emit.checkpoints.enabled":

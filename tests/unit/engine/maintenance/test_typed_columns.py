@@ -12,12 +12,14 @@ from typing import Any
 import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.columnar.typed.typed_values import TypedValues
 from odradek.engine.catalog.typed_columns import TypedColumns
 from odradek.engine.maintenance.maintenance import MaintenanceReport
 from odradek.errors import StoreUnavailable
 from odradek.format.object_keys import segment_key
+from odradek.format.varint import encode_varlong
 from odradek.model.kinds import Column, kind_of
 from odradek.model.value_schema import ValueSchema
 from odradek.registry.schemas import Schema
@@ -163,6 +165,18 @@ async def test_bytes_that_only_look_like_ids_cost_a_hundred_requests_at_most() -
     assert len(asked) == 100
     found, misfits = values.read(pa.array([b"\0" + i.to_bytes(4, "big") for i in range(1, 300)], pa.binary()))
     assert (found[0].null_count, misfits) == (299, 299)
+
+
+@pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": []}])
+async def test_a_short_value_of_very_many_items_without_bytes_is_not_read(items: Any) -> None:
+    schema = avro({"name": "n", "type": "long"}, {"name": "none", "type": {"type": "array", "items": items}})
+    bomb = encode_prefix(1) + b"\2" + encode_varlong(2**62) + b"\0"
+    store = await filled([bomb] * 12)
+    await subjects_of(store).register("t-value", Schema("AVRO", schema))
+    report = await merged(store)
+    assert report.done["table_segments_written"] >= 1
+    assert report.done["table_segments_untyped"] >= 1
+    assert {each.value for each in await read_all(store.engine(), "t", 0)} == {bomb}
 
 
 async def test_columns_of_the_configuration_come_before_those_of_the_schema() -> None:

@@ -34,6 +34,7 @@ with extra("iceberg"):
     import pyarrow.parquet as pq
     from pyiceberg import exceptions as refused
     from pyiceberg.catalog import TYPE, URI, Catalog, load_catalog
+    from pyiceberg.io import load_file_io
     from pyiceberg.io.pyarrow import (
         MetricModeTypes,
         MetricsMode,
@@ -107,6 +108,8 @@ class IcebergTables:
     def __init__(self, catalog: Catalog, location: str) -> None:
         self._catalog = catalog
         self._prefix = f"{location.rstrip('/')}/"
+        # Of the log's own objects. Credentials that a catalog hands out with a table are for the table's location.
+        self._objects = load_file_io(catalog.properties, self._prefix)
 
     @classmethod
     def open(cls, name: str, properties: Mapping[str, str], location: str) -> IcebergTables:
@@ -153,7 +156,7 @@ class IcebergTables:
         if table.metadata_location != handle.location:
             raise ConditionFailed(None)  # PyIceberg has moved it on, with a commit of before
         with translated(f"files of the Iceberg table {loaded.name} cannot be read"):
-            footers = [self._footer(table, key) for key in change.add]
+            footers = [self._footer(key) for key in change.add]
         table.metadata.properties[_RETRIES] = "0"
         with translated(f"the Iceberg table {loaded.name} cannot be changed", writing=True):
             transaction = table.transaction()
@@ -223,9 +226,9 @@ class IcebergTables:
             for path in sorted(garbage):
                 _delete_quietly(table, path)
 
-    def _footer(self, table: Table, key: str) -> _Footer:
+    def _footer(self, key: str) -> _Footer:
         path = self._prefix + key
-        source = table.io.new_input(path)
+        source = self._objects.new_input(path)
         with source.open() as stream:
             metadata = pq.read_metadata(stream)
         return _Footer(path, metadata, len(source), table_columns.typed_columns(metadata.schema.to_arrow_schema()))

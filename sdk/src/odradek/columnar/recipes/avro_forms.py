@@ -132,10 +132,10 @@ def _blocks(item: _Walk, *, has_keys: bool) -> _Walk:
             if not count:
                 return at
             for _ in range(count):
-                if at >= len(data):  # items of no bytes end nowhere
+                start = at
+                at = item(data, _sized(data, at) if has_keys else at, spans)
+                if at == start:  # items of no bytes: there may be any number of them
                     raise IndexError
-                at = _sized(data, at) if has_keys else at
-                at = item(data, at, spans)
 
     return blocks
 

@@ -143,6 +143,36 @@ def collect_names(schema: Any, space: str, names: dict[str, Any]) -> None:
             collect_names(schema[inner], space, names)
 
 
+def _has_free_items(schema: Any, space: str, names: dict[str, Any]) -> bool:
+    """Return True if a type has arrays whose items take no bytes: a short value may have any number of them."""
+    if isinstance(schema, list):
+        return any(_has_free_items(each, space, names) for each in schema)
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("type") in ("record", "error"):
+        inside = full_name(schema["name"], schema.get("namespace", space)).rpartition(".")[0]
+        return any(_has_free_items(each["type"], inside, names) for each in schema["fields"])
+    if schema.get("type") == "array" and _is_free(schema["items"], space, names, {}):
+        return True
+    return any(_has_free_items(schema.get(inner), space, names) for inner in ("type", "items", "values"))
+
+
+def _is_free(schema: Any, space: str, names: dict[str, Any], known: dict[str, bool]) -> bool:
+    """Return True if data of a type take no bytes. `known` has what is known of records."""
+    schema, space = resolved(schema, space, names)
+    if not isinstance(schema, dict):
+        return bool(schema == "null")
+    kind = schema["type"]
+    if kind in ("record", "error"):
+        name = full_name(schema["name"], schema.get("namespace", space))
+        if name not in known:
+            known[name] = True
+            inside = name.rpartition(".")[0]
+            known[name] = all(_is_free(each["type"], inside, names, known) for each in schema["fields"])
+        return known[name]
+    return bool(kind == "null" or (kind == "fixed" and not schema["size"]))
+
+
 class AvroValues:
     """Reads values by the schema that each was written with, as data of the newest schema."""
 
@@ -169,7 +199,13 @@ class AvroValues:
 
     def _parsed(self, schema: ValueSchema) -> Any:
         names: dict[str, Any] = {}
+        own: dict[str, Any] = {}
         try:
+            texts = [json.loads(text) for text in (*(text for _, text in schema.references), schema.text)]
+            for each in texts:
+                collect_names(each, "", own)
+            if any(_has_free_items(each, "", own) for each in texts):
+                raise FormatError("it has arrays of items without bytes")
             for _, text in schema.references:
                 self._fastavro.parse_schema(json.loads(text), named_schemas=names)
             return self._fastavro.parse_schema(json.loads(schema.text), named_schemas=names)

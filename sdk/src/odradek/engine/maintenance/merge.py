@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -41,7 +41,7 @@ from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces
 from odradek.engine.tools import Tools
-from odradek.errors import FormatError, KafkaError, StoreError
+from odradek.errors import FormatError, KafkaError, StoreError, StoreUnavailable
 from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
 from odradek.format.segment import SegmentBuilder
 from odradek.model.log import Buffer
@@ -273,9 +273,10 @@ class Merger:
         return True
 
     async def _step(self, held: HeldPartition, work: Callable[[], T]) -> T:
-        """Do some seconds of work, then see to it that the partition is still held. Raises LeaseLost, StoreError."""
+        """Do some seconds of work, then see to it that the partition is still held. Raises LeaseLost."""
         done = await asyncio.to_thread(work) if self._uses_threads else work()
-        await self._swap.hold_on(held)
+        with suppress(StoreUnavailable):  # the next step tries again, and the swap needs the lease in any case
+            await self._swap.hold_on(held)
         return done
 
     async def _batches(

@@ -27,6 +27,7 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import chain
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any, NamedTuple
 
@@ -100,7 +101,8 @@ def decode_recipe(data: bytes) -> list[Step]:
 
 def encode_rest(texts: Sequence[bytes]) -> bytes:
     """Encode the texts of a value's rest."""
-    return b"".join(map(_sized, texts))
+    lengths = encode_varlongs(list(map(len, texts)))
+    return b"".join(chain.from_iterable(zip(lengths, texts, strict=True)))
 
 
 def encoded_cells(encoding: str, cells: Cells, null: bytes | None = None, before: bytes = b"") -> list[bytes]:
@@ -189,12 +191,21 @@ def _taken(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _texts(rest: bytes | None, count: int) -> list[bytes]:
+    data = rest or b""
     found = []
     at = 0
     try:
         for _ in range(count):
-            text, at = _taken(rest or b"", at)
-            found.append(text)
+            length = data[at]
+            if length < 0x80:  # a varint of one byte, as nearly all are
+                at, length = at + 1, (length >> 1) ^ -(length & 1)
+            else:
+                length, at = decode_varint(data, at)
+            end = at + length
+            if not at <= end <= len(data):
+                raise IndexError
+            found.append(data[at:end])
+            at = end
     except IndexError:
         raise FormatError("the rest of a value ends within a text") from None
     return found

@@ -64,9 +64,10 @@ class Transaction:
     def __init__(self, name: str, ts_ms: int) -> None:
         self.name, self.ts_ms = name, ts_ms
         self.total = 0
-        self.counts: dict[TableId, int] = {}
+        self.counts: dict[TableId | str, int] = {}
 
-    def next(self, table: TableId) -> Struct:
+    def next(self, table: TableId | str) -> Struct:
+        """Count a change of a table, or of something else by its name, and return its block."""
         self.total += 1
         self.counts[table] = self.counts.get(table, 0) + 1
         values = {"id": self.name, "total_order": self.total, "data_collection_order": self.counts[table]}

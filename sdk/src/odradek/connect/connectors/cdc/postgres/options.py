@@ -38,6 +38,9 @@ DEFINITIONS = (
                 "disabled.", allowed=one_of("all_tables", "filtered", "no_tables", "disabled"))
         .define("schema.include.list", Kind.LIST, [], "Regular expressions of the schemas; by default all.")
         .define("schema.exclude.list", Kind.LIST, [], "Regular expressions of schemas to leave out.")
+        .define("message.prefix.include.list", Kind.LIST, [], "Regular expressions of the prefixes of messages "
+                "(pg_logical_emit_message) that become records; by default all.")
+        .define("message.prefix.exclude.list", Kind.LIST, [], "Regular expressions of prefixes to leave out.")
         .define("unavailable.value.placeholder", Kind.STRING, "__debezium_unavailable_value", "In place of a large "
                 "(TOAST) value that an update did not change and the server did not send.", allowed=non_empty())
         .define("interval.handling.mode", Kind.STRING, "numeric", "Intervals: numeric is microseconds, string is "

@@ -1,6 +1,7 @@
 """Messages of PostgreSQL's output plugin pgoutput, protocol version 1.
 
-    Begin -> (Relation | Type | Insert | Update | Delete | Truncate)* -> Commit
+    Begin -> (Relation | Type | Insert | Update | Delete | Truncate | Message)* -> Commit
+    Message     outside of transactions
 
 Values arrive as text. Source: PostgreSQL's documentation, "Logical Replication Message Formats".
 """
@@ -16,6 +17,7 @@ from odradek.connect.errors import ConnectError
 _EPOCH_US = 946_684_800_000_000  # 2000-01-01 in microseconds since 1970
 _BEGIN = Packed(">qqI")
 _COMMIT = Packed(">Bqqq")
+_MESSAGE = Packed(">Bq")
 _INT16 = Packed(">h")
 _INT32 = Packed(">i")
 _KIND_AND_SIZE = Packed(">Bi")
@@ -98,7 +100,16 @@ class Truncate(NamedTuple):
     oids: tuple[int, ...]
 
 
-Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate
+class LogicalMessage(NamedTuple):
+    """What pg_logical_emit_message has written; `lsn` is its place in the log."""
+
+    is_transactional: bool
+    lsn: int
+    prefix: str
+    content: bytes
+
+
+Message = Begin | Commit | Relation | Insert | Update | Delete | Truncate | LogicalMessage
 
 
 class _Reader:
@@ -188,6 +199,11 @@ def _decode(data: bytes, at: int) -> Message | None:
         return Commit(lsn, end_lsn, time + _EPOCH_US)
     if kind == "R":
         return _relation(reader)
+    if kind == "M":
+        flags, lsn = _MESSAGE.unpack_from(data, at + 1)
+        reader.at += _MESSAGE.size
+        prefix, size = reader.text(), reader.int32()
+        return LogicalMessage(bool(flags & 1), lsn, prefix, data[reader.at : reader.at + size])
     if kind == "T":
         count = reader.int32()
         reader.byte()

@@ -18,6 +18,7 @@ with extra("connect-postgres"):
     from psycopg import pq, sql
 
 _WAL, _ALIVE = b"wk"
+_WITH_MESSAGES = 140_000  # the first version that sends those of pg_logical_emit_message
 _PG_EPOCH_MS = 946_684_800_000
 _WAL_DATA = Packed(">qqq")  # start of the message, end of the WAL, time
 _KEEPALIVE = Packed(">qqB")  # end of the WAL, time, whether a reply is wanted
@@ -83,8 +84,11 @@ class Replication:
 
     def start(self, slot: str, publication: str) -> None:
         """Begin the stream behind what was confirmed last."""
-        command = sql.SQL("START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {})").format(
-            sql.Identifier(slot), sql.Literal(sql.Identifier(publication).as_string(self._connection))
+        messages = ", messages 'true'" if self._connection.info.server_version >= _WITH_MESSAGES else ""
+        command = sql.SQL("START_REPLICATION SLOT {} LOGICAL 0/0 (proto_version '1', publication_names {}{})").format(
+            sql.Identifier(slot),
+            sql.Literal(sql.Identifier(publication).as_string(self._connection)),
+            sql.SQL(messages),
         )
         self._pg.send_query(command.as_bytes(self._connection))
         while self._pg.is_busy():

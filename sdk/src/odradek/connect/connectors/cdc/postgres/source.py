@@ -23,6 +23,7 @@ from odradek.connect.connectors.cdc.masks import Masks
 from odradek.connect.connectors.cdc.options import SnapshotMode
 from odradek.connect.connectors.cdc.postgres.catalog import Catalog, connect, parameters
 from odradek.connect.connectors.cdc.postgres.chunks import Chunks
+from odradek.connect.connectors.cdc.postgres.messages import Messages
 from odradek.connect.connectors.cdc.postgres.options import DEFINITIONS
 from odradek.connect.connectors.cdc.postgres.replication import Data, Keepalive, Replication, lsn_of, lsn_text
 from odradek.connect.connectors.cdc.postgres.snapshot import Snapshot
@@ -190,7 +191,10 @@ class PostgresSourceTask(SourceTask):
         seed = f"{position.lsn}.{position.event}.{self.context.clock.now_ms()}"
         incremental = Incremental(offset, seed)
         self._replication.start(given["slot.name"], given["publication.name"])
-        self._stream = Stream(self._catalog, self._emitter, self._filters, given, position, incremental)
+        self._stream = Stream(
+            self._catalog, self._emitter, self._filters, given, position, incremental, Messages(given, SOURCE),
+            self.context.clock,
+        )  # fmt: skip
         self._chunks = Chunks(self._catalog, self._filters, given)
 
     # --- snapshot ---------------------------------------------------------------------------------------------------
@@ -307,6 +311,7 @@ class PostgresSourceConnector(SourceConnector):
         if not any(each.errors for each in found.values()):
             reported(found, lambda: Filters({name: each.value for name, each in found.items()}, "schema"))
             reported(found, lambda: Masks(configs))
+            reported(found, lambda: Messages({name: each.value for name, each in found.items()}, SOURCE))
         return found
 
     @classmethod

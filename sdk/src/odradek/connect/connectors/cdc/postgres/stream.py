@@ -12,11 +12,13 @@ from typing import Any, NamedTuple
 from odradek.connect.connectors.cdc.incremental import CLOSE, OPEN, Chunk, Incremental
 from odradek.connect.connectors.cdc.postgres import pgoutput
 from odradek.connect.connectors.cdc.postgres.catalog import Catalog
+from odradek.connect.connectors.cdc.postgres.messages import COUNTED_AS, Messages
 from odradek.connect.connectors.cdc.postgres.pgoutput import (
     Begin,
     Commit,
     Delete,
     Insert,
+    LogicalMessage,
     Message,
     Relation,
     Row,
@@ -29,6 +31,7 @@ from odradek.connect.connectors.cdc.tables import MISSING, Filters, Table, Table
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import ConnectError
 from odradek.connect.record import SourceRecord
+from odradek.ports.clock import Clock
 
 
 class Position(NamedTuple):
@@ -49,6 +52,7 @@ class Stream:
     Args:
         position: what is at it or before it gives no records.
         incremental: the incremental snapshots.
+        messages: those of pg_logical_emit_message.
 
     Attributes:
         complete: everything before this position of the WAL was handled, and is in records that were returned.
@@ -62,9 +66,12 @@ class Stream:
         given: Mapping[str, Any],
         position: Position,
         incremental: Incremental,
+        messages: Messages,
+        clock: Clock,
     ) -> None:
         self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
         self.position, self.incremental = position, incremental
+        self._messages, self._clock = messages, clock
         self.complete = 0
         self._database: str = given["database.dbname"]
         self._begin: Begin | None = None
@@ -97,6 +104,8 @@ class Stream:
             return []
         if isinstance(message, Commit):
             return self._committed(message)
+        if isinstance(message, LogicalMessage):
+            return self._message(message, lsn)
         return self._changed(message, lsn)
 
     # --- transactions -----------------------------------------------------------------------------------------------
@@ -199,6 +208,22 @@ class Stream:
             "lsn": lsn,
         }
         return self._emitter.source(self._begin.ts_us, snapshot, fields)
+
+    def _message(self, message: LogicalMessage, lsn: int) -> list[SourceRecord]:
+        if self._begin is not None:
+            is_new, ts_us, xid = self._advance(), self._begin.ts_us, self._begin.xid
+        else:  # between two transactions: it comes in the order of the log, as commits do
+            is_new, ts_us, xid = Position(message.lsn, 1) > self.position, self._clock.now_ms() * 1000, None
+            self.position = max(self.position, Position(message.lsn, 1))
+            self._last_commit = lsn
+        if not self._messages.has(message.prefix):
+            return []
+        block = None if self._transaction is None else self._transaction.next(COUNTED_AS)
+        if not is_new:
+            return []
+        fields = {"db": self._database, "sequence": sequence_of(self._last_commit, lsn), "schema": "", "table": ""}
+        source = self._emitter.source(ts_us, "false", {**fields, "txId": xid, "lsn": lsn})
+        return [self._messages.record(message, self._emitter, source, self.offset(), block, self._clock.now_ms())]
 
     # --- signals ----------------------------------------------------------------------------------------------------
 
