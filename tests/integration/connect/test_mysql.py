@@ -5,6 +5,7 @@ Slow: such a server takes seconds to install and to start. Each kind is skipped 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -106,6 +107,26 @@ _TYPES = {
     "enum('sad','ok')": ("'ok'", "ok"),
     "set('a','b','c')": ("'c,a'", "a,c"),
 }
+
+
+def test_masked_columns_are_masked_in_the_snapshot_and_in_the_log(db: Database) -> None:
+    db.execute(
+        "CREATE TABLE t (id int PRIMARY KEY, card varchar(20) NOT NULL, mail varchar(8), note text)",
+        "INSERT INTO t VALUES (1, '4111', 'a@b.c', 'a long note')",
+    )
+    column = f"{db.name}.t".replace(".", r"\.")
+    task = db.task(**{
+        "column.mask.with.3.chars": column + r"\.card",
+        "column.truncate.to.6.chars": column + r"\.note",
+        "column.mask.hash.v2.MD5.with.salt.s": column + r"\.mail",
+    })  # fmt: skip
+    found = task.poll_until(1)
+    db.execute("UPDATE t SET note = NULL, mail = NULL WHERE id = 1")
+    found += task.poll_until(1)
+    first = {"id": 1, "card": "***", "mail": hashlib.md5(b"sa@b.c").hexdigest()[:8], "note": "a long"}
+    values = [plain(each.value) for each in found]
+    assert (values[0]["after"], values[1]["before"]) == (first, first)
+    assert values[1]["after"] == {**first, "mail": None, "note": None}
 
 
 def test_a_row_has_the_same_values_from_the_snapshot_and_from_the_log(db: Database) -> None:
