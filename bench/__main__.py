@@ -23,6 +23,7 @@ QUESTIONS = (
         "tables",
         "values",
         "sql",
+        "streams",
     ),
 )
 

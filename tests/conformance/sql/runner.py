@@ -86,7 +86,8 @@ class MemoryEngine(SparkEngine):
         self._append(plan, self._frame(self._spark, plan, []))
 
     def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
-        show(self.rows(plan))
+        rows = self.rows(plan)
+        show([row[:-1] for row in rows] if plan.marks_deleted else rows)
 
     def _append(self, plan: QueryPlan, records: DataFrame) -> None:
         assert plan.sink is not None

@@ -119,18 +119,27 @@ def plan_of(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().explainString(mode))
 
 
-@pytest.mark.parametrize("few", [0, 100_000], ids=["rest by the source", "rest by the call"])
+@pytest.mark.parametrize(
+    ("few", "is_here"),
+    [(0, True), (100_000, False), (100_000, True)],
+    ids=["rest by the source", "rest by the call", "rest as a file"],
+)
 def test_every_row_is_a_consumers_and_at_one_moment(
-    spark: SparkSession, log: LiveLog, monkeypatch: pytest.MonkeyPatch, few: int
+    spark: SparkSession, log: LiveLog, monkeypatch: pytest.MonkeyPatch, few: int, is_here: bool
 ) -> None:
-    monkeypatch.setattr(sys.modules["odradek.spark.table"], "_FEW_RECORDS", few)  # the name is the function, too
+    module = sys.modules["odradek.spark.table"]  # the name is the function, too
+    monkeypatch.setattr(module, "_FEW_RECORDS", few)
+    if not is_here:
+        monkeypatch.setattr(module, "_reads_here", lambda _: False)
     wanted = consumed(log)
     frame = odradek.spark.table(spark, "flights", log.data_dir)
     assert frame.columns == [
         *("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "origin", "delay")
     ]
     assert rows(frame) == wanted
-    assert "Scan parquet" in plan_of(frame)
+    plan = plan_of(frame)
+    assert "Scan parquet" in plan
+    assert ("Union" not in plan) is (few > 0 and is_here)
     fill(log, len(wanted) // 2, len(wanted) // 2 + 10)
     log._run(log.engine.maintenance.run())
     assert rows(frame) == wanted, "what is appended and merged afterwards is another moment"

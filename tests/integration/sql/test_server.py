@@ -21,6 +21,7 @@ from odradek.sql.server.service import SqlService
 from odradek.sql.server.transient import Transients
 from starlette.testclient import TestClient
 
+from tests.support.spark.flights import append
 from tests.support.spark.sink import ServedLog
 
 if TYPE_CHECKING:
@@ -117,6 +118,28 @@ def test_a_server_answers_and_goes_on_after_a_restart(spark: SparkSession, log: 
         assert not (tmp_path / "CTAS_VISITS_1").exists()
         assert "VISITS" not in it.service.topics.partitions()
     assert command_log(log).load() == []
+
+
+@pytest.mark.slow
+def test_a_push_query_shows_what_left_a_table(spark: SparkSession, log: ServedLog, tmp_path: Path) -> None:
+    """Slow: a push query on Spark."""
+    log.create("people", 1, **{"cleanup.policy": "compact"})
+    append(log, "people", [("a", {"AGE": 40}, 1), ("b", {"AGE": 7}, 2), ("b", None, 3), ("a", {"AGE": 41}, 4)])
+    with server(spark, log, tmp_path) as it:
+        it.ksql(
+            "CREATE TABLE people (id VARCHAR PRIMARY KEY, age INT) "
+            "WITH (KAFKA_TOPIC = 'people', VALUE_FORMAT = 'JSON');"
+        )
+        given = {
+            "ksql": "SELECT id, age FROM people WHERE age > 30 EMIT CHANGES LIMIT 3;",
+            "streamsProperties": {"auto.offset.reset": "earliest"},
+        }
+        found = it.client.post("/query", json=given).json()
+        assert found[1:-1] == [
+            {"row": {"columns": ["a", 40]}},
+            {"row": {"columns": ["b", None], "tombstone": True}},
+            {"row": {"columns": ["a", 41]}},
+        ]
 
 
 def test_of_two_servers_with_one_name_the_second_to_write_is_refused(log: ServedLog) -> None:

@@ -6,17 +6,21 @@
 
 The offsets are fixed by the call, not when Spark runs: a record that a merge moves into a file afterwards is still read
 once, since format("odradek") reads the offsets of the rest wherever they are then. A small rest, as a topic has that is
-merged regularly, is read by the call itself: starting Python workers for it would take longer than the files do. No row
+merged regularly, is read by the call itself: starting Python workers for it would take longer than the files do. Where
+Spark runs on this machine alone, the call writes it to a temporary file, so that one scan reads everything. No row
 passes through Python but those of the rest, and of files that do not keep their values, where a query uses `value`. A
 file that lacks a typed column, or has it in another type, belongs to the rest: its values are parsed.
 """
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cache, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,9 +102,12 @@ def table(
         rest = uncovered(ranges, {ids[place]: place for place in ranges}, [*files, *makers])
         few = _few(view, ids, rest, names, wanted)
     parts = []
+    rest_paths: list[str] = []
+    if files and few is not None and few.num_rows and _reads_here(spark):
+        rest_paths, few = _as_files(few), few.slice(0, 0)
     for some, columns_there in ((files, wanted), (makers, tuple(typed.items()))):
         if some:
-            paths = paths_of(options, some, scheme or _scheme(spark))
+            paths = paths_of(options, some, scheme or _scheme(spark)) + (rest_paths if some is files else [])
             parts.append(_of_files(spark, topic, paths, names, columns_there, makes_values=some is makers))
     if few is not None and (few.num_rows or not parts):
         schema = _schema(names, wanted)
@@ -108,6 +115,36 @@ def table(
     elif few is None:
         parts.append(_of_rest(spark, given, rest, names, wanted))
     return reduce(lambda frame, part: frame.unionAll(part), parts)
+
+
+def _reads_here(spark: SparkSession) -> bool:
+    """Return True if all of Spark is on this machine, so that it can read files that this process writes."""
+    context = getattr(spark, "_jsc", None)
+    return context is not None and str(context.sc().master()).startswith("local[")
+
+
+def _as_files(rows: pa.Table) -> list[str]:
+    """Write rows to files, which are read together with the others: a union makes a row of every record below it."""
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    folder = Path(tempfile.mkdtemp(dir=_own_folder()))
+    partitions = pc.unique(rows["partition"]).to_pylist() if "partition" in rows.column_names else [0]
+    paths = []
+    for partition in partitions:
+        own = rows.filter(pc.equal(rows["partition"], partition)) if "partition" in rows.column_names else rows
+        path = folder / str(partition) / "rest.parquet"  # the folder is the partition, as of the log's own files
+        path.parent.mkdir()
+        pq.write_table(own.drop_columns([name for name in _MADE if name in own.column_names]), path)
+        paths.append(f"file://{path}")
+    return paths
+
+
+@cache
+def _own_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="odradek-table-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _scheme(spark: SparkSession) -> str:

@@ -36,7 +36,7 @@ from odradek.sql.position import SqlError
 from odradek.sql.running.history import HistoryTable
 from odradek.sql.running.maintained import OpenSessions, changes, one_frame, session_end
 from odradek.sql.running.own import register_own
-from odradek.sql.session import Row
+from odradek.sql.session import Row, Tombstone
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -126,7 +126,7 @@ class SparkEngine:
             if left[0] > 0:
                 left[0] -= len(found)
             if found:
-                show([_shown(row) for row in found])
+                show([_change(row) if plan.marks_deleted else _shown(row) for row in found])
             if left[0] == 0:
                 done.set()
 
@@ -459,6 +459,12 @@ def _reason(error: PySparkException) -> str:
 
 def _shown(row: SparkRow) -> Row:
     return tuple(_value(each) for each in row)
+
+
+def _change(row: SparkRow) -> Row:
+    """Return a row of a plan that marks those that left their table."""
+    *columns, is_deleted = _shown(row)
+    return Tombstone(columns) if is_deleted else tuple(columns)
 
 
 def _value(value: Any) -> Any:

@@ -89,6 +89,7 @@ class QueryPlan:
     limit: int | None = None
     maintained: Maintained | None = None
     notes: tuple[str, ...] = ()
+    marks_deleted: bool = False  # the result has one column more: True for a row that left its table
 
     def document(self) -> dict[str, Any]:
         """Return the plan as JSON, without unset fields."""
@@ -96,7 +97,7 @@ class QueryPlan:
         for each in found["inputs"]:
             if not each["history_ms"]:
                 del each["history_ms"]
-        return {name: value for name, value in found.items() if value not in (None, "", (), {})}
+        return {name: value for name, value in found.items() if value not in (None, "", (), {}) and value is not False}
 
 
 # --- the actions of statements

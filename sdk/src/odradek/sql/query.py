@@ -54,6 +54,7 @@ class Planned:
     window_ms: int = 0
     retention_ms: int | None = None
     has_keep: bool = False  # has a column __keep: True if the row of a table still exists
+    marks_deleted: bool = False  # has a last column __deleted: True if the row of a table no longer exists
     maintained: Maintained | None = None
     same_key: list[str] = field(default_factory=list)  # outputs that a join makes equal to the key
     notes: list[str] = field(default_factory=list)
@@ -159,6 +160,10 @@ class _Planner:
         if self.passes_nulls and not rows:
             has_keep = True
             columns.append(f"(NOT {first.quoted}.__deleted) AS __keep")
+        marks_deleted = is_changelog and self.purpose == "push" and not rows
+        if marks_deleted:
+            columns.append(f"{first.quoted}.__deleted AS __deleted")
+            where = f"({where}) OR {first.quoted}.__deleted" if where else ""
         sql = f"SELECT {', '.join(columns)} FROM {text}{rows}"
         sql += f" WHERE {where}" if where else ""
         sql += f" GROUP BY {', '.join(self._grouping(window))}" if self.aggregates and self._grouping(window) else ""
@@ -177,6 +182,7 @@ class _Planner:
             window_ms=_window_ms(window, passed_on),
             retention_ms=window.retention.ms if window is not None and window.retention is not None else None,
             has_keep=has_keep,
+            marks_deleted=marks_deleted,
             same_key=same_key,
             maintained=self._maintained(),
             notes=self.notes,

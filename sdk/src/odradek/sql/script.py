@@ -292,6 +292,7 @@ class Planner:
             limit=query.limit,
             maintained=planned.maintained,
             notes=tuple(planned.notes),
+            marks_deleted=planned.marks_deleted,
         )
         return Selected(plan, tuple(each.type for each in planned.outputs))
 

@@ -41,6 +41,14 @@ from odradek.sql.script import Planner
 from odradek.system import SystemClock
 
 Row = Sequence[Any]
+
+
+class Tombstone(tuple[Any, ...]):
+    """A row of a query over a table, of EMIT CHANGES, whose key the table no longer has."""
+
+    __slots__ = ()
+
+
 _ASSERT_POLL_S = 0.1
 _SERVERS_ONLY = (
     "statements about connectors are for a server: odradek sql --server URL, or use `odradek connect create`"

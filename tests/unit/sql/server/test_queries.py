@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from odradek.connect.rest.access import Users
+from odradek.sql.session import Tombstone
 from starlette.websockets import WebSocketDisconnect
 
 from tests.support.sql_server import STREAM, TABLE, World
@@ -57,6 +58,18 @@ def test_a_push_query_ends_with_its_limit_and_says_so(world: World) -> None:
     settings = {"ksql.streams.auto.offset.reset": "earliest"}
     post(world, "/query-stream", sql="SELECT * FROM s EMIT CHANGES LIMIT 1;", properties=settings)
     assert [each.starting_offsets for each in world.engine.pushed] == ["latest", "latest", "earliest"]
+
+
+def test_a_row_that_left_its_table_is_a_tombstone(world: World) -> None:
+    world.engine.arriving = [[("x", 1), Tombstone(("x", None))]]
+    found = post(world, "/query", ksql="SELECT * FROM n WHERE c > 0 EMIT CHANGES LIMIT 2;").json()
+    assert found[1:3] == [{"row": {"columns": ["x", 1]}}, {"row": {"columns": ["x", None], "tombstone": True}}]
+    lines = post(world, "/query-stream", sql="SELECT * FROM n EMIT CHANGES LIMIT 2;").text.splitlines()
+    assert lines[1:] == ['["x",1]', '["x",null]']
+    filtered, whole = world.engine.pushed
+    assert filtered.marks_deleted
+    assert whole.marks_deleted
+    assert "OR `N`.__deleted" in filtered.sql  # whose columns are NULL meets no condition
 
 
 def test_print_gives_a_line_for_each_record(world: World) -> None:

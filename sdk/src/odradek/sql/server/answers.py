@@ -14,7 +14,7 @@ from odradek.errors import KafkaError
 from odradek.sql.plan import Selected
 from odradek.sql.server.entities import Json, printed, row_value, schema, text_of, type_name
 from odradek.sql.server.errors import NOT_ACCEPTABLE, RestError, refused
-from odradek.sql.session import Row
+from odradek.sql.session import Row, Tombstone
 
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
 JSON = "application/json"
@@ -88,6 +88,11 @@ class Result:
         types = self.selected.types or (None,) * len(self.names)
         return [row_value(value, kind) for value, kind in zip(row, types, strict=True)]
 
+    def row(self, row: Row) -> Json:
+        """Return a row as /query and /ws/query have it."""
+        marked = {"tombstone": True} if isinstance(row, Tombstone) else {}
+        return {"row": {"columns": self.columns(row), **marked}}
+
 
 async def body(result: Result, lots: AsyncIterator[list[Row]], content_type: str) -> AsyncIterator[bytes]:
     """Yield the body of an answer; a failure in the middle of it is its last line or object."""
@@ -99,7 +104,7 @@ async def body(result: Result, lots: AsyncIterator[list[Row]], content_type: str
     try:
         async for rows in lots:
             count += len(rows)
-            texts = [text_of({"row": {"columns": one}} if is_v1 else one) for one in map(result.columns, rows)]
+            texts = [text_of(result.row(one) if is_v1 else result.columns(one)) for one in rows]
             yield (between + between.join(texts) if is_array else "".join(f"{each}\n" for each in texts)).encode()
     except KafkaError as error:
         problem = refused(error).document()

@@ -327,7 +327,7 @@ class _Api:
             await socket.send_text(text_of(result.fields()))
             async for rows in lots:
                 for row in rows:
-                    await socket.send_text(text_of({"row": {"columns": result.columns(row)}}))
+                    await socket.send_text(text_of(result.row(row)))
 
         async def left() -> None:
             while True:

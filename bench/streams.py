@@ -1,0 +1,219 @@
+"""How fast does stream SQL process a topic that is there, beside the same topology in Kafka Streams on our Kafka port?
+
+    windows    counts by key and minute, tumbling windows
+    join       a stream, left joined with a table of a thousand rows by its key
+
+Keys and values are texts on both sides, records of 100 bytes in four partitions, results in a topic, exactly once. An
+embedded service with its Kafka port in a process of its own; Kafka Streams 4.1 with two threads and RocksDB; stream SQL
+on a Spark with two cores, warmed up by a first query, in one micro-batch. Time is that from Streams' state RUNNING to
+its end, with the last commit, and from the start of the query to its end. CPU is that of the processing processes
+meanwhile, and the service's beside it.
+
+    python -m bench.streams [--records 200000] [--quick] [--keep]
+
+Java 17, Maven and Maven Central for Kafka Streams (tools/java_clients.sh).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results" / "streams.json"
+KEPT = Path(__file__).parent / "kept" / "streams.json"
+JAVA = ROOT / "build" / "java"
+PARTITIONS, KEYS = 4, 1_000
+VALUE = "v" * 90
+START_MS = 1_700_000_000_000 // 60_000 * 60_000
+WAIT_S = 900.0
+KINDS = ("windows", "join")
+SCRIPT = """
+SET 'auto.offset.reset' = 'earliest';
+CREATE STREAM plays (k VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'plays', VALUE_FORMAT = 'KAFKA');
+CREATE TABLE users (k VARCHAR PRIMARY KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'users', VALUE_FORMAT = 'KAFKA');
+CREATE STREAM rows (k VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'users', VALUE_FORMAT = 'KAFKA');
+CREATE STREAM warm WITH (VALUE_FORMAT = 'KAFKA') AS SELECT k, v FROM rows;
+CREATE TABLE windows WITH (KAFKA_TOPIC = 'windows', VALUE_FORMAT = 'KAFKA') AS
+  SELECT k, CAST(COUNT(*) AS VARCHAR) AS n FROM plays WINDOW TUMBLING (SIZE 1 MINUTE, GRACE PERIOD 1 DAY) GROUP BY k;
+CREATE STREAM joined WITH (KAFKA_TOPIC = 'join', VALUE_FORMAT = 'KAFKA') AS
+  SELECT p.k AS k, p.v + u.v AS v FROM plays p LEFT JOIN users u ON p.k = u.k;
+"""
+
+
+def cpu_s(pid: int) -> float:
+    """Return the CPU time of a process, all below it, and those of them that have ended."""
+    parents: dict[int, tuple[int, float]] = {}
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (each / "stat").read_text().rpartition(")")[2].split()
+        except (OSError, ValueError):
+            continue
+        parents[int(each.name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    ours = {pid}
+    while more := {each for each, (parent, _) in parents.items() if parent in ours} - ours:
+        ours |= more
+    return sum(parents[each][1] for each in ours if each in parents)
+
+
+def fill(configs: Mapping[str, Any], records: int) -> None:
+    """Write both topics: a key's records, and its row, are in one partition."""
+    import odradek
+
+    with odradek.Admin(**configs) as admin:
+        for name, more in (("plays", {}), ("users", {"cleanup.policy": "compact"})):
+            admin.create_topics([odradek.NewTopic(name, PARTITIONS, configs={"retention.ms": "-1", **more})])
+        admin.create_topics([odradek.NewTopic(f"streams-{kind}", PARTITIONS) for kind in KINDS])
+    with odradek.Producer(**configs, linger_ms=50) as producer:
+        for number in range(KEYS):
+            producer.send("users", b"row", key=b"%d" % number, partition=number % PARTITIONS, timestamp_ms=START_MS)
+        producer.flush()
+        for number in range(records):
+            key = number * 7919 % KEYS
+            at_ms = START_MS + number * 600_000 // records
+            producer.send(
+                "plays", VALUE.encode(), key=b"%d" % key, partition=key % PARTITIONS, timestamp_ms=at_ms
+            )  # fmt: skip
+        producer.flush()
+
+
+def kafka_streams(kafka: str, kind: str, records: int, folder: Path) -> tuple[float, float]:
+    """Run the topology in Kafka Streams; return seconds and CPU seconds."""
+    command = [
+        "java",
+        "-Xmx1g",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        "-cp",
+        f"{JAVA}/classes:{JAVA}/jars/*",
+    ]
+    command += ["odradek.StreamsThroughput", kafka, f"bench-{kind}", kind, "plays", "users", f"streams-{kind}"]
+    with subprocess.Popen(
+        [*command, str(folder / "state"), str(records)], stdout=subprocess.PIPE, text=True
+    ) as process:  # fmt: skip
+        timer = threading.Timer(WAIT_S, process.kill)
+        timer.start()
+        assert process.stdout is not None
+        began, used = time.perf_counter(), 0.0
+        for line in process.stdout:
+            if line.strip() == "running" and not used:
+                began, used = time.perf_counter(), cpu_s(process.pid)
+            if line.strip() == "done":
+                break
+        took = time.perf_counter() - began, cpu_s(process.pid) - used
+        timer.cancel()
+        if process.wait(60):
+            raise SystemExit(f"Kafka Streams ended with {process.returncode}")
+    return took
+
+
+class StreamSql:
+    """Queries on a Spark of this process."""
+
+    def __init__(self, store: str, servers: str, folder: Path) -> None:
+        from odradek.spark.jobs.arguments import StoreArguments
+        from odradek.spark.jobs.run import make_session
+        from odradek.sql.on_spark import SparkEngine
+        from odradek.sql.plan import Declared, Started
+        from odradek.sql.session import Session, check
+        from odradek.sql.topics import OpenTopics
+
+        self.spark = make_session(StoreArguments(JOB_NAME="bench", shuffle_partitions=2), "bench")
+        options = {"store": store}
+        self.engine = SparkEngine(
+            self.spark, store=options, sink={**options, "bootstrapServers": servers},
+            checkpoints=str(folder / "checkpoints"), stop=threading.Event(),
+        )  # fmt: skip
+        self._plans = {}
+        with OpenTopics(options, servers) as topics:
+            for step in check([("", SCRIPT)]):
+                if isinstance(step.action, Started):
+                    assert step.action.plan.sink is not None
+                    Session(self.engine, topics, None, once=True).ensure(step.action.plan.sink.topic)  # type: ignore[arg-type]
+                    self._plans[step.action.plan.sink.topic.name.lower()] = step.action.plan
+                else:
+                    assert not isinstance(step.action, Declared) or step.action.topic.name in topics.partitions()
+        self.run("warm")
+
+    def run(self, kind: str) -> tuple[float, float]:
+        """Process all of a query; return seconds and CPU seconds."""
+        began, used = time.perf_counter(), cpu_s(os.getpid())
+        self.engine.process(self._plans[kind])
+        return time.perf_counter() - began, cpu_s(os.getpid()) - used
+
+
+def measure(records: int) -> dict[str, Any]:
+    """Return the figures of one run."""
+    if (failed := subprocess.run([ROOT / "tools" / "java_clients.sh"], cwd=ROOT, check=False).returncode) != 0:
+        raise SystemExit(f"Kafka Streams cannot be had here ({failed})")
+    from odradek.spark.admin import client_configs
+    from odradek.spark.local import local_environment, warm_workers
+
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        command = [sys.executable, "-m", "odradek.local", "--data-dir", str(folder / "store"), "--kafka-port", "0"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
+            assert service.stdout is not None
+            try:
+                told = json.loads(service.stdout.readline())
+                fill(client_configs({"store": f"embedded:{folder / 'store'}"}, told["bootstrap_servers"]), records)
+                environment = local_environment(folder / "spark", os.environ, driver_memory="2g")
+                os.environ.update(warm_workers(environment))
+                sql = StreamSql(f"embedded:{folder / 'store'}", told["bootstrap_servers"], folder)
+                found = []
+                for kind in KINDS:
+                    runs: dict[str, Callable[[], tuple[float, float]]] = {
+                        "stream SQL": lambda kind=kind: sql.run(kind),  # type: ignore[misc]
+                        "Kafka Streams": lambda kind=kind: kafka_streams(told["kafka"], kind, records, folder),  # type: ignore[misc]
+                    }
+                    for name, run in runs.items():
+                        before = cpu_s(service.pid)
+                        took_s, used_s = run()
+                        found.append(
+                            {
+                                "topology": kind,
+                                "engine": name,
+                                "records_s": round(records / took_s),
+                                "s": round(took_s, 2),
+                                "cpu_s": round(used_s, 2),
+                                "service_cpu_s": round(cpu_s(service.pid) - before, 2),
+                            }
+                        )
+                sql.spark.stop()
+            finally:
+                service.terminate()
+    return {"records": records, "cpus": os.cpu_count(), "load_1_min": round(os.getloadavg()[0], 1), "runs": found}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print a table, write JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=int, default=200_000)
+    parser.add_argument("--quick", action="store_true", help="a quarter of the records")
+    parser.add_argument("--keep", action="store_true", help="write bench/kept, too")
+    given = parser.parse_args(argv)
+    found = measure(given.records // (4 if given.quick else 1))
+    table = Table("topology", "engine", "records/s", "s", "CPU s", "service's CPU s")
+    for each in found["runs"]:
+        table.add_row(each["topology"], each["engine"], f"{each['records_s']:,}",
+                      *(f"{each[name]:.1f}" for name in ("s", "cpu_s", "service_cpu_s")))  # fmt: skip
+    Console().print(table)
+    for path in (RESULTS, *([KEPT] if given.keep else [])):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
