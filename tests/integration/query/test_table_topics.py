@@ -11,6 +11,7 @@ import odradek
 import pytest
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.record import CompressionType
+from odradek.operations.query.statement import literal
 from odradek.operations.query.topic import QueryLog
 from odradek.spark.options import StoreOptions, Subscription
 from odradek.spark.source import read as reading
@@ -41,7 +42,7 @@ QUESTIONS = (
 @pytest.fixture
 def log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveLog]:
     """Parameter: configurations of the topic, beside the others."""
-    with LiveLog(tmp_path / "store", **SMALL) as live:
+    with LiveLog(tmp_path / "o'neil, & co" / "store", **SMALL) as live:
         more: dict[str, str] = {"odradek.table.schema": "origin string, delay bigint", **getattr(request, "param", {})}
         live.create("flights", 2, **TABLE, **more)
         for first in range(0, 1000, 10):
@@ -164,10 +165,11 @@ def test_a_query_whose_file_is_replaced_begins_again(log: LiveLog, monkeypatch: 
 def test_sql_reaches_the_files_of_its_topics_alone(log: LiveLog, tmp_path: Path) -> None:
     merge(log)
     (tmp_path / "secret.csv").write_text("secret\n1\n")
-    own = next((tmp_path / "store" / "objects" / "topics").rglob("*.index"), tmp_path / "secret.csv")
-    for path in (tmp_path / "secret.csv", own, tmp_path / "store" / "objects" / "*"):
+    objects = Path(str(log.data_dir)) / "objects"
+    own = next((objects / "topics").rglob("*.index"), tmp_path / "secret.csv")
+    for path in (tmp_path / "secret.csv", own, objects / "*"):
         with pytest.raises(KafkaError, match="file system operations are disabled") as refused:
-            odradek.query(f"SELECT * FROM flights, read_text('{path}')", log.data_dir)
+            odradek.query(f"SELECT * FROM flights, read_text({literal(str(path))})", log.data_dir)
         assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from odradek.columnar.typed.typed_values import TypedValues
 from odradek.model.kinds import Kind
 from odradek.model.topic_partition import PartitionId, TopicPartition
-from odradek.operations.query.statement import quoted
+from odradek.operations.query.statement import literal, quoted
 from odradek.operations.query.topic import COLUMNS, QueryLog, Ranges, TopicDataset
 from odradek.spark.options import StoreOptions
 from odradek.spark.source.table_files import has_plain_paths, paths_of, readable, uncovered
@@ -107,7 +107,7 @@ def create_view(
     columns = []
     for number, name in enumerate(dataset.schema.names):
         if name == "topic":
-            columns.append(f"'{topic}' AS topic")
+            columns.append(f"{literal(topic)} AS topic")
         elif name in parsed:
             function = f"{relation} {number}"
             connection.create_function(
@@ -116,7 +116,7 @@ def create_view(
             columns.append(f'{quoted(function)}("value") AS {quoted(name)}')
         else:
             columns.append(quoted(name))
-    files = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    files = ", ".join(map(literal, paths))
     of_files = f"SELECT {', '.join(columns)} FROM read_parquet([{files}])"  # noqa: S608
     of_rest = f"SELECT {', '.join(map(quoted, dataset.schema.names))} FROM {quoted(rest)}"  # noqa: S608
     connection.execute(f"CREATE TEMP VIEW {quoted(relation)} AS {of_files} UNION ALL {of_rest}")

@@ -22,7 +22,7 @@ from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.extras import extra
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.query.analysis import Analysis, analyse, identifiers, new_connection
-from odradek.operations.query.statement import Moment, Statement, quoted, read_statement
+from odradek.operations.query.statement import Moment, Statement, literal, quoted, read_statement
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,7 @@ def run_query(sql: str, store: Mapping[str, str] | Path | str = ".odradek", *, a
 def _close_in(connection: Any, paths: Sequence[str] = ()) -> None:
     """Let a DuckDB reach these files alone from now on."""
     if paths:
-        connection.execute("SET allowed_paths = " + str(list(paths)))
+        connection.execute(f"SET allowed_paths = [{', '.join(map(literal, paths))}]")
     connection.execute("SET enable_external_access = false")
 
 

@@ -105,6 +105,11 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def literal(text: str) -> str:
+    """Return a text of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _matches(text: str) -> Iterator[re.Match[str]]:
     """Yield the tokens; `lastgroup` is their kind, since `tag` is within another group."""
     return _TOKEN.finditer(text)
