@@ -68,8 +68,8 @@ def _topk(name: str, distinct: bool) -> Function:
         if not count.text.isdigit():
             raise Mismatch(f"the last argument of {name} is a number, how many: {name}(x, 3)", len(arguments) - 1)
         kind = value.type or DOUBLE
-        if not (kind.is_number or kind.is_time or kind.name == "VARCHAR"):
-            raise Mismatch(f"{name} takes numbers, texts and times, not {kind}")
+        if not (kind.is_number or kind.is_time or kind.name in ("VARCHAR", "BYTES")):
+            raise Mismatch(f"{name} takes numbers, texts, bytes and times, not {kind}")
         if others:
             if distinct:
                 raise Mismatch(f"{name} takes a value and a number", 1)
