@@ -131,6 +131,7 @@ def _extreme(name: str) -> Function:
 AGGREGATES = [
     template("COUNT", "count({0})", 1, 1, BIGINT, kind="aggregate"),
     Function("SUM", 1, 1, _sum, ("number|array",), "aggregate"),
+    Function("SUM_LIST", 1, 1, _sum, ("array",), "aggregate"),
     template("AVG", "coalesce(avg(CAST({0} AS DOUBLE)), 0D)", 1, 1, DOUBLE, "number", kind="aggregate"),
     _extreme("MIN"),
     _extreme("MAX"),
