@@ -53,7 +53,9 @@ class ProducerExpiry:
             held.report.done["producers_expired"] += await self._forget(row)
 
     async def _silent(self, partition: PartitionId) -> AsyncIterator[Row]:
-        """The rows of producers that have been silent for too long."""
+        """The rows of producers that have been silent for too long: of a shared head, with its first partition."""
+        if partition != partition.head_id:
+            return
         oldest_kept_ms = self._clock.now_ms() - self._settings.producer_expiry_ms
         sk_from = PRODUCER_PREFIX
         while True:
