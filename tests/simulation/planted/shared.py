@@ -231,8 +231,8 @@ def who_wrote_meanwhile_leaves_all_the_same() -> Iterator[None]:
     """A producer leaves a shared head with a row that says less than the head."""
     original = shared_spill._forgetting
 
-    def forgetting(*args: Any) -> Update:
-        update = original(*args)
+    def forgetting(*args: Any, **options: Any) -> Update:
+        update = original(*args, **options)
         assert isinstance(update.condition, AllOf)
         kept = tuple(each for each in update.condition.conditions if getattr(each, "path", ("",))[0] != "p")
         return replace(update, condition=AllOf(kept))

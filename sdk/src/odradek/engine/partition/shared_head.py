@@ -16,6 +16,7 @@ Key: that of the head of the first of them. Names are short since each append pa
         epoch here, where its sequence is not 0. All that is known of a producer, or nothing: then its row has it
     u   producer id -> commit time of its newest batch that left the tail, ms
     pv  how many times a producer left `p` for a row (producer_rows.py)
+    pe  elements up to which producers leave with what they have in the tail, since more write than `p` has room for
     w   mark, as in a head of one partition: somebody waits for the next append to any of them
 
 `PartitionHead` is the view of one partition. Its tail base follows from its next offset and the counts of its entries
@@ -174,6 +175,7 @@ class SharedHead:
     stamps: Mapping[str, Stamps] = field(default_factory=dict)
     left_ms: Mapping[str, int] = field(default_factory=dict)
     evictions: int = 0
+    crowded_until: int = 0
     mark: int | None = None
 
     @cached_property
@@ -334,6 +336,8 @@ def encode_shared_head(head: SharedHead) -> Item:
     }
     if head.indexing is not None:
         item["ce"] = head.indexing
+    if head.crowded_until:
+        item["pe"] = head.crowded_until
     if head.mark is not None:
         item["w"] = head.mark
     return item
@@ -360,6 +364,7 @@ def decode_shared_head(item: Item) -> SharedHead:
         stamps=_stamps_by_id(item),
         left_ms=_numbers(item, "u"),
         evictions=attribute(item, "pv", int),
+        crowded_until=attribute(item, "pe", int) if "pe" in item else 0,
         mark=attribute(item, "w", int) if "w" in item else None,
     )
 

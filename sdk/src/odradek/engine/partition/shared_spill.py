@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import isqrt
+from functools import lru_cache
 
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, head_key
@@ -49,6 +49,7 @@ from odradek.limits import (
     SPILL_FEW_ENTRIES,
     SPILL_PRODUCERS_MAX,
     SPILL_SETTLED_MAX,
+    TABLE_WRITE_UNIT_BYTES,
 )
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import (
@@ -69,9 +70,11 @@ from odradek.ports.table import (
 from odradek.settings import Settings
 
 _CROWDED_TIMES = 2
+_CROWDED_ELEMENTS = 256  # for so many appends a head stays crowded that was full
 _FAR_TOO_LONG = 64  # elements beyond the bound
 _LARGE_ELEMENT_BYTES = 4_096
 _BATCH_BYTES = 24  # of a batch in an element that has an object of its own
+_PAGED_AT_ONCE_MAX = 64
 _ROUNDS_MAX = 4
 _FORGET_ATTEMPTS = 4
 _ROWS_AT_ONCE = 16
@@ -107,23 +110,22 @@ class SharedSpills:
         return self._excess(head) > SPILL_ENTRIES_MAX
 
     def _excess(self, head: SharedHead) -> int:
-        """How many elements the tail has beyond the number at which it is cheapest to page out.
+        """How many elements the tail has beyond the number at which it is cheapest to page them out.
 
-        An element of e bytes that stays makes every later append dearer by e; paging out T of them costs the write of
-        the head without them, H bytes, once. The sum is least at T = sqrt(2 H / e). With an element go the sequences of
-        its producer, where more producers write than the head keeps.
+        With an element go the sequences of its producer, where more producers write than the head keeps.
         """
         count = len(head.tail)
         if count == 0 or head.size_bytes <= self._settings.head_bytes_max:
             return count - SPILL_ENTRIES_MAX
-        leaving = head.tail_bytes + max(0, head.producer_bytes - self._settings.producers_bytes_max)
-        rest = max(1, head.size_bytes - leaving)
-        excess = count + 1 - max(2, min(isqrt(2 * rest * count // max(1, leaving)), self._settings.spill_entries))
+        tail_bytes = head.tail_bytes
+        leaving = tail_bytes + (head.producer_bytes if self.is_crowded(head) else 0)
+        paged = cheapest_page(head.size_bytes - leaving, leaving // count, tail_bytes // count)
+        excess = count - min(paged, self._settings.spill_entries)
         return max(1, excess) if len(head.tail[-1]) > _LARGE_ELEMENT_BYTES else excess
 
     def is_crowded(self, head: SharedHead) -> bool:
-        """Return True if more producers write to the head than it keeps, so that each leaves after a while."""
-        return head.producer_bytes > self._settings.producers_bytes_max
+        """Return True if more producers write to the head than it keeps, so that each leaves it after its append."""
+        return is_crowded(head, self._settings)
 
     def _is_overcrowded(self, head: SharedHead) -> bool:
         """Return True if producers crowd the head that have nothing in its tail."""
@@ -175,7 +177,8 @@ class SharedSpills:
             if not written.elements and not gone:
                 return head
             try:
-                item = await self._log.update(_forgetting(head_id, head, written, gone))
+                is_full = head.producer_bytes > self._settings.producers_bytes_max
+                item = await self._log.update(_forgetting(head_id, head, written, gone, is_full=is_full))
             except ConditionFailed as refused:
                 if refused.current is None or refused.current.get("v") != VERSION:
                     return None
@@ -282,23 +285,25 @@ def _left(head: SharedHead, page: Page) -> dict[str, int]:
     return {name: left.get(name, head.left_ms.get(name, page.spill_floor_ms)) for name in head.stamps}
 
 
+def is_crowded(head: SharedHead, settings: Settings) -> bool:
+    """Return True if more producers write to the head, or did of late, than it has room for. Pure."""
+    return head.producer_bytes > settings.producers_bytes_max or head.element_count < head.crowded_until
+
+
 def who_leaves(head: SharedHead, page: Page, settings: Settings) -> list[str]:
     """The producers that leave the head with a page's elements, the longest silent first. Pure.
 
-    Those that have been silent for long, and as many more as the head has no room for; none with a batch in the tail
-    that is left, and no more than the update has room for.
+    Those that have been silent for long, and all if the head is crowded: whoever was kept would probably leave, too,
+    before it comes back, and make every append dearer until then. None leaves with a batch in the tail that is left,
+    and no more leave than the update has room for.
     """
     staying = _ids_in(head.tail[len(page.elements) :])
     left = _left(head, page)
     silent_since_ms = page.spill_floor_ms - settings.producer_idle_ms
-    excess = head.producer_bytes - settings.producers_bytes_max
-    leaving: list[str] = []
-    for left_ms, name in sorted((left[name], name) for name in head.stamps if name not in staying):
-        if excess <= 0 and left_ms >= silent_since_ms:
-            break
-        leaving.append(name)
-        excess -= producer_bytes(name, head.stamps[name])
-    return leaving[: _room(page)]
+    idle = sorted((left[name], name) for name in head.stamps if name not in staying)
+    if not is_crowded(head, settings):
+        idle = [each for each in idle if each[0] < silent_since_ms]
+    return [name for _, name in idle[: _room(page)]]
 
 
 def _room(page: Page) -> int:
@@ -306,7 +311,7 @@ def _room(page: Page) -> int:
     return SPILL_SETTLED_MAX if len(page.elements) <= SPILL_FEW_ENTRIES else SPILL_PRODUCERS_MAX
 
 
-def _forgetting(head_id: PartitionId, head: SharedHead, page: Page, gone: Collection[str]) -> Update:
+def _forgetting(head_id: PartitionId, head: SharedHead, page: Page, gone: Collection[str], *, is_full: bool) -> Update:
     """The update with which a page's elements and producers leave the head: what it forgets is in page and rows."""
     conditions: list[Condition] = [is_version(VERSION), Compare(("q",), "=", head.paged)]
     actions: list[Action] = []
@@ -330,11 +335,38 @@ def _forgetting(head_id: PartitionId, head: SharedHead, page: Page, gone: Collec
     actions += [Set(("u", name), left_ms) for name, left_ms in list(noted.items())[:room]]
     if gone:
         actions.append(Add(("pv",), len(gone)))
+    if gone and is_full:
+        actions.append(Set(("pe",), head.element_count + _CROWDED_ELEMENTS))
     return Update(head_key(head_id), tuple(actions), all_of(*conditions))
 
 
 def _no_page(head: SharedHead) -> Page:
     return Page(head.paged, (), head.spill_floor_ms, head.running_max_timestamp_ms)
+
+
+@lru_cache(maxsize=4096)
+def cheapest_page(head_bytes: int, added_bytes: int, paged_bytes: int) -> int:
+    """The number of appends after which a page costs the fewest write units an append. Pure.
+
+    What stays in the tail makes every later append dearer; a page costs its own write and one of the head.
+
+    Args:
+        head_bytes: of the head without what leaves it.
+        added_bytes: what an append adds to it.
+        paged_bytes: how much of that a page takes.
+    """
+
+    def units(size_bytes: int) -> int:
+        return max(1, -(-size_bytes // TABLE_WRITE_UNIT_BYTES))
+
+    best, least, appends = 1, float("inf"), 0
+    for count in range(1, _PAGED_AT_ONCE_MAX + 1):
+        largest = units(head_bytes + (count + 1) * added_bytes)  # one element stays
+        appends += largest
+        cost = (appends + units(count * paged_bytes) + largest) / count
+        if cost < least:
+            best, least = count, cost
+    return best
 
 
 def _page_of(head: SharedHead, keep: int) -> Page:
