@@ -22,7 +22,8 @@ objects, so that all units are the head's, its pages', rows' and producers'; mer
     reads         read units, a request: of heads and of producers' rows
     total         write units, and read units at a fifth of their price
 
-    python -m bench.contention [--spread [--requests-per-s 50] [--keep]] [--quick] [--pause-ms 100] [--table-p50-ms 7.6 --table-p99-ms 16]
+    python -m bench.contention [--spread [--requests-per-s 50] [--keep]] [--quick] [--pause-ms 100]
+                               [--table-p50-ms 7.6 --table-p99-ms 16]
 """
 
 from __future__ import annotations

@@ -402,7 +402,7 @@ async def test_one_gateway_leads_all_that_share_a_head(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("partitions", "producers", "units_max"), [(1, 1, 2.0), (24, 1, 4.0), (24, 16, 8.0), (200, 1, 45.0)]
+    ("partitions", "producers", "units_max"), [(1, 1, 2.0), (24, 1, 3.5), (24, 16, 5.5), (24, 64, 5.5), (200, 1, 45.0)]
 )
 async def test_what_a_request_costs(partitions: int, producers: int, units_max: float) -> None:
     """Write units of a request with a batch to each partition, spills included, without the upload."""

@@ -1,6 +1,6 @@
 """Producers that have been silent for long are forgotten (Kafka's producer.id.expiration.ms).
 
-Only rows of producers that left the head grow without bound, so only these expire: a row whose last commit (`t`, in
+Only rows of producers that left a head grow without bound, so only these expire: a row whose last commit (`t`, in
 fact the spill floor at its eviction, which is never before it) is older than `producer_expiry_ms` is deleted, on
 condition that it is still the row that was read.
 
@@ -34,7 +34,7 @@ _ROWS_PER_QUERY = 256
 class ProducerExpiry:
     """The upkeep that forgets producers."""
 
-    acts_on_tail = False
+    acts_on_tail = True  # the first partition of a shared head may have no more, or nothing, where others were written
 
     def __init__(self, log: Table, clock: Clock, settings: Settings) -> None:
         self._log = log
@@ -43,6 +43,8 @@ class ProducerExpiry:
 
     async def is_due(self, look: PartitionLook) -> bool:
         """See maintenance.Upkeep."""
+        if not look.head.evictions:
+            return False
         async for _ in self._silent(look.partition):
             return True
         return False
