@@ -152,6 +152,25 @@ def test_the_name_of_the_schema_is_the_scripts(runner: Runner, registry: HttpReg
     assert json.loads(registry.at("PLAIN-value", None)[1].text)["name"].endswith("KsqlDataSourceSchema")
 
 
+@pytest.mark.parametrize(("more", "wanted"), [
+    ("", {"T": "", "N": 0, "B": False, "A": [""], "U": {"X": 0}}),
+    (", VALUE_PROTOBUF_NULLABLE_REPRESENTATION = 'OPTIONAL'",
+     {"T": None, "N": None, "B": None, "A": [""], "U": {"X": None}}),
+])  # fmt: skip
+def test_nulls_of_protobuf_are_zeros_unless_the_script_asks_for_them(
+    runner: Runner, more: str, wanted: dict[str, Any]
+) -> None:
+    topic = f"zeros-{len(more)}"
+    script = f"""
+        CREATE STREAM s (k INT KEY, t VARCHAR, n INT, b BOOLEAN, a ARRAY<VARCHAR>, u STRUCT<x INT>)
+            WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+        CREATE STREAM r WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'PROTOBUF'{more}) AS SELECT * FROM s;
+    """
+    given = {"T": None, "N": None, "B": None, "A": [None], "U": {"X": None}}
+    outcome = runner.run(script, [{"topic": "s", "key": 1, "value": given, "timestamp": 1}])
+    assert rows(runner, outcome, topic) == [(1, wanted)]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_keys_with_schemas_join_and_group(runner: Runner, name: str) -> None:
     script = f"""

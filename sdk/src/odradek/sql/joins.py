@@ -77,8 +77,6 @@ def _key(join: Join, sides: tuple[Expression, Expression], left: Rendered, right
     columns = [each for each, side in zip((left, right), sides, strict=True) if isinstance(side, ColumnRef)]
     if join.kind == "FULL" or not columns:
         return JoinedKey("ROWKEY", (key.text,), key, key)
-    if join.kind == "RIGHT":
-        columns.reverse()
     first = sides[0]
     shown = first.name.text if isinstance(first, ColumnRef) else columns[0].text
     return JoinedKey(shown, tuple(each.text for each in columns), key, None)

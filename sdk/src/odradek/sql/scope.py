@@ -69,7 +69,7 @@ class Scope:
             return self._unqualified(wanted)
         bound = self._bound(wanted.source.text)
         if bound is not None:
-            found = self._of(bound, name)
+            found = self._of(bound, name) or self._bound_of_window(name)
             if found is None:
                 raise self._unknown(wanted, [bound])
             return found
@@ -82,15 +82,22 @@ class Scope:
     def _bound(self, alias: str) -> Bound | None:
         return next((each for each in self.bounds if each.alias == alias), None)
 
+    def _bound_of_window(self, name: str) -> Rendered | None:
+        """Return WINDOWSTART or WINDOWEND of the windows that the query creates."""
+        if not self.window or name not in _WINDOW:
+            return None
+        found = f"unix_millis({self.window}.{_WINDOW[name][1]})"
+        if name == "WINDOWEND" and self.window_gap_ms:
+            found = f"({found} - {self.window_gap_ms})"
+        return Rendered(found, BIGINT)
+
     def _unqualified(self, wanted: ColumnRef) -> Rendered:
         found = [(each, self._of(each, wanted.name.text)) for each in self.bounds]
         hits = [(each, rendered) for each, rendered in found if rendered is not None]
         folded = wanted.name.text
-        if self.window and folded in _WINDOW:
-            bound = f"unix_millis({self.window}.{_WINDOW[folded][1]})"
-            if folded == "WINDOWEND" and self.window_gap_ms:
-                bound = f"({bound} - {self.window_gap_ms})"
-            return Rendered(bound, BIGINT)
+        created = self._bound_of_window(folded)
+        if created is not None:
+            return created
         if folded == ROW_KEY and self.row_key is not None and not hits:
             return self.row_key
         if not hits:

@@ -272,6 +272,7 @@ class Planner:
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
             corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
             maintained=planned.maintained,
+            by_time=planned.by_time,
             notes=tuple(planned.notes),
         )
 
