@@ -233,9 +233,6 @@ def encode(
         return _to_bytes(names[0], columns[0][1]), ()
     fields = ", ".join(f"{literal(name)}, {stored_json(quote(name), kind)}" for name, kind in columns)
     if form.name in REGISTERED:
-        if form.schema_id is not None and form.name.startswith("PROTOBUF"):
-            name = f"{part.upper()}_SCHEMA_ID"
-            raise SqlError(f"{target.name}: {name} is not supported for what is written in {form.name}: omit it")
         made = tuple(Column(name, kind) for name, kind in columns)
         codec = Codec(f"ksql_write_{part}", part, target.topic, form, made)
         return _unless_missing(

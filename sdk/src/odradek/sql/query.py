@@ -19,7 +19,7 @@ from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Input, Maintained
 from odradek.sql.position import SqlError
-from odradek.sql.scope import PSEUDO_COLUMNS, ROW_KEY, WINDOW_BOUNDS, Bound, Scope
+from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import Rendered, SqlType, quote
 
@@ -337,7 +337,7 @@ class _Planner:
         for item in self.query.items:
             if item.expression is None:
                 if item.source is None and any(join.kind == "FULL" for join in self.query.joins):
-                    key = ColumnRef(Name(ROW_KEY, item.at), None, item.at)
+                    key = ColumnRef(Name(self.scope.row_key_name, item.at), None, item.at)
                     found.append(SelectItem(key, key.name, None, item.at))
                 found += [_named(each) for each in self._star(item, check=False)]
             elif item.is_struct_star:
@@ -409,7 +409,7 @@ class _Planner:
         found = []
         if prefixed and item.source is None and self.scope.row_key is not None and self.purpose in ("STREAM", "TABLE"):
             key = self.scope.row_key
-            found.append(Output(ROW_KEY, key.type, key.text, None, item))
+            found.append(Output(self.scope.row_key_name, key.type, key.text, None, item))
         for bound in bounds:
             columns = list(bound.source.columns)
             if self.query.partition_by:  # the old key becomes the last of the value's columns

@@ -24,7 +24,6 @@ _PSEUDO = {
 }
 WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 PSEUDO_COLUMNS = (*_PSEUDO, *WINDOW_BOUNDS)
-ROW_KEY = "ROWKEY"  # of joined rows whose key is in no single column
 _WINDOW = {"WINDOWSTART": ("__window_start", "start"), "WINDOWEND": ("__window_end", "end")}
 
 
@@ -55,6 +54,16 @@ class Scope:
     lambdas: int = 0  # so many were rendered: their parameters have names of their own
     types: Mapping[str, SqlType] = field(default_factory=dict)  # of CREATE TYPE
     replacements: list[tuple[Expression, Rendered]] = field(default_factory=list)  # of table functions
+
+    @property
+    def row_key_name(self) -> str:
+        """Name of the key of joined rows that is in no single column: ROWKEY, with a number if a source has that."""
+        taken = {column.name for bound in self.bounds for column in bound.source.columns}
+        name, number = "ROWKEY", 0
+        while name in taken:
+            number += 1
+            name = f"ROWKEY_{number}"
+        return name
 
     def replaced(self, expression: Expression) -> Rendered | None:
         """Return what stands for an expression that was computed before, if it was."""
@@ -98,7 +107,7 @@ class Scope:
         created = self._bound_of_window(folded)
         if created is not None:
             return created
-        if folded == ROW_KEY and self.row_key is not None and not hits:
+        if folded == self.row_key_name and self.row_key is not None and not hits:
             return self.row_key
         if not hits:
             raise self._unknown(wanted, self.bounds)

@@ -139,6 +139,8 @@ def _schema_to_write(converter: RegisteredConverter, codec: Codec) -> schemas.Sc
     if schema_id is None:
         return value_schema(codec)
     found = _registered_schema(converter, codec, schema_id)
+    if isinstance(converter, ProtobufConverter):
+        converter.writes(schema_id, converter.path_to(schema_id, codec.form.full_name))
     if isinstance(
         converter, AvroConverter
     ):  # its bytes follow the registered text: the order of a union's types counts
@@ -250,7 +252,7 @@ def _registered_schema(converter: RegisteredConverter, codec: Codec, schema_id: 
         if isinstance(converter, AvroConverter):
             return converter._parsed(schema_id)[1]
         if isinstance(converter, ProtobufConverter):
-            return converter._message_of(schema_id, [0])[1]
+            return converter._message_of(schema_id, converter.path_to(schema_id, codec.form.full_name))[1]
         registered: Schema = converter.registry.schema(schema_id)
         return read_json_schema(json.loads(registered.text))
     except DataError as error:
