@@ -1,6 +1,8 @@
 """The tutorial of a materialized cache as users run it: a server process, its Connect worker, and a database.
 
 The connector's configuration has the names that Debezium 1 gave its options, as the tutorial has them.
+
+Slow: a database, a server with Spark, and two streaming queries.
 """
 
 from __future__ import annotations
@@ -66,8 +68,6 @@ def until(found: Callable[[], Any], wanted: Any) -> None:
 
 
 def test_a_materialized_cache_of_a_database(database: Server, client: RestClient) -> None:
-    """Slow: a database, a server with Spark, and two streaming queries."""
-
     def run(text: str) -> dict[str, Any]:
         [found] = client.execute(text, EARLIEST, {})
         return found
