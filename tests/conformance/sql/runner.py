@@ -22,7 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from odradek.sql.catalog import REGISTERED, Source
-from odradek.sql.on_spark import SparkEngine
+from odradek.sql.on_spark import SparkEngine, by_time
 from odradek.sql.parse import parse
 from odradek.sql.plan import Codec, QueryPlan, Started
 from odradek.sql.plan import Input as PlanInput
@@ -92,7 +92,7 @@ class MemoryEngine(SparkEngine):
     def _append(self, plan: QueryPlan, records: DataFrame) -> None:
         assert plan.sink is not None
         there = self.topics.setdefault(plan.sink.topic.name, [])
-        for row in records.collect():
+        for row in (by_time(records) if plan.by_time else records).collect():
             time = row["timestamp"]
             ms = 0 if time is None else round(time.astimezone(UTC).timestamp() * 1000)
             there.append(Record(_bytes(row["key"]), _bytes(row["value"]), ms))

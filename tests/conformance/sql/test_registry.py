@@ -152,6 +152,25 @@ def test_the_name_of_the_schema_is_the_scripts(runner: Runner, registry: HttpReg
     assert json.loads(registry.at("PLAIN-value", None)[1].text)["name"].endswith("KsqlDataSourceSchema")
 
 
+@pytest.mark.parametrize(("more", "wanted"), [
+    ("", {"T": "", "N": 0, "B": False, "A": [""], "U": {"X": 0}}),
+    (", VALUE_PROTOBUF_NULLABLE_REPRESENTATION = 'OPTIONAL'",
+     {"T": None, "N": None, "B": None, "A": [""], "U": {"X": None}}),
+])  # fmt: skip
+def test_nulls_of_protobuf_are_zeros_unless_the_script_asks_for_them(
+    runner: Runner, more: str, wanted: dict[str, Any]
+) -> None:
+    topic = f"zeros-{len(more)}"
+    script = f"""
+        CREATE STREAM s (k INT KEY, t VARCHAR, n INT, b BOOLEAN, a ARRAY<VARCHAR>, u STRUCT<x INT>)
+            WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+        CREATE STREAM r WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'PROTOBUF'{more}) AS SELECT * FROM s;
+    """
+    given = {"T": None, "N": None, "B": None, "A": [None], "U": {"X": None}}
+    outcome = runner.run(script, [{"topic": "s", "key": 1, "value": given, "timestamp": 1}])
+    assert rows(runner, outcome, topic) == [(1, wanted)]
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_keys_with_schemas_join_and_group(runner: Runner, name: str) -> None:
     script = f"""
@@ -171,8 +190,31 @@ def test_keys_with_schemas_join_and_group(runner: Runner, name: str) -> None:
 def test_what_the_registry_does_not_have_is_named(runner: Runner, registry: HttpRegistry) -> None:
     with pytest.raises(SqlError, match="nowhere-value"):
         runner.run("CREATE STREAM s (id INT KEY) WITH (KAFKA_TOPIC = 'nowhere', VALUE_FORMAT = 'AVRO');", [])
-    schema_id = registry.register("proto-only", Schema(PERSON_PROTO, "PROTOBUF"))
-    made = "CREATE STREAM s (id INT KEY, name VARCHAR) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');"
-    with pytest.raises(SqlError, match="VALUE_SCHEMA_ID is not supported for what is written in PROTOBUF"):
-        given = f"VALUE_FORMAT = 'PROTOBUF', VALUE_SCHEMA_ID = {schema_id}"
-        runner.run(f"{made} CREATE STREAM r WITH ({given}) AS SELECT * FROM s;", [])
+
+
+def test_a_message_of_several_is_found_by_its_name_read_and_written(runner: Runner, registry: HttpRegistry) -> None:
+    text = """
+        syntax = "proto3"; import "google/protobuf/wrappers.proto";
+        message Other { int32 id = 1; }
+        message Order { string item = 1; int32 n = 2; google.protobuf.Int64Value big = 3; }
+    """
+    for part in ("key", "value"):
+        schema_id = registry.register(f"messages-{part}", Schema(text, "PROTOBUF"))
+    script = f"""
+        CREATE STREAM given (item VARCHAR, n INT, big BIGINT) WITH (KAFKA_TOPIC = 'given', VALUE_FORMAT = 'JSON');
+        CREATE STREAM named WITH (KAFKA_TOPIC = 'messages', VALUE_FORMAT = 'PROTOBUF', VALUE_SCHEMA_ID = {schema_id},
+            VALUE_SCHEMA_FULL_NAME = 'Order') AS SELECT * FROM given;
+        CREATE STREAM s WITH (KAFKA_TOPIC = 'messages', FORMAT = 'PROTOBUF', VALUE_SCHEMA_FULL_NAME = 'Order');
+        CREATE STREAM r WITH (KEY_FORMAT = 'KAFKA', VALUE_FORMAT = 'JSON') AS SELECT * FROM s;
+    """
+    outcome = runner.run(script, [{"topic": "given", "value": {"ITEM": "pen", "N": 3, "BIG": 4}, "timestamp": 1}])
+    assert written_ids(outcome, "messages") == {schema_id}
+    assert (outcome.topics["messages"][0].value or b"")[5:7] == b"\x02\x02"  # the path of the second message
+    source = outcome.planner.catalog.sources["S"]
+    assert [(each.name, each.is_key) for each in source.columns] == [
+        ("ID", True), ("ITEM", False), ("N", False), ("BIG", False),
+    ]  # fmt: skip
+    assert rows(runner, outcome, "R") == [(None, {"ITEM": "pen", "N": 3, "BIG": 4})]
+    with pytest.raises(SqlError, match="has no message Nothing"):
+        script = "CREATE STREAM s WITH (KAFKA_TOPIC = 'messages', VALUE_FORMAT = 'PROTOBUF'"
+        runner.run(f"{script}, VALUE_SCHEMA_FULL_NAME = 'Nothing');", [])

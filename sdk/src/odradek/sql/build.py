@@ -271,6 +271,12 @@ class Build(Transformer[Token, Any]):
     def lambda_(self, meta: Meta, children: Children) -> Lambda:
         return Lambda(tuple(children[:-1]), children[-1], place_of(meta))
 
+    def lambda_in_parentheses(self, meta: Meta, children: Children) -> Lambda:
+        parameter, body = children
+        if not isinstance(parameter, ColumnRef) or parameter.source is not None:
+            raise SqlError("the parameter of a lambda is a name, such as x => x + 1", parameter.at)
+        return Lambda((parameter.name,), body, place_of(meta))
+
     # --- clauses of a query
 
     def star(self, meta: Meta, children: Children) -> SelectItem:

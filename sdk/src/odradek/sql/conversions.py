@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.sql.functions.json_text import time_text
+from odradek.sql.functions.sameness import distinguishable
 from odradek.sql.functions.signature import literal_of, text_of
-from odradek.sql.functions.times import text_as_time, text_as_timestamp
-from odradek.sql.position import Position, SqlError
+from odradek.sql.functions.times import text_as_timestamp, time_of
+from odradek.sql.position import START, Position, SqlError
 from odradek.sql.types import BIGINT, DATE, TIME, TIMESTAMP, VARCHAR, Rendered, SqlType, decimal_of, quote, wider
 
 _DAY_MS = 86_400_000
+_PLAIN_SCALE_MAX = 6  # beyond it Spark may write a DECIMAL with an exponent
 _IMPOSSIBLE = ("BOOLEAN", "BYTES")
 
 
@@ -83,6 +85,8 @@ def as_text(text: str, kind: SqlType) -> str:
             for name, each in zip(kind.fields, kind.inner, strict=True)
         )
         return f"IF({text} IS NULL, NULL, concat('Struct{{', concat_ws(',', {fields}), '}}'))"
+    if kind.name == "DECIMAL" and kind.scale > _PLAIN_SCALE_MAX:
+        return f"replace(format_number({text}, {kind.scale}), ',', '')"
     return f"CAST({text} AS STRING)"
 
 
@@ -90,10 +94,8 @@ def from_text(text: str, kind: SqlType) -> str:
     """Return text as a value; NULL for what it does not say."""
     if kind.name == "BOOLEAN":
         return f"(lower({text}) = 'true')"
-    if kind == TIMESTAMP:
-        return text_as_timestamp(text)
-    if kind == TIME:
-        return text_as_time(text)
+    if kind.is_time:
+        return time_of(text, kind)
     return f"try_cast({text} AS {kind.spark})"
 
 
@@ -170,6 +172,11 @@ def aligned(values: Sequence[Rendered], at: Position, what: str) -> tuple[list[s
 def comparable(left: Rendered, right: Rendered, operator: str, at: Position) -> tuple[str, str]:
     """Return two values that Spark compares as ksqlDB does. Raises SqlError for types that cannot be compared."""
     one, other = left.type, right.type
+    if one is not None and other is not None and one.name == other.name and one.inner:
+        kind = wider(one, other) or one
+        return distinguishable(converted(left.text, one, kind), kind), distinguishable(
+            converted(right.text, other, kind), kind
+        )
     if one is None or other is None or one.name == other.name or (one.is_number and other.is_number):
         return left.text, right.text
     for first, second, swapped in ((left, right, False), (right, left, True)):
@@ -194,6 +201,26 @@ def _read(value: Rendered, text: Rendered) -> str | None:
         return None
     if kind == BIGINT and "unix_millis(" in value.text:  # ROWTIME and the bounds of windows
         return f"unix_millis({text_as_timestamp(text.text)})"
-    if kind.name == "BOOLEAN" or kind.is_number:
-        return from_text(text.text, kind if kind.name != "INT" else BIGINT)
+    if kind.name == "BOOLEAN":
+        return _boolean_in(written)
+    if kind.is_number:
+        return _number_of(text.text, written, kind)
     return None
+
+
+def _boolean_in(written: str) -> str:
+    """Return a text among BOOLEANs, of which ksqlDB takes the first letters, as one; NULL for any other text."""
+    low = written.strip().lower()
+    for found, words in (("TRUE", ("true", "yes")), ("FALSE", ("false", "no"))):
+        if low and any(each.startswith(low) for each in words):
+            return found
+    return "CAST(NULL AS BOOLEAN)"
+
+
+def _number_of(text: str, written: str, kind: SqlType) -> str:
+    """Return a text among numbers in the type that holds it, which may be wider than theirs."""
+    try:
+        found = _number_in(written, START, "")
+    except SqlError:
+        return from_text(text, kind if kind.name != "INT" else BIGINT)
+    return from_text(text, wider(kind, found) or kind)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import ORDER
-from odradek.sql.functions.signature import ANY, Mismatch
+from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted
 from odradek.sql.position import SqlError
@@ -48,9 +48,10 @@ from odradek.sql.types import (
     quote,
     resolve_type,
     struct_of,
+    wider,
 )
 
-_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM")
+_PREDICATES = ("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN")
 _TIMES = {"date": DATE, "timestamp": TIMESTAMP, "time": TIME}
 _NOT_SUPPORTED = {
     "GROUPING": "GROUPING is not supported",
@@ -150,9 +151,16 @@ def _same_column(expression: Expression, groups: tuple[Expression, ...], scope: 
 
 def condition(expression: Expression, scope: Scope, clause: str) -> str:
     """Render a condition. Raises SqlError if its type is known to be another one."""
+    if isinstance(expression, Operation):
+        if expression.operator in ("AND", "OR"):
+            one, other = (condition(each, scope, expression.operator) for each in expression.operands)
+            return f"({one} {expression.operator} {other})"
+        if expression.operator in _PREDICATES:  # NULL lets nothing pass; and without COALESCE Spark can push it down
+            return _predicate(expression, [render(each, scope) for each in expression.operands])
     found = render(expression, scope)
     if found.type is not None and found.type != BOOLEAN:
-        raise SqlError(f"{clause} needs a condition, not {found.type}", expression.at)
+        wish = "conditions" if clause in ("AND", "OR") else "a condition"
+        raise SqlError(f"{clause} needs {wish}, not {found.type}", expression.at)
     return found.text
 
 
@@ -244,13 +252,9 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
         comparable(first, operands[1], operator, wanted.at)
         escape = f" ESCAPE {texts[2]}" if len(texts) == 3 else ""
         return Rendered(f"({texts[0]} LIKE {texts[1]}{escape})", BOOLEAN)
-    if operator == "BETWEEN":
-        low = comparable(first, operands[1], operator, wanted.at)[1]
-        high = comparable(first, operands[2], operator, wanted.at)[1]
-        return Rendered(f"({texts[0]} BETWEEN {low} AND {high})", BOOLEAN)
-    if operator == "IN":
-        return _in(operands, wanted)
-    if operator in _COMPARISONS:
+    if operator in _PREDICATES:
+        return Rendered(f"coalesce({_predicate(wanted, operands)}, FALSE)", BOOLEAN)
+    if operator == "IS DISTINCT FROM":
         one, other = comparable(first, operands[1], operator, wanted.at)
         return Rendered(f"({one} {operator} {other})", BOOLEAN)
     if len(operands) == 1:
@@ -272,7 +276,19 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
     return Rendered(f"CAST({text} AS {kind.spark})" if kind.name == "DECIMAL" else text, kind)
 
 
-def _in(operands: list[Rendered], wanted: Operation) -> Rendered:
+def _predicate(wanted: Operation, operands: list[Rendered]) -> str:
+    """Return a comparison, which is NULL where an operand is; in ksqlDB it is FALSE there."""
+    operator, first = wanted.operator, operands[0]
+    if operator == "IN":
+        return _in(operands, wanted)
+    one, other = comparable(first, operands[1], operator, wanted.at)
+    if operator == "BETWEEN":
+        high = comparable(first, operands[2], operator, wanted.at)[1]
+        return f"({first.text} BETWEEN {other} AND {high})"
+    return f"({one} {operator} {other})"
+
+
+def _in(operands: list[Rendered], wanted: Operation) -> str:
     first, *others = operands
     if first.type == VARCHAR:
         texts = [each.text if each.type in (None, VARCHAR) else converted(each.text, each.type, VARCHAR)
@@ -280,11 +296,18 @@ def _in(operands: list[Rendered], wanted: Operation) -> Rendered:
         if any(each.type is not None and each.type.inner for each in others):
             raise SqlError("IN cannot compare VARCHAR with them", wanted.at)
     elif first.type is not None and first.type.inner:
-        texts = [each.text if each.type == first.type else converted(each.text, each.type, first.type)
-                 for each in others]  # fmt: skip
+        pairs = [_brought_together(first, each, wanted) for each in others]
+        return f"({' OR '.join(f'{one} = {other}' for one, other in pairs)})"
     else:
         texts = [comparable(first, each, "IN", wanted.at)[1] for each in others]
-    return Rendered(f"({first.text} IN ({', '.join(texts)}))", BOOLEAN)
+    return f"({first.text} IN ({', '.join(texts)}))"
+
+
+def _brought_together(first: Rendered, other: Rendered, wanted: Operation) -> tuple[str, str]:
+    """Return two arrays, maps or structs to compare: without a type that holds both, the second becomes the first's."""
+    if first.type is not None and other.type is not None and wider(first.type, other.type) is None:
+        other = Rendered(converted(other.text, other.type, first.type), first.type)
+    return comparable(first, other, "IN", wanted.at)
 
 
 def _case(wanted: Operation, operands: list[Rendered]) -> Rendered:
@@ -323,6 +346,9 @@ def _construct(wanted: Construct, scope: Scope) -> Rendered:
     keys = [render(each, scope) for each in wanted.keys if not isinstance(each, Name)]
     key_texts, key_type = aligned(keys, wanted.at, "the keys of MAP are")
     value_texts, value_type = aligned(values, wanted.at, "the values of MAP are")
+    if key_type == VARCHAR:  # a key that is NULL ends Spark's query; ksqlDB writes it as this text
+        key_texts = [each if literal_of(key) is not None else f"coalesce({each}, 'null')"
+                     for each, key in zip(key_texts, keys, strict=True)]  # fmt: skip
     pairs = ", ".join(f"{key}, {value}" for key, value in zip(key_texts, value_texts, strict=True))
     known = map_of(key_type, value_type) if key_type is not None and value_type is not None else None
     return Rendered(f"map({pairs})", known)

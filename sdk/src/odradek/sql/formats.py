@@ -17,10 +17,12 @@ start, each big-endian ms: Kafka Streams' TimeWindowedSerializer and SessionWind
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.sql.catalog import REGISTERED, Column, Source
+from odradek.sql.conversions import as_text
 from odradek.sql.functions.json_text import restored, stored_json
 from odradek.sql.functions.numbers import whole_from_bytes
 from odradek.sql.functions.signature import text_of as literal
@@ -29,6 +31,7 @@ from odradek.sql.position import Position, SqlError
 from odradek.sql.types import BIGINT, SqlType, quote
 
 CORRUPT = "__corrupt"
+EPOCH = "timestamp_millis(0L)"
 _KAFKA_TYPES = ("VARCHAR", "INT", "BIGINT", "DOUBLE", "BYTES")
 _WINDOW_BYTES = 8
 _MAP = "map<string,string>"
@@ -214,8 +217,14 @@ def _from_stored(raw: str, kind: SqlType) -> str:
 # --- writing
 
 
-def encode(target: Source, part: str, columns: Sequence[tuple[str, SqlType]]) -> tuple[str, tuple[Codec, ...]]:
-    """Return columns of a row, by name, as one BINARY expression, and its functions in Python."""
+def encode(
+    target: Source, part: str, columns: Sequence[tuple[str, SqlType]], *, is_always: bool = False
+) -> tuple[str, tuple[Codec, ...]]:
+    """Return columns of a row, by name, as one BINARY expression, and its functions in Python.
+
+    Args:
+        is_always: a key of several columns is written even if all are NULL; else it is NULL then.
+    """
     form = target.form(part)
     if form.name == "NONE" or not columns:
         return "CAST(NULL AS BINARY)", ()
@@ -224,27 +233,50 @@ def encode(target: Source, part: str, columns: Sequence[tuple[str, SqlType]]) ->
         return _to_bytes(names[0], columns[0][1]), ()
     fields = ", ".join(f"{literal(name)}, {stored_json(quote(name), kind)}" for name, kind in columns)
     if form.name in REGISTERED:
-        if form.schema_id is not None and form.name.startswith("PROTOBUF"):
-            name = f"{part.upper()}_SCHEMA_ID"
-            raise SqlError(f"{target.name}: {name} is not supported for what is written in {form.name}: omit it")
         made = tuple(Column(name, kind) for name, kind in columns)
         codec = Codec(f"ksql_write_{part}", part, target.topic, form, made)
-        written = f"{codec.function}(named_struct({fields}))"
-        if part == "key":
-            written = f"IF({' AND '.join(f'{each} IS NULL' for each in names)}, NULL, {written})"
-        return written, (codec,)
+        return _unless_missing(
+            [] if part == "value" or is_always else names, f"{codec.function}(named_struct({fields}))"
+        ), (codec,)
     if form.name == "DELIMITED":
-        texts = ", ".join(
-            f"{literal(name)}, {f'base64({quote(name)})' if kind.name == 'BYTES' else stored_json(quote(name), kind)}"
-            for name, kind in columns
-        )
-        return f"CAST(to_csv(named_struct({texts}), map('sep', {literal(form.delimiter)})) AS BINARY)", ()
+        texts = [_csv_field(number, name, kind, form.delimiter) for number, (name, kind) in enumerate(columns)]
+        line = f"CAST(concat_ws({literal(form.delimiter)}, {', '.join(texts)}) AS BINARY)"
+        return _unless_missing([] if part == "value" or is_always else names, line), ()
     if not form.wrapped:
         name, kind = columns[0]
         value = f"to_json(named_struct('k', {stored_json(quote(name), kind)}), map('ignoreNullFields', 'false'))"
         bare = f"CAST(substring({value}, 6, length({value}) - 6) AS BINARY)"
         return f"IF({quote(name)} IS NULL, NULL, {bare})", ()
-    return f"CAST(to_json(named_struct({fields}), map('ignoreNullFields', 'false')) AS BINARY)", ()
+    written = f"CAST(to_json(named_struct({fields}), map('ignoreNullFields', 'false')) AS BINARY)"
+    return _unless_missing([] if part == "value" or is_always else names, written), ()
+
+
+def _unless_missing(names: Sequence[str], written: str) -> str:
+    """Return what is written, or NULL where none of the columns has a value."""
+    if not names:
+        return written
+    return f"IF({' AND '.join(f'{each} IS NULL' for each in names)}, NULL, {written})"
+
+
+def _csv_field(number: int, name: str, kind: SqlType, delimiter: str) -> str:
+    """Return a field of a line as Commons CSV writes it: in quotes where they may be needed; NULL is nothing."""
+    value = quote(name)
+    if kind.name == "BYTES":
+        text = f"base64({value})"
+    else:
+        text = value if kind.name == "VARCHAR" else as_text(*_numbers_of_time(value, kind))
+    if number and (kind.is_number or kind.is_time or kind.name == "BOOLEAN"):
+        return f"coalesce({text}, '')"
+    special = f'["\\r\\n{re.escape(delimiter)}]|[\\x00-\\x20]$|'
+    special += "^[\\x00-#]" if number else "^[^0-9A-Za-z]"
+    quoted = f"concat('\"', replace({text}, '\"', '\"\"'), '\"')"
+    empty = "''" if number else "'\"\"'"  # a first field that is empty has quotes: the line is not empty
+    shown = f"WHEN {text} RLIKE {literal(special)} THEN {quoted} ELSE {text}"
+    return f"(CASE WHEN {text} IS NULL THEN '' WHEN {text} = '' THEN {empty} {shown} END)"
+
+
+def _numbers_of_time(value: str, kind: SqlType) -> tuple[str, SqlType]:
+    return (stored_json(value, kind), BIGINT) if kind.is_time else (value, kind)
 
 
 def with_window(key: str, window: str, start: str, end: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.sql.catalog import Column, Source
-from odradek.sql.formats import decoders, window_bounds
+from odradek.sql.formats import EPOCH, decoders, window_bounds
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.plan import Input
 from odradek.sql.types import quote
@@ -53,7 +53,7 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
         columns += [f"{first} AS __window_start", f"{last} AS __window_end"]
     if source.timestamp:
         time = f"coalesce({time}, IF(value IS NULL, timestamp, NULL))" if pass_nulls else time
-        conditions.append(f"{time} IS NOT NULL" if source.kind == "STREAM" else "TRUE")
+        conditions.append(f"{time} >= {EPOCH}" if source.kind == "STREAM" else "TRUE")
     conditions = [each for each in conditions if each != "TRUE"]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     sql = f"SELECT {', '.join(columns)} FROM {inner}{where}"

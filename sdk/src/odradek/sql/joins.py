@@ -65,20 +65,20 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         oldest = f"{right.quoted}.__newest - {interval(right.source.history_ms)}"
         conditions += [f"{since} <= {at}", f"({until} IS NULL OR {at} < {until})", f"{at} >= {oldest}"]
     if left.source.window and right.source.window:
+        # A record's key has the start of a window, and the end only of a session.
         conditions.append(f"{left.quoted}.__window_start = {right.quoted}.__window_start")
-        conditions.append(f"{left.quoted}.__window_end = {right.quoted}.__window_end")
+        if "SESSION" in (left.source.window, right.source.window):
+            conditions.append(f"{left.quoted}.__window_end = {right.quoted}.__window_end")
     text = f"{join.kind} JOIN input_{number + 1} AS {right.quoted} ON {' AND '.join(conditions)}"
-    return PlannedJoin(text, _key(join, (left_side, right_side), left_key, right_key))
+    return PlannedJoin(text, _key(join, (left_side, right_side), left_key, right_key, scope.row_key_name))
 
 
-def _key(join: Join, sides: tuple[Expression, Expression], left: Rendered, right: Rendered) -> JoinedKey:
+def _key(join: Join, sides: tuple[Expression, Expression], left: Rendered, right: Rendered, name: str) -> JoinedKey:
     either = Rendered(f"coalesce({left.text}, {right.text})", left.type or right.type)
     key = {"FULL": either, "RIGHT": right}.get(join.kind, left)
     columns = [each for each, side in zip((left, right), sides, strict=True) if isinstance(side, ColumnRef)]
     if join.kind == "FULL" or not columns:
-        return JoinedKey("ROWKEY", (key.text,), key, key)
-    if join.kind == "RIGHT":
-        columns.reverse()
+        return JoinedKey(name, (key.text,), key, key)
     first = sides[0]
     shown = first.name.text if isinstance(first, ColumnRef) else columns[0].text
     return JoinedKey(shown, tuple(each.text for each in columns), key, None)

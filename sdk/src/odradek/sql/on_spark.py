@@ -53,6 +53,7 @@ _SETTINGS = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.caseSensitive": "true",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.legacy.codingErrorAction": "true",  # text that an encoding lacks is replaced, as by Java
 }
 _IN_PYTHON = re.compile(rf"\b{PREFIX}\w+(?=\()")
 _SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"
@@ -280,6 +281,8 @@ class SparkEngine:
         else:
             with self._planning:
                 frame = self._frame(self._spark, plan, streams)
+            if plan.by_time:
+                write = _in_order(write)
         writer = frame.writeStream.queryName(plan.query_id).outputMode(plan.output_mode).foreachBatch(write)
         writer = writer.option("checkpointLocation", checkpoint)
         return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
@@ -415,6 +418,19 @@ class SparkEngine:
     def _batch(self, plan: QueryPlan, given: Input) -> DataFrame:
         options = self._options(plan, given.topic, headers=given.has_headers) | {"startingOffsets": "earliest"}
         return self._spark.read.format("odradek").options(**options).load()
+
+
+def _in_order(write: WriteBatch) -> WriteBatch:
+    """Return a function that writes the records of a micro-batch in the order of their times."""
+    return lambda records, batch_id: write(by_time(records), batch_id)
+
+
+def by_time(records: DataFrame) -> DataFrame:
+    """Return joined records in the order of their times: Spark joins the rows of a micro-batch in any order.
+
+    Records of one key are in one partition of the frame, so no records have to move.
+    """
+    return records.sortWithinPartitions("timestamp")
 
 
 def _identity(session: SparkSession) -> str:

@@ -88,6 +88,7 @@ class QueryPlan:
     corrupt_batches: str = ""  # the source's option corruptBatches; empty: as the session has it
     limit: int | None = None
     maintained: Maintained | None = None
+    by_time: bool = False  # the records of a micro-batch are written in the order of their times, those of one key
     notes: tuple[str, ...] = ()
     marks_deleted: bool = False  # the result has one column more: True for a row that left its table
 

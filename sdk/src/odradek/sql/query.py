@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import check_grouped, condition, is_aggregate, is_table_function, parts, render
-from odradek.sql.formats import interval
+from odradek.sql.formats import EPOCH, interval
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Input, Maintained
 from odradek.sql.position import SqlError
-from odradek.sql.scope import PSEUDO_COLUMNS, ROW_KEY, WINDOW_BOUNDS, Bound, Scope
+from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import Rendered, SqlType, quote
 
@@ -56,6 +56,8 @@ class Planned:
     has_keep: bool = False  # has a column __keep: True if the row of a table still exists
     marks_deleted: bool = False  # has a last column __deleted: True if the row of a table no longer exists
     maintained: Maintained | None = None
+    keeps_empty_key: bool = False  # a key of which no column has a value is written all the same
+    by_time: bool = False  # a join of streams: see QueryPlan
     same_key: list[str] = field(default_factory=list)  # outputs that a join makes equal to the key
     notes: list[str] = field(default_factory=list)
 
@@ -167,6 +169,8 @@ class _Planner:
         sql = f"SELECT {', '.join(columns)} FROM {text}{rows}"
         sql += f" WHERE {where}" if where else ""
         sql += f" GROUP BY {', '.join(self._grouping(window))}" if self.aggregates and self._grouping(window) else ""
+        if window is not None and window.kind == "HOPPING":  # as in Kafka Streams, none begins before the epoch
+            having = " AND ".join([f"{self.scope.window}.start >= {EPOCH}", *([having] if having else [])])
         sql += f" HAVING {having}" if having else ""
         if query.limit is not None and not self.is_stream:
             sql += f" LIMIT {query.limit}"
@@ -181,6 +185,8 @@ class _Planner:
             window=window.kind if window is not None else passed_on.window if passed_on is not None else "",
             window_ms=_window_ms(window, passed_on),
             retention_ms=window.retention.ms if window is not None and window.retention is not None else None,
+            keeps_empty_key=len(query.partition_by) > 1,
+            by_time=any(bound.source.kind == "STREAM" for bound in self.scope.bounds[1:]) and not self.aggregates,
             has_keep=has_keep,
             marks_deleted=marks_deleted,
             same_key=same_key,
@@ -265,15 +271,15 @@ class _Planner:
             joined = plan_join(query.joins[number - 2], number - 1, self.scope, self.is_stream)
             text += f" {joined.text}"
             key = self._key_after(number - 1, key, joined.key)
-            self.scope.row_key = key.row_key
+            self.scope.row_key = None if key is None else key.row_key
         return inputs, text, key
 
-    def _key_after(self, number: int, before: JoinedKey | None, joined: JoinedKey) -> JoinedKey:
+    def _key_after(self, number: int, before: JoinedKey | None, joined: JoinedKey) -> JoinedKey | None:
         """Return the key of the rows after a join: that of its condition; a foreign key leaves the key as it is."""
         first = self.scope.bounds[0]
         if first.source.kind == "TABLE" and is_foreign(self.query.joins[number - 1], number, self.scope):
-            if before is not None:
-                return before
+            if before is not None or len(first.source.keys) > 1:
+                return before  # None: the key is all of the first table's columns
             own = first.source.keys[0]
             rendered = first.render(own.name, own.type)
             return JoinedKey(own.name, (rendered.text,), rendered, None)
@@ -331,7 +337,7 @@ class _Planner:
         for item in self.query.items:
             if item.expression is None:
                 if item.source is None and any(join.kind == "FULL" for join in self.query.joins):
-                    key = ColumnRef(Name(ROW_KEY, item.at), None, item.at)
+                    key = ColumnRef(Name(self.scope.row_key_name, item.at), None, item.at)
                     found.append(SelectItem(key, key.name, None, item.at))
                 found += [_named(each) for each in self._star(item, check=False)]
             elif item.is_struct_star:
@@ -403,9 +409,12 @@ class _Planner:
         found = []
         if prefixed and item.source is None and self.scope.row_key is not None and self.purpose in ("STREAM", "TABLE"):
             key = self.scope.row_key
-            found.append(Output(ROW_KEY, key.type, key.text, None, item))
+            found.append(Output(self.scope.row_key_name, key.type, key.text, None, item))
         for bound in bounds:
-            names = [column.name for column in bound.source.columns if not column.is_header or not prefixed]
+            columns = list(bound.source.columns)
+            if self.query.partition_by:  # the old key becomes the last of the value's columns
+                columns.sort(key=lambda column: column.is_key)
+            names = [column.name for column in columns]
             if bound.source.window and self.purpose in ("push", "pull"):
                 # After the key, as in ksqlDB: on a screen, windows of one key would look alike.
                 names[len(bound.source.keys) : len(bound.source.keys)] = WINDOW_BOUNDS

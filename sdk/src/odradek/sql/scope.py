@@ -24,7 +24,6 @@ _PSEUDO = {
 }
 WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
 PSEUDO_COLUMNS = (*_PSEUDO, *WINDOW_BOUNDS)
-ROW_KEY = "ROWKEY"  # of joined rows whose key is in no single column
 _WINDOW = {"WINDOWSTART": ("__window_start", "start"), "WINDOWEND": ("__window_end", "end")}
 
 
@@ -56,6 +55,16 @@ class Scope:
     types: Mapping[str, SqlType] = field(default_factory=dict)  # of CREATE TYPE
     replacements: list[tuple[Expression, Rendered]] = field(default_factory=list)  # of table functions
 
+    @property
+    def row_key_name(self) -> str:
+        """Name of the key of joined rows that is in no single column: ROWKEY, with a number if a source has that."""
+        taken = {column.name for bound in self.bounds for column in bound.source.columns}
+        name, number = "ROWKEY", 0
+        while name in taken:
+            number += 1
+            name = f"ROWKEY_{number}"
+        return name
+
     def replaced(self, expression: Expression) -> Rendered | None:
         """Return what stands for an expression that was computed before, if it was."""
         return next((found for each, found in self.replacements if each is expression), None)
@@ -69,7 +78,7 @@ class Scope:
             return self._unqualified(wanted)
         bound = self._bound(wanted.source.text)
         if bound is not None:
-            found = self._of(bound, name)
+            found = self._of(bound, name) or self._bound_of_window(name)
             if found is None:
                 raise self._unknown(wanted, [bound])
             return found
@@ -82,16 +91,23 @@ class Scope:
     def _bound(self, alias: str) -> Bound | None:
         return next((each for each in self.bounds if each.alias == alias), None)
 
+    def _bound_of_window(self, name: str) -> Rendered | None:
+        """Return WINDOWSTART or WINDOWEND of the windows that the query creates."""
+        if not self.window or name not in _WINDOW:
+            return None
+        found = f"unix_millis({self.window}.{_WINDOW[name][1]})"
+        if name == "WINDOWEND" and self.window_gap_ms:
+            found = f"({found} - {self.window_gap_ms})"
+        return Rendered(found, BIGINT)
+
     def _unqualified(self, wanted: ColumnRef) -> Rendered:
         found = [(each, self._of(each, wanted.name.text)) for each in self.bounds]
         hits = [(each, rendered) for each, rendered in found if rendered is not None]
         folded = wanted.name.text
-        if self.window and folded in _WINDOW:
-            bound = f"unix_millis({self.window}.{_WINDOW[folded][1]})"
-            if folded == "WINDOWEND" and self.window_gap_ms:
-                bound = f"({bound} - {self.window_gap_ms})"
-            return Rendered(bound, BIGINT)
-        if folded == ROW_KEY and self.row_key is not None and not hits:
+        created = self._bound_of_window(folded)
+        if created is not None:
+            return created
+        if folded == self.row_key_name and self.row_key is not None and not hits:
             return self.row_key
         if not hits:
             raise self._unknown(wanted, self.bounds)

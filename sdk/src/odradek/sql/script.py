@@ -13,6 +13,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 from odradek.sql.catalog import (
+    FORMATS,
     Catalog,
     Column,
     Source,
@@ -70,7 +71,14 @@ from odradek.sql.types import BIGINT, SqlType, quote
 
 _OFFSET_RESET = "auto.offset.reset"
 _CORRUPT_BATCHES = "corrupt.batches"
-SETTINGS = {_OFFSET_RESET: ("earliest", "latest"), _CORRUPT_BATCHES: ("fail", "skip")}
+_KEY_FORMAT = "ksql.persistence.default.format.key"
+_VALUE_FORMAT = "ksql.persistence.default.format.value"
+_WRAPPED = "ksql.persistence.wrap.single.values"
+SETTINGS = {
+    _OFFSET_RESET: ("earliest", "latest"), _CORRUPT_BATCHES: ("fail", "skip"),
+    _KEY_FORMAT: tuple(map(str.lower, FORMATS)), _VALUE_FORMAT: tuple(map(str.lower, FORMATS)),
+    _WRAPPED: ("true", "false"),
+}  # fmt: skip
 WITHOUT_EFFECT = (  # of ksqlDB: they tune Kafka Streams, or ask for what is the case here
     "cache.max.bytes.buffering", "statestore.cache.max.bytes", "commit.interval.ms", "num.stream.threads",
     "num.standby.replicas", "processing.guarantee", "ksql.query.pull.table.scan.enabled",
@@ -174,7 +182,11 @@ class Planner:
         if "KAFKA_TOPIC" not in given:
             raise SqlError(f"WITH (KAFKA_TOPIC = '...') is required: the topic of {name.text}?", name.at)
         columns = declared_columns(statement, self.catalog.types)
-        source = apply_properties(Source(statement.kind, name.text, "", columns), given)
+        value_format = self.settings.get(_VALUE_FORMAT, "json").upper()
+        bare = Source(
+            statement.kind, name.text, "", columns, self._key_format, value_format, wrapped=self._is_wrapped
+        )  # fmt: skip
+        source = apply_properties(bare, given)
         source = inferred(source, self.schemas, name.at)
         source = versioned(windowed(key_in_value(source, given), given), given)
         if statement.kind == "TABLE" and not source.keys:
@@ -214,6 +226,14 @@ class Planner:
         self.queries[query_id] = RunningQuery(plan, reads, name.text, stages)
         return Started(plan, source, () if replaced is None else replaced.ids, stages)
 
+    @property
+    def _key_format(self) -> str:
+        return self.settings.get(_KEY_FORMAT, "kafka").upper()
+
+    @property
+    def _is_wrapped(self) -> bool | None:
+        return self.settings[_WRAPPED] == "true" if _WRAPPED in self.settings else None
+
     def _id(self, name: str) -> str:
         return name if self.number is None else f"{name}_{self.number}"
 
@@ -243,7 +263,7 @@ class Planner:
             is_key = each.name in planned.keys
             columns.append(Column(each.name, each.type, is_key, not is_key))
         columns.sort(key=lambda each: planned.keys.index(each.name) if each.is_key else len(planned.keys))
-        key_format = first.key_format if first.key_format not in ("NONE", "RAW") else "KAFKA"
+        key_format = first.key_format if first.key_format not in ("NONE", "RAW") else self._key_format
         if len(planned.keys) > 1 or (key_format == "KAFKA" and _needs_json(columns)):
             key_format = "JSON" if key_format == "KAFKA" else key_format
         values = [each for each in columns if each.in_value]
@@ -254,7 +274,7 @@ class Planner:
         return Source(
             kind, name, name, tuple(columns), key_format if planned.keys else "NONE", value_format,
             value_delimiter=first.value_delimiter, window=planned.window, window_ms=planned.window_ms,
-            query_id=query_id, same_key=tuple(planned.same_key),
+            query_id=query_id, same_key=tuple(planned.same_key), wrapped=self._is_wrapped,
         )  # fmt: skip
 
     def _persistent(
@@ -272,6 +292,7 @@ class Planner:
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
             corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
             maintained=planned.maintained,
+            by_time=planned.by_time,
             notes=tuple(planned.notes),
         )
 

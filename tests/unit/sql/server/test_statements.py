@@ -127,6 +127,55 @@ def test_what_is_defined_is_shown(world: World) -> None:
     assert explained["queryDescription"]["state"] == "RUNNING"
 
 
+def test_extended_lists_and_plans_of_queries_are_in_the_types_that_ksqldbs_clients_know(world: World) -> None:
+    world.ksql(STREAM + TABLE)
+    topics, queries, explained, round_, count = world.ksql(
+        "SHOW TOPICS EXTENDED; SHOW QUERIES EXTENDED; EXPLAIN SELECT id, d FROM s EMIT CHANGES; "
+        "DESCRIBE FUNCTION ROUND; DESCRIBE FUNCTION CONCAT;"
+    )
+    assert topics["@type"] == "kafka_topics_extended"
+    counted = {each["name"]: (each["consumerCount"], each["consumerGroupCount"]) for each in topics["topics"]}
+    assert counted == {"s": (0, 0), "t": (3, 2), "N": (0, 0)}
+    assert queries["@type"] == "query_descriptions"
+    [query] = queries["queryDescriptions"]
+    assert (query["id"], query["sinks"], query["fields"][0]["type"]) == ("CTAS_N_1", ["N"], "KEY")
+    fields = explained["queryDescription"]["fields"]
+    assert explained["queryDescription"]["sources"] == ["S"]
+    assert [(each["name"], each["schema"]["type"]) for each in fields] == [("ID", "STRING"), ("D", "DECIMAL")]
+    assert [len(each["arguments"]) for each in round_["functions"]] == [1, 2]
+    assert [each["isVariadic"] for each in count["functions"][0]["arguments"]][-1]
+
+
+def test_commands_have_the_ids_and_numbers_that_ksqldbs_clients_read(world: World) -> None:
+    """They know few kinds of commands, and wait for the number of the last one."""
+
+    def run(text: str) -> tuple[str, str]:
+        [found] = world.ksql(text)
+        world.ksql("SHOW STREAMS;", commandSequenceNumber=found["commandSequenceNumber"])
+        return found["commandId"], found["commandStatus"]["message"]
+
+    world.ksql(STREAM + TABLE)
+    world.ksql("CREATE STREAM u AS SELECT id, a FROM s;")
+    assert run("INSERT INTO u SELECT id, a FROM s;")[0] == "stream/U/create"
+    assert run("PAUSE CTAS_N_1;")[0] == "pause/CTAS_N_1/execute"
+    assert run("PAUSE CTAS_N_1;")[0] == "pause/CTAS_N_1/execute"
+    assert run("RESUME ALL;")[0] == "resume/ALL/execute"
+    assert run("TERMINATE ALL;")[0] == "terminate/ALL/execute"
+    assert run("DROP STREAM IF EXISTS nothing;") == ("stream/NOTHING/drop", "Source `NOTHING` does not exist.")
+    assert run("DROP TYPE IF EXISTS nothing;") == ("type/NOTHING/drop", "Type 'NOTHING' does not exist")
+    run("CREATE TYPE pair AS STRUCT<a INT>;")
+    assert run("CREATE TYPE IF NOT EXISTS pair AS INT;")[0] == "type/PAIR/create"
+    [there] = world.ksql("CREATE STREAM IF NOT EXISTS s (id VARCHAR KEY) WITH (KAFKA_TOPIC = 's', FORMAT = 'JSON');")
+    assert (there["@type"], there["message"][:22]) == ("warning_entity", "Cannot add stream `S`:")
+
+
+def test_a_query_that_runs_is_not_resumed(world: World) -> None:
+    world.ksql(STREAM + TABLE)
+    before = list(world.engine.done)
+    world.ksql("RESUME ALL;")
+    assert world.engine.done == before
+
+
 def test_properties_hold_for_one_request_and_variables_are_filled_in(world: World) -> None:
     given = {"ksql.streams.auto.offset.reset": "earliest"}
     world.ksql(STREAM + TABLE, streamsProperties=given)

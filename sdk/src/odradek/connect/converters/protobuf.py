@@ -2,7 +2,8 @@
 
 Written: a struct is a proto3 message; optional scalars are `optional`; a timestamp is google.protobuf.Timestamp, and
 dates, times and decimals are the numbers and text that they consist of. Read: fields become the Connect types of the
-same kind, enums text, a `oneof` optional fields. Values that are no structs are wrapped into a message with one field.
+same kind, enums text, a `oneof` and the boxes of wrappers.proto optional fields. Values that are no structs are wrapped
+into a message with one field.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ from odradek.extras import extra
 _TIMESTAMP = "google.protobuf.Timestamp"
 _DEFAULT_NAME = "ConnectDefault1"
 _WRAPPED = "connect_value"
+_BOXES = frozenset(  # well-known messages around a scalar, so that it can be absent
+    f"google.protobuf.{each}Value"
+    for each in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
+)
 _SCALARS = {
     Type.INT8: "INT32",
     Type.INT16: "INT32",
@@ -45,7 +50,8 @@ _SCALARS = {
 
 def _google() -> Any:
     with extra("protobuf"):
-        import_module("google.protobuf.timestamp_pb2")  # known to the default pool from here on
+        for each in ("timestamp", "wrappers"):  # known to the default pool from here on
+            import_module(f"google.protobuf.{each}_pb2")
         return import_module("google.protobuf")
 
 
@@ -153,6 +159,8 @@ def _fill_message(message: Any, schema: Schema, value: Struct) -> None:
             _fill_map(getattr(message, name), each.schema, found)
         elif each.schema.name == logical.TIMESTAMP_NAME:
             getattr(message, name).FromMilliseconds(logical.ms_of(found))
+        elif message.DESCRIPTOR.fields_by_name[name].message_type is not None:  # a box
+            getattr(message, name).value = _scalar(each.schema, found)
         else:
             setattr(message, name, _scalar(each.schema, found))
 
@@ -235,6 +243,8 @@ def _single(field: Any, inside: tuple[str, ...]) -> Schema:
         return schemas.BYTES if field.type == field.TYPE_BYTES else schemas.STRING
     if field.message_type.full_name == _TIMESTAMP:
         return logical.TIMESTAMP
+    if field.message_type.full_name in _BOXES:
+        return _single(field.message_type.fields_by_name["value"], inside)
     return _read_schema(field.message_type, inside)
 
 
@@ -260,6 +270,8 @@ def _read_single(field: Any, schema: Schema, value: Any) -> Any:
         return str(value) if found is None else found.name
     if schema.name == logical.TIMESTAMP_NAME:
         return logical.moment_of(value.ToMilliseconds())
+    if field.message_type is not None and field.message_type.full_name in _BOXES:
+        return value.value
     if field.message_type is not None:
         return _read_message(value, schema.as_optional(False) if schema.optional else schema)
     return value
@@ -335,6 +347,23 @@ class ProtobufConverter(RegisteredConverter):
             raise DataError(f"schema {schema_id} has no message at {path}") from None
         kind = _message_class(files, name)
         return kind, _read_schema(kind.DESCRIPTOR)
+
+    def path_to(self, schema_id: int, name: str) -> list[int]:
+        """Return the path of the message of a registered schema that has a name; of the first one for none."""
+        if not name:
+            return [0]
+        registered = self.asked(lambda: self.registry.schema(schema_id, serialized=True))
+        file = self._collect(registered, "", [])
+        for number, each in enumerate(file.message_type):
+            if name in (each.name, f"{file.package}.{each.name}"):
+                return [number]
+        raise DataError(f"schema {schema_id} has no message {name}")
+
+    def writes(self, schema_id: int, path: list[int]) -> Schema:
+        """Return the schema of a registered message, whose values are then written as that message."""
+        kind, schema = self._message_of(schema_id, path)
+        self._written[schema] = (self.registry.schema(schema_id), kind, schema)
+        return schema
 
     def _collect(self, registered: registries.Schema, name: str, files: list[Any]) -> Any:
         """Add the files that a schema imports, and its own; return its own."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.sql.functions.sameness import distinct
 from odradek.sql.functions.signature import ANY, Function, Mismatch, template
 from odradek.sql.types import (
     BIGINT,
@@ -58,7 +59,7 @@ def _collect_list(arguments: Sequence[Rendered]) -> Rendered:
 def _collect_set(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0]
     known = None if value.type is None else array_of(value.type)
-    return Rendered(f"slice(array_distinct({ordered(value.text)}), 1, {COLLECTED_MAX})", known)
+    return Rendered(f"slice({distinct(ordered(value.text), value.type)}, 1, {COLLECTED_MAX})", known)
 
 
 def _topk(name: str, distinct: bool) -> Function:
@@ -114,7 +115,7 @@ def _histogram(arguments: Sequence[Rendered]) -> Rendered:
 
 def _attr(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0]
-    values = f"array_distinct({ordered(value.text)})"
+    values = distinct(ordered(value.text), value.type)
     return Rendered(f"IF(size({values}) = 1, element_at({values}, 1), NULL)", value.type)
 
 

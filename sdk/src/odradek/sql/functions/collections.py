@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.sql.functions.numbers import as_type, common
+from odradek.sql.functions.sameness import distinct, distinguishable
 from odradek.sql.functions.signature import Function, Mismatch, Types, template
 from odradek.sql.types import BOOLEAN, INT, VARCHAR, Rendered, SqlType, array_of, map_of, struct_of
 
@@ -48,8 +49,15 @@ def _array_sort(arguments: Sequence[Rendered]) -> Rendered:
 
 
 def _array_remove(arguments: Sequence[Rendered]) -> Rendered:
-    value, wanted = (each.text for each in arguments)
-    return Rendered(f"filter({value}, x -> NOT (x <=> {wanted}))", arguments[0].type)
+    value, wanted = arguments
+    inner = value.type.inner[0] if value.type is not None else None
+    same = f"{distinguishable('x', inner)} <=> {distinguishable(wanted.text, inner and wanted.type)}"
+    return Rendered(f"filter({value.text}, x -> NOT ({same}))", value.type)
+
+
+def _array_distinct(arguments: Sequence[Rendered]) -> Rendered:
+    value = arguments[0]
+    return Rendered(distinct(value.text, value.type.inner[0] if value.type is not None else None), value.type)
 
 
 def _array_contains(arguments: Sequence[Rendered]) -> Rendered:
@@ -103,10 +111,11 @@ def _as_map(arguments: Sequence[Rendered]) -> Rendered:
 def _series(arguments: Sequence[Rendered]) -> Rendered:
     kind = common([each.type for each in arguments[:2]]) or INT
     first, last = (f"CAST({each.text} AS {kind.spark})" for each in arguments[:2])
-    step = f", CAST({arguments[2].text} AS {kind.spark})" if len(arguments) == 3 else f", CAST(1 AS {kind.spark})"
-    number = arguments[2].text if len(arguments) == 3 else "1"
+    if len(arguments) == 2:  # it counts down, too
+        return Rendered(f"sequence({first}, {last})", array_of(kind))
+    number = arguments[2].text
     ok = f"({number} > 0 AND {first} <= {last}) OR ({number} < 0 AND {first} >= {last})"
-    return Rendered(f"IF({ok}, sequence({first}, {last}{step}), NULL)", array_of(kind))
+    return Rendered(f"IF({ok}, sequence({first}, {last}, CAST({number} AS {kind.spark})), NULL)", array_of(kind))
 
 
 def _filter(arguments: Sequence[Rendered]) -> Rendered:
@@ -123,7 +132,7 @@ def _transform(arguments: Sequence[Rendered]) -> Rendered:
     keys, values = arguments[1:]
     kind = map_of(keys.type, values.type) if keys.type is not None and values.type is not None else None
     pair = f"struct({_body(keys)} AS k, {_body(values)} AS v)"
-    changed = f"transform(map_entries({value.text}), e -> {pair})"
+    changed = f"filter(transform(map_entries({value.text}), e -> {pair}), e -> e.k IS NOT NULL)"
     return Rendered(f"map_from_entries({changed})", kind)
 
 
@@ -172,7 +181,7 @@ def _cube(arguments: Sequence[Rendered]) -> Rendered:
 COLLECTIONS = [
     Function("ARRAY_CONCAT", 2, 2, _array_concat, ("array",)),
     Function("ARRAY_CONTAINS", 2, 2, _array_contains, ("array", "any")),
-    template("ARRAY_DISTINCT", "array_distinct({0})", 1, 1, 0, "array"),
+    Function("ARRAY_DISTINCT", 1, 1, _array_distinct, ("array",)),
     template("ARRAY_EXCEPT", "array_except({0}, {1})", 2, 2, _common, "array"),
     template("ARRAY_INTERSECT", "array_intersect({0}, {1})", 2, 2, _common, "array"),
     template("ARRAY_UNION", "array_union({0}, {1})", 2, 2, _common, "array"),

@@ -59,7 +59,7 @@ def split_bytes(data: bytes | None, delimiter: bytes | None) -> list[bytes] | No
     if data is None or delimiter is None:
         return None
     data, delimiter = bytes(data), bytes(delimiter)
-    return data.split(delimiter) if delimiter else [bytes([each]) for each in data]
+    return data.split(delimiter) if delimiter else [bytes([each]) for each in data] or [b""]
 
 
 def _url(part: Callable[[str, str | None], str | None]) -> Callable[[str | None, str | None], str | None]:

@@ -109,7 +109,8 @@ def _keys(arguments: Sequence[Rendered]) -> Rendered:
 
 def _records(arguments: Sequence[Rendered]) -> Rendered:
     kind = map_of(VARCHAR, VARCHAR)
-    return Rendered(_of_object(arguments[0].text, "transform_values({o}, (k, v) -> to_json(v))"), kind)
+    shown = f"IF({_KIND.format('v')} = 'STRING', try_variant_get(v, '$', 'STRING'), to_json(v))"
+    return Rendered(_of_object(arguments[0].text, f"transform_values({{o}}, (k, v) -> {shown})"), kind)
 
 
 def _items(arguments: Sequence[Rendered]) -> Rendered:

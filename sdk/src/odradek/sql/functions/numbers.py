@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.sql.functions.signature import ANY, Function, Mismatch, Types, template
-from odradek.sql.types import BIGINT, DOUBLE, INT, Rendered, SqlType, decimal_of, wider
+from odradek.sql.functions.times import time_of
+from odradek.sql.types import BIGINT, DOUBLE, INT, VARCHAR, Rendered, SqlType, decimal_of, wider
 
 
 def common(kinds: Types) -> SqlType | None:
@@ -31,10 +32,22 @@ def _same(name: str, spark: str) -> Function:
     """Return a function of at least one argument, all brought to their common type."""
 
     def render(arguments: Sequence[Rendered]) -> Rendered:
+        arguments = _texts_as_times(arguments)
         kind = common([each.type for each in arguments])
         return Rendered(f"{spark}({', '.join(as_type(each, kind) for each in arguments)})", kind)
 
     return Function(name, 1, ANY, render)
+
+
+def _texts_as_times(arguments: Sequence[Rendered]) -> Sequence[Rendered]:
+    """Return the arguments with the texts among times of one type read as such."""
+    kinds = {each.type for each in arguments if each.type is not None and each.type != VARCHAR}
+    if len(kinds) != 1:
+        return arguments
+    [kind] = kinds
+    if not kind.is_time:
+        return arguments
+    return [Rendered(time_of(each.text, kind), kind) if each.type == VARCHAR else each for each in arguments]
 
 
 def _round(arguments: Sequence[Rendered]) -> Rendered:
@@ -55,7 +68,8 @@ def _round(arguments: Sequence[Rendered]) -> Rendered:
     exact = f"CAST(- {value.text} AS DECIMAL(30, 12))"
     down = f"(- ceil({exact} * {power} - 0.5BD) / {power})"
     up = f"round({value.text}, {scale})"
-    return Rendered(f"CAST(IF({value.text} < 0, coalesce({down}, {up}), {up}) AS {kind.spark})", kind)
+    up, down = (f"CAST({each} AS {kind.spark})" for each in (up, down))
+    return Rendered(f"IF({value.text} < 0, coalesce({down}, {up}), {up})", kind)
 
 
 def _trunc(arguments: Sequence[Rendered]) -> Rendered:
@@ -90,11 +104,12 @@ def _whole(name: str) -> Function:
     return Function(name, 1, 1, render, ("number",))
 
 
-def _negated_log(arguments: Sequence[Rendered]) -> Rendered:
+def _logarithm(arguments: Sequence[Rendered]) -> Rendered:
+    """LN, and LOG, which without a base is the natural one in ksqlDB, too."""
     value = f"CAST({arguments[-1].text} AS DOUBLE)"
     of = f"CASE WHEN {value} IS NULL THEN NULL WHEN {value} < 0 THEN double('NaN') WHEN {value} = 0 "
     if len(arguments) == 1:
-        return Rendered(f"({of}THEN double('-Infinity') ELSE log10({value}) END)", DOUBLE)
+        return Rendered(f"({of}THEN double('-Infinity') ELSE ln({value}) END)", DOUBLE)
     base = f"CAST({arguments[0].text} AS DOUBLE)"
     bad = f"{base} <= 0 OR {base} = 1"
     return Rendered(
@@ -154,13 +169,13 @@ NUMBERS = [
     template("ABS", "abs({0})", 1, 1, 0, "number"),
     *(_double(name) for name in ("ACOS", "ASIN", "ATAN", "CBRT", "COS", "COSH", "COT", "DEGREES", "EXP", "RADIANS")),
     *(_double(name) for name in ("SIN", "SINH", "SQRT", "TAN", "TANH")),
-    _double("LN"),
+    Function("LN", 1, 1, _logarithm, ("number",)),
     template("ATAN2", "atan2(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", 2, 2, DOUBLE, "number"),
     _whole("CEIL"),
     _whole("FLOOR"),
     Function("ROUND", 1, 2, _round, ("number", "INT")),
     Function("TRUNC", 1, 2, _trunc, ("number", "INT")),
-    Function("LOG", 1, 2, _negated_log, ("number",)),
+    Function("LOG", 1, 2, _logarithm, ("number",)),
     Function("GEO_DISTANCE", 4, 5, _geo_distance, ("number", "number", "number", "number", "text")),
     _same("GREATEST", "greatest"),
     _same("LEAST", "least"),

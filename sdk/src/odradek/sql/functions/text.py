@@ -45,7 +45,9 @@ def _substring(arguments: Sequence[Rendered]) -> Rendered:
     kind = arguments[0].type or VARCHAR
     # From the end and beyond it: a start before the first character is the first one; 0 is as 1.
     from_ = f"(CASE WHEN {start} < 0 THEN greatest(length({value}) + {start} + 1, 1) ELSE greatest({start}, 1) END)"
-    return Rendered(f"substring({value}, {from_}{', ' + f'greatest({size[0]}, 0)' if size else ''})", kind)
+    found = f"substring({value}, {from_}{', ' + f'greatest({size[0]}, 0)' if size else ''})"
+    missing = [f"{each} IS NULL" for each in (start, *size) if not each.lstrip("(- ").rstrip(")").isdigit()]
+    return Rendered(f"IF({' OR '.join(missing)}, NULL, {found})" if missing else found, kind)
 
 
 def _instr(arguments: Sequence[Rendered]) -> Rendered:
@@ -211,7 +213,7 @@ TEXT = [
     template("LOWER", "lower({0})", 1, 1, VARCHAR, "text"),
     template("INITCAP", "initcap({0})", 1, 1, VARCHAR, "text"),
     template("LEN", "length({0})", 1, 1, INT, "text|bytes"),
-    template("TRIM", "trim({0})", 1, 1, VARCHAR, "text"),
+    template("TRIM", "regexp_replace({0}, '^[\\\\x00-\\\\x20]+|[\\\\x00-\\\\x20]+$', '')", 1, 1, VARCHAR, "text"),
     template("REPLACE", "replace({0}, {1}, {2})", 3, 3, VARCHAR, "text"),
     template("MD5", "md5(CAST({0} AS BINARY))", 1, 1, VARCHAR, "text"),
     template("REGEXP_REPLACE", "regexp_replace({0}, {1}, {2})", 3, 3, VARCHAR, "text"),

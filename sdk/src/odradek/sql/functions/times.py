@@ -45,6 +45,13 @@ def text_as_timestamp(value: str) -> str:
     return f"try_cast({zoned} AS TIMESTAMP)"
 
 
+def time_of(value: str, kind: SqlType) -> str:
+    """Return text as a DATE, TIME or TIMESTAMP; NULL for what it does not say."""
+    if kind == TIMESTAMP:
+        return text_as_timestamp(value)
+    return text_as_time(value) if kind == TIME else f"try_cast({value} AS {kind.spark})"
+
+
 def _zone(text: str, arguments: Sequence[Rendered], function: str) -> str:
     return f"{function}({text}, {arguments[2].text})" if len(arguments) == 3 else text
 

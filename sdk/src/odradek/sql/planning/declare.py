@@ -59,8 +59,11 @@ def inferred(source: Source, schemas: Schemas | None, at: Position) -> Source:
         raise SqlError("columns are required: CREATE STREAM name (a INT, ...)", at)
     if source.key_format in INFERRED and not source.keys:
         key = _ask(source, "key", schemas, at)
-        if key is not None:
-            changed = replace(changed, columns=(Column("ROWKEY", key, True, False), *changed.columns))
+        if key is not None:  # a message of Protobuf is a key of as many columns as it has fields
+            is_message = source.key_format == "PROTOBUF" and key.name == "STRUCT"
+            named = zip(key.fields, key.inner, strict=True) if is_message else (("ROWKEY", key),)
+            keys = tuple(Column(name, kind, True, False) for name, kind in named)
+            changed = replace(changed, columns=(*keys, *changed.columns))
     return changed
 
 

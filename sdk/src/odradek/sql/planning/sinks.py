@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from odradek.sql.catalog import Source
-from odradek.sql.formats import encode, with_window
+from odradek.sql.formats import EPOCH, encode, with_window
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.plan import RESULT, Sink, Topic
 from odradek.sql.query import Planned
@@ -29,13 +29,13 @@ def sink_of(target: Source, planned: Planned | None, timestamped: Source, topic:
     if planned is not None:
         extra += ", __keep" if planned.has_keep else ""
         extra += ", __window_start, __window_end" if target.window else ""
-    key, key_codecs = encode(target, "key", keys)
+    key, key_codecs = encode(target, "key", keys, is_always=planned is not None and planned.keeps_empty_key)
     if target.window:
         key = with_window(key, target.window, "unix_millis(__window_start)", "unix_millis(__window_end)")
     value, value_codecs = encode(target, "value", values)
     if planned is not None and planned.has_keep:
         value = f"IF(__keep, {value}, NULL)"
-    time = "__time"
+    time, where = "__time", ""
     if timestamped.timestamp:
         column = timestamped.column(timestamped.timestamp)
         assert column is not None
@@ -44,5 +44,11 @@ def sink_of(target: Source, planned: Planned | None, timestamped: Source, topic:
             time = f"timestamp_millis({time})"
         elif column.type.name == "VARCHAR":
             time = f"try_to_timestamp({time}, {literal(timestamped.timestamp_format)})"
-    sql = f"SELECT {key} AS key, {value} AS value, {time} AS timestamp FROM (SELECT {casts}, {extra} FROM {RESULT})"
+        # A record without a time is dropped, but a tombstone has no columns to tell it.
+        has_time = f"{time} >= {EPOCH}"
+        if planned is not None and planned.has_keep:
+            time, has_time = f"IF(__keep, {time}, __time)", f"(NOT __keep OR {has_time})"
+        where = f" WHERE {has_time}"
+    rows = f"(SELECT {casts}, {extra} FROM {RESULT})"
+    sql = f"SELECT {key} AS key, {value} AS value, {time} AS timestamp FROM {rows}{where}"
     return Sink(topic, sql, (*key_codecs, *value_codecs))

@@ -50,6 +50,9 @@ _PLAIN = {
     "TIME": logical.TIME,
     "TIMESTAMP": logical.TIMESTAMP,
 }
+_ZERO: Mapping[str, Any] = {
+    "VARCHAR": "", "INT": 0, "BIGINT": 0, "DOUBLE": 0.0, "BOOLEAN": False, "BYTES": b"",
+}  # fmt: skip
 _TIMES = {logical.DATE_NAME: "DATE", logical.TIME_NAME: "TIME", logical.TIMESTAMP_NAME: "TIMESTAMP"}
 _STORED = {"DATE": "INT", "TIME": "INT", "TIMESTAMP": "BIGINT"}
 
@@ -117,10 +120,11 @@ def writer(codec: Codec, address: RegistryAddress | None) -> Callable[[Any], byt
             converters.append(_converter(codec, address))
             schemas_used.append(_schema_to_write(converters[0], codec))
         [schema] = schemas_used
+        fills = codec.form.name.startswith("PROTOBUF")
         if codec.form.wrapped:
-            value = connect_value(row, whole, schema)
+            value = connect_value(row, whole, schema, fills=fills)
         else:
-            value = connect_value(row[codec.columns[0].name], codec.columns[0].type, schema)
+            value = connect_value(row[codec.columns[0].name], codec.columns[0].type, schema, fills=fills)
         written = converters[0].from_connect(codec.topic, schema, value)
         if codec.form.name == "PROTOBUF_NOSR" and written is not None:
             return bytes(decode_indexes(decode_prefix(written)[1])[1])
@@ -135,6 +139,8 @@ def _schema_to_write(converter: RegisteredConverter, codec: Codec) -> schemas.Sc
     if schema_id is None:
         return value_schema(codec)
     found = _registered_schema(converter, codec, schema_id)
+    if isinstance(converter, ProtobufConverter):
+        converter.writes(schema_id, converter.path_to(schema_id, codec.form.full_name))
     if isinstance(
         converter, AvroConverter
     ):  # its bytes follow the registered text: the order of a union's types counts
@@ -171,6 +177,13 @@ def _converter(codec: Codec, address: RegistryAddress | None) -> RegisteredConve
     return made
 
 
+def descriptor_of(codec: Codec) -> str:
+    """Return the descriptor of the messages of a codec of PROTOBUF_NOSR, in base64."""
+    converter = _converter(codec, None)
+    text: str = converter.registry.schema(_own_id(codec, converter)).text
+    return text
+
+
 def _own_id(codec: Codec, converter: RegisteredConverter) -> int:
     """Return the id of the schema of the declared columns, in the registry of this process."""
     schema = value_schema(codec)
@@ -197,6 +210,8 @@ def schema_of(kind: SqlType, name: str, form: Form) -> schemas.Schema:
         made = logical.decimal(kind.scale, optional=True)
         precision = ("connect.decimal.precision", str(kind.precision))
         return replace(made, parameters=(*made.parameters, precision))
+    if kind.inner and kind.name != "STRUCT" and form.name.startswith("PROTOBUF"):
+        form = replace(form, nullable="")  # a list or map of proto3 cannot have NULL inside
     if kind.name == "ARRAY":
         return schemas.array(schema_of(kind.inner[0], name, form), optional=True)
     if kind.name == "MAP":
@@ -207,7 +222,9 @@ def schema_of(kind: SqlType, name: str, form: Form) -> schemas.Schema:
     if kind.name == "STRUCT":
         fields = {n: schema_of(each, f"{name}_{n}", form) for n, each in zip(kind.fields, kind.inner, strict=True)}
         return schemas.struct(fields, name=name, optional=True)
-    return _PLAIN[kind.name].as_optional()
+    # A scalar of proto3 has no NULL unless the script asks for it.
+    plain = form.name.startswith("PROTOBUF") and not form.nullable and kind.name in _ZERO
+    return _PLAIN[kind.name] if plain else _PLAIN[kind.name].as_optional()
 
 
 def columns_of(registry: Registry, form: Form, topic: str, part: str) -> SqlType:
@@ -235,7 +252,7 @@ def _registered_schema(converter: RegisteredConverter, codec: Codec, schema_id: 
         if isinstance(converter, AvroConverter):
             return converter._parsed(schema_id)[1]
         if isinstance(converter, ProtobufConverter):
-            return converter._message_of(schema_id, [0])[1]
+            return converter._message_of(schema_id, converter.path_to(schema_id, codec.form.full_name))[1]
         registered: Schema = converter.registry.schema(schema_id)
         return read_json_schema(json.loads(registered.text))
     except DataError as error:
@@ -292,23 +309,30 @@ def stored(value: Any, kind: SqlType) -> Any:
     return str(value) if kind.name == "VARCHAR" else value
 
 
-def connect_value(value: Any, kind: SqlType, schema: schemas.Schema) -> Any:
-    """Return a column's value, times as numbers, as one of Connect."""
+def connect_value(value: Any, kind: SqlType, schema: schemas.Schema, *, fills: bool = False) -> Any:
+    """Return a column's value, times as numbers, as one of Connect.
+
+    Args:
+        fills: a scalar that is NULL, where the schema does not allow it, becomes 0, an empty text and so on.
+    """
     if value is None:
-        return None
+        return _ZERO.get(kind.name) if fills and not schema.optional else None
     if kind.name == "STRUCT":  # fields that a registered schema has besides have no value
         columns = {name.upper(): (value[name], each) for name, each in zip(kind.fields, kind.inner, strict=True)}
         given = {field: columns.get(field.name.upper()) for field in schema.fields}
         return Struct(schema, {
-            field.name: connect_value(*found, field.schema) for field, found in given.items() if found is not None
+            field.name: connect_value(*found, field.schema, fills=fills)
+            for field, found in given.items() if found is not None
         })  # fmt: skip
     if kind.name == "ARRAY":
-        return [connect_value(each, kind.inner[0], schema.elements) for each in value]
+        return [connect_value(each, kind.inner[0], schema.elements, fills=fills) for each in value]
     if kind.name == "MAP":
         assert schema.key_schema is not None
         pairs = value.items() if isinstance(value, Mapping) else value  # Arrow has maps as pairs
         return {
-            connect_value(k, kind.inner[0], schema.key_schema): connect_value(v, kind.inner[1], schema.elements)
+            connect_value(k, kind.inner[0], schema.key_schema, fills=fills): connect_value(
+                v, kind.inner[1], schema.elements, fills=fills
+            )
             for k, v in pairs
         }
     if kind.is_time:
