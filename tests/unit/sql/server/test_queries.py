@@ -82,7 +82,7 @@ def test_rows_are_asked_for_as_protobuf_messages(world: World) -> None:
         header, row, empty, end = answer.json()
         assert header["header"]["schema"].startswith("`N` INTEGER, `D` DATE")
         proto = header["header"]["protoSchema"]
-        assert "message ConnectDefault1 {\n  optional int32 N = 1;" in proto
+        assert "message ConnectDefault1 {\n  int32 N = 1;" in proto
         message = _message_of(proto)
         message.ParseFromString(base64.b64decode(row["row"]["protobufBytes"]))
         assert (message.N, message.D, message.T.ToJsonString()) == (7, 20455, "2026-01-02T03:04:05.678Z")

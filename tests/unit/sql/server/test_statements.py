@@ -64,6 +64,30 @@ def test_a_source_that_an_ended_query_read_can_be_dropped_and_the_log_still_be_r
     assert world.ksql("SHOW STREAMS;")[0]["streams"] == []
 
 
+@pytest.mark.parametrize("dropped", ["s", "u"])
+def test_what_an_ended_insert_read_or_wrote_can_be_dropped_and_the_log_still_be_replayed(
+    world: World, dropped: str
+) -> None:
+    world.ksql(STREAM + TABLE + "CREATE STREAM u (id VARCHAR KEY, a INT) WITH (KAFKA_TOPIC = 't', FORMAT = 'JSON');")
+    world.ksql("INSERT INTO u SELECT id, a FROM s; TERMINATE ALL; DROP TABLE n;")
+    world.ksql(f"DROP STREAM {dropped};")
+    world.start()
+    assert not world.service.is_degraded
+    [left] = world.ksql("SHOW STREAMS;")[0]["streams"]
+    assert left["name"] == {"s": "U", "u": "S"}[dropped]
+    world.ksql(f"DROP STREAM {left['name']};")
+    world.start()
+    assert not world.service.is_degraded
+
+
+def test_a_chain_of_ended_queries_can_be_dropped_and_the_log_still_be_replayed(world: World) -> None:
+    world.ksql(STREAM + "CREATE STREAM u AS SELECT id, a FROM s; CREATE STREAM v AS SELECT id, a FROM u;")
+    world.ksql("TERMINATE ALL; DROP STREAM u; DROP STREAM s;")
+    world.start()
+    assert not world.service.is_degraded
+    assert [each["name"] for each in world.ksql("SHOW STREAMS;")[0]["streams"]] == ["V"]
+
+
 def test_drop_delete_topic_drops_the_topics_between_the_steps(world: World) -> None:
     two = "CREATE TABLE j AS SELECT s.id AS id, COUNT(*) AS c FROM s JOIN n ON s.id = n.id GROUP BY s.id;"
     world.ksql(STREAM + TABLE + two)

@@ -6,7 +6,7 @@
     performed   topics are created, queries start or stop
 
 A statement without which the later ones mean the same is erased from the log: DROP takes CREATE with it where no
-statement that remains reads the source.
+statement that remains names the source.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Defined:
     planner: Planner
     commands: dict[int, Command] = field(default_factory=dict)  # those that count
     statements: dict[str, str] = field(default_factory=dict)  # text, by command.about
-    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a source that a query made, by its name
+    needs: dict[int, tuple[str, ...]] = field(default_factory=dict)  # streams and tables that a statement names
     paused: set[str] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)  # statements of the log that could not be planned again
 
@@ -386,6 +386,7 @@ class SqlService:
             self._command_log.erase(gone)
             for each in gone:
                 self.defined.commands.pop(each, None)
+                self.defined.needs.pop(each, None)
         self._keep(command if gone is None else None, trial, action)
         kind, message, query_id = outcome(statement, action)
         command_id = f"{kind_and_name(statement, command)}/{kind}"
@@ -412,11 +413,11 @@ class SqlService:
         """Return the statements that can be erased instead of writing this one; None: it has to be written."""
         commands = self.defined.commands.values()
         if isinstance(action, Dropped):
-            if any(action.name in reads for name, reads in self.defined.reads.items() if name != action.name):
-                return None
             source = self.defined.planner.catalog.sources[action.name]
             about = {f"{source.kind.lower()}/{action.name}", f"query/{source.query_id}"}
-            return [each.number for each in commands if each.about in about]
+            gone = [each.number for each in commands if each.about in about]
+            is_needed = any(action.name in names for number, names in self.defined.needs.items() if number not in gone)
+            return None if is_needed else gone
         if isinstance(action, Terminated):
             made = {each.query_id for each in self.defined.planner.catalog.sources.values()}
             if not made & set(action.query_ids):
@@ -433,12 +434,13 @@ class SqlService:
         if isinstance(action, Started):
             query = trial.queries[action.plan.query_id]
             self.defined.statements[f"query/{action.plan.query_id}"] = "" if command is None else command.statement
-            if action.source is not None:
-                self.defined.reads[action.source.name] = query.reads
+            if command is not None:
+                target = (query.writes,) if action.source is None else ()
+                self.defined.needs[command.number] = (*query.reads, *target)
         if isinstance(action, Started | Declared) and action.source is not None and command is not None:
             self.defined.statements[command.about] = command.statement
-        if isinstance(action, Dropped):
-            self.defined.reads.pop(action.name, None)
+        if isinstance(action, Dropped) and command is not None:
+            self.defined.needs[command.number] = (action.name,)
         ended = action.stop if isinstance(action, Dropped) else ()
         ended = action.query_ids if isinstance(action, Terminated) else ended
         for query_id in ended:
