@@ -2,6 +2,7 @@
 
     windows    counts by key and minute, tumbling windows
     join       a stream, left joined with a table of a thousand rows by its key
+    near       the stream joined with another of a tenth of its records, by key and within ten seconds
 
 Keys and values are texts on both sides, records of 100 bytes in four partitions, results in a topic, exactly once. An
 embedded service with its Kafka port in a process of its own; Kafka Streams 4.1 with two threads and RocksDB; stream SQL
@@ -39,17 +40,21 @@ PARTITIONS, KEYS = 4, 1_000
 VALUE = "v" * 90
 START_MS = 1_700_000_000_000 // 60_000 * 60_000
 WAIT_S = 900.0
-KINDS = ("windows", "join")
+KINDS = ("windows", "join", "near")
+LIKES = 10  # one record of the other stream for as many of the first
 SCRIPT = """
 SET 'auto.offset.reset' = 'earliest';
 CREATE STREAM plays (k VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'plays', VALUE_FORMAT = 'KAFKA');
 CREATE TABLE users (k VARCHAR PRIMARY KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'users', VALUE_FORMAT = 'KAFKA');
 CREATE STREAM rows (k VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'users', VALUE_FORMAT = 'KAFKA');
+CREATE STREAM likes (k VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'likes', VALUE_FORMAT = 'KAFKA');
 CREATE STREAM warm WITH (VALUE_FORMAT = 'KAFKA') AS SELECT k, v FROM rows;
 CREATE TABLE windows WITH (KAFKA_TOPIC = 'windows', VALUE_FORMAT = 'KAFKA') AS
   SELECT k, CAST(COUNT(*) AS VARCHAR) AS n FROM plays WINDOW TUMBLING (SIZE 1 MINUTE, GRACE PERIOD 1 DAY) GROUP BY k;
 CREATE STREAM joined WITH (KAFKA_TOPIC = 'join', VALUE_FORMAT = 'KAFKA') AS
   SELECT p.k AS k, p.v + u.v AS v FROM plays p LEFT JOIN users u ON p.k = u.k;
+CREATE STREAM near WITH (KAFKA_TOPIC = 'near', VALUE_FORMAT = 'KAFKA') AS
+  SELECT p.k AS k, p.v + l.v AS v FROM plays p JOIN likes l WITHIN 10 SECONDS GRACE PERIOD 1 DAY ON p.k = l.k;
 """
 
 
@@ -69,11 +74,11 @@ def cpu_s(pid: int) -> float:
 
 
 def fill(configs: Mapping[str, Any], records: int) -> None:
-    """Write both topics: a key's records, and its row, are in one partition."""
+    """Write the topics: a key's records, and its row, are in one partition."""
     import odradek
 
     with odradek.Admin(**configs) as admin:
-        for name, more in (("plays", {}), ("users", {"cleanup.policy": "compact"})):
+        for name, more in (("plays", {}), ("likes", {}), ("users", {"cleanup.policy": "compact"})):
             admin.create_topics([odradek.NewTopic(name, PARTITIONS, configs={"retention.ms": "-1", **more})])
         admin.create_topics([odradek.NewTopic(f"streams-{kind}", PARTITIONS) for kind in KINDS])
     with odradek.Producer(**configs, linger_ms=50) as producer:
@@ -83,10 +88,21 @@ def fill(configs: Mapping[str, Any], records: int) -> None:
         for number in range(records):
             key = number * 7919 % KEYS
             at_ms = START_MS + number * 600_000 // records
-            producer.send(
-                "plays", VALUE.encode(), key=b"%d" % key, partition=key % PARTITIONS, timestamp_ms=at_ms
-            )  # fmt: skip
+            place: dict[str, Any] = {"key": b"%d" % key, "partition": key % PARTITIONS, "timestamp_ms": at_ms}
+            producer.send("plays", VALUE.encode(), **place)
+            if is_liked(number):
+                producer.send("likes", b"like", **place)
         producer.flush()
+
+
+def is_liked(number: int) -> bool:
+    """Return True if the other stream has a record of the key and time of a record: of all keys in turn."""
+    return number // KEYS % LIKES == 0
+
+
+def read_by(kind: str, records: int) -> int:
+    """Return how many records of streams a topology reads."""
+    return records + (sum(map(is_liked, range(records))) if kind == "near" else 0)
 
 
 def kafka_streams(kafka: str, kind: str, records: int, folder: Path) -> tuple[float, float]:
@@ -98,9 +114,10 @@ def kafka_streams(kafka: str, kind: str, records: int, folder: Path) -> tuple[fl
         "-cp",
         f"{JAVA}/classes:{JAVA}/jars/*",
     ]
-    command += ["odradek.StreamsThroughput", kafka, f"bench-{kind}", kind, "plays", "users", f"streams-{kind}"]
+    other = "likes" if kind == "near" else "users"
+    command += ["odradek.StreamsThroughput", kafka, f"bench-{kind}", kind, "plays", other, f"streams-{kind}"]
     with subprocess.Popen(
-        [*command, str(folder / "state"), str(records)], stdout=subprocess.PIPE, text=True
+        [*command, str(folder / "state"), str(read_by(kind, records))], stdout=subprocess.PIPE, text=True
     ) as process:  # fmt: skip
         timer = threading.Timer(WAIT_S, process.kill)
         timer.start()
@@ -184,7 +201,7 @@ def measure(records: int) -> dict[str, Any]:
                             {
                                 "topology": kind,
                                 "engine": name,
-                                "records_s": round(records / took_s),
+                                "records_s": round(read_by(kind, records) / took_s),
                                 "s": round(took_s, 2),
                                 "cpu_s": round(used_s, 2),
                                 "service_cpu_s": round(cpu_s(service.pid) - before, 2),

@@ -74,9 +74,10 @@ unread.
 _AVAILABLE_NOW = """\
 **`trigger(availableNow=True)` and windows.** `odradek.spark.register` sets
 `spark.sql.streaming.triggerAvailableNowWrapper.enabled`: a run then ends with a micro-batch without data, which with
-`outputMode("append")` writes the windows that the run's own data closed. Spark's wrapper takes no
-`maxOffsetsPerTrigger`. For micro-batches of bounded size call `odradek.spark.available_now.process_available`, as the
-jobs and `odradek sql --once` do.
+`outputMode("append")` writes the windows that the run's own data closed. With `maxOffsetsPerTrigger`, PySpark 4.2 and
+later run as many micro-batches as it takes. PySpark 4.1 tells a source in Python neither its trigger nor that a run is
+over: a new query ends after its first limited micro-batch, and its next run is refused. For micro-batches of bounded
+size on 4.1 call `odradek.spark.available_now.process_available`, as the jobs and `odradek sql --once` do.
 """
 _JOBS = """\
 ## Jobs

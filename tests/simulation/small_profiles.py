@@ -32,6 +32,7 @@ def _settings(rng: Random) -> dict[str, Any]:
         "merge_delay_ms": 0,
         "merge_age_ms": rng.choice((0, 5_000)),
         "producers_in_head_max": 1,
+        "producers_bytes_max": 1,
         "producer_idle_ms": 0,
         "maintenance_lease_ms": 2_000,
         "broker_session_ms": 5_000,

@@ -118,6 +118,9 @@ class FakeTopics:
     def partitions(self) -> Mapping[str, int]:
         return dict(self.there)
 
+    def consumers(self) -> Mapping[str, list[int]]:
+        return {"t": [2, 1]}
+
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         self.there[name] = max(partitions, 1)
 

@@ -68,7 +68,7 @@ def test_options_that_change_nothing_here_are_accepted(base: dict[str, str]) -> 
         (S3, "timezone", "Mars/Olympus", "must be a time zone"),
         (POSTGRES, "column.mask.with.five.chars", "a.b.c", "column.mask.with."),
         (POSTGRES, "column.mask.hash.SHA-257.with.salt.x", "a.b.c", "such as SHA-256, not SHA-257"),
-        (POSTGRES, "database.server.name", "old", "its name is topic.prefix"),
+        (POSTGRES, "toasted.value.placeholder", "old", "its name is unavailable.value.placeholder"),
         (POSTGRES, "snapshot.select.statement.overrides", "a.b", "additional-conditions"),
         (POSTGRES, "skip.messages.without.change", "true", "only false is supported"),
         (MYSQL, "include.schema.changes", "true", "set it to false"),

@@ -179,3 +179,14 @@ def admin(bootstrap_servers: str, data_dir: Path) -> Iterator[Any]:
 
     with Admin(**client_configs(bootstrap_servers, data_dir)) as client:
         yield client
+
+
+def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+    """Return what an option names as name=value, by name. Raises KafkaError(INVALID_CONFIG)."""
+    found = {}
+    for each in given or ():
+        name, mark, value = each.partition("=")
+        if not mark:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{option} {each!r} must be name=value")
+        found[name.strip()] = value.strip()
+    return found

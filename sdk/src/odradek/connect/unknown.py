@@ -104,7 +104,8 @@ _SAME: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "notification.enabled.channels": ("",), "slot.stream.params": ("",), "slot.failover": ("false",),
         "publish.via.partition.root": ("false",), "flush.lsn.source": ("true",),
         "skip.messages.without.change": ("false",), "read.only": ("false",), "include.query": ("false",),
-        "include.schema.changes": ("false",), "table.ignore.builtin": ("true",), "sanitize.field.names": ("false",),
+        "include.schema.changes": ("false",), "database.allowPublicKeyRetrieval": ("true",),
+        "table.ignore.builtin": ("true",), "sanitize.field.names": ("false",),
         "extended.headers.enabled": ("true", "false"), "incremental.snapshot.allow.schema.changes": ("true", "false"),
         "gtid.source.filter.dml.events": ("true",), "database.initial.statements": ("",), "converters": ("",),
         "replica.identity.autoset.values": ("",),
@@ -132,11 +133,6 @@ _SAME: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 # What to do instead, for names that people bring along.
 _ADVICE: Mapping[str, str] = {
-    "database.server.name": "its name is topic.prefix",
-    "database.whitelist": "its name is database.include.list",
-    "database.blacklist": "its name is database.exclude.list",
-    "schema.whitelist": "its name is schema.include.list",
-    "column.blacklist": "its name is column.exclude.list",
     "toasted.value.placeholder": "its name is unavailable.value.placeholder",
     "heartbeat.topics.prefix": "its name is topic.heartbeat.prefix",
     "include.schema.changes": "changes of schemas are not written to a topic of their own: set it to false",

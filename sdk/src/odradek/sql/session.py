@@ -107,6 +107,10 @@ class Topics(Protocol):
         """Return the partition count of each topic."""
         ...
 
+    def consumers(self) -> Mapping[str, Sequence[int]]:
+        """Return, by topic, how many members each group of consumers has that reads it now."""
+        ...
+
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Create a topic; -1 partitions: the service's default."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -9,6 +10,8 @@ from typing import Any, Self
 from odradek.client.types import NewTopic
 from odradek.errors import ErrorCode, KafkaError
 from odradek.spark.admin import open_admin
+
+_CONSUMERS = ("consumer", "classic")
 
 
 class OpenTopics:
@@ -26,6 +29,16 @@ class OpenTopics:
         """Return the partition count of each topic."""
         described = self._admin.describe_topics(self._admin.list_topics())
         return {name: each.partition_count for name, each in described.items()}
+
+    def consumers(self) -> Mapping[str, list[int]]:
+        """Return, by topic, how many members each group of consumers has that reads it now."""
+        groups = [each.group_id for each in self._admin.list_consumer_groups() if each.group_type in _CONSUMERS]
+        found: dict[str, list[int]] = {}
+        for group in self._admin.describe_consumer_groups(groups).values() if groups else ():
+            topics = Counter(topic for each in group.members for topic in {place.topic for place in each.assignment})
+            for topic, members in topics.items():
+                found.setdefault(topic, []).append(members)
+        return found
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
         """Create a topic; -1 partitions: the service's default."""

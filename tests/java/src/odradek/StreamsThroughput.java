@@ -7,14 +7,15 @@ import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.TimeWindows;
 
 /**
  * Processes the records of a topic under exactly_once_v2 with the defaults of Kafka Streams, then ends.
  *
- * <p>StreamsThroughput SERVERS APPLICATION_ID (windows|join) INPUT TABLE OUTPUT STATE_DIR COUNT: counts by key and minute,
- * or joins the table. Prints "running", and "done" when COUNT records are processed and committed.
+ * <p>StreamsThroughput SERVERS APPLICATION_ID (windows|join|near) INPUT OTHER OUTPUT STATE_DIR COUNT: counts by key and
+ * minute, joins the table OTHER, or joins the stream OTHER within ten seconds. Prints "running", and "done" when COUNT records are processed and committed.
  */
 public final class StreamsThroughput {
     public static void main(String[] args) throws InterruptedException {
@@ -30,15 +31,16 @@ public final class StreamsThroughput {
                 .count()
                 .toStream((window, count) -> window.key() + "@" + window.window().start())
                 .mapValues(count -> Long.toString(count));
+        } else if (args[2].equals("near")) {
+            KStream<String, String> other = builder.stream(args[4]);
+            JoinWindows near = JoinWindows.ofTimeDifferenceAndGrace(Duration.ofSeconds(10), Duration.ofDays(1));
+            result = input.join(other, (one, two) -> one + two, near);
+            other.foreach((key, value) -> counted(seen, wanted, all));
         } else {
             result = input.leftJoin(builder.<String, String>table(args[4]), (value, row) -> value + row);
         }
         result.to(args[5]);
-        input.foreach((key, value) -> {
-            if (seen.incrementAndGet() == wanted) {
-                all.countDown();
-            }
-        });
+        input.foreach((key, value) -> counted(seen, wanted, all));
         Properties config = new Properties();
         config.put("bootstrap.servers", args[0]);
         config.put("application.id", args[1]);
@@ -58,5 +60,11 @@ public final class StreamsThroughput {
         all.await();
         streams.close();
         System.out.println("done");
+    }
+
+    private static void counted(AtomicLong seen, long wanted, CountDownLatch all) {
+        if (seen.incrementAndGet() == wanted) {
+            all.countDown();
+        }
     }
 }

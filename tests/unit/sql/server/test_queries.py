@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import timestamp_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from odradek.connect.rest.access import Users
+from odradek.registry.protobuf_file import resolve
+from odradek.registry.protobuf_text import parse_text
+from odradek.registry.protobuf_wire import encode_descriptor
 from odradek.sql.session import Tombstone
 from starlette.websockets import WebSocketDisconnect
 
@@ -44,6 +51,63 @@ def test_a_pull_query_is_answered_with_its_columns_and_rows(world: World) -> Non
     assert [json.loads(each) for each in lines[1:]] == [["x", 1], ["y", None]]
     as_json = post(world, "/query-stream", "application/json", sql="SELECT * FROM n;").json()
     assert as_json[1:] == [["x", 1], ["y", None]]
+
+
+def test_an_answer_without_rows_is_whole(world: World) -> None:
+    for accept in (V1, "application/json"):
+        assert len(post(world, "/query-stream", accept, sql="SELECT * FROM n;").json()) == 1
+
+
+def test_each_row_of_a_push_query_is_a_whole_line_as_it_comes(world: World) -> None:
+    """ksqlDB's clients read lines, and wait for the first before they return."""
+    world.engine.arriving = [[("x", 1, None)], [], [("y", 2, None)]]
+    header, *rows = post(world, "/query-stream", V1, sql="SELECT * FROM s EMIT CHANGES LIMIT 2;").text.split("\n")
+    assert header.endswith("},")
+    assert rows == [
+        '{"row":{"columns":["x",1,null]}},', '{"row":{"columns":["y",2,null]}},', '{"finalMessage":"Limit Reached"}]',
+    ]  # fmt: skip
+
+
+def test_rows_are_asked_for_as_protobuf_messages(world: World) -> None:
+    world.ksql(
+        "CREATE STREAM p (n INT, d DATE, t TIMESTAMP, a ARRAY<VARCHAR>, m MAP<VARCHAR, INT>, "
+        "s STRUCT<x DECIMAL(4, 2)>, b BYTES) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');"
+    )
+    rows = [(7, "2026-01-02", "2026-01-02T03:04:05.678Z", ["x", "y"], {"k": 1}, {"X": "1.50"}, "AQI=")]
+    world.engine.arriving = [[*rows, (None,) * 7]]
+    for path, given in (("/query", {"ksql": "SELECT * FROM p EMIT CHANGES LIMIT 2;"}),
+                        ("/query-stream", {"sql": "SELECT * FROM p EMIT CHANGES LIMIT 2;"})):  # fmt: skip
+        answer = post(world, path, "application/vnd.ksql.v1+protobuf", **given)
+        assert answer.headers["content-type"] == "application/vnd.ksql.v1+protobuf"
+        header, row, empty, end = answer.json()
+        assert header["header"]["schema"].startswith("`N` INTEGER, `D` DATE")
+        proto = header["header"]["protoSchema"]
+        assert "message ConnectDefault1 {\n  int32 N = 1;" in proto
+        message = _message_of(proto)
+        message.ParseFromString(base64.b64decode(row["row"]["protobufBytes"]))
+        assert (message.N, message.D, message.T.ToJsonString()) == (7, 20455, "2026-01-02T03:04:05.678Z")
+        assert (list(message.A), dict(message.M), message.S.X, message.B) == (["x", "y"], {"k": 1}, "1.50", b"\1\2")
+        assert empty == {"row": {"protobufBytes": ""}}
+        assert end == {"finalMessage": "Limit Reached"}
+
+
+def _message_of(proto: str) -> Any:
+    """Return an empty message of the one type of a .proto file."""
+    file = parse_text(proto)
+    resolved, types = resolve(file, {})
+    described = FileDescriptorProto.FromString(base64.b64decode(encode_descriptor(resolved, types, "rows.proto")))
+    pool = DescriptorPool()
+    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    pool.Add(described)
+    return GetMessageClass(pool.FindMessageTypeByName("ConnectDefault1"))()
+
+
+def test_two_clients_may_ask_for_the_same(world: World) -> None:
+    world.engine.arriving = [[("x", 1, None)]]
+    for _ in range(2):
+        post(world, "/query-stream", sql="SELECT * FROM s EMIT CHANGES LIMIT 1;")
+    one, other = (each.query_id for each in world.engine.pushed)
+    assert one != other
 
 
 def test_a_push_query_ends_with_its_limit_and_says_so(world: World) -> None:
@@ -83,6 +147,7 @@ def test_print_gives_a_line_for_each_record(world: World) -> None:
         "rowtime: 2026/01/02 03:04:06.000 Z, key: <null>, value: <null>, partition: 2",
     ]
     assert post(world, "/query-stream", "application/json", sql="PRINT s LIMIT 1;").status_code == 406
+    assert post(world, "/query", "application/json", ksql="PRINT s LIMIT 1;").text == found.text  # as its CLI asks
     assert (
         post(world, "/query-stream", sql="PRINT nowhere LIMIT 1;").json()["message"] == "topic nowhere does not exist"
     )
@@ -137,7 +202,7 @@ def test_a_wrong_query_is_refused(world: World, text: str, said: str) -> None:
 
 
 def test_rows_are_inserted_up_to_the_first_wrong_one(world: World) -> None:
-    rows = [{"ID": "x", "a": 1}, {"id": "y", "d": 1.25}, {"id": "z", "a": "text"}, {"id": "never"}]
+    rows = [{"ID": "x", "a": 1}, {"id": "y", "d": "1.25"}, {"id": "z", "a": "text"}, {"id": "never"}]
     lines = [{"target": "s"}, *rows]
     answer = world.client.post("/inserts-stream", content="\n".join(json.dumps(each) for each in lines))
     acks = [json.loads(line) for line in answer.text.splitlines()]

@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 import pytest
 from h2.connection import H2Connection
-from h2.events import DataReceived
+from h2.events import DataReceived, StreamEnded
 from odradek.errors import ErrorCode, KafkaError
 from odradek.sql.server.app import ServerInfo
 from odradek.sql.server.serving import Listening, serve_sql
@@ -78,6 +78,44 @@ async def test_a_push_query_ends_when_its_http2_stream_is_reset_and_the_connecti
         while b"KsqlServerInfo" not in received:
             for event in protocol.receive_data(await asyncio.wait_for(reader.read(65_536), 60)):
                 received += event.data if isinstance(event, DataReceived) else b""
+        writer.close()
+
+
+async def test_an_answer_before_the_end_of_its_request_leaves_the_http2_connection_as_it_is() -> None:
+    """ksqlDB's Java client sends a body with GET, and rows after one that was refused."""
+    async with served() as (world, url):
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        protocol = H2Connection()
+        protocol.initiate_connection()
+        answered: dict[int, bytes] = {}
+        ended: set[int] = set()
+
+        def send(stream: int, data: bytes, *, is_last: bool, head: tuple[str, str] | None = None) -> None:
+            if head is not None:
+                names = (":method", ":path", ":scheme", ":authority")
+                protocol.send_headers(stream, list(zip(names, (*head, "http", "x"), strict=True)))
+            protocol.send_data(stream, data, end_stream=is_last)
+            writer.write(protocol.data_to_send())
+
+        async def until(done: Callable[[], bool]) -> None:
+            while not done():
+                found = await asyncio.wait_for(reader.read(65_536), 60)
+                assert found, "the server closed the connection"
+                for event in protocol.receive_data(found):
+                    if isinstance(event, DataReceived):
+                        answered[event.stream_id] = answered.get(event.stream_id, b"") + event.data
+                    elif isinstance(event, StreamEnded):
+                        ended.add(event.stream_id)
+
+        send(1, b"{", is_last=False, head=("GET", "/info"))
+        await until(lambda: b"KsqlServerInfo" in answered.get(1, b""))
+        send(1, b"}", is_last=True)
+        await until(lambda: 1 in ended)
+        send(3, b'{"target": "s"}\n{"zip": 1}\n', is_last=False, head=("POST", "/inserts-stream"))
+        await until(lambda: b"error" in answered.get(3, b""))
+        send(3, b'{"id": "x"}\n', is_last=True)
+        await until(lambda: 3 in ended)
+        assert world.engine.documents == []
         writer.close()
 
 

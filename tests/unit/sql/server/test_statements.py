@@ -64,6 +64,30 @@ def test_a_source_that_an_ended_query_read_can_be_dropped_and_the_log_still_be_r
     assert world.ksql("SHOW STREAMS;")[0]["streams"] == []
 
 
+@pytest.mark.parametrize("dropped", ["s", "u"])
+def test_what_an_ended_insert_read_or_wrote_can_be_dropped_and_the_log_still_be_replayed(
+    world: World, dropped: str
+) -> None:
+    world.ksql(STREAM + TABLE + "CREATE STREAM u (id VARCHAR KEY, a INT) WITH (KAFKA_TOPIC = 't', FORMAT = 'JSON');")
+    world.ksql("INSERT INTO u SELECT id, a FROM s; TERMINATE ALL; DROP TABLE n;")
+    world.ksql(f"DROP STREAM {dropped};")
+    world.start()
+    assert not world.service.is_degraded
+    [left] = world.ksql("SHOW STREAMS;")[0]["streams"]
+    assert left["name"] == {"s": "U", "u": "S"}[dropped]
+    world.ksql(f"DROP STREAM {left['name']};")
+    world.start()
+    assert not world.service.is_degraded
+
+
+def test_a_chain_of_ended_queries_can_be_dropped_and_the_log_still_be_replayed(world: World) -> None:
+    world.ksql(STREAM + "CREATE STREAM u AS SELECT id, a FROM s; CREATE STREAM v AS SELECT id, a FROM u;")
+    world.ksql("TERMINATE ALL; DROP STREAM u; DROP STREAM s;")
+    world.start()
+    assert not world.service.is_degraded
+    assert [each["name"] for each in world.ksql("SHOW STREAMS;")[0]["streams"]] == ["V"]
+
+
 def test_drop_delete_topic_drops_the_topics_between_the_steps(world: World) -> None:
     two = "CREATE TABLE j AS SELECT s.id AS id, COUNT(*) AS c FROM s JOIN n ON s.id = n.id GROUP BY s.id;"
     world.ksql(STREAM + TABLE + two)
@@ -125,6 +149,55 @@ def test_what_is_defined_is_shown(world: World) -> None:
     assert {"name": "COUNT", "type": "AGGREGATE", "category": ""} in functions["functions"]
     assert explained["queryDescription"]["sinks"] == ["N"]
     assert explained["queryDescription"]["state"] == "RUNNING"
+
+
+def test_extended_lists_and_plans_of_queries_are_in_the_types_that_ksqldbs_clients_know(world: World) -> None:
+    world.ksql(STREAM + TABLE)
+    topics, queries, explained, round_, count = world.ksql(
+        "SHOW TOPICS EXTENDED; SHOW QUERIES EXTENDED; EXPLAIN SELECT id, d FROM s EMIT CHANGES; "
+        "DESCRIBE FUNCTION ROUND; DESCRIBE FUNCTION CONCAT;"
+    )
+    assert topics["@type"] == "kafka_topics_extended"
+    counted = {each["name"]: (each["consumerCount"], each["consumerGroupCount"]) for each in topics["topics"]}
+    assert counted == {"s": (0, 0), "t": (3, 2), "N": (0, 0)}
+    assert queries["@type"] == "query_descriptions"
+    [query] = queries["queryDescriptions"]
+    assert (query["id"], query["sinks"], query["fields"][0]["type"]) == ("CTAS_N_1", ["N"], "KEY")
+    fields = explained["queryDescription"]["fields"]
+    assert explained["queryDescription"]["sources"] == ["S"]
+    assert [(each["name"], each["schema"]["type"]) for each in fields] == [("ID", "STRING"), ("D", "DECIMAL")]
+    assert [len(each["arguments"]) for each in round_["functions"]] == [1, 2]
+    assert [each["isVariadic"] for each in count["functions"][0]["arguments"]][-1]
+
+
+def test_commands_have_the_ids_and_numbers_that_ksqldbs_clients_read(world: World) -> None:
+    """They know few kinds of commands, and wait for the number of the last one."""
+
+    def run(text: str) -> tuple[str, str]:
+        [found] = world.ksql(text)
+        world.ksql("SHOW STREAMS;", commandSequenceNumber=found["commandSequenceNumber"])
+        return found["commandId"], found["commandStatus"]["message"]
+
+    world.ksql(STREAM + TABLE)
+    world.ksql("CREATE STREAM u AS SELECT id, a FROM s;")
+    assert run("INSERT INTO u SELECT id, a FROM s;")[0] == "stream/U/create"
+    assert run("PAUSE CTAS_N_1;")[0] == "pause/CTAS_N_1/execute"
+    assert run("PAUSE CTAS_N_1;")[0] == "pause/CTAS_N_1/execute"
+    assert run("RESUME ALL;")[0] == "resume/ALL/execute"
+    assert run("TERMINATE ALL;")[0] == "terminate/ALL/execute"
+    assert run("DROP STREAM IF EXISTS nothing;") == ("stream/NOTHING/drop", "Source `NOTHING` does not exist.")
+    assert run("DROP TYPE IF EXISTS nothing;") == ("type/NOTHING/drop", "Type 'NOTHING' does not exist")
+    run("CREATE TYPE pair AS STRUCT<a INT>;")
+    assert run("CREATE TYPE IF NOT EXISTS pair AS INT;")[0] == "type/PAIR/create"
+    [there] = world.ksql("CREATE STREAM IF NOT EXISTS s (id VARCHAR KEY) WITH (KAFKA_TOPIC = 's', FORMAT = 'JSON');")
+    assert (there["@type"], there["message"][:22]) == ("warning_entity", "Cannot add stream `S`:")
+
+
+def test_a_query_that_runs_is_not_resumed(world: World) -> None:
+    world.ksql(STREAM + TABLE)
+    before = list(world.engine.done)
+    world.ksql("RESUME ALL;")
+    assert world.engine.done == before
 
 
 def test_properties_hold_for_one_request_and_variables_are_filled_in(world: World) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from odradek.cli.command_group import CommandGroup
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs, pairs
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cli.screen import confirm
 from odradek.errors import ErrorCode, KafkaError
@@ -67,16 +67,6 @@ def _cluster(server: str, data_dir: Path, group: str) -> Iterator[Cluster]:
         yield cluster
 
 
-def _pairs(given: list[str] | None) -> dict[str, str]:
-    found = {}
-    for each in given or ():
-        name, mark, value = each.partition("=")
-        if not mark:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"--config {each!r} must be name=value")
-        found[name.strip()] = value
-    return found
-
-
 def _json_of(source: str) -> dict[str, Any]:
     """Return the JSON object of a file, or of standard input for `-`."""
     text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
@@ -108,7 +98,7 @@ def run(
     from odradek.connect.runtime.worker import Worker, collect_rarely
 
     collect_rarely()
-    settings = _settings(server, data_dir, group, _pairs(config))
+    settings = _settings(server, data_dir, group, pairs(config, "--config"))
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
@@ -146,7 +136,7 @@ def rest(
     from odradek.connect.rest.server import RestServer
     from odradek.connect.runtime.cluster import Cluster
 
-    settings = _settings(server, data_dir, group, _pairs(config))
+    settings = _settings(server, data_dir, group, pairs(config, "--config"))
     if not settings["listeners"]:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "listeners is empty: name an address, such as http://127.0.0.1:8083")
     stopping = threading.Event()
@@ -243,7 +233,7 @@ def change_config(
     Example: [bold]odradek connect config orders tasks.max=4[/bold]
     """
     with _cluster(server, data_dir, group) as cluster:
-        cluster.patch_config(name, {key: value or None for key, value in _pairs(changes).items()})
+        cluster.patch_config(name, {key: value or None for key, value in pairs(changes, "--config").items()})
     typer.echo(f"changed {name}")
 
 

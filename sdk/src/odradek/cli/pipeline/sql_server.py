@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs
+from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs, pairs
 from odradek.cli.pipeline.sql_here import (
     Bucket,
     CatalogTable,
@@ -74,6 +74,12 @@ def sql_server(
     connect_worker: Annotated[
         bool, typer.Option("--connect-worker", help="Run a worker of that cluster in this process, too.")
     ] = False,
+    connect_config: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--connect-config", help="That worker's configuration, name=value, as value.converter; repeat it."
+        ),
+    ] = None,
     checkpoints: Annotated[
         str | None, typer.Option("--checkpoints", help="Folder or s3:// URL of the queries' positions and state.")
     ] = None,
@@ -118,9 +124,11 @@ def sql_server(
     from odradek.sql.server.serving import Listening
 
     listening = Listening(host, port, str(tls_certificate or ""), str(tls_key or ""), push_queries, pull_queries)
-    connect = connect_here(place, bootstrap_servers, connect_group, has_worker=connect_worker)
+    connect = connect_here(
+        place, bootstrap_servers, connect_group, pairs(connect_config, "--connect-config"), has_worker=connect_worker
+    )
     with open_engine(place) as opened:
-        given = parse_settings(settings or [])
+        given = pairs(settings, "--set")
         asyncio.run(serve_opened(opened, place, listening, service_id, users, given, connect=connect))
 
 
@@ -132,7 +140,9 @@ class ConnectHere:
     has_worker: bool  # the server runs one
 
 
-def connect_here(place: SqlPlace, bootstrap_servers: str, group: str, *, has_worker: bool) -> ConnectHere | None:
+def connect_here(
+    place: SqlPlace, bootstrap_servers: str, group: str, configs: Mapping[str, str], *, has_worker: bool
+) -> ConnectHere | None:
     """Return the Connect cluster; None for a server that works on the tables alone: connectors need the functions.
 
     Raises KafkaError(INVALID_CONFIG).
@@ -146,21 +156,10 @@ def connect_here(place: SqlPlace, bootstrap_servers: str, group: str, *, has_wor
 
     client = client_configs(bootstrap_servers, place.data_dir)
     try:
-        settings = WorkerSettings.of({"group.id": group, "listeners": ""}, client, os.environ)
+        settings = WorkerSettings.of({**configs, "group.id": group, "listeners": ""}, client, os.environ)
     except ConfigError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--connect-group: {error}") from None
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--connect-group, --connect-config: {error}") from None
     return ConnectHere(settings, has_worker)
-
-
-def parse_settings(given: list[str]) -> dict[str, str]:
-    """Return properties by name. Raises KafkaError(INVALID_CONFIG)."""
-    found = {}
-    for each in given:
-        name, mark, value = each.partition("=")
-        if not mark:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"--set must be like auto.offset.reset=earliest, not {each!r}")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def _is_loopback(host: str) -> bool:

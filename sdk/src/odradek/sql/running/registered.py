@@ -177,6 +177,13 @@ def _converter(codec: Codec, address: RegistryAddress | None) -> RegisteredConve
     return made
 
 
+def descriptor_of(codec: Codec) -> str:
+    """Return the descriptor of the messages of a codec of PROTOBUF_NOSR, in base64."""
+    converter = _converter(codec, None)
+    text: str = converter.registry.schema(_own_id(codec, converter)).text
+    return text
+
+
 def _own_id(codec: Codec, converter: RegisteredConverter) -> int:
     """Return the id of the schema of the declared columns, in the registry of this process."""
     schema = value_schema(codec)

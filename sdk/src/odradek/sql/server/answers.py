@@ -3,6 +3,7 @@
 application/vnd.ksqlapi.delimited.v1    a line with names and types, then a line a row: [1, "a"]
 application/json                        the same as one JSON array
 application/vnd.ksql.v1+json            [{"header": {...}}, {"row": {"columns": [1, "a"]}}, ...]
+application/vnd.ksql.v1+protobuf        the same with each row as a Protobuf message (protobuf_rows.py)
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from odradek.errors import KafkaError
 from odradek.sql.plan import Selected
 from odradek.sql.server.entities import Json, printed, row_value, schema, text_of, type_name
 from odradek.sql.server.errors import NOT_ACCEPTABLE, RestError, refused
+from odradek.sql.server.protobuf_rows import ProtobufRows
 from odradek.sql.session import Row, Tombstone
+from odradek.sql.types import SqlType
 
 DELIMITED = "application/vnd.ksqlapi.delimited.v1"
 JSON = "application/json"
 KSQL_V1 = "application/vnd.ksql.v1+json"
+PROTOBUF = "application/vnd.ksql.v1+protobuf"
 _ANY = ("*/*", "application/*", "")
+_LAST = ('{"finalMessage":', '{"errorMessage":')  # how the last object of a push query begins
 
 
 def chosen(accept: str, offered: Sequence[str]) -> str:
@@ -59,9 +64,12 @@ class Result:
     def names(self) -> list[str]:
         return [name for name, _ in self.selected.plan.columns]
 
+    @property
+    def types(self) -> Sequence[SqlType | None]:
+        return self.selected.types or (None,) * len(self.names)
+
     def _typed(self) -> list[str]:
-        types = self.selected.types or (None,) * len(self.names)
-        return [type_name(each) for each in types]
+        return [type_name(each) for each in self.types]
 
     def metadata(self) -> Json:
         """Return the first line of an answer of /query-stream."""
@@ -77,45 +85,80 @@ class Result:
 
     def fields(self) -> list[Json]:
         """Return the first message of /ws/query."""
-        types = self.selected.types or (None,) * len(self.names)
         return [
             {"name": name, "schema": {"type": "STRING", "fields": None, "memberSchema": None} if kind is None
              else schema(kind)}
-            for name, kind in zip(self.names, types, strict=True)
+            for name, kind in zip(self.names, self.types, strict=True)
         ]  # fmt: skip
 
     def columns(self, row: Row) -> list[object]:
-        types = self.selected.types or (None,) * len(self.names)
-        return [row_value(value, kind) for value, kind in zip(row, types, strict=True)]
+        return [row_value(value, kind) for value, kind in zip(row, self.types, strict=True)]
 
     def row(self, row: Row) -> Json:
         """Return a row as /query and /ws/query have it."""
-        marked = {"tombstone": True} if isinstance(row, Tombstone) else {}
-        return {"row": {"columns": self.columns(row), **marked}}
+        return {"row": {"columns": self.columns(row), **tombstone(row)}}
+
+
+def tombstone(row: Row) -> Json:
+    """Return what marks a row that left its table."""
+    return {"tombstone": True} if isinstance(row, Tombstone) else {}
 
 
 async def body(result: Result, lots: AsyncIterator[list[Row]], content_type: str) -> AsyncIterator[bytes]:
-    """Yield the body of an answer; a failure in the middle of it is its last line or object."""
-    is_array, is_v1 = content_type != DELIMITED, content_type == KSQL_V1
-    between = ",\n" if is_array else "\n"
-    first = text_of(result.header() if is_v1 else result.metadata())
-    yield (("[" if is_array else "") + first + ("" if is_array else "\n")).encode()
-    count, problem = 0, None
+    """Yield the body of an answer; a failure in the middle of it is its last line or object.
+
+    ksqlDB's clients read lines, as they come: each part ends with a line break, and the array of a push query, whose
+    next row may be far off, has its comma in the line of the row before. Its last object is a message.
+    """
+    has_objects = content_type in (KSQL_V1, PROTOBUF)
+    parts = _objects(result, lots, content_type) if has_objects else _lists(result, lots)
+    if content_type == DELIMITED:
+        async for texts in parts:
+            yield "".join(f"{each}\n" for each in texts).encode()
+        return
+    is_push = result.selected.plan.mode == "stream" and has_objects
+    lead, between = "[", ",\n"
+    async for texts in parts:
+        goes_on = is_push and not texts[-1].startswith(_LAST)
+        yield (lead + between.join(texts) + (between if goes_on else "")).encode()
+        lead = "" if is_push else between
+    yield b"]"
+
+
+async def _objects(result: Result, lots: AsyncIterator[list[Row]], content_type: str) -> AsyncIterator[list[str]]:
+    """Yield the objects of application/vnd.ksql.v1+json and +protobuf, as texts, in parts that are not empty."""
+    header, shown = result.header(), result.row
+    if content_type == PROTOBUF:
+        messages = ProtobufRows(result.names, result.types)
+        header["header"]["protoSchema"] = messages.proto
+
+        def shown(row: Row) -> Json:
+            return {"row": {"protobufBytes": messages.encoded(row), **tombstone(row)}}
+
+    yield [text_of(header)]
+    count, plan = 0, result.selected.plan
     try:
         async for rows in lots:
             count += len(rows)
-            texts = [text_of(result.row(one) if is_v1 else result.columns(one)) for one in rows]
-            yield (between + between.join(texts) if is_array else "".join(f"{each}\n" for each in texts)).encode()
+            if rows:
+                yield [text_of(shown(each)) for each in rows]
     except KafkaError as error:
-        problem = refused(error).document()
-    plan = result.selected.plan
-    if problem is not None:
-        text = text_of({"errorMessage": problem} if is_v1 else problem)
-        yield (between + text if is_array else f"{text}\n").encode()
-    elif is_v1 and plan.mode == "stream" and plan.limit is not None and count >= plan.limit:
-        yield f"{between}{text_of({'finalMessage': 'Limit Reached'})}".encode()
-    if is_array:
-        yield b"]\n"
+        yield [text_of({"errorMessage": refused(error).document()})]
+        return
+    if plan.mode == "stream":
+        is_full = plan.limit is not None and count >= plan.limit
+        yield [text_of({"finalMessage": "Limit Reached" if is_full else "Query Completed"})]
+
+
+async def _lists(result: Result, lots: AsyncIterator[list[Row]]) -> AsyncIterator[list[str]]:
+    """Yield the columns and rows of the other types, as texts, in parts that are not empty."""
+    yield [text_of(result.metadata())]
+    try:
+        async for rows in lots:
+            if rows:
+                yield [text_of(result.columns(each)) for each in rows]
+    except KafkaError as error:
+        yield [text_of(refused(error).document())]
 
 
 async def printed_body(result: Result, lots: AsyncIterator[list[Row]]) -> AsyncIterator[bytes]:

@@ -13,19 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
+from importlib import import_module
 from typing import Any, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from odradek.connect.rest.access import Users
 from odradek.errors import KafkaError, OdradekError
+from odradek.extras import extra
 from odradek.sql.plan import Selected
-from odradek.sql.server.answers import DELIMITED, JSON, KSQL_V1, Result, body, chosen, printed_body
+from odradek.sql.server.answers import DELIMITED, JSON, KSQL_V1, PROTOBUF, Result, body, chosen, printed_body
 from odradek.sql.server.entities import text_of
 from odradek.sql.server.errors import (
     BAD_REQUEST,
@@ -88,8 +90,8 @@ def make_app(service: SqlService, transients: Transients, info: ServerInfo) -> A
         Route("/inserts-stream", _answering(api.inserts_stream), methods=["POST"]),
         WebSocketRoute("/ws/query", api.ws_query),
     ]
-    app = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_allowed})
-    return app if info.users is None else _LoggedIn(app, info.users)
+    app: ASGIApp = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_allowed})
+    return _Whole(app if info.users is None else _LoggedIn(app, info.users))
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -125,6 +127,39 @@ async def _not_found(request: Request, _: Exception) -> Response:
 
 async def _not_allowed(request: Request, _: Exception) -> Response:
     return _error(RestError(40500, f"{request.url.path} does not take {request.method}"))
+
+
+class _Whole:
+    """Ends no response over HTTP/2 before its request has ended; what is left of the body is dropped.
+
+    Data of a stream whose response has ended would end the connection, and with it all queries on it. ksqlDB's Java
+    client sends a body with GET, too.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["http_version"] != "2":
+            await self._app(scope, receive, send)
+            return
+        goes_on = True
+
+        async def read() -> Message:
+            nonlocal goes_on
+            message = await receive()
+            goes_on = message["type"] == "http.request" and message.get("more_body", False)
+            return message
+
+        async def write(message: Message) -> None:
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                await send({**message, "more_body": True})
+                while goes_on:
+                    await read()
+                message = {"type": "http.response.body"}
+            await send(message)
+
+        await self._app(scope, read, write)
 
 
 class _LoggedIn:
@@ -245,20 +280,25 @@ class _Api:
 
     async def query(self, request: Request) -> Response:
         given = await _document(request)
-        offered = (KSQL_V1, JSON, DELIMITED)
+        offered = (KSQL_V1, JSON, DELIMITED, PROTOBUF)
         content_type = chosen(request.headers.get("accept", ""), offered)
         content_type = KSQL_V1 if content_type == JSON else content_type
-        return await self._answer(request, _text(given, "ksql"), given, "streamsProperties", content_type)
+        return await self._answer(_text(given, "ksql"), given, "streamsProperties", content_type)
 
     async def query_stream(self, request: Request) -> Response:
         given = await _document(request)
-        content_type = chosen(request.headers.get("accept", ""), (DELIMITED, JSON, KSQL_V1))
+        content_type = chosen(request.headers.get("accept", ""), (DELIMITED, JSON, KSQL_V1, PROTOBUF))
         properties = "properties" if "properties" in given else "streamsProperties"
-        return await self._answer(request, _text(given, "sql"), given, properties, content_type)
+        text = _text(given, "sql")
+        return await self._answer(text, given, properties, content_type, prints=content_type == DELIMITED)
 
     async def _answer(
-        self, request: Request, text: str, given: Mapping[str, Any], properties: str, content_type: str
+        self, text: str, given: Mapping[str, Any], properties: str, content_type: str, *, prints: bool = True
     ) -> Response:
+        """Answer a query. Args: prints: whether PRINT, whose records are lines of text, may be answered."""
+        if content_type == PROTOBUF:
+            with extra("protobuf"):
+                import_module("google.protobuf")  # what is missing is named before the answer begins
         wanted, variables = _properties(given, properties), _mapping(given, "sessionVariables")
         selected, shown, keys = await self._run(lambda: self._service.selected(text, wanted, variables))
         if selected.plan.mode == "batch":
@@ -269,8 +309,8 @@ class _Api:
             result = Result(selected, f"query_{selected.plan.query_id}", keys)
             return StreamingResponse(body(result, _one_lot(rows), content_type), media_type=content_type)
         if selected.plan.query_id.startswith("PRINT_"):
-            if content_type != DELIMITED:
-                chosen(request.headers.get("accept", ""), (DELIMITED,))
+            if not prints:
+                chosen(content_type, (DELIMITED,))
             content_type = "text/plain"
         return await self._push(selected, content_type)
 

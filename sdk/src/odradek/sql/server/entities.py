@@ -82,6 +82,14 @@ def source_row(source: Source) -> Json:
     }
 
 
+def topic_row(name: str, partitions: int, consumers: Sequence[int] | None = None) -> Json:
+    """Return a line of SHOW TOPICS. Args: consumers: members of each group that reads it; None: not asked."""
+    found: Json = {"name": name, "replicaInfo": [1] * partitions}
+    if consumers is not None:
+        found |= {"consumerCount": sum(consumers), "consumerGroupCount": len(consumers)}
+    return found
+
+
 def query_row(query_id: str, statement: str, sink: str, topic: str, state: str) -> Json:
     """Return a line of SHOW QUERIES."""
     return {

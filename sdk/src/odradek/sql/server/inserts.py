@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -16,6 +17,7 @@ from odradek.sql.server.errors import BAD_STATEMENT, RestError
 from odradek.sql.types import SqlType, quote
 
 _INT_BITS = {"INT": 32, "BIGINT": 64}
+_DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 
 
 class RowWriter:
@@ -79,6 +81,8 @@ def _fits(value: Any, kind: SqlType) -> bool:
     if kind.name in _INT_BITS:
         limit = 1 << (_INT_BITS[kind.name] - 1)
         return isinstance(value, int) and not isinstance(value, bool) and -limit <= value < limit
+    if kind.name == "DECIMAL" and isinstance(value, str):  # as ksqlDB's Java client sends them
+        return _DECIMAL.fullmatch(value) is not None
     if kind.name in ("DOUBLE", "DECIMAL"):
         return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
     if kind.name == "BOOLEAN":

@@ -6,7 +6,7 @@
     performed   topics are created, queries start or stop
 
 A statement without which the later ones mean the same is erased from the log: DROP takes CREATE with it where no
-statement that remains reads the source.
+statement that remains names the source.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from odradek.sql.plan import (
     Inserted,
     OfConnectors,
     QueryPlan,
-    Resumed,
     Said,
     Selected,
     Shown,
@@ -51,11 +50,12 @@ from odradek.sql.server.errors import (
     RestError,
     refused,
 )
+from odradek.sql.server.outcomes import about, already_so, kind_and_name, outcome
 from odradek.sql.server.shown import Shows
 from odradek.sql.server.statements import statements_of
 from odradek.sql.server.supervisor import Engine, Supervisor
 from odradek.sql.session import Row, Session, Topics
-from odradek.sql.syntax import Alter, CreateType, Define, InsertSelect, Name, Pause, Print, Query, Set, Statement
+from odradek.sql.syntax import Define, Pause, Print, Query, Set, Statement
 
 _log = logging.getLogger("odradek.sql.server")
 _STATEMENTS_MAX = 1_000  # of one request
@@ -69,7 +69,7 @@ class Defined:
     planner: Planner
     commands: dict[int, Command] = field(default_factory=dict)  # those that count
     statements: dict[str, str] = field(default_factory=dict)  # text, by command.about
-    reads: dict[str, tuple[str, ...]] = field(default_factory=dict)  # of a source that a query made, by its name
+    needs: dict[int, tuple[str, ...]] = field(default_factory=dict)  # streams and tables that a statement names
     paused: set[str] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)  # statements of the log that could not be planned again
 
@@ -275,7 +275,6 @@ class SqlService:
         except re.error as error:
             raise RestError(BAD_REQUEST, f"deleteTopicList: {error.pattern!r} is no regular expression") from None
         with self._lock:
-            number = self.next_number
             queries = self.defined.planner.queries.values()
             plans = [plan for each in queries for plan in (*each.stages, each.plan)]
             for plan in plans:
@@ -291,7 +290,8 @@ class SqlService:
             planner = Planner(settings=dict(self._settings), schemas=self.defined.planner.schemas)
             self.defined = Defined(planner)
             self._is_terminated = True
-        return [command_status("TERMINATE CLUSTER;", "cluster/terminate/execute", "Cluster terminated.", number, None)]
+        command_id = "cluster/TerminateCluster/terminate"
+        return [command_status("TERMINATE CLUSTER;", command_id, "Cluster terminated.", self._last_number, None)]
 
     def status(self, command_id: str) -> Json | None:
         """Return the status of a command, None for an unknown one."""
@@ -300,6 +300,11 @@ class SqlService:
     def statuses(self) -> dict[str, str]:
         """Return the status of each command."""
         return {name: each["status"] for name, each in self._statuses.items()}
+
+    @property
+    def _last_number(self) -> int:
+        """The number of the last statement that is in the log or was: a client waits for no later one."""
+        return self.next_number - 1
 
     @property
     def next_number(self) -> int:
@@ -326,7 +331,8 @@ class SqlService:
         if isinstance(action, Asserted):
             return [self._assert(action, text)]
         if isinstance(action, Shown | ShownTopics) or (isinstance(action, Said) and not self._changes(trial)):
-            return [self._shows.show(statement, action, text)]
+            found = already_so(statement, text, self._last_number)
+            return [self._shows.show(statement, action, text) if found is None else found]
         return [self._change(statement, trial, action, text, settings)]
 
     def _set(self, statement: Set, settings: dict[str, str]) -> list[Json]:
@@ -365,7 +371,7 @@ class SqlService:
         number = self._command_log.next_number
         if isinstance(action, Declared):
             self._check_topic(action)
-        command = Command(number, text, _about(statement, action), dict(settings))
+        command = Command(number, text, about(statement, action), dict(settings))
         gone = self._needless(action)
         if gone is None:
             self._command_log.write(command)
@@ -380,11 +386,12 @@ class SqlService:
             self._command_log.erase(gone)
             for each in gone:
                 self.defined.commands.pop(each, None)
+                self.defined.needs.pop(each, None)
         self._keep(command if gone is None else None, trial, action)
-        kind, message, query_id = _outcome(statement, action)
-        command_id = f"{command.about}/{kind}"
+        kind, message, query_id = outcome(statement, action)
+        command_id = f"{kind_and_name(statement, command)}/{kind}"
         notes = action.plan.notes if isinstance(action, Started) else ()
-        found = command_status(text, command_id, message, number, query_id, notes)
+        found = command_status(text, command_id, message, min(number, self._last_number), query_id, notes)
         self._statuses[command_id] = found["commandStatus"]
         return found
 
@@ -406,11 +413,11 @@ class SqlService:
         """Return the statements that can be erased instead of writing this one; None: it has to be written."""
         commands = self.defined.commands.values()
         if isinstance(action, Dropped):
-            if any(action.name in reads for name, reads in self.defined.reads.items() if name != action.name):
-                return None
             source = self.defined.planner.catalog.sources[action.name]
             about = {f"{source.kind.lower()}/{action.name}", f"query/{source.query_id}"}
-            return [each.number for each in commands if each.about in about]
+            gone = [each.number for each in commands if each.about in about]
+            is_needed = any(action.name in names for number, names in self.defined.needs.items() if number not in gone)
+            return None if is_needed else gone
         if isinstance(action, Terminated):
             made = {each.query_id for each in self.defined.planner.catalog.sources.values()}
             if not made & set(action.query_ids):
@@ -427,12 +434,13 @@ class SqlService:
         if isinstance(action, Started):
             query = trial.queries[action.plan.query_id]
             self.defined.statements[f"query/{action.plan.query_id}"] = "" if command is None else command.statement
-            if action.source is not None:
-                self.defined.reads[action.source.name] = query.reads
+            if command is not None:
+                target = (query.writes,) if action.source is None else ()
+                self.defined.needs[command.number] = (*query.reads, *target)
         if isinstance(action, Started | Declared) and action.source is not None and command is not None:
             self.defined.statements[command.about] = command.statement
-        if isinstance(action, Dropped):
-            self.defined.reads.pop(action.name, None)
+        if isinstance(action, Dropped) and command is not None:
+            self.defined.needs[command.number] = (action.name,)
         ended = action.stop if isinstance(action, Dropped) else ()
         ended = action.query_ids if isinstance(action, Terminated) else ended
         for query_id in ended:
@@ -442,19 +450,18 @@ class SqlService:
 
     def _pause(self, statement: Pause, text: str) -> Json:
         planner = self.defined.planner
-        action = planner.copy().plan(statement)
+        planner.copy().plan(statement)  # refuses a query that there is not
         wanted = list(planner.queries) if statement.query_id is None else [statement.query_id.text]
         about = {f"query/{each}" for each in wanted}
         before = [each for each in self.defined.commands.values()
                   if each.about in about and each.statement.startswith("PAUSE ")]  # fmt: skip
-        number = self._command_log.next_number
         if statement.resume:
             self._command_log.erase(each.number for each in before)
             for each in before:
                 del self.defined.commands[each.number]
-            plans = action.plans if isinstance(action, Resumed) else ()
+            resumed = [planner.queries[each] for each in wanted if each in self.defined.paused]
             self.defined.paused -= set(wanted)
-            self._start_again(plans)
+            self._start_again(plan for each in resumed for plan in (*each.stages, each.plan))
         else:
             for query_id in wanted:
                 if query_id not in self.defined.paused:
@@ -468,7 +475,7 @@ class SqlService:
                     self.supervisor.stop(each_id)
         verb = "resume" if statement.resume else "pause"
         shown = wanted[0] if statement.query_id is not None else "ALL"
-        return command_status(text, f"query/{shown}/{verb}", f"Query {verb}d.", number, None)
+        return command_status(text, f"{verb}/{shown}/execute", f"Query {verb}d.", self._last_number, None)
 
 
 def _check_setting(name: str) -> None:
@@ -477,34 +484,3 @@ def _check_setting(name: str) -> None:
         raise RestError(BAD_STATEMENT, "a server runs the functions that it was started with: --functions MODULE")
     if name.startswith("spark."):
         raise RestError(BAD_STATEMENT, f"{name} belongs to the server: start it with Spark's configuration")
-
-
-def _about(statement: Statement, action: Action) -> str:
-    if isinstance(action, Started) and isinstance(statement, InsertSelect):
-        return f"query/{action.plan.query_id}"
-    if isinstance(action, Declared | Started) and action.source is not None:
-        return f"{action.source.kind.lower()}/{action.source.name}"
-    if isinstance(action, Terminated):
-        return f"query/{action.query_ids[0] if len(action.query_ids) == 1 else 'ALL'}"
-    if isinstance(statement, CreateType):
-        return f"type/{statement.name.text}"
-    kind, name = getattr(statement, "kind", "statement"), getattr(statement, "name", None)
-    return f"{kind.lower()}/{name.text if isinstance(name, Name) else ''}"
-
-
-def _outcome(statement: Statement, action: Action) -> tuple[str, str, str | None]:
-    """Return what a statement did: a word, a message, the id of the query that it started."""
-    if isinstance(action, Started):
-        query_id = action.plan.query_id
-        return "create", f"Created query with ID {query_id}", query_id
-    if isinstance(action, Declared):
-        return "create", f"{action.source.kind.title()} created", None
-    if isinstance(action, Dropped):
-        topic = " (topic was deleted)" if action.delete_topic else " (topic was not deleted)"
-        return "drop", f"Source `{action.name}`{topic}.", None
-    if isinstance(action, Terminated):
-        return "execute", "Query terminated.", None
-    said = action.text if isinstance(action, Said) else ""
-    if isinstance(statement, CreateType):
-        return ("create" if statement.type is not None else "drop"), said, None
-    return ("alter" if isinstance(statement, Alter) else "execute"), said, None

@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from odradek.sql.catalog import Catalog
 from odradek.sql.functions import FUNCTIONS
-from odradek.sql.functions.signature import ANY
+from odradek.sql.functions.signature import ANY, Function
 from odradek.sql.plan import Action, Said, Selected, Started
 from odradek.sql.position import SqlError
 from odradek.sql.script import RunningQuery, explain
-from odradek.sql.server.entities import Json, entity, query_row, schema, source_description, source_row
-from odradek.sql.syntax import Describe, Explain, Show, Statement
+from odradek.sql.server.entities import (
+    Json,
+    entity,
+    fields_of,
+    query_row,
+    schema,
+    source_description,
+    source_row,
+    topic_row,
+)
+from odradek.sql.syntax import Describe, Explain, Query, Show, Statement
+from odradek.sql.types import VARCHAR
 
 if TYPE_CHECKING:
     from odradek.sql.server.service import SqlService
@@ -47,12 +58,10 @@ class Shows:
                 )  # fmt: skip
             return entity(what.lower(), text, **{what.lower(): [source_row(each) for each in found]})
         if what == "TOPICS":
-            topics = [
-                {"name": name, "replicaInfo": [1] * count}
-                for name, count in sorted(self._service.topics.partitions().items())
-                if not name.startswith(INTERNAL)
-            ]
-            return entity("kafka_topics", text, topics=topics)
+            return self._topics(text, extended=statement.extended)
+        if what == "QUERIES" and statement.extended:
+            described = [self._persistent(text, each, planner.queries[each]) for each in sorted(planner.queries)]
+            return entity("query_descriptions", text, queryDescriptions=described)
         if what == "QUERIES":
             return entity("queries", text, queries=[self.query(each) for each in sorted(planner.queries)])
         if what == "PROPERTIES":
@@ -70,6 +79,16 @@ class Shows:
             {"name": name, "type": each.kind.upper(), "category": ""} for name, each in sorted(FUNCTIONS.items())
         ]
         return entity("function_names", text, functions=functions)
+
+    def _topics(self, text: str, *, extended: bool) -> Json:
+        counts = self._service.topics.partitions()
+        consumers = self._service.topics.consumers() if extended else {}
+        topics = [
+            topic_row(name, counts[name], consumers.get(name, ()) if extended else None)
+            for name in sorted(counts)
+            if not name.startswith(INTERNAL)
+        ]
+        return entity("kafka_topics_extended" if extended else "kafka_topics", text, topics=topics)
 
     def query(self, query_id: str) -> Json:
         """Return a query as SHOW QUERIES shows it."""
@@ -107,40 +126,51 @@ class Shows:
 
     def _function(self, statement: Describe, text: str) -> Json:
         known = FUNCTIONS[statement.name.folded]
-        most = "any number" if known.most >= ANY else str(known.most)
-        arguments = [
-            {"name": f"arg{number}", "type": known.takes[min(number, len(known.takes) - 1)] if known.takes else "any",
-             "description": "", "isVariadic": known.most >= ANY}
-            for number in range(known.least)
-        ]  # fmt: skip
-        one = {"arguments": arguments, "returnType": "", "description": f"{known.least} to {most} arguments"}
+        most = known.least if known.most >= ANY else known.most
+        forms = [self._form(known, count) for count in range(known.least, most + 1)]
         return entity(
             "describe_function", text, name=known.name, description="", author="", version="", path="internal",
-            functions=[one], type=known.kind.upper(),
+            functions=forms, type=known.kind.upper(),
         )  # fmt: skip
+
+    @staticmethod
+    def _form(known: Function, count: int) -> Json:
+        """Return a function with a number of arguments; the last may be repeated where any number is allowed."""
+        arguments = [
+            {"name": f"arg{number}", "type": known.takes[min(number, len(known.takes) - 1)] if known.takes else "any",
+             "description": "", "isVariadic": known.most >= ANY and number == count - 1}
+            for number in range(count)
+        ]  # fmt: skip
+        return {"arguments": arguments, "returnType": "", "description": ""}
 
     def _explain(self, statement: Explain, text: str) -> Json:
         planner = self._service.defined.planner
         if statement.query_id is not None:
             query_id = planner.query(statement.query_id)
             query = planner.queries[query_id]
-            return self._described(text, query_id, query)
+            return entity("queryDescription", text, queryDescription=self._persistent(text, query_id, query))
         trial = planner.copy()
         assert statement.statement is not None
         action = trial.plan(statement.statement)
         if isinstance(action, Started):
-            return self._described(text, "", trial.queries[action.plan.query_id])
+            query = trial.queries[action.plan.query_id]
+            described = self._described(text, "", query, fields_of(trial.catalog.sources[query.writes]))
+            return entity("queryDescription", text, queryDescription=described)
         if isinstance(action, Selected):
-            reads = tuple(dict.fromkeys(each.topic for each in action.plan.inputs))
-            return self._described(text, "", RunningQuery(action.plan, reads, ""))
+            reads = _sources(statement.statement, trial.catalog)
+            types = [each or VARCHAR for each in action.types or (None,) * len(action.plan.columns)]
+            fields = [{"name": name, "schema": schema(kind)}
+                      for (name, _), kind in zip(action.plan.columns, types, strict=True)]  # fmt: skip
+            described = self._described(text, "", RunningQuery(action.plan, reads, ""), fields)
+            return entity("queryDescription", text, queryDescription=described)
         raise SqlError("EXPLAIN applies only to queries", statement.at)
 
-    def _described(self, text: str, query_id: str, query: RunningQuery) -> Json:
-        fields = [
-            {"name": name, "schema": {"type": kind or "STRING", "fields": None, "memberSchema": None}}
-            for name, kind in query.plan.columns
-        ]
-        described: Json = {
+    def _persistent(self, text: str, query_id: str, query: RunningQuery) -> Json:
+        target = self._service.defined.planner.catalog.sources[query.writes]
+        return self._described(text, query_id, query, fields_of(target))
+
+    def _described(self, text: str, query_id: str, query: RunningQuery, fields: list[Json]) -> Json:
+        return {
             "id": query_id,
             "statementText": self._service.defined.statements.get(f"query/{query_id}", text),
             "windowType": None,
@@ -157,4 +187,11 @@ class Shows:
             "state": self._state(query) if query_id else None,
             "consumerGroupId": "",
         }
-        return entity("queryDescription", text, queryDescription=described)
+
+
+def _sources(query: Statement, catalog: Catalog) -> tuple[str, ...]:
+    """Return the streams and tables that a query for the screen reads."""
+    if not isinstance(query, Query):
+        return ()
+    asked = (query.source.name, *(each.source.name for each in query.joins))
+    return tuple(dict.fromkeys(catalog.find(each).name for each in asked))

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.sql.plan import QueryPlan
@@ -28,14 +29,14 @@ _POLL_S = 0.2
 class PushQuery:
     """A query that runs until it is stopped."""
 
-    def __init__(self, engine: Engine, plan: QueryPlan, query_id: str) -> None:
-        self.query_id = query_id
+    def __init__(self, engine: Engine, plan: QueryPlan) -> None:
+        self.query_id = plan.query_id
         self._engine = engine
         self._plan = plan
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[list[Row] | KafkaError | None] = asyncio.Queue(_QUEUED)
         self._until = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=query_id, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=plan.query_id, daemon=True)
 
     def start(self) -> None:
         self._thread.start()
@@ -99,7 +100,8 @@ class Transients:
                 TOO_MANY_PUSH_QUERIES,
                 f"{self._push_max} push queries run already, the limit of this server (--push-queries): end one first",
             )
-        query = PushQuery(self._engine, plan, f"transient_{plan.query_id}_{secrets.randbits(63)}")
+        # An id of its own: Spark runs no two queries of one name, and two clients may ask for the same.
+        query = PushQuery(self._engine, replace(plan, query_id=f"transient_{plan.query_id}_{secrets.randbits(63)}"))
         self._pushes[query.query_id] = query
         query.start()
         try:

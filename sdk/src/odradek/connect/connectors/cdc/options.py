@@ -51,14 +51,17 @@ def _channels() -> Allowed:
 COMMON = (
     ConfigDef()
     .define("topic.prefix", Kind.STRING, documentation="Before the names of all topics; also the name of the server "
-            "in source offsets, which must not change.", importance="HIGH", allowed=non_empty())
+            "in source offsets, which must not change.", importance="HIGH", allowed=non_empty(),
+            also=("database.server.name",))
     .define("topic.delimiter", Kind.STRING, ".", "Between the parts of a topic's name.", allowed=non_empty())
     .define("table.include.list", Kind.LIST, [], "Regular expressions of the tables, as schema.table; by default all.",
-            importance="HIGH")
-    .define("table.exclude.list", Kind.LIST, [], "Regular expressions of tables to leave out.")
+            importance="HIGH", also=("table.whitelist",))
+    .define("table.exclude.list", Kind.LIST, [], "Regular expressions of tables to leave out.",
+            also=("table.blacklist",))
     .define("column.include.list", Kind.LIST, [], "Regular expressions of the columns, as schema.table.column; by "
-            "default all.")
-    .define("column.exclude.list", Kind.LIST, [], "Regular expressions of columns to leave out.")
+            "default all.", also=("column.whitelist",))
+    .define("column.exclude.list", Kind.LIST, [], "Regular expressions of columns to leave out.",
+            also=("column.blacklist",))
     .define("message.key.columns", Kind.STRING, "", "Columns of the key of tables, as "
             "`schema.table:column,column;...`; by default the primary key.")
     .define("snapshot.mode", Kind.STRING, "initial", "initial: the tables are read once, then changes. initial_only: "

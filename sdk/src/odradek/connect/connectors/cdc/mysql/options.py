@@ -15,8 +15,10 @@ DEFINITIONS = (
     .define("database.password", Kind.PASSWORD, None, "The password.", importance="HIGH")
     .define("database.server.id", Kind.LONG, 5_400, "A number that no other replica of the server has.",
             importance="HIGH", allowed=between(1))
-    .define("database.include.list", Kind.LIST, [], "Regular expressions of the databases; by default all.")
-    .define("database.exclude.list", Kind.LIST, [], "Regular expressions of databases to leave out.")
+    .define("database.include.list", Kind.LIST, [], "Regular expressions of the databases; by default all.",
+            also=("database.whitelist",))
+    .define("database.exclude.list", Kind.LIST, [], "Regular expressions of databases to leave out.",
+            also=("database.blacklist",))
     .define("database.ssl.mode", Kind.STRING, "preferred", "preferred: TLS if the server has it; required; verify_ca "
             "and verify_identity check the server's certificate.",
             allowed=one_of("disabled", "preferred", "required", "verify_ca", "verify_identity"))

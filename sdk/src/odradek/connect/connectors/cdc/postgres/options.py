@@ -36,8 +36,10 @@ DEFINITIONS = (
         .define("publication.autocreate.mode", Kind.STRING, "all_tables", "Which publication is created: all_tables "
                 "(needs a superuser), filtered (of the captured tables, and the user owns them), no_tables, or "
                 "disabled.", allowed=one_of("all_tables", "filtered", "no_tables", "disabled"))
-        .define("schema.include.list", Kind.LIST, [], "Regular expressions of the schemas; by default all.")
-        .define("schema.exclude.list", Kind.LIST, [], "Regular expressions of schemas to leave out.")
+        .define("schema.include.list", Kind.LIST, [], "Regular expressions of the schemas; by default all.",
+                also=("schema.whitelist",))
+        .define("schema.exclude.list", Kind.LIST, [], "Regular expressions of schemas to leave out.",
+                also=("schema.blacklist",))
         .define("message.prefix.include.list", Kind.LIST, [], "Regular expressions of the prefixes of messages "
                 "(pg_logical_emit_message) that become records; by default all.")
         .define("message.prefix.exclude.list", Kind.LIST, [], "Regular expressions of prefixes to leave out.")
