@@ -114,7 +114,7 @@ def test_a_materialized_cache_of_a_database(database: Server, client: RestClient
     run(f"""
         CREATE SINK CONNECTOR views WITH (
             'connector.class' = 'org.apache.kafka.connect.file.FileStreamSinkConnector', 'topics' = 'LIFETIME_VIEW',
-            'value.converter' = 'org.apache.kafka.connect.storage.StringConverter', 'file' = '{written}'
+            'key.converter' = 'org.apache.kafka.connect.storage.StringConverter', 'file' = '{written}'
         );""")
     until(lambda: '{"TOTAL_CALLS":4,"MINUTES_ENGAGED":47}' in (written.read_text() if written.exists() else ""), True)
     assert [each["name"] for each in run("SHOW SINK CONNECTORS;")["connectors"]] == ["VIEWS"]
