@@ -14,7 +14,16 @@ after a client's back-off. Under faults a share of the store's calls is throttle
     units     of writing, as DynamoDB bills them
     waits ms  that the function spent asleep, in back-off or for a predecessor
 
-    python -m bench.contention [--quick] [--pause-ms 100] [--table-p50-ms 7.6 --table-p99-ms 16]
+With --spread: idempotent producers of a topic of 24 partitions that share a head, each request a batch to each of them,
+from a few warm functions, so many requests a second: what a request costs by the number of producers. Uploads are
+objects, so that all units are the head's, its pages', rows' and producers'; merges are not part of it.
+
+    pages, rows   written by spills, a request; evicted: rows of producers
+    reads         read units, a request: of heads and of producers' rows
+    total         write units, and read units at a fifth of their price
+
+    python -m bench.contention [--spread [--requests-per-s 50] [--keep]] [--quick] [--pause-ms 100]
+                               [--table-p50-ms 7.6 --table-p99-ms 16]
 """
 
 from __future__ import annotations
@@ -47,6 +56,11 @@ from tests.simulation.loop import run
 from tests.support.loop_clock import LoopClock
 
 RESULTS = Path(__file__).parent / "results" / "contention.json"
+SPREAD = "contention_spread.json"
+SPREAD_PRODUCERS = (1, 4, 16, 64, 256, 1_000)
+SPREAD_PARTITIONS = 24
+FUNCTIONS = 8  # warm ones that the requests of a spread topic meet
+READ_PRICE = 0.2  # of a read unit, in write units
 WRITERS = (1, 4, 16, 64)
 PARTITIONS = (1, 16)
 FAULTS = (0.0, 0.05)
@@ -96,6 +110,8 @@ def _kind(name: str, argument: Any) -> str:
             return "index row"
         case Put(key=key) if key.sk.startswith("p#"):
             return "producer row"
+        case Put(key=key) if key.sk.startswith("c#"):
+            return "page"
     return name
 
 
@@ -169,6 +185,82 @@ async def measure(
     }
 
 
+async def measure_spread(producers: int, requests: int, per_s: float, latencies: Latencies) -> dict[str, Any]:
+    """Requests of so many producers to all partitions of a head, evenly over time: what one costs."""
+    clock, chance = Sleeps(), random.Random(producers)
+    store = Store(LoopClock(), latencies, seed=producers)
+    tables: Any = store.slow_tables
+    tables.log = log = CountedTable(tables.log)
+    settings = Settings(catalog_cache_ms=HOUR_MS, leader_cache_ms=HOUR_MS, item_bytes_max=0)
+    engines = [
+        Engine(tables=tables, objects=store.slow_objects, clock=clock, rng=store.rng, settings=settings)
+        for _ in range(FUNCTIONS)
+    ]
+    await engines[0].topics.create("t", SPREAD_PARTITIONS)
+    for engine in engines:
+        await engine.topics.resolve("t")
+    sequences: Counter[int] = Counter()
+    took: list[float] = []
+
+    async def send(producer: int) -> None:
+        sequence = sequences[producer]
+        sequences[producer] += 1
+        data = batch(RECORD_BYTES, producer, sequence)
+        began_s = clock.monotonic()
+        engine = engines[chance.randrange(FUNCTIONS)]
+        while True:
+            sent = await engine.produce([ProducePartition("t", number, data) for number in range(SPREAD_PARTITIONS)])
+            if not any(result.error for result in sent):
+                break
+            await asyncio.sleep(BACKOFF_S)
+        took.append(clock.monotonic() - began_s)
+
+    async def write(producer: int, count: int, pause_s: float) -> None:
+        await asyncio.sleep(chance.uniform(0, pause_s))
+        for _ in range(count):
+            began_s = clock.monotonic()
+            await send(producer)
+            rest_s = chance.uniform(0.8, 1.2) * pause_s - (clock.monotonic() - began_s)
+            await asyncio.sleep(max(0.0, rest_s))
+
+    async def phase(each: int) -> None:
+        await asyncio.gather(*(write(producer, each, producers / per_s) for producer in range(producers)))
+
+    await phase(2 if producers > 1 else 16)  # what begins costs more
+    log.calls.clear()
+    took.clear()
+    before = store.meter.snapshot()
+    await phase(max(3, requests // producers))
+    usage = total(store.meter.since(before))
+    took.sort()
+    calls = {kind: count / len(took) for kind, count in log.calls.items()}
+    return {
+        "producers": producers,
+        "requests": len(took),
+        "p50_ms": took[len(took) // 2] * 1000,
+        "p99_ms": took[len(took) * 99 // 100] * 1000,
+        "updates": calls.get("append", 0),
+        "refused": calls.get("append, refused", 0),
+        "pages": calls.get("page", 0),
+        "rows": calls.get("index row", 0),
+        "evicted": calls.get("producer row", 0),
+        "write_units": usage.table_write_units / len(took),
+        "reads": usage.table_read_units / len(took),
+        "total": (usage.table_write_units + READ_PRICE * usage.table_read_units) / len(took),
+    }
+
+
+def spread_table(results: Sequence[dict[str, Any]], per_s: float) -> Table:
+    found = Table(title=f"Requests to {SPREAD_PARTITIONS} partitions of a head, {per_s:g} a second; of one request")
+    columns = ("updates", "refused", "pages", "rows", "evicted", "write_units", "reads", "total")
+    for column in ("producers", "p50 ms", "p99 ms", *columns):
+        found.add_column(column.replace("_", " "), justify="right")
+    for row in results:
+        cells = (f"{row['p50_ms']:,.0f}", f"{row['p99_ms']:,.0f}", *(f"{row[column]:.2f}" for column in columns))
+        found.add_row(f"{row['producers']:,}", *cells)
+    return found
+
+
 def table(results: Sequence[dict[str, Any]], faults: float) -> Table:
     found = Table(title=f"Records of {RECORD_BYTES} bytes, {faults:.0%} faults, virtual time; counts are of one record")
     columns = ("updates", "refused", "reads", "spills", "in_vain", "evicted", "calls", "units")
@@ -191,6 +283,9 @@ def main(argv: list[str] | None = None) -> int:
     """Measure, print tables, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a quarter of the records")
+    parser.add_argument("--spread", action="store_true", help="many producers of partitions that share a head")
+    parser.add_argument("--requests-per-s", type=float, default=50, help="of a spread topic")
+    parser.add_argument("--keep", action="store_true", help=f"write bench/kept/{SPREAD} with the result")
     parser.add_argument("--pause-ms", type=float, default=100, help="of a writer between two records, on average")
     parser.add_argument("--put-p50-ms", type=float, default=30)
     parser.add_argument("--put-p99-ms", type=float, default=100)
@@ -200,6 +295,8 @@ def main(argv: list[str] | None = None) -> int:
     latencies = Latencies(
         Latency(arguments.table_p50_ms, arguments.table_p99_ms), Latency(arguments.put_p50_ms, arguments.put_p99_ms)
     )
+    if arguments.spread:
+        return _spread(arguments, latencies)
     records = 1_000 if arguments.quick else 4_000
     pause_s = arguments.pause_ms / 1000
     results = [
@@ -213,6 +310,19 @@ def main(argv: list[str] | None = None) -> int:
         console.print(table(results, faults))
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps({"latencies": asdict(latencies), "results": results}, indent=2) + "\n")
+    return 0
+
+
+def _spread(arguments: argparse.Namespace, latencies: Latencies) -> int:
+    requests = 600 if arguments.quick else 2_400
+    per_s = arguments.requests_per_s
+    results = [run(measure_spread(each, requests, per_s, latencies)) for each in SPREAD_PRODUCERS]
+    Console(width=max(Console().width, 140)).print(spread_table(results, per_s))
+    found = json.dumps({"latencies": asdict(latencies), "requests_per_s": per_s, "results": results}, indent=2) + "\n"
+    RESULTS.parent.mkdir(exist_ok=True)
+    (RESULTS.parent / SPREAD).write_text(found)
+    if arguments.keep:
+        (Path(__file__).parent / "kept" / SPREAD).write_text(found)
     return 0
 
 

@@ -22,6 +22,7 @@ from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.adapters.memory.task_queue import MemoryTaskQueue
 from odradek.engine.engine import Engine
 from odradek.engine.marks import decode_wake
+from odradek.engine.partition.shared_head import SharedHead, id_name_of
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.classic_group import ClassicIdentity, ClassicJoin, ClassicSync
@@ -208,16 +209,21 @@ async def columnar(world: World) -> None:
 
 async def shared_heads(world: World) -> None:
     """Partitions that share a head: rows, a page, a tail, producers in the head and one that has left it."""
-    engine = world.engine(8, producer_idle_ms=1_000, paged_appends=6)
-    await engine.topics.create("spread", 3, {"odradek.partitions.per.head": "4"})
+    engine = world.engine(8, producer_idle_ms=1_000, paged_appends=12)
+    topic = await engine.topics.create("spread", 3, {"odradek.partitions.per.head": "4"})
     world.expected["spread"] = {}
-    for producer_id, count in ((901, 1), (902, 12)):
+    for producer_id, count in ((901, 1), (902, 24)):
         for sequence in range(count):
             records = batch([b"%d/%d" % (producer_id, sequence)], producer=(producer_id, 0, sequence))
             world.clock.advance(1)
             results = await engine.produce([ProducePartition("spread", number, records) for number in range(3)])
             assert not any(result.error for result in results), results
             world.expected["spread"][str(producer_id)] = [sequence, results[0].base_offset]
+    head = await engine.index.read_image(PartitionId(topic.topic_id, 0))
+    assert isinstance(head, SharedHead)
+    assert head.indexed
+    assert head.has_pages, (head.paged, head.indexed, len(head.tail))
+    assert head.stamps.keys() == {id_name_of(902)}
     offsets = {TopicPartition("spread", number): OffsetAndMetadata(number + 1) for number in range(3)}
     assert not any(result.error for result in await engine.offsets.commit("spread", offsets))
     world.expected["spread_committed"] = [1, 2, 3]

@@ -61,14 +61,14 @@ MUTANTS = [
     Mutant(
         "evicted producer is taken for unknown",
         _DECISIONS,
-        "    if state is None and head.evictions:\n        if known",
-        "    if False:\n        if known",
+        "    if head.may_have_evicted(producer_id):\n        if head",
+        "    if False:\n        if head",
         killed_by="tests/unit/engine/append/test_append.py::test_producers_at_work_stay_in_the_head_and_silent_ones_leave_it",
     ),
     Mutant(
         "evictions that were seen are not compared with the head's",
         _DECISIONS,
-        "if known.evictions != head.evictions or producer_id not in known.rows:",
+        "if head.turnover > known.bound or producer_id not in known.rows:",
         "if producer_id not in known.rows:",
         killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
@@ -83,9 +83,9 @@ MUTANTS = [
     ),
     Mutant(
         "first batch does not check that nobody was evicted",
-        _DECISIONS,
-        "fresh = places.absent(first.producer_id, 0)",
-        "fresh = places.absent(first.producer_id, 0).conditions[0]",
+        _PLACES,
+        "fresh = self._absent(producer_id, 0)",
+        "fresh = self._absent(producer_id, 0).conditions[0]",
         killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_leave",
     ),
@@ -152,7 +152,7 @@ MUTANTS = [
     ),
     Mutant(
         "search does not ask whether the floor was lowered",
-        _APPEND,
+        _SEARCH,
         "is_lowered = image is None or image.spill_floor_ms < floor_ms",
         "is_lowered = image is None",
         killed_by="tests/unit/engine/append/test_wrong_clocks.py"

@@ -51,7 +51,9 @@ class Settings:
     spill_entries: int = _knob(8, hostile=1)
     # Appends to a shared head that are kept in pages before they become index rows.
     paged_appends: int = _knob(128, hostile=3)
-    producers_in_head_max: int = _knob(32, hostile=1)  # producers in a head; others are in rows of their own
+    producers_in_head_max: int = _knob(32, hostile=1)  # producers in a head of one partition; others are in rows
+    # Sequences of producers that a shared head keeps once they have left its tail; others are in rows of their own.
+    producers_bytes_max: int = _knob(1_024, hostile=40)
     producer_idle_ms: int = _knob(60_000, hostile=0)  # silence after which a spill evicts a producer
 
     # Requests up to this size are stored as one item, not as an object (docs/decisions/0005).

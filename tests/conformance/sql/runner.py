@@ -130,7 +130,7 @@ class _Screen:
         self._outcome.said.append(text)
 
 
-Input = Mapping[str, Any]  # topic, key, value, timestamp, headers
+Input = Mapping[str, Any]  # topic, key, value (or bytes), timestamp, headers
 
 
 class Runner:
@@ -166,7 +166,7 @@ class Runner:
             (name, None if value is None else base64.b64decode(value)) for each in given.get("headers") or ()
             for name, value in [(each["KEY"], each["VALUE"])]
         ]  # fmt: skip
-        value = self._encode(source, "value", given.get("value"))
+        value = given["bytes"] if "bytes" in given else self._encode(source, "value", given.get("value"))
         return Record(key, value, int(given.get("timestamp") or 0), 0, headers)
 
     def shown(self, source: Source | None, record: Record) -> dict[str, Any]:

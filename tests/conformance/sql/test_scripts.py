@@ -36,6 +36,8 @@ def given(case: dict[str, Any]) -> list[dict[str, Any]]:
         for key, value, timestamp, *headers in rows:
             record = {"topic": topic, "key": key, "value": value, "timestamp": timestamp}
             records.append(record | ({"headers": headers[0]} if headers else {}))
+    for topic, texts in case.get("raw", {}).items():  # values as they are written
+        records += [{"topic": topic, "bytes": text.encode()} for text in texts]
     return records
 
 

@@ -250,6 +250,10 @@ async def _fetch_spread(stored: Stored, engine: Engine) -> Any:
     return result
 
 
+async def _produce_spread_evicted(stored: Stored, engine: Engine) -> Any:
+    return await produce(engine, "spread", 1, batch([b"x"], producer=(901, 0, 1)))
+
+
 async def _produce_spread(stored: Stored, engine: Engine) -> Any:
     return await produce(engine, "spread", 1, batch([b"x"]))
 
@@ -383,6 +387,7 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("log", UUID + "#.", "c#.*", _fetch_spread),
     ("log", UUID + "#.", "i#.*", _fetch),
     ("log", UUID + "#.", "p#.*", _produce_evicted),
+    ("log", UUID + "#.", "p#.*", _produce_spread_evicted),
     ("log", UUID + "#.", "e#.*", _lead),
     ("log", UUID + "#.", "(head|lease)", _maintain),
     ("log", "txn#open", ".*", _end),

@@ -78,7 +78,7 @@ from tests.simulation.books.items import own_leases, partition_of, partition_of_
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
 from tests.simulation.books.notes import Commit, Entered, LeaderEpoch, StartMove
-from tests.simulation.books.producer_book import ProducerBook
+from tests.simulation.books.producer_book import ProducerBook, is_shared
 from tests.simulation.books.row_book import RowBook
 from tests.simulation.books.search_book import Rows, SearchBook
 from tests.simulation.books.share_book import ShareBook
@@ -232,7 +232,7 @@ class Ledger:
             elif key.sk.startswith(PRODUCER_PREFIX):
                 if key.pk in self.heads:
                     self._producer_kept(key, old, new)
-                    self._producers.row_stored(key.pk, int(key.sk.removeprefix(PRODUCER_PREFIX)), new)
+                    self._producer_row_stored(key, is_gone=new is None)
             elif key.pk.startswith(WAL_ITEMS_PREFIX):
                 self._wal_item_stored(bytes.fromhex(key.sk), new)
             elif key.pk.startswith(TRANSACTION_PREFIX):
@@ -501,6 +501,12 @@ class Ledger:
         is_early = new is None and old is not None and not self.upkeep.is_silent(old)
         if is_early and self.is_readable(key.pk) and self.caller not in self.shares.jumped:
             self.problem(f"{key.pk}: {key.sk} was forgotten before it had been silent for long enough")
+
+    def _producer_row_stored(self, key: Key, *, is_gone: bool) -> None:
+        head_id, producer_id = partition_of(key.pk), int(key.sk.removeprefix(PRODUCER_PREFIX))
+        sharing = [pk for pk in self.heads if partition_of(pk).head_id == head_id] if is_shared(key.pk) else [key.pk]
+        for pk in sharing:
+            self._producers.row_stored(pk, producer_id, is_gone=is_gone)
 
     def _wal_item_stored(self, object_id: bytes, new: Item | None) -> None:
         if new is not None:

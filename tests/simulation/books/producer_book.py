@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from uuid import UUID
 
-from odradek.engine.partition.head import ProducerState, RecentBatch, decode_head, decode_producer, next_sequence
-from odradek.format.item_keys import producer_sk
+from odradek.engine.partition.head import ProducerState, RecentBatch, decode_head, next_sequence
+from odradek.engine.partition.producer_places import places_of
+from odradek.engine.partition.producer_rows import decode_row
+from odradek.format.item_keys import partition_pk, producer_sk
 from odradek.format.tail_entry import TailEntry
 from odradek.limits import PRODUCER_BATCHES_REMEMBERED, SEQUENCE_MAX
-from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import Item
+
+from tests.simulation.books.items import partition_of
 
 
 class ProducerBook:
@@ -77,12 +79,11 @@ class ProducerBook:
     def why_not_leave(self, pk: str, producer_ids: Iterable[int]) -> str:
         """Why these must not leave the head with the rows that they have; empty: they may."""
         for producer_id in producer_ids:
-            item = self.row(pk, producer_sk(producer_id))
-            if item is None:
+            state = self._evicted(pk, producer_id)
+            if state is None:
                 if (pk, producer_id) not in self._expired:
                     return f"producer {producer_id} has no row"
                 continue
-            state = decode_producer(item)
             if wrong := next(
                 self._wrong(pk, producer_id, state, None if is_shared(pk) else state.recent, "its row"), ""
             ):
@@ -102,27 +103,34 @@ class ProducerBook:
             told = None if is_shared(pk) else known[producer_id]
             self._check(pk, producer_id, state, told, "its head")
         for producer_id in sorted(int(each) for each in old["p"].keys() - new["p"].keys()):  # type: ignore[union-attr]
-            item = self.row(pk, producer_sk(producer_id))
-            if item is not None:
-                self._check_row(pk, producer_id, item)
+            evicted = self._evicted(pk, producer_id)
+            if evicted is not None:
+                self._check_row(pk, producer_id, evicted)
             elif (pk, producer_id) in self._expired:
                 self._batches[pk].pop(producer_id, None)
             else:
                 self._problem(f"{pk}: producer {producer_id} left the head without a row")
 
-    def row_stored(self, pk: str, producer_id: int, new: Item | None) -> None:
-        """A producer's row was written (new None: it expired)."""
-        if new is None:
+    def row_stored(self, pk: str, producer_id: int, *, is_gone: bool) -> None:
+        """The row was written that has a partition's producer, or it expired (`is_gone`)."""
+        if is_gone:
             self._expired.add((pk, producer_id))
         if producer_id in self._in_head[pk]:
             return  # the row counts once the head has dropped the producer
-        if new is None:
+        if is_gone:
             self._batches[pk].pop(producer_id, None)
-        else:
-            self._check_row(pk, producer_id, new)
+        elif (evicted := self._evicted(pk, producer_id)) is not None:
+            self._check_row(pk, producer_id, evicted)
+        elif self._batches[pk].get(producer_id):
+            self._problem(f"{pk}: the row of producer {producer_id} has nothing of this partition")
 
-    def _check_row(self, pk: str, producer_id: int, item: Item) -> None:
-        state = decode_producer(item)
+    def _evicted(self, pk: str, producer_id: int) -> ProducerState | None:
+        """What its row says of a producer that is not in the head; None: nothing."""
+        partition = partition_of(pk)
+        item = self.row(partition_pk(partition.head_id), producer_sk(producer_id))
+        return None if item is None else places_of(partition).evicted(decode_row(partition.head_id, item))
+
+    def _check_row(self, pk: str, producer_id: int, state: ProducerState) -> None:
         self._check(pk, producer_id, state, None if is_shared(pk) else state.recent, "its row")
 
     def _check(
@@ -149,5 +157,4 @@ class ProducerBook:
 
 def is_shared(pk: str) -> bool:
     """Whether the partition of this `pk` shares its head."""
-    topic_id, number = pk.split("#")
-    return PartitionId(UUID(topic_id), int(number)).shares_head
+    return partition_of(pk).shares_head

@@ -3,6 +3,7 @@
 * a partition's head is what its readers see: its next offset, and what it has in pages and in the tail
 * pages that the head refers to are there, and hold what left the tail
 * elements leave the tail for pages and the pages for rows, and never come back
+* producers leave and come back whole
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from odradek.engine.partition.shared_head import (
     page_sk,
     place_name,
 )
-from odradek.format.item_keys import partition_pk
+from odradek.format.item_keys import partition_pk, producer_sk
 from odradek.limits import SPILL_ENTRIES_MAX
 from odradek.model.topic_partition import PartitionId, partitions_per_head
 from odradek.ports.table import Item, Key
@@ -76,6 +77,7 @@ class SharedBook:
         self._ledger.longest_tail = max(self._ledger.longest_tail, len(head.tail))
         if len(head.tail) > TAIL_ELEMENTS_BOUND:
             self._ledger.problem(f"{pk}: a tail of more than {TAIL_ELEMENTS_BOUND} elements")
+        self._returned(pk, old, head)
         self.heads[pk] = head
         pages = self._pages_of(pk, head)
         if pages is None:
@@ -85,6 +87,14 @@ class SharedBook:
             view = encode_head(head.view(partition, pages))
             own_pk = partition_pk(partition)
             self._ledger.head_stored(own_pk, self._ledger.heads.get(own_pk), view)
+
+    def _returned(self, pk: str, old: SharedHead | None, new: SharedHead) -> None:
+        """Who comes back to the head has all that its row has."""
+        for name in new.stamps.keys() - (old.stamps.keys() if old else set()):
+            row = self._ledger.log_rows(pk).get(producer_sk(int(name, 36)))
+            lost = row["p"].keys() - new.stamps[name].keys() if row else None  # type: ignore[union-attr]
+            if lost:
+                self._ledger.problem(f"{pk}: producer {name} comes back without what it wrote at {sorted(lost)}")
 
     def views(self, pk: str, item: Item) -> dict[str, Item] | None:
         """What a shared head says of each partition, as heads of their own; None: pages are missing."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine.append import conditional_append
+from odradek.engine.append import row_search
 from odradek.engine.append.row_search import Search
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.head import PartitionHead
@@ -168,5 +168,5 @@ def ghosts_are_believed() -> Iterator[None]:
                 offset += candidate.offset_count
         return Search.ABSENT if is_all else Search.MORE
 
-    with patch.object(conditional_append, "find_entry", find_entry):
+    with patch.object(row_search, "find_entry", find_entry):
         yield

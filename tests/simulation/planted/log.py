@@ -15,7 +15,7 @@ from odradek.engine.append.decisions import Applied
 from odradek.engine.append.wal import Wal
 from odradek.engine.partition import spill, spill_decisions
 from odradek.engine.partition.head import PartitionHead, ProducerState, head_key
-from odradek.engine.partition.index import SequenceClause
+from odradek.engine.partition.producer_places import SequenceClause
 from odradek.engine.partition.shared_head import view_of
 from odradek.engine.partition.spill import Spills
 from odradek.engine.read import fetch
@@ -88,9 +88,9 @@ def offset_before_the_upload() -> Iterator[None]:
 def append_without_the_sequence_clause() -> Iterator[None]:
     """The producer's sequence is written but not compared."""
 
-    def clause(chain: Any, places: Any) -> SequenceClause:
+    def clause(chain: Any, places: Any, is_there: bool = False) -> SequenceClause:
         state = ProducerState(chain[0].producer_epoch, append_decisions._after(chain))
-        return SequenceClause(_TRUE, places.begin(chain[0].producer_id, state))
+        return replace(places.starts(chain[0].producer_id, state, is_there=is_there), condition=_TRUE, common=None)
 
     with patch.object(append_decisions, "_follows", clause), patch.object(append_decisions, "_blind", clause):
         yield

@@ -8,8 +8,10 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.engine.append.conditional_append import ConditionalAppend, Member
-from odradek.engine.partition import claims, shared_spill
+from odradek.engine.partition import claims, producer_places, shared_spill
+from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionAppend, PartitionIndex
+from odradek.engine.partition.producer_rows import ProducerRows
 from odradek.engine.partition.shared_head import Page, SharedHead
 from odradek.engine.partition.shared_spill import SharedSpills
 from odradek.ports.table import AllOf, Copy, Update
@@ -188,19 +190,66 @@ def sweep_does_not_look_into_pages() -> Iterator[None]:
 
 
 def _crowded(scenario: Scenario) -> Scenario:
-    """More producers than a head has room for."""
-    scenario = _SHORT_TAILS(settings(producers_in_head_max=1, producer_idle_ms=0)(scenario))
+    """More producers than a head has room for: each leaves it with the next page, and comes back."""
+    scenario = _SHORT_TAILS(settings(producers_bytes_max=1, producer_idle_ms=0)(scenario))
     return replace(scenario, idempotent_share=1.0, producers=5, topics=scenario.topics[:1])
 
 
 @bug(per_head=PER_HEAD, change=_crowded, seeds=20)
-def stamp_leaves_without_its_row() -> Iterator[None]:
+def stamps_leave_without_their_row() -> Iterator[None]:
     """A producer leaves the shared head and its row is not written."""
 
-    async def write(self: SharedSpills, *_: Any) -> bool:
+    async def write(self: ProducerRows, *_: Any, **__: Any) -> bool:
         return True
 
-    with patch.object(SharedSpills, "_write_producer_row", write):
+    with patch.object(ProducerRows, "write_stamps", write):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_crowded, seeds=20)
+def who_returns_loses_its_other_partitions() -> Iterator[None]:
+    """A producer comes back to a shared head with the sequences of the partitions that it writes to just then."""
+    original = producer_places.joined
+
+    def joined(clauses: Any) -> Any:
+        return original(
+            replace(clause, returns=clause.returns and replace(clause.returns, row={})) for clause in clauses
+        )
+
+    with patch("odradek.engine.partition.index.joined", joined):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_crowded, seeds=20)
+def who_wrote_meanwhile_leaves_all_the_same() -> Iterator[None]:
+    """A producer leaves a shared head with a row that says less than the head."""
+    original = shared_spill._forgetting
+
+    def forgetting(*args: Any, **options: Any) -> Update:
+        update = original(*args, **options)
+        assert isinstance(update.condition, AllOf)
+        kept = tuple(each for each in update.condition.conditions if getattr(each, "path", ("",))[0] != "p")
+        return replace(update, condition=AllOf(kept))
+
+    with patch.object(shared_spill, "_forgetting", forgetting):
+        yield
+
+
+@bug(per_head=PER_HEAD, change=_crowded, seeds=20)
+def who_is_in_the_tail_leaves() -> Iterator[None]:
+    """A producer leaves with its batches still in the tail, so that turnover does not tell that it has left again."""
+    with patch.object(shared_spill, "_ids_in", lambda _: set()):
+        yield
+
+
+@bug("throng", seeds=60)
+def turnover_is_not_asked() -> Iterator[None]:
+    """An append brings a producer back by a row that it read before the producer came, wrote more, and left again."""
+
+    def turnover_bound(self: PartitionHead) -> int:
+        return 10**9
+
+    with patch.object(PartitionHead, "turnover_bound", property(turnover_bound)):
         yield
 
 

@@ -216,7 +216,7 @@ def _check_condition(condition: Condition) -> int:
         bytes_max = _check_path(path)
         if op not in COMPARISONS:
             raise ValueError(f"{op!r} is not a comparison")
-        if type(value) not in _COMPARED and not (type(value) is bool and op in ("=", "<>")):
+        if type(value) not in _COMPARED and not (type(value) in (bool, dict) and op in ("=", "<>")):
             raise ValueError(f"{shown(path)} {op}: cannot compare with a {type(value).__name__}")
         return bytes_max + _CLAUSE_BYTES + _check_value(value, path, 1)
     if isinstance(condition, (AllOf, AnyOf)):

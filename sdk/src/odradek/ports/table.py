@@ -63,11 +63,11 @@ class Absent:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`path op value`; false if the path does not exist or has another type."""
+    """`path op value`; false if the path does not exist or has another type. Maps are only equal, or not."""
 
     path: Path
     op: Literal["=", "<>", "<", "<=", ">", ">="]
-    value: str | int | bytes | bool
+    value: str | int | bytes | bool | dict[str, Value]
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ CORRUPT = "__corrupt"
 EPOCH = "timestamp_millis(0L)"
 _KAFKA_TYPES = ("VARCHAR", "INT", "BIGINT", "DOUBLE", "BYTES")
 _WINDOW_BYTES = 8
+_DOUBLE_DIGITS = 15  # which a DOUBLE holds exactly
 _MAP = "map<string,string>"
 _FIELD = "F"  # of the object around a bare JSON value
 
@@ -121,8 +122,13 @@ def decoders(source: Source, name: str) -> Reading:
         else:
             text = f"CAST({raw} AS STRING)"
             steps.append(f"{_object(text) if form.wrapped else _bare(text, columns[0].type)} AS {data}")
+            long = [each for each in columns if form.wrapped and _is_long(each.type)]
+            if long:
+                steps.append(f"{_exact_numbers(text)} AS {part}_exact")
             for each in columns:
                 field = f"{data}[{literal(each.name.upper() if form.wrapped else _FIELD)}]"
+                if each in long:
+                    field = f"coalesce({part}_exact[{literal(each.name.upper())}], {field})"
                 reads[each.name] = json_value(field, each.type)
                 if each.type.name != "VARCHAR":
                     healthy.append(f"(({field} IS NULL) = (({reads[each.name]}) IS NULL))")
@@ -134,6 +140,19 @@ def _object(text: str) -> str:
     """Return a JSON object as a map of texts by field name in upper case; NULL for any other text."""
     entries = f"transform(map_entries(from_json({text}, '{_MAP}')), e -> struct(upper(e.key) AS k, e.value AS v))"
     return f"map_from_entries({entries})"
+
+
+def _is_long(kind: SqlType) -> bool:
+    return kind.name == "DECIMAL" and kind.precision > _DOUBLE_DIGITS
+
+
+def _exact_numbers(text: str) -> str:
+    """Return the numbers with a point in a JSON object as texts, by field name: from_json reads them as DOUBLEs."""
+    fields = f"map_entries(CAST(try_parse_json({text}) AS MAP<STRING, VARIANT>))"
+    decimals = f"filter({fields}, e -> schema_of_variant(e.value) LIKE 'DECIMAL%')"
+    entries = f"transform({decimals}, e -> struct(upper(e.key) AS k, CAST(e.value AS STRING) AS v))"
+    is_object = f"schema_of_variant(try_parse_json({text})) LIKE 'OBJECT%'"
+    return f"IF({is_object}, map_from_entries({entries}), NULL)"
 
 
 def _bare(text: str, kind: SqlType) -> str:

@@ -23,7 +23,7 @@ from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import Rendered, SqlType, quote
 
-GRACE_MS = 24 * 3_600_000  # ksqlDB's default
+GRACE_MS = 24 * 3_600_000  # ksqlDB's default, of windows less their size
 _FINAL_NOTE = "a window is written once, when the watermark has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
     "a row without a match is written when the watermark has passed its time: the last ones wait for later records"
@@ -248,7 +248,7 @@ class _Planner:
             )
         grace: int | None = None
         if self.is_stream and query.window is not None:
-            grace = GRACE_MS if query.window.grace is None else query.window.grace.ms
+            grace = _grace_ms(query.window)
         if self.is_stream and stream_joins:
             within = stream_joins[0].within
             grace = GRACE_MS if within is None or within.grace is None else within.grace.ms
@@ -463,7 +463,7 @@ class _Planner:
             f"SELECT {alias}.* FROM input_1 AS {alias} JOIN ({sessions}) AS s ON {same} AND {within} "
             f"WHERE unix_millis(s.session_window.end) - {self.scope.window_gap_ms} >= :cut"
         )
-        return Maintained(window.size.ms, GRACE_MS if window.grace is None else window.grace.ms, open_rows)
+        return Maintained(window.size.ms, _grace_ms(window), open_rows)
 
     def _output_mode(self, window: Window | None) -> str:
         if not self.aggregates or not self.is_stream or self.is_maintained:
@@ -562,6 +562,11 @@ def _spark_window(window: Window, bound: Bound) -> str:
         return f"session_window({time}, {_length(window.size.ms)})"  # a record at the end of the gap still belongs
     advance = f", {_length(window.advance.ms)}" if window.advance is not None else ""
     return f"window({time}, {_length(window.size.ms)}{advance})"
+
+
+def _grace_ms(window: Window) -> int:
+    """Return how late a record of a window may be; ksqlDB's default is what the size leaves of 24 hours."""
+    return max(GRACE_MS - window.size.ms, 0) if window.grace is None else window.grace.ms
 
 
 def _length(ms: int) -> str:

@@ -19,6 +19,7 @@ from odradek.ports.table import (
     Set,
     Table,
     Update,
+    Value,
 )
 from odradek.testing.contract import failure
 
@@ -97,6 +98,20 @@ async def comparisons_of_numbers(table: Table, pk: str) -> None:
             Compare(("map", "17", "s"), ">=", -1): True,
         },
     )
+
+
+async def comparisons_of_maps(table: Table, pk: str) -> None:
+    key, path = Key(pk, "maps"), ("p", "a")
+    same: dict[str, Value] = {"1": 2**40, "0": 1}
+    await table.put(Put(key, {"p": {"a": {"0": 1, "1": 2**40}, "b": {}}}))
+    others: list[dict[str, Value]] = [{}, {"0": 1}, {**same, "1": 2**40 + 1}, {**same, "2": 0}, {**same, "0": "1"}]
+    assert await _verdict(table, key, Compare(path, "=", same))
+    assert not await _verdict(table, key, Compare(path, "<>", same))
+    assert await _verdict(table, key, Compare(("p", "b"), "=", {}))
+    assert not await _verdict(table, key, Compare(("p", "c"), "=", {}))
+    for other in others:
+        assert not await _verdict(table, key, Compare(path, "=", other)), other
+        assert await _verdict(table, key, Compare(path, "<>", other)), other
 
 
 async def comparisons_of_text_and_bytes(table: Table, pk: str) -> None:
@@ -245,6 +260,7 @@ async def nonsense_conditions_are_a_bug_of_the_caller(table: Table, pk: str) -> 
 CHECKS = (
     exists_and_absent,
     comparisons_of_numbers,
+    comparisons_of_maps,
     comparisons_of_text_and_bytes,
     a_comparison_with_nothing_or_another_type_is_false,
     contains_looks_for_an_element_of_a_list,

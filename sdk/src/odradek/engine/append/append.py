@@ -14,6 +14,7 @@ from dataclasses import replace
 from odradek.engine.append.commit_times import CommitTimes
 from odradek.engine.append.conditional_append import AppendTools, Member, not_uploaded
 from odradek.engine.append.decisions import Reject
+from odradek.engine.append.heads_seen import HeadsSeen
 from odradek.engine.append.order import AppendOrder, Turn
 from odradek.engine.append.room import Room
 from odradek.engine.append.shared_appends import SharedAppends
@@ -84,6 +85,7 @@ class Appender:
             commit_times=CommitTimes(clock),
             marks=Marks(tools.tables.log, tools.wakes),
             room=Room(index, clock, rng),
+            heads_seen=HeadsSeen(index),
             backoff=tools.backoff(first_s=0.02, max_s=1.0),
         )
 

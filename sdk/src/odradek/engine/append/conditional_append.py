@@ -13,7 +13,7 @@ connection; a function waits up to `sequence_wait_ms`, for requests overtake eac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from odradek.backoff import Backoff
@@ -34,9 +34,10 @@ from odradek.engine.append.decisions import (
     decide_sequences,
     not_leader,
 )
+from odradek.engine.append.heads_seen import HeadsSeen
 from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
 from odradek.engine.append.room import Room
-from odradek.engine.append.row_search import Search, find_entry, find_in_pages
+from odradek.engine.append.row_search import Search, find_below_tail, together
 from odradek.engine.append.wal import Wal
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.marks import Marks
@@ -66,8 +67,6 @@ from odradek.settings import Settings
 
 _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
-_SEARCH_ROWS = 8
-_SEARCH_ATTEMPTS = 4
 
 NOT_APPENDED = Reject(
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -109,6 +108,7 @@ class AppendTools:
     commit_times: CommitTimes
     marks: Marks
     room: Room
+    heads_seen: HeadsSeen
     backoff: Backoff
 
 
@@ -212,7 +212,7 @@ class ConditionalAppend:
         The outcomes are told as they come.
         """
         self._deadline_s = deadline_s
-        await self._run_from({member.partition: self._blind(member) for member in self._members})
+        await self._run_from(await self._first())
         await asyncio.gather(*(parted.run_on(deadline_s) for parted in self._parted))
 
     async def run_on(self, deadline_s: float) -> None:
@@ -282,10 +282,26 @@ class ConditionalAppend:
 
     # --- verdicts -------------------------------------------------------------------------------------------------
 
-    def _blind(self, member: Member) -> Verdict:
+    async def _first(self) -> Verdicts:
+        """What to try first: blind, or after a look at a head that would probably refuse it."""
         if self._claim is None:
-            return NotLeader(not_leader(PartitionHead()))
-        return decide_sequences(member.entries, None, member.known, places=member.places)
+            return self._all(NotLeader(not_leader(PartitionHead())))
+        entries = [entry for member in self._members for entry in member.entries]
+        seen = self._tools.heads_seen
+        if seen.reads_first(self._head_id, entries):
+            await self._reread_head()
+            if self._image is not None:
+                # Nothing has been sent under the commit time yet: what the floor has passed need not be searched.
+                self._tools.commit_times.met(self._head_id, self._image.spill_floor_ms)
+                self._restamp()
+                return self._next(self._image)
+            self._is_gone = False
+        there = seen.present(self._head_id, entries)
+        return {member.partition: self._blind(member, there) for member in self._members}
+
+    def _blind(self, member: Member, there: Collection[int]) -> Verdict:
+        is_there = member.entries[0].producer_id in there
+        return decide_sequences(member.entries, None, member.known, places=member.places, is_there=is_there)
 
     def _next(self, image: HeadImage) -> Verdicts:
         return {member.partition: self._next_of(member, view_of(image, member.partition)) for member in self._members}
@@ -384,6 +400,7 @@ class ConditionalAppend:
         except ConditionFailed as refused:
             self._is_gone = refused.current is None
             self._image = PartitionHead() if refused.current is None else decode_image(self._head_id, refused.current)
+            self._tools.heads_seen.saw(self._head_id, self._image)
             return True
         except OutcomeUnknown:
             self._maybe_applied = True
@@ -393,6 +410,7 @@ class ConditionalAppend:
             await self._tools.room.make_where_it_lacks(self._head_id)
         else:
             self._image = image
+            self._tools.heads_seen.saw(self._head_id, image)
             await self._tools.marks.wake(self._head_id, image)
             await self._spill_if_due(image)
             for member in list(self._members):
@@ -476,16 +494,19 @@ class ConditionalAppend:
 
         What is nowhere never will be under its commit time: it gets a new one.
         """
-        self._tools.commit_times.met(self._head_id, floor_ms)
+        tools = self._tools
+        tools.commit_times.met(self._head_id, floor_ms)
         found: dict[PartitionId, int | Search] = {}
         try:
             for member in self._members:
-                found[member.partition] = await self._find_in_rows(member.partition, member.entries[0], floor_ms)
+                found[member.partition] = await find_below_tail(
+                    tools.index, tools.backoff, member.partition, self._image, member.entries[0], floor_ms
+                )
         except StoreUnavailable:
             self._settle_all(MAYBE_APPENDED)
             return
         if self._members[0].is_plain:
-            found = _together(found)
+            found = together(found)
         self._maybe_applied &= any(where is Search.UNKNOWABLE for where in found.values())
         if self._image is not None and any(isinstance(where, int) for where in found.values()):
             await self._tools.marks.wake(self._head_id, self._image)
@@ -496,30 +517,6 @@ class ConditionalAppend:
             elif where is Search.UNKNOWABLE and member.is_plain:
                 self._settle(member, MAYBE_APPENDED)  # of others the sequences tell, whatever the commit time
         self._restamp()
-
-    async def _find_in_rows(self, partition: PartitionId, entry: TailEntry, floor_ms: int) -> int | Search:
-        """The entry's offset in pages and the newest index rows, ABSENT or UNKNOWABLE. Raises StoreUnavailable."""
-        index = self._tools.index
-        image = self._image
-        for attempt in range(_SEARCH_ATTEMPTS):
-            if image is None:
-                return Search.MORE
-            head, pages = await index.with_pages(partition, image)
-            found = find_in_pages(entry, head, pages)
-            limit = _SEARCH_ROWS
-            while found is Search.MORE and head is not None:
-                rows = await index.newest_rows(partition, limit)
-                found = find_entry(entry, head, rows, is_all=len(rows) < limit)
-                limit *= 4
-            if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:
-                return found
-            image = await index.read_image(self._head_id)
-            if found is Search.ABSENT:
-                # A floor that was lowered meanwhile (audit/floors.py) would have made newer rows say so wrongly.
-                is_lowered = image is None or image.spill_floor_ms < floor_ms
-                return Search.UNKNOWABLE if is_lowered else Search.ABSENT
-            await self._tools.backoff.pause(attempt)
-        return Search.UNKNOWABLE
 
     # --- steps of one partition -----------------------------------------------------------------------------------
 
@@ -556,26 +553,31 @@ class ConditionalAppend:
             return
         self._is_gone = image is None
         self._image = image
+        self._tools.heads_seen.saw(self._head_id, image)
 
     async def _read_producers(self, verdicts: Verdicts, attempt: int) -> None:
-        """Read what decisions lack of producers, for all partitions at once."""
+        """Read what decisions lack of producers, for all partitions at once, and a producer's row once for all."""
+        wanted = {each.producer_id for each in verdicts.values() if isinstance(each, ReadProducerRow)}
         try:
-            await asyncio.gather(*(self._read_producer(each, verdicts[each.partition]) for each in self._members))
+            rows = await asyncio.gather(*(self._tools.index.producer_rows.read(self._head_id, each) for each in wanted))
+            read = dict(zip(wanted, rows, strict=True))
+            await asyncio.gather(*(self._read_recent(each, verdicts[each.partition]) for each in self._members))
         except StoreUnavailable:
             await self._tools.backoff.pause(attempt - 1)
+            return
+        for member in self._members:
+            match verdicts[member.partition]:
+                case ReadProducerRow(producer_id):
+                    assert self._image is not None
+                    head = view_of(self._image, member.partition)
+                    member.known = member.known.with_row(head, producer_id, read[producer_id])
 
-    async def _read_producer(self, member: Member, verdict: Verdict) -> None:
+    async def _read_recent(self, member: Member, verdict: Verdict) -> None:
         """Raises StoreUnavailable, FormatError."""
-        image, known = self._image, member.known
-        assert image is not None
-        match verdict:
-            case ReadProducerRow(producer_id):
-                row = await self._tools.index.read_producer_row(member.partition, producer_id)
-                rows = known.rows if known.evictions == image.evictions else {}
-                member.known = replace(known, evictions=image.evictions, rows={**rows, producer_id: row})
-            case ReadRecent(producer_id):
-                recent = await self._tools.index.read_recent(member.partition, image, producer_id)
-                member.known = replace(known, recent={**known.recent, producer_id: recent})
+        if isinstance(verdict, ReadRecent):
+            assert self._image is not None
+            recent = await self._tools.index.read_recent(member.partition, self._image, verdict.producer_id)
+            member.known = member.known.with_recent(verdict.producer_id, recent)
 
 
 _GRAVITY = (NotLeader, SearchRows, UploadAgain, ReadProducerRow, ReadRecent)
@@ -588,12 +590,3 @@ def _gravest(verdicts: Verdicts) -> Verdict:
             if isinstance(verdict, kind):
                 return verdict
     return next((verdict for verdict in verdicts.values() if not isinstance(verdict, Try)), Try())
-
-
-def _together(found: dict[PartitionId, int | Search]) -> dict[PartitionId, int | Search]:
-    """What is known of entries that only ever were in one element: it is there, or none of them is."""
-    if any(isinstance(where, int) for where in found.values()):
-        return {each: where if isinstance(where, int) else Search.UNKNOWABLE for each, where in found.items()}
-    if Search.ABSENT in found.values():
-        return dict.fromkeys(found, Search.ABSENT)
-    return found

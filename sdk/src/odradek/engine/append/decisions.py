@@ -36,12 +36,11 @@ from itertools import pairwise
 
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.head import PartitionHead, ProducerState, RecentBatch, next_sequence
-from odradek.engine.partition.index import SequenceClause
-from odradek.engine.partition.producer_places import OWN_PLACES, ProducerPlaces
+from odradek.engine.partition.producer_places import OWN_PLACES, ProducerPlaces, SequenceClause
+from odradek.engine.partition.producer_rows import UNKNOWN, EvictedProducer
 from odradek.errors import ErrorCode
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.limits import SEQUENCE_MAX
-from odradek.ports.table import AnyOf
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,15 +112,25 @@ Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | ReadRec
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """Producer rows read so far, with the head's number of evictions at that time. None: there is no row.
+    """Producer rows read so far.
 
     Attributes:
+        bound: the `turnover_bound` of the head that was read before them: they hold up to it.
         recent: batches of producers that were looked for below a shared head's tail.
     """
 
-    evictions: int = -1
-    rows: Mapping[int, ProducerState | None] = field(default_factory=dict)
+    bound: int = -1
+    rows: Mapping[int, EvictedProducer] = field(default_factory=dict)
     recent: Mapping[int, Sequence[RecentBatch]] = field(default_factory=dict)
+
+    def with_row(self, head: PartitionHead, producer_id: int, row: EvictedProducer) -> KnownRows:
+        """With a row that was read after this head, and those that still hold."""
+        rows = self.rows if head.turnover <= self.bound else {}
+        return replace(self, bound=head.turnover_bound, rows={**rows, producer_id: row})
+
+    def with_recent(self, producer_id: int, recent: Sequence[RecentBatch]) -> KnownRows:
+        """With a producer's batches from below the tail."""
+        return replace(self, recent={**self.recent, producer_id: recent})
 
 
 def after_refusal(
@@ -171,12 +180,14 @@ def decide_sequences(
     *,
     accept_unknown: bool = False,
     places: ProducerPlaces = OWN_PLACES,
+    is_there: bool = False,
 ) -> Verdict:
     """Decide whether the producers' sequences admit the entries, and return the conditions for the update.
 
     Args:
         accept_unknown: accept any first sequence of an unknown producer.
         places: where the head's item has the partition's producers.
+        is_there: with no head: whether a shared head is believed to have the producer.
     """
     clauses = []
     for chain in _chains(entries):
@@ -186,7 +197,10 @@ def decide_sequences(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"the batches of producer {later.producer_id} in one request are not consecutive",
                 )
-        verdict = _blind(chain, places) if head is None else _informed(chain, head, known, accept_unknown, places)
+        if head is None:
+            verdict: SequenceClause | Verdict = _blind(chain, places, is_there)
+        else:
+            verdict = _informed(chain, head, known, accept_unknown, places)
         if not isinstance(verdict, SequenceClause):
             return verdict
         clauses.append(verdict)
@@ -206,24 +220,17 @@ def _after(chain: Sequence[TailEntry]) -> int:
     return next_sequence(chain[-1].base_sequence, chain[-1].offset_count)
 
 
-def _blind(chain: Sequence[TailEntry], places: ProducerPlaces) -> SequenceClause:
+def _blind(chain: Sequence[TailEntry], places: ProducerPlaces, is_there: bool) -> SequenceClause:
     first = chain[0]
     if first.base_sequence == 0:
-        fresh = places.absent(first.producer_id, 0)
-        earlier = places.below(first.producer_id, first.producer_epoch)
-        return SequenceClause(
-            fresh if earlier is None else AnyOf((fresh, earlier)),
-            places.begin(first.producer_id, ProducerState(first.producer_epoch, _after(chain))),
-        )
+        state = ProducerState(first.producer_epoch, _after(chain))
+        return places.starts(first.producer_id, state, is_there=is_there)
     return _follows(chain, places)
 
 
 def _follows(chain: Sequence[TailEntry], places: ProducerPlaces) -> SequenceClause:
     first = chain[0]
-    return SequenceClause(
-        places.at(first.producer_id, first.producer_epoch, first.base_sequence),
-        places.advance(first.producer_id, first.producer_epoch, _after(chain)),
-    )
+    return places.follows(first.producer_id, first.producer_epoch, first.base_sequence, _after(chain))
 
 
 def _informed(
@@ -234,12 +241,13 @@ def _informed(
     state = head.producers.get(producer_id)
     recent: Sequence[RecentBatch] = head.recent_batches(producer_id)
     in_head = state is not None
-    if state is None and head.evictions:
-        if known.evictions != head.evictions or producer_id not in known.rows:
+    row = UNKNOWN
+    if head.may_have_evicted(producer_id):
+        if head.turnover > known.bound or producer_id not in known.rows:
             return ReadProducerRow(producer_id)
-        state = known.rows[producer_id]
+        row = known.rows[producer_id]
+        state = places.evicted(row)
         recent = state.recent if state else ()
-    absent = places.absent(producer_id, head.evictions)
     recent = (*known.recent.get(producer_id, ()), *recent)
 
     if state is None:
@@ -253,7 +261,7 @@ def _informed(
                 is_known=False,
             )
         begun = ProducerState(first.producer_epoch, _after(chain), first_sequence=first.base_sequence)
-        return SequenceClause(absent, places.begin(producer_id, begun))
+        return places.becomes(head, producer_id, begun, row)
 
     if first.producer_epoch < state.epoch:
         return Reject(
@@ -287,11 +295,10 @@ def _informed(
             )
         if in_head:
             return _follows(chain, places)
-    unchanged = places.at(producer_id, state.epoch, state.next_sequence) if in_head else absent
     after = ProducerState(first.producer_epoch, _after(chain))
     if first.producer_epoch == state.epoch:
         after = replace(after, recent=tuple(recent), first_sequence=state.first_sequence)
-    return SequenceClause(unchanged, places.begin(producer_id, after))
+    return places.becomes(head, producer_id, after, row)
 
 
 def _is_up_to(sequence: int, other: int) -> bool:

@@ -1,4 +1,4 @@
-"""The search of index rows for an entry that has left the tail: it was spilled, or never applied. Pure.
+"""The search of index rows for an entry that has left the tail: it was spilled, or never applied.
 
 Rows are read newest first, down to one whose spill floor was below the entry's commit time: that row and every older
 one were written before the entry could have been accepted. This holds of a run of rows only that begins at the tail's
@@ -17,11 +17,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 
+from odradek.backoff import Backoff
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import is_ghost
+from odradek.engine.partition.index import PartitionIndex, is_ghost
 from odradek.engine.partition.index_row import IndexRow
-from odradek.engine.partition.shared_head import Page
+from odradek.engine.partition.shared_head import HeadImage, Page
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
+from odradek.model.topic_partition import PartitionId
+
+_ROWS = 8
+_ATTEMPTS = 4
 
 
 class Search(Enum):
@@ -78,3 +83,47 @@ def find_entry(entry: TailEntry, head: PartitionHead, rows: Sequence[IndexRow], 
         return Search.MORE
     oldest = head.tail_base_offset if end is None else end
     return Search.ABSENT if oldest == 0 else Search.UNKNOWABLE
+
+
+async def find_below_tail(
+    index: PartitionIndex,
+    backoff: Backoff,
+    partition: PartitionId,
+    image: HeadImage | None,
+    entry: TailEntry,
+    floor_ms: int,
+) -> int | Search:
+    """The entry's offset in pages and the newest index rows, ABSENT or UNKNOWABLE. Raises StoreUnavailable.
+
+    Args:
+        image: what the head said that refused the entry; None: there is none.
+        floor_ms: its spill floor.
+    """
+    for attempt in range(_ATTEMPTS):
+        if image is None:
+            return Search.MORE
+        head, pages = await index.with_pages(partition, image)
+        found = find_in_pages(entry, head, pages)
+        limit = _ROWS
+        while found is Search.MORE and head is not None:
+            rows = await index.newest_rows(partition, limit)
+            found = find_entry(entry, head, rows, is_all=len(rows) < limit)
+            limit *= 4
+        if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:
+            return found
+        image = await index.read_image(partition.head_id)
+        if found is Search.ABSENT:
+            # A floor that was lowered meanwhile (audit/floors.py) would have made newer rows say so wrongly.
+            is_lowered = image is None or image.spill_floor_ms < floor_ms
+            return Search.UNKNOWABLE if is_lowered else Search.ABSENT
+        await backoff.pause(attempt)
+    return Search.UNKNOWABLE
+
+
+def together(found: dict[PartitionId, int | Search]) -> dict[PartitionId, int | Search]:
+    """What is known of entries that only ever were in one element: it is there, or none of them is."""
+    if any(isinstance(where, int) for where in found.values()):
+        return {each: where if isinstance(where, int) else Search.UNKNOWABLE for each, where in found.items()}
+    if Search.ABSENT in found.values():
+        return dict.fromkeys(found, Search.ABSENT)
+    return found

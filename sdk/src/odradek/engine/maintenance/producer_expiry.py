@@ -1,6 +1,6 @@
 """Producers that have been silent for long are forgotten (Kafka's producer.id.expiration.ms).
 
-Only rows of producers that left the head grow without bound, so only these expire: a row whose last commit (`t`, in
+Only rows of producers that left a head grow without bound, so only these expire: a row whose last commit (`t`, in
 fact the spill floor at its eviction, which is never before it) is older than `producer_expiry_ms` is deleted, on
 condition that it is still the row that was read.
 
@@ -34,7 +34,7 @@ _ROWS_PER_QUERY = 256
 class ProducerExpiry:
     """The upkeep that forgets producers."""
 
-    acts_on_tail = False
+    acts_on_tail = True  # the first partition of a shared head may have no more, or nothing, where others were written
 
     def __init__(self, log: Table, clock: Clock, settings: Settings) -> None:
         self._log = log
@@ -43,6 +43,8 @@ class ProducerExpiry:
 
     async def is_due(self, look: PartitionLook) -> bool:
         """See maintenance.Upkeep."""
+        if not look.head.evictions:
+            return False
         async for _ in self._silent(look.partition):
             return True
         return False
@@ -53,7 +55,9 @@ class ProducerExpiry:
             held.report.done["producers_expired"] += await self._forget(row)
 
     async def _silent(self, partition: PartitionId) -> AsyncIterator[Row]:
-        """The rows of producers that have been silent for too long."""
+        """The rows of producers that have been silent for too long: of a shared head, with its first partition."""
+        if partition != partition.head_id:
+            return
         oldest_kept_ms = self._clock.now_ms() - self._settings.producer_expiry_ms
         sk_from = PRODUCER_PREFIX
         while True:

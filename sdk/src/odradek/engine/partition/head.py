@@ -27,7 +27,7 @@ answered with its original offset. While a spill is under way they may hold batc
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -94,6 +94,27 @@ class PartitionHead:
     evictions: int = 0
     mark: int | None = None
     is_whole: bool = True  # False: between the index rows and this tail there are pages of a shared head
+    elsewhere: Container[int] = ()  # producers that a shared head has, of any of its partitions
+    paged: int | None = None  # elements that have left the tail of a shared head, and those that were ever in it
+    element_count: int = 0
+
+    def has(self, producer_id: int) -> bool:
+        """Whether the head's item has the producer, of this partition or of another one."""
+        return producer_id in self.producers or producer_id in self.elsewhere
+
+    def may_have_evicted(self, producer_id: int) -> bool:
+        """Whether the producer may have a row of its own, which tells what the head does not."""
+        return self.evictions > 0 and not self.has(producer_id)
+
+    @property
+    def turnover(self) -> int:
+        """A number that only rises: what a producer's row said holds while it is not above `turnover_bound`."""
+        return self.evictions if self.paged is None else self.paged
+
+    @property
+    def turnover_bound(self) -> int:
+        """The highest turnover under which a row that is read after this head holds (producer_places.py)."""
+        return self.evictions if self.paged is None else self.element_count
 
     def entries(self) -> Iterator[tuple[int, TailEntry]]:
         """The tail's entries with their base offsets, oldest first."""

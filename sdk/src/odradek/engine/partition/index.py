@@ -19,9 +19,7 @@ from odradek.engine.partition.head import (
     NO_FLOOR,
     VERSION,
     PartitionHead,
-    ProducerState,
     RecentBatch,
-    decode_producer,
     encode_head,
     head_key,
 )
@@ -29,6 +27,8 @@ from odradek.engine.partition.index_row import IndexRow, decode_index_row, encod
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
 from odradek.engine.partition.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.engine.partition.pages import Pages
+from odradek.engine.partition.producer_places import SequenceClause, joined
+from odradek.engine.partition.producer_rows import ProducerRows
 from odradek.engine.partition.shared_head import (
     HeadImage,
     Page,
@@ -48,7 +48,6 @@ from odradek.format.item_keys import (
     index_base_offset,
     index_sk,
     partition_pk,
-    producer_sk,
 )
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.limits import PRODUCER_BATCHES_REMEMBERED, TABLE_TRANSACTION_ITEMS_MAX
@@ -83,14 +82,6 @@ ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 2  # the lease's check and the
 
 
 @dataclass(frozen=True, slots=True)
-class SequenceClause:
-    """The part of an append that holds a producer's sequence: one more condition, and what it changes."""
-
-    condition: Condition
-    actions: tuple[Action, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionAppend:
     """What one update appends to one partition: entries that share a commit time."""
 
@@ -101,13 +92,18 @@ class PartitionAppend:
 
 
 class PartitionIndex:
-    """Heads and index rows of all partitions."""
+    """Heads and index rows of all partitions.
+
+    Attributes:
+        producer_rows: of producers that left the heads.
+    """
 
     def __init__(self, log: Table, settings: Settings) -> None:
         self._log = log
         self._spills = Spills(log, settings)
         self._pages = Pages(log)
-        self._shared_spills = SharedSpills(log, self._pages, settings)
+        self.producer_rows = ProducerRows(log)
+        self._shared_spills = SharedSpills(log, self._pages, self.producer_rows, settings)
 
     # --- heads ----------------------------------------------------------------------------------------------------
 
@@ -269,14 +265,14 @@ class PartitionIndex:
             packed: tuple[bytes, ...] = (encode_packed_entries(placed),)
         else:
             packed = tuple(encode_tail_entry(entry) for entry in entries)
-        clauses = [clause for part in parts for clause in part.clauses]
+        sequences, advances = joined(clause for part in parts for clause in part.clauses)
         conditions: list[Condition] = [
             is_version(VERSION),
             claim.condition,
             Compare(("wf",), "<=", min(entry.object_id for entry in entries)),
             Compare(("sf",), "<", entries[0].commit_ms),
             Not(Contains(("t",), packed[0])),
-            *(clause.condition for clause in clauses),
+            *sequences,
             *((Absent((MARK,)),) if is_unmarked else ()),
         ]
         actions: list[Action] = []
@@ -288,7 +284,7 @@ class PartitionIndex:
         actions += [
             Add(("by",), sum(entry.length for entry in entries)),
             Append(("t",), packed),
-            *(action for clause in clauses for action in clause.actions),
+            *advances,
         ]
         return Update(head_key(head_id), tuple(actions), all_of(*conditions))
 
@@ -307,6 +303,10 @@ class PartitionIndex:
     def is_far_too_long(self, head: HeadImage) -> bool:
         """Return True if the head costs its writers several times the usual: a spill is worth some patience."""
         return self._spills_of(head).is_far_too_long(head)  # type: ignore[arg-type]
+
+    def is_crowded(self, head: HeadImage) -> bool:
+        """Return True if more producers write to a shared head than it keeps: who comes back has probably left."""
+        return isinstance(head, SharedHead) and self._shared_spills.is_crowded(head)
 
     def is_overfull(self, head: HeadImage) -> bool:
         """Return True if the head's excess is more than a row's entries: its writers should wait."""
@@ -338,14 +338,6 @@ class PartitionIndex:
         image = await self.read_image(partition.head_id)
         if isinstance(image, SharedHead) and image.indexed:
             await self._pages.delete_below(partition.head_id, image.indexed)
-
-    async def read_producer_row(self, partition: PartitionId, producer_id: int) -> ProducerState | None:
-        """An evicted producer's state, or None. Raises StoreUnavailable, FormatError."""
-        item = await self._log.get(Key(partition_pk(partition), producer_sk(producer_id)))
-        if item is None:
-            return None
-        check_version(item, VERSION, "a producer's row")
-        return decode_producer(item)
 
     # --- rows -----------------------------------------------------------------------------------------------------
 

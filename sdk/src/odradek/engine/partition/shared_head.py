@@ -12,10 +12,11 @@ Key: that of the head of the first of them. Names are short since each append pa
     rm  running maximum: the largest timestamp of everything that left the tail, of any of the partitions, ms
     sf, wf, li, le    spill floor, sweep floor, leader id, leader epoch, as in a head of one partition
     by  bytes appended to all of them
-    p   producers: place and id -> stamp: epoch * 2^31 + next sequence
-    f   first sequences that are not 0: place and id -> stamp of the first batch of the epoch here
+    p   producers: id -> place -> stamp: epoch * 2^31 + next sequence; and <place>f -> stamp of the first batch of the
+        epoch here, where its sequence is not 0. All that is known of a producer, or nothing: then its row has it
     u   producer id -> commit time of its newest batch that left the tail, ms
-    pv  how many producers were evicted
+    pv  how many times a producer left `p` for a row (producer_rows.py)
+    pe  elements up to which producers leave with what they have in the tail, since more write than `p` has room for
     w   mark, as in a head of one partition: somebody waits for the next append to any of them
 
 `PartitionHead` is the view of one partition. Its tail base follows from its next offset and the counts of its entries
@@ -28,7 +29,7 @@ and deleted by maintenance after `c` has passed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
@@ -56,6 +57,11 @@ PAGE_PREFIX = "c#"
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SEQUENCES = SEQUENCE_MAX + 1
+_FIRST = "f"
+_LEFT_BYTES = 8  # of a producer's `u`, without its name
+
+Stamps = Mapping[str, int]
+"""What a shared head has of one producer, or its row."""
 
 assert len(_DIGITS) >= PARTITIONS_PER_HEAD_MAX, "a place is one character"
 
@@ -75,9 +81,9 @@ def place_name(place: int) -> str:
     return _DIGITS[place]
 
 
-def producer_name(place: int, producer_id: int) -> str:
-    """The name of a partition's producer in the maps of a shared head."""
-    return place_name(place) + id_name_of(producer_id)
+def first_name(place: str) -> str:
+    """The name of a place's first stamp in a producer's map."""
+    return place + _FIRST
 
 
 @lru_cache(maxsize=4096)
@@ -93,6 +99,23 @@ def id_name_of(producer_id: int) -> str:
 def stamp_of(epoch: int, sequence: int) -> int:
     """A producer's epoch and next sequence as one number: a later epoch is larger."""
     return epoch * _SEQUENCES + sequence
+
+
+def state_of(stamps: Stamps, place: str, left_ms: int = 0) -> ProducerState | None:
+    """A producer's state in the partition at a place; None: it has not written to it."""
+    stamp = stamps.get(place)
+    if stamp is None:
+        return None
+    epoch, sequence = divmod(stamp, _SEQUENCES)
+    first_epoch, first_sequence = divmod(stamps.get(first_name(place), 0), _SEQUENCES)
+    return ProducerState(
+        epoch, sequence, spilled_ms=left_ms, first_sequence=first_sequence if first_epoch == epoch else 0
+    )
+
+
+def producer_bytes(id_name: str, stamps: Stamps) -> int:
+    """What a producer takes of a shared head, of its item's size."""
+    return 2 * (len(id_name) + 1) + value_size(stamps) + _LEFT_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +156,7 @@ def decode_page(sk: str, item: Item) -> Page:
 
 @dataclass(frozen=True)
 class SharedHead:
-    """A shared head as the engine sees it; the maps have places, or places and ids, as their keys."""
+    """A shared head as the engine sees it; the maps have places, or producers' ids, as their keys."""
 
     next_offsets: Mapping[str, int] = field(default_factory=dict)
     log_starts: Mapping[str, int] = field(default_factory=dict)
@@ -149,10 +172,10 @@ class SharedHead:
     leader_id: int = FLEET_BROKER_ID
     leader_epoch: int = 0
     appended_bytes: int = 0
-    stamps: Mapping[str, int] = field(default_factory=dict)
-    first_stamps: Mapping[str, int] = field(default_factory=dict)
+    stamps: Mapping[str, Stamps] = field(default_factory=dict)
     left_ms: Mapping[str, int] = field(default_factory=dict)
     evictions: int = 0
+    crowded_until: int = 0
     mark: int | None = None
 
     @cached_property
@@ -164,6 +187,16 @@ class SharedHead:
     def tail_bytes(self) -> int:
         """What the tail takes of it."""
         return value_size(list(self.tail))
+
+    @cached_property
+    def producer_bytes(self) -> int:
+        """What producers take of it."""
+        return sum(producer_bytes(name, stamps) for name, stamps in self.stamps.items())
+
+    @property
+    def element_count(self) -> int:
+        """The elements that were ever appended."""
+        return self.paged + len(self.tail)
 
     @property
     def has_pages(self) -> bool:
@@ -217,6 +250,9 @@ class SharedHead:
             evictions=self.evictions,
             mark=self.mark,
             is_whole=bool(pages) or not self.has_pages,
+            elsewhere=_ProducerIds(self.stamps),
+            paged=self.paged,
+            element_count=self.element_count,
         )
 
 
@@ -236,26 +272,31 @@ class PlacesProducers(Mapping[int, ProducerState]):
         if producer_id < 0:
             raise KeyError(producer_id)
         head, id_name = self._head, id_name_of(producer_id)
-        stamp = head.stamps.get(self._place + id_name)
-        if stamp is None:
+        state = state_of(head.stamps.get(id_name, {}), self._place, head.left_ms.get(id_name, 0))
+        if state is None:
             raise KeyError(producer_id)
-        epoch, sequence = divmod(stamp, _SEQUENCES)
-        first_epoch, first_sequence = divmod(head.first_stamps.get(self._place + id_name, 0), _SEQUENCES)
-        return ProducerState(
-            epoch,
-            sequence,
-            spilled_ms=head.left_ms.get(id_name, 0),
-            first_sequence=first_sequence if first_epoch == epoch else 0,
-        )
+        return state
 
     def __iter__(self) -> Iterator[int]:
-        return (int(name[1:], 36) for name in self._head.stamps if name[0] == self._place)
+        return (int(name, 36) for name, stamps in self._head.stamps.items() if self._place in stamps)
 
     def __len__(self) -> int:
-        return sum(name[0] == self._place for name in self._head.stamps)
+        return sum(self._place in stamps for stamps in self._head.stamps.values())
 
     def __repr__(self) -> str:
         return repr(dict(self))
+
+
+class _ProducerIds(Container[int]):
+    """The ids of all producers of a shared head."""
+
+    __slots__ = ("_stamps",)
+
+    def __init__(self, stamps: Mapping[str, Stamps]) -> None:
+        self._stamps = stamps
+
+    def __contains__(self, producer_id: object) -> bool:
+        return isinstance(producer_id, int) and producer_id >= 0 and id_name_of(producer_id) in self._stamps
 
 
 HeadImage = PartitionHead | SharedHead
@@ -289,13 +330,14 @@ def encode_shared_head(head: SharedHead) -> Item:
         "li": head.leader_id,
         "le": head.leader_epoch,
         "by": head.appended_bytes,
-        "p": dict(head.stamps),
-        "f": dict(head.first_stamps),
+        "p": {name: dict(stamps) for name, stamps in head.stamps.items()},
         "u": dict(head.left_ms),
         "pv": head.evictions,
     }
     if head.indexing is not None:
         item["ce"] = head.indexing
+    if head.crowded_until:
+        item["pe"] = head.crowded_until
     if head.mark is not None:
         item["w"] = head.mark
     return item
@@ -319,10 +361,10 @@ def decode_shared_head(item: Item) -> SharedHead:
         leader_id=attribute(item, "li", int),
         leader_epoch=attribute(item, "le", int),
         appended_bytes=attribute(item, "by", int),
-        stamps=_numbers(item, "p"),
-        first_stamps=_numbers(item, "f"),
+        stamps=_stamps_by_id(item),
         left_ms=_numbers(item, "u"),
         evictions=attribute(item, "pv", int),
+        crowded_until=attribute(item, "pe", int) if "pe" in item else 0,
         mark=attribute(item, "w", int) if "w" in item else None,
     )
 
@@ -346,7 +388,17 @@ def counts_of(elements: Iterable[bytes]) -> dict[int, int]:
     return counts
 
 
-def _numbers(item: Item, name: str) -> dict[str, int]:
+def decode_stamps(item: Mapping[str, object], name: str) -> Stamps:
+    """What an item has of one producer under a name. Raises FormatError."""
+    return _numbers(item, name)
+
+
+def _stamps_by_id(item: Item) -> dict[str, Stamps]:
+    found: dict[str, Value] = attribute(item, "p", dict)
+    return {name: _numbers(found, name) for name in found}
+
+
+def _numbers(item: Mapping[str, object], name: str) -> dict[str, int]:
     found: dict[str, Value] = attribute(item, name, dict)
     if not all(type(number) is int and key for key, number in found.items()):
         raise FormatError(f"the map {name!r} of a shared head does not consist of numbers")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from odradek.engine.partition.head import PartitionHead
+from odradek.engine.partition.head import PartitionHead, ProducerState
 from odradek.engine.partition.index import PartitionIndex, is_ghost
+from odradek.engine.partition.producer_places import places_of
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreUnavailable
 from odradek.limits import SEQUENCE_MAX
 from odradek.model.topic_partition import PartitionId
@@ -16,7 +17,7 @@ NO_TIMESTAMP = -1
 
 @dataclass(frozen=True, slots=True)
 class ActiveProducer:
-    """A producer that the partition's head knows."""
+    """A producer that the partition's log knows."""
 
     producer_id: int
     producer_epoch: int
@@ -31,11 +32,19 @@ class PartitionStates:
         self._index = index
 
     async def producers(self, partition: PartitionId) -> list[ActiveProducer]:
-        """The producers in the order of their ids; those that were evicted from the head are left out.
+        """The producers in the order of their ids, evicted ones too, until they expire.
 
         Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, KAFKA_STORAGE_ERROR (try again).
         """
-        head = await self._head(partition, whole=False)
+        head = await self._head(partition, whole=False)  # before the rows, which who leaves it meanwhile has
+        places, known = places_of(partition), dict[int, ProducerState]()
+        try:
+            async for producer_id, row in self._index.producer_rows.all(partition.head_id):
+                if (evicted := places.evicted(row)) is not None:
+                    known[producer_id] = evicted
+        except (StoreUnavailable, FormatError) as error:
+            raise _unreadable() from error
+        known.update(head.producers)
         newest = {entry.producer_id: entry.max_timestamp_ms for _, entry in head.entries()}
         return [
             ActiveProducer(
@@ -44,7 +53,7 @@ class PartitionStates:
                 state.next_sequence - 1 if state.next_sequence else SEQUENCE_MAX,
                 newest.get(producer_id, NO_TIMESTAMP),
             )
-            for producer_id, state in sorted(head.producers.items())
+            for producer_id, state in sorted(known.items())
         ]
 
     async def size_bytes(self, partition: PartitionId) -> int:

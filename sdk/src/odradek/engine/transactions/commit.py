@@ -35,9 +35,9 @@ from odradek.engine.offsets.classic import explain_fence, fence
 from odradek.engine.offsets.decisions import Committer, commit_operation, decide_refusal
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import Claim
-from odradek.engine.partition.head import ProducerState
 from odradek.engine.partition.index import PartitionAppend, PartitionIndex
 from odradek.engine.partition.producer_places import places_of
+from odradek.engine.partition.producer_rows import EvictedProducer
 from odradek.engine.partition.shared_head import HeadImage, view_of
 from odradek.engine.tools import Tools
 from odradek.engine.transactions.decisions import Follows, ReadProducerRow, Unfit, follow, keeps_told_offsets
@@ -163,7 +163,7 @@ class AtomicCommit:
         partitions = list(batches)
         head_ids = [each.head_id for each in partitions]
         images = await self._index.read_images(head_ids, applied=applied) if head_ids else {}
-        decided = await asyncio.gather(*(self._partition(each, images[each.head_id]) for each in partitions))
+        decided = await self._decide(images)
         parts: dict[PartitionId, list[PartitionAppend]] = {}
         for each in decided:
             if isinstance(each, Failed):
@@ -243,7 +243,28 @@ class AtomicCommit:
         )
         return TableOperation("log", update)
 
-    async def _partition(self, partition: PartitionId, image: HeadImage | None) -> PartitionAppend | Failed | None:
+    async def _decide(self, images: Mapping[PartitionId, HeadImage | None]) -> list[PartitionAppend | Failed | None]:
+        """What becomes of each partition's batches. Rows of producers are read once a head. Raises StoreUnavailable."""
+        evicted: dict[PartitionId, dict[int, EvictedProducer]] = {}
+        while True:
+            decided: list[PartitionAppend | Failed | None] = []
+            asked: dict[PartitionId, int] = {}
+            for partition in self._work.batches:
+                head_id = partition.head_id
+                verdict = self._partition(partition, images[head_id], evicted.get(head_id, {}))
+                if isinstance(verdict, ReadProducerRow):
+                    asked[head_id] = verdict.producer_id
+                else:
+                    decided.append(verdict)
+            if not asked:
+                return decided
+            rows = await asyncio.gather(*(self._index.producer_rows.read(*each) for each in asked.items()))
+            for (head_id, producer_id), row in zip(asked.items(), rows, strict=True):
+                evicted.setdefault(head_id, {})[producer_id] = row
+
+    def _partition(
+        self, partition: PartitionId, image: HeadImage | None, evicted: Mapping[int, EvictedProducer]
+    ) -> PartitionAppend | Failed | ReadProducerRow | None:
         entries = self._work.batches[partition]
         if image is None:
             return Failed(f"partition {partition} no longer exists: its topic has been deleted")
@@ -252,12 +273,9 @@ class AtomicCommit:
         if head.sweep_floor > oldest:
             return Failed(f"partition {partition}: the batches were uploaded too long ago and may have been swept")
         aborted = (self._work.aborted_sequences or {}).get(partition)
-        evicted: dict[int, ProducerState | None] = {}
         verdict = follow(entries, head, evicted, aborted, places)
         if isinstance(verdict, ReadProducerRow):
-            producer_id = verdict.producer_id
-            evicted[producer_id] = await self._index.read_producer_row(partition, producer_id)
-            verdict = follow(entries, head, evicted, aborted, places)
+            return verdict
         if isinstance(verdict, Unfit):
             return Failed(f"partition {partition}: {verdict.message}")
         assert isinstance(verdict, Follows)

@@ -25,8 +25,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from odradek.engine.partition.head import PartitionHead, ProducerState, next_sequence
-from odradek.engine.partition.index import SequenceClause
-from odradek.engine.partition.producer_places import OWN_PLACES, ProducerPlaces
+from odradek.engine.partition.producer_places import OWN_PLACES, ProducerPlaces, SequenceClause
+from odradek.engine.partition.producer_rows import UNKNOWN, EvictedProducer
 from odradek.engine.transactions.items import PendingBatches, TransactionRow, TransactionState
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.tail_entry import TailEntry
@@ -319,7 +319,7 @@ class ReadProducerRow:
 def follow(
     entries: Sequence[TailEntry],
     head: PartitionHead,
-    evicted: Mapping[int, ProducerState | None],
+    evicted: Mapping[int, EvictedProducer],
     next_expected: int | None,
     places: ProducerPlaces = OWN_PLACES,
 ) -> Follows | Unfit | ReadProducerRow:
@@ -327,7 +327,7 @@ def follow(
 
     Args:
         entries: in the order of their sequences.
-        evicted: producer rows that were read under this head's count of evictions.
+        evicted: producer rows that were read after this head.
         next_expected: the next sequence after aborted transactions of this epoch; None: there were none.
         places: where the head's item has the partition's producers.
     """
@@ -340,8 +340,7 @@ def follow(
     producer_id, epoch = first.producer_id, first.producer_epoch
     if producer_id < 0:
         return Follows(tuple(entries))
-    absent = places.absent(producer_id, head.evictions)
-    state = _state(producer_id, head, evicted)
+    state = _state(producer_id, head, evicted, places)
     if isinstance(state, ReadProducerRow):
         return state
     if state is not None and state.epoch > epoch:
@@ -358,26 +357,20 @@ def follow(
         next_expected = _after(entry)
     if not new:
         return Follows(())
-    if producer_id in head.producers and state is not None:
-        unchanged = places.at(producer_id, state.epoch, state.next_sequence)
-        if same_epoch:
-            advance = places.advance(producer_id, epoch, next_expected)
-            return Follows(tuple(new), (SequenceClause(unchanged, advance),))
-    else:
-        unchanged = absent
+    if producer_id in head.producers and state is not None and same_epoch:
+        return Follows(tuple(new), (places.follows(producer_id, epoch, state.next_sequence, next_expected),))
     recent = head.recent_batches(producer_id) if producer_id in head.producers else state.recent if state else ()
     kept = recent if same_epoch else ()
-    begin = places.begin(producer_id, ProducerState(epoch, next_expected, kept))
-    return Follows(tuple(new), (SequenceClause(unchanged, begin),))
+    after = ProducerState(epoch, next_expected, kept)
+    return Follows(tuple(new), (places.becomes(head, producer_id, after, evicted.get(producer_id, UNKNOWN)),))
 
 
 def _state(
-    producer_id: int, head: PartitionHead, evicted: Mapping[int, ProducerState | None]
+    producer_id: int, head: PartitionHead, evicted: Mapping[int, EvictedProducer], places: ProducerPlaces
 ) -> ProducerState | ReadProducerRow | None:
-    state = head.producers.get(producer_id)
-    if state is None and head.evictions:
-        return evicted[producer_id] if producer_id in evicted else ReadProducerRow(producer_id)
-    return state
+    if head.may_have_evicted(producer_id):
+        return places.evicted(evicted[producer_id]) if producer_id in evicted else ReadProducerRow(producer_id)
+    return head.producers.get(producer_id)
 
 
 def _continues_at(state: ProducerState | None, epoch: int, aborted: int | None) -> int:
@@ -399,8 +392,9 @@ def _continues_at(state: ProducerState | None, epoch: int, aborted: int | None) 
 def predict(
     first: TailEntry,
     head: PartitionHead,
-    evicted: Mapping[int, ProducerState | None],
+    evicted: Mapping[int, EvictedProducer],
     next_expected: int | None,
+    places: ProducerPlaces = OWN_PLACES,
 ) -> int | ReadProducerRow:
     """Return the offset that a batch will have if nobody else appends to its partition before the commit.
 
@@ -408,12 +402,12 @@ def predict(
 
     Args:
         first: the first batch of a request.
-        evicted, next_expected: as `follow` takes them.
+        evicted, next_expected, places: as `follow` takes them.
 
     Returns:
         The offset; -1 for a duplicate of an earlier transaction and for a fenced producer, which get none.
     """
-    state = _state(first.producer_id, head, evicted)
+    state = _state(first.producer_id, head, evicted, places)
     if isinstance(state, ReadProducerRow):
         return state
     if state is not None and state.epoch > first.producer_epoch:

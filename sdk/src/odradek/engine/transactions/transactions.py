@@ -32,8 +32,8 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.offsets.decisions import Committer, check_offset
 from odradek.engine.offsets.offsets import GroupOffsets
-from odradek.engine.partition.head import ProducerState
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.producer_places import places_of
 from odradek.engine.tools import Tools
 from odradek.engine.transactions.commit import AtomicCommit, CommitWork, Failed
 from odradek.engine.transactions.decisions import (
@@ -221,15 +221,15 @@ class Transactions:
             return -1
         partition, first = upload.partition, upload.entries[0]
         aborted = row.aborted_sequences.get(partition)
-        evicted: dict[int, ProducerState | None] = {}
+        places = places_of(partition)
         try:
             [head] = await self._index.read_heads([partition], whole=False)
             if head is None:
                 return -1
-            offset = predict(first, head, evicted, aborted)
+            offset = predict(first, head, {}, aborted, places)
             if isinstance(offset, ReadProducerRow):
-                evicted[offset.producer_id] = await self._index.read_producer_row(partition, offset.producer_id)
-                offset = predict(first, head, evicted, aborted)
+                evicted = await self._index.producer_rows.read(partition.head_id, offset.producer_id)
+                offset = predict(first, head, {offset.producer_id: evicted}, aborted, places)
         except FormatError:
             return -1  # the commit reads the same, and says so
         assert isinstance(offset, int)

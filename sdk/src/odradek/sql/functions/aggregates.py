@@ -68,8 +68,8 @@ def _topk(name: str, distinct: bool) -> Function:
         if not count.text.isdigit():
             raise Mismatch(f"the last argument of {name} is a number, how many: {name}(x, 3)", len(arguments) - 1)
         kind = value.type or DOUBLE
-        if not (kind.is_number or kind.is_time or kind.name == "VARCHAR"):
-            raise Mismatch(f"{name} takes numbers, texts and times, not {kind}")
+        if not (kind.is_number or kind.is_time or kind.name in ("VARCHAR", "BYTES")):
+            raise Mismatch(f"{name} takes numbers, texts, bytes and times, not {kind}")
         if others:
             if distinct:
                 raise Mismatch(f"{name} takes a value and a number", 1)
@@ -131,6 +131,7 @@ def _extreme(name: str) -> Function:
 AGGREGATES = [
     template("COUNT", "count({0})", 1, 1, BIGINT, kind="aggregate"),
     Function("SUM", 1, 1, _sum, ("number|array",), "aggregate"),
+    Function("SUM_LIST", 1, 1, _sum, ("array",), "aggregate"),
     template("AVG", "coalesce(avg(CAST({0} AS DOUBLE)), 0D)", 1, 1, DOUBLE, "number", kind="aggregate"),
     _extreme("MIN"),
     _extreme("MAX"),

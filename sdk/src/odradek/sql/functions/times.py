@@ -5,9 +5,11 @@ TIMESTAMPADD and its like, whose first argument is a word, are rendered by expre
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from zoneinfo import ZoneInfo
 
-from odradek.sql.functions.signature import Function, template
+from odradek.sql.functions.signature import Function, literal_of, template
 from odradek.sql.types import BIGINT, DATE, INT, TIME, TIMESTAMP, UNIT_MS, VARCHAR, Rendered, SqlType
 
 SHIFTS: dict[str, tuple[SqlType, int]] = {
@@ -56,14 +58,30 @@ def _zone(text: str, arguments: Sequence[Rendered], function: str) -> str:
     return f"{function}({text}, {arguments[2].text})" if len(arguments) == 3 else text
 
 
+def _shown(value: str, arguments: Sequence[Rendered]) -> Rendered:
+    pattern = arguments[1].text
+    zone = literal_of(arguments[2]) if len(arguments) == 3 else None
+    bare = re.sub("'[^']*'", "", literal_of(arguments[1]) or "")
+    if zone is not None and re.search("[OVXZxz]", bare) and _is_zone(zone):
+        # The pattern shows the zone, and of Spark's functions only those that write documents take one.
+        options = f"map('timestampFormat', {pattern}, 'timeZone', {arguments[2].text})"
+        return Rendered(f"get_json_object(to_json(named_struct('t', {value}), {options}), '$.t')", VARCHAR)
+    return Rendered(f"date_format({_zone(value, arguments, 'from_utc_timestamp')}, {pattern})", VARCHAR)
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        return bool(ZoneInfo(name))
+    except (OSError, ValueError):
+        return False
+
+
 def _format_timestamp(arguments: Sequence[Rendered]) -> Rendered:
-    value = _zone(arguments[0].text, arguments, "from_utc_timestamp")
-    return Rendered(f"date_format({value}, {arguments[1].text})", VARCHAR)
+    return _shown(arguments[0].text, arguments)
 
 
 def _to_string(arguments: Sequence[Rendered]) -> Rendered:
-    value = _zone(f"timestamp_millis({arguments[0].text})", arguments, "from_utc_timestamp")
-    return Rendered(f"date_format({value}, {arguments[1].text})", VARCHAR)
+    return _shown(f"timestamp_millis({arguments[0].text})", arguments)
 
 
 def _parse_timestamp(arguments: Sequence[Rendered]) -> Rendered:
