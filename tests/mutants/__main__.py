@@ -38,6 +38,8 @@ _NEAR = {
     "engine/append": ("duel", "crowded", "storm"),
     "engine/partition/maintenance_lease": ("tidy", "rewritten", "upkeep", "compaction"),
     "engine/partition/spill": ("crowded", "duel", "storm", "crowd"),
+    "engine/partition/shared_spill": ("throng", "crowded", "storm"),
+    "engine/partition/producer_places": ("throng", "crowded", "duel"),
     "engine/partition/leader_epochs": ("incarnations", "crowded", "leaders", "transactions"),
     "engine/partition/claims": ("incarnations", "leaders", "storm"),
     "engine/partition": ("duel", "tidy", "storm"),

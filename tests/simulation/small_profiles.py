@@ -170,6 +170,32 @@ def crowded(rng: Random) -> Scenario:
     )
 
 
+def throng(rng: Random) -> Scenario:
+    """The same for three partitions that share a head: producers leave it and come back with all of them, and append
+    late by what was known of them before."""
+    alone = crowded(rng)
+    return replace(
+        alone,
+        profile="throng",
+        topics=(TopicPlan("alpha", 3),),
+        producers=rng.choice((3, 5)),
+        together=0.6,
+        gateways=rng.choice((0, 0, 1)),
+        fates=replace(
+            alone.fates,
+            late=rng.choice((0.05, 0.2)),
+            lating=frozenset({rng.choice(("log.update", "log.put"))}),
+            stalling=rng.choice((frozenset({"log.update"}), frozenset({"log.put"}), frozenset({"log.get"}))),
+        ),
+        settings={
+            **alone.settings,
+            "default_partitions_per_head": 3,
+            "producers_bytes_max": rng.choice((1, 1, 60)),
+            "producer_idle_ms": rng.choice((0, 60_000)),
+        },
+    )
+
+
 def compacting(rng: Random) -> Scenario:
     """A keyed partition under passes of a few keys each, with lags and delete horizons of seconds."""
     configs = {
@@ -248,6 +274,7 @@ SMALL: dict[str, Callable[[Random], Scenario]] = {
     "duel": duel,
     "handover": handover,
     "rewritten": rewritten,
+    "throng": throng,
     "tidy": tidy,
     **small_group_profiles.SMALL,
 }

@@ -195,12 +195,6 @@ def _crowded(scenario: Scenario) -> Scenario:
     return replace(scenario, idempotent_share=1.0, producers=5, topics=scenario.topics[:1])
 
 
-def _stalled(scenario: Scenario) -> Scenario:
-    """The same, with appends that arrive long after the row was read that they rest on."""
-    fates = Fates(late=0.1, crash=0, stall=0.2, stalls_s=(0.5, 3.0), stalling=frozenset({"log.update"}))
-    return replace(_crowded(scenario), fates=fates, epoch_batches=(1, 3))
-
-
 @bug(per_head=PER_HEAD, change=_crowded, seeds=20)
 def stamps_leave_without_their_row() -> Iterator[None]:
     """A producer leaves the shared head and its row is not written."""
@@ -248,7 +242,7 @@ def who_is_in_the_tail_leaves() -> Iterator[None]:
         yield
 
 
-@bug(per_head=PER_HEAD, change=_stalled, seeds=40)
+@bug("throng", seeds=60)
 def turnover_is_not_asked() -> Iterator[None]:
     """An append brings a producer back by a row that it read before the producer came, wrote more, and left again."""
 

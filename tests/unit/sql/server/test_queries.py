@@ -174,6 +174,28 @@ def test_close_query_ends_a_push_query(world: World) -> None:
     assert (unknown.status_code, unknown.json()["message"]) == (400, "No query with id none")
 
 
+def test_a_push_query_is_shown_and_can_be_terminated(world: World) -> None:
+    world.engine.arriving = [[("x", 1, None)]]
+    shown: list[Any] = []
+
+    def terminate() -> None:
+        while not world.engine.pushing:
+            threading.Event().wait(0.01)
+        [found] = world.ksql("SHOW QUERIES;")
+        shown.append(found["queries"][-1])
+        shown.append(world.ksql(f"TERMINATE {shown[0]['id']};")[0])
+
+    with world.client:
+        other = threading.Thread(target=terminate)
+        other.start()
+        found = post(world, "/query", V1, ksql="SELECT * FROM s EMIT CHANGES;").json()
+        other.join()
+    assert found[-1] == {"finalMessage": "Query Completed"}
+    query, ended = shown
+    assert (query["queryType"], query["sinks"], query["queryString"]) == ("PUSH", [], "SELECT * FROM s EMIT CHANGES;")
+    assert (ended["@type"], ended["queryId"], ended["wasTerminated"]) == ("terminate_query", query["id"], True)
+
+
 def _running(world: World) -> list[str]:
     return list(world.transients._pushes)
 
