@@ -8,8 +8,8 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
                  (these two and the next two also read the ACLs)
     coordinator  share groups: reads records for them, writes their dead letters as numbered batches, and deletes the
                  numbers with the group; creates internal topics of streams groups
-                 groups; assigns producer ids (one row of the catalog); reads topics; commits transactions: heads and
-                 spilled entries, pending items, rows of transactional ids
+                 groups; assigns producer ids (one row of the catalog); reads topics, and finishes growths; commits
+                 transactions: heads and spilled entries, pending items, rows of transactional ids
     admin        topics, and the heads of their partitions (DeleteRecords too); deletes no object: maintenance does
     triggers     definitions of triggers; commits their starting offsets, reads their leases; deletes groups
     trigger-dispatcher   reads like fetch; leases with offsets; marks heads; appends to failure topics; its queue.
@@ -46,6 +46,7 @@ from odradek.format.item_keys import (
     COUNTERS_PK,
     DELETED_TOPICS_PK,
     DROPPED_TABLES_PK,
+    GROWTHS_PK,
     QUOTAS_PK,
     REGISTRY_CONFIGS_PK,
     REGISTRY_GUIDS_PK,
@@ -236,10 +237,12 @@ _ROWS: dict[str, Permissions] = {
             _OPEN_TRANSACTIONS,
             _COMMIT_TRANSACTIONS,
             _NUMBER_BATCHES,  # dead letters of share groups
-            TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(BATCHES_PK,)),  # with the group
+            # Numbers go with the group; marks with a growth that another one makes void.
+            TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(BATCHES_PK, GROWTHS_PK)),
             # Of dead letters; and internal topics of streams groups: their rows, beside the heads in the log.
             TableGrant(TableName.CATALOG, (CHECK,), partition_keys=(TOPIC_IDS_PK, DELETED_TOPICS_PK, SWEEP_PK)),
-            TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TOPICS_PK, TOPIC_IDS_PK)),
+            TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TOPICS_PK, TOPIC_IDS_PK, GROWTHS_PK)),
+            TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(TOPICS_PK,)),  # Metadata finishes growths
         ),
         (_READ_OBJECTS, _UPLOAD_WAL),  # share groups read records, and write dead letters
         may_list=True,

@@ -166,7 +166,7 @@ MUTANTS = [
     Mutant(
         "changed topics make no target",
         _GROUP,
-        "        or topics_digest(members.values(), around.topics) != group.topics_digest\n",
+        "        or topics_digest(members.values(), around.topics, around.held) != group.topics_digest\n",
         "",
         killed_by="tests/unit/engine/groups/test_group_decisions.py::test_a_grown_topic_makes_a_new_target",
     ),

@@ -12,6 +12,7 @@ from odradek.adapters.memory import MemoryObjectStore, MemoryTable
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.configs import GroupConfigs
 from odradek.engine.groups.groups import Groups
+from odradek.engine.groups.growth_holds import GrowthHolds
 from odradek.engine.offsets.offsets import GroupOffsets
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.share.groups import ShareGroups
@@ -137,7 +138,8 @@ class World:
         self.catalog = CountingTable(MemoryTable())
         self.rng = SeededRng(7)
         # The catalog answers at once, so its clock may run by itself.
-        self.topics = Topics(self.catalog, PartitionIndex(MemoryTable(), settings), self.clock, self.rng, settings)
+        self.index = PartitionIndex(MemoryTable(), settings)
+        self.topics = Topics(self.catalog, self.index, self.clock, self.rng, settings)
         self.configs = GroupConfigs(self.catalog, self.clock, self.rng, settings)  # type: ignore[arg-type]
         self.groups = self.instance(self.table, self.clock, self.rng)
         self.offsets = GroupOffsets(self.table, self.topics, self.clock, self.rng, settings)
@@ -147,7 +149,8 @@ class World:
         tables: Any = GroupsAlone(table)
         tools = Tools(tables, MemoryObjectStore(clock), clock, rng, self.settings)
         share = ShareGroups(tools, self.topics, self.configs)
-        return Groups(tools, self.topics, self.configs, share.delete_items)
+        holds = GrowthHolds(tools, self.topics, self.index)
+        return Groups(tools, self.topics, self.configs, holds, share.delete_items)
 
     async def create(self, name: str, partition_count: int) -> None:
         await self.topics.create(name, partition_count)

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from odradek.engine.classic.groups import ClassicGroups
     from odradek.engine.groups.configs import GroupConfigs
     from odradek.engine.groups.groups import Groups
+    from odradek.engine.groups.growth_holds import GrowthHolds
     from odradek.engine.iceberg.follower import TableFollower
     from odradek.engine.leaders.view import LeaderView, LeaderViews
     from odradek.engine.maintenance.backlog import Backlogs
@@ -207,16 +208,24 @@ class Engine:
         return StreamsGroups(self.tools, self.topics, self.group_configs)
 
     @cached_property
+    def growth_holds(self) -> GrowthHolds:
+        from odradek.engine.groups.growth_holds import GrowthHolds
+
+        return GrowthHolds(self.tools, self.topics, self.index)
+
+    @cached_property
     def groups(self) -> Groups:
         from odradek.engine.groups.groups import Groups
 
-        return Groups(self.tools, self.topics, self.group_configs, self.share_groups.delete_items)
+        return Groups(self.tools, self.topics, self.group_configs, self.growth_holds, self.share_groups.delete_items)
 
     @cached_property
     def classic_groups(self) -> ClassicGroups:
         from odradek.engine.classic.groups import ClassicGroups
+        from odradek.engine.classic.held_assignments import HeldAssignments
 
-        return ClassicGroups(self.tools.tables.groups, self.clock, self.rng, self.settings)
+        held = HeldAssignments(self.growth_holds, self.topics, self.clock)
+        return ClassicGroups(self.tools.tables.groups, self.clock, self.rng, self.settings, held)
 
     @cached_property
     def users(self) -> Users:

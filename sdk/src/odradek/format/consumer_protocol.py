@@ -9,6 +9,7 @@ A string is an i16 of its length and UTF-8, a list an i32 of its count, bytes an
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection, Mapping
 
 
 def topics_of_subscription(data: bytes) -> list[str]:
@@ -30,6 +31,25 @@ def topics_named(subscription: bytes, assignment: bytes) -> set[str]:
     return named
 
 
+def partitions_of_assignment(assignment: bytes) -> dict[str, list[int]]:
+    """The partitions of an assignment by topic. Raises ValueError."""
+    return _Reader(assignment).partitions()
+
+
+def without_partitions(assignment: bytes, left_out: Mapping[str, Collection[int]]) -> bytes:
+    """Return an assignment without some partitions; the rest of its bytes stays. Raises ValueError."""
+    reader = _Reader(assignment)
+    kept = {
+        topic: [number for number in numbers if number not in left_out.get(topic, ())]
+        for topic, numbers in reader.partitions().items()
+    }
+    out = bytearray(assignment[:2]) + struct.pack(">i", len(kept))
+    for topic, numbers in kept.items():
+        name = topic.encode()
+        out += struct.pack(">h", len(name)) + name + struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+    return bytes(out) + assignment[reader.position :]
+
+
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -43,19 +63,40 @@ class _Reader:
     def list_of_topics(self, *, with_partitions: bool) -> list[str]:
         names = []
         for _ in range(self._count()):
-            (size,) = self._unpack(">h", self._at)
-            begin, self._at = self._at + 2, self._at + 2 + max(size, 0)
-            if self._at > len(self._data):
-                raise ValueError("a name is longer than its bytes")
-            names.append(self._data[begin : self._at].decode())
+            names.append(self._name())
             if with_partitions:
                 count = self._count()
                 self._at += 4 * count
         return names
 
+    def partitions(self) -> dict[str, list[int]]:
+        """The topics, each with its partitions."""
+        self._at = 2
+        found: dict[str, list[int]] = {}
+        for _ in range(self._count()):
+            name = self._name()
+            count = self._count()
+            if 4 * count > len(self._data) - self._at:
+                raise ValueError("a list is longer than its bytes")
+            found.setdefault(name, []).extend(self._unpack(f">{count}i", self._at))
+            self._at += 4 * count
+        return found
+
+    @property
+    def position(self) -> int:
+        """Where what has not been read begins."""
+        return self._at
+
     def skip_bytes(self) -> None:
         size = self._count()
         self._at += size
+
+    def _name(self) -> str:
+        (size,) = self._unpack(">h", self._at)
+        begin, self._at = self._at + 2, self._at + 2 + max(size, 0)
+        if self._at > len(self._data):
+            raise ValueError("a name is longer than its bytes")
+        return self._data[begin : self._at].decode()
 
     def _count(self) -> int:
         (count,) = self._unpack(">i", self._at)

@@ -22,6 +22,7 @@ Catalog table:
     topics          <name>          a topic               (catalog/topics.py)
     topic-ids       <topic id>      {"name": name}
     deleted-topics  <topic id>      a topic whose heads, rows and objects have yet to be removed
+    growths         <topic id>#<count>   marks of a growth (catalog/growth.py)
     counters        producer-id     {"next": the next free producer id}
     txn-ids         <trans. id>     a transactional id    (transactions/items.py)
     batches         <key>           the last batch that a writer committed
@@ -68,6 +69,7 @@ WAL_SHARDS = 64
 TOPICS_PK = "topics"
 TOPIC_IDS_PK = "topic-ids"
 DELETED_TOPICS_PK = "deleted-topics"
+GROWTHS_PK = "growths"
 COUNTERS_PK = "counters"
 PRODUCER_ID_SK = "producer-id"
 TRANSACTIONAL_IDS_PK = "txn-ids"
@@ -103,6 +105,11 @@ SWEEP_FLOOR_SK = "floor"
 def partition_pk(partition: PartitionId) -> str:
     """Return the `pk` of all items of a partition."""
     return f"{partition.topic_id}#{partition.partition}"
+
+
+def growth_sk(topic_id: UUID, partition_count: int) -> str:
+    """Return the `sk` of the marks of a topic's growth to so many partitions."""
+    return f"{topic_id}#{partition_count:05d}"
 
 
 def index_sk(base_offset: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from odradek.errors import ErrorCode
+from odradek.model.topic_partition import PartitionId
 
 NO_GENERATION = -1
 
@@ -54,6 +55,9 @@ class ClassicGroup:
     leader: str | None = None
     members: tuple[ClassicMember, ...] = ()
     is_initial: bool = False  # the current round began in an empty group, and waits a little for more members
+    held: frozenset[PartitionId] = frozenset()  # taken out of the assignments of this generation
+    held_since_ms: int = 0  # since when the group, which was not empty since, has had something held; 0: never
+    synced_ms: int = 0  # when this generation's assignments came, if something was taken out
 
     def member(self, member_id: str) -> ClassicMember | None:
         """Return the member with that id, or None."""

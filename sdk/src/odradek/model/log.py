@@ -29,6 +29,7 @@ class ProducePartition:
     records: Buffer  # one or more whole RecordBatch v2
     topic_id: UUID | None = None
     expected_offset: int | None = None  # conditional produce: append only if next_offset is this
+    chosen_by: int | None = None  # partitions by which the keys chose this one: append only if there are no more
     connection: int | None = None  # id of its connection: batches of one connection stay in order. None: no connection
     valid_until_s: float | None = None  # monotonic; its topic must be resolved by then. None: whenever
 

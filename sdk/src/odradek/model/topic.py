@@ -8,6 +8,15 @@ from uuid import UUID
 
 
 @dataclass(frozen=True, slots=True)
+class Growth:
+    """Partitions were added, each of which has keys of one former partition (docs/decisions/0062)."""
+
+    before: int  # partitions
+    after: int  # a multiple
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class Topic:
     """A topic in the catalog."""
 
@@ -17,6 +26,8 @@ class Topic:
     configs: Mapping[str, str] = field(default_factory=dict)  # overrides only, Kafka's dotted names
     created_ms: int = 0
     version: int = 0  # incremented by every change of the row
+    growths: tuple[Growth, ...] = ()  # oldest first, each from what the former left
+    growing: Growth | None = None  # has begun, and is not visible yet
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
-"""Conditional produce on the wire: two private tagged fields, never sent to a stock client (docs/formats/frames.md).
+"""Conditional produce on the wire: private tagged fields, never sent to a stock client (docs/formats/frames.md).
 
     Produce request 9+,  PartitionProduceData      tag 10001, int64   expected offset: append only if this is the next
+    Produce request 9+,  PartitionProduceData      tag 10002, int64   chosen by: append only if the topic has not grown
+                                                                      beyond so many partitions, by which the keys
+                                                                      of the batch chose this one (decisions/0062)
     Produce response 9+, PartitionProduceResponse  tag 10001, int64   next offset, beside OFFSET_OUT_OF_RANGE: the
                                                                       actual end of the log
 
 A peer skips an unknown tagged field (KIP-482), so an Apache Kafka broker would append without the condition. A client
-therefore sends the field only to Odradek. It can tell from the response: an OFFSET_OUT_OF_RANGE without the field is
-not Odradek's. The schemas here are kio's with one more field; messages without it have the same bytes as before.
+therefore sends the expected offset only to Odradek. It can tell from the response: an OFFSET_OUT_OF_RANGE without the
+field is not Odradek's. The schemas here are kio's with our fields; messages without them have the same bytes as before.
 """
 
 from __future__ import annotations
@@ -23,18 +26,25 @@ from odradek.model.topic_partition import TopicPartition
 
 FLEXIBLE_FROM = 9
 EXPECTED_OFFSET_TAG = 10_001
+CHOSEN_BY_TAG = 10_002
 NEXT_OFFSET_TAG = 10_001
 NONE = i64(-1)
 
-_REQUEST = ("PartitionProduceData", "expected_offset", EXPECTED_OFFSET_TAG)
+_REQUEST = (
+    ("PartitionProduceData", "expected_offset", EXPECTED_OFFSET_TAG),
+    ("PartitionProduceData", "chosen_by", CHOSEN_BY_TAG),
+)
 _RESPONSE = ("PartitionProduceResponse", "next_offset", NEXT_OFFSET_TAG)
 _CONSTANTS = ("__type__", "__version__", "__flexible__", "__api_key__", "__header_schema__")
 
 
 @cache
-def with_expected_offset(request_schema: type[Any]) -> type[Any]:
-    """Return a Produce request's schema with the field in each partition; older versions unchanged."""
-    return _extended(request_schema, *_REQUEST) if request_schema.__flexible__ else request_schema
+def with_conditions(request_schema: type[Any]) -> type[Any]:
+    """Return a Produce request's schema with the fields in each partition; older versions unchanged."""
+    if request_schema.__flexible__:
+        for field in _REQUEST:
+            request_schema = _extended(request_schema, *field)
+    return request_schema
 
 
 @cache
@@ -43,16 +53,22 @@ def with_next_offset(response_schema: type[Any]) -> type[Any]:
     return _extended(response_schema, *_RESPONSE) if response_schema.__flexible__ else response_schema
 
 
-def expecting(request: Any, expected_offsets: Mapping[TopicPartition, int]) -> Any:
-    """Return kio's Produce request (version 9 to 12) with the expected offsets of some partitions."""
+def conditional(
+    request: Any, expected_offsets: Mapping[TopicPartition, int], chosen_by: Mapping[TopicPartition, int]
+) -> Any:
+    """Return kio's Produce request (version 9 to 12) with the conditions of some partitions."""
     kio_schema: Any = type(request)
-    schema = with_expected_offset(kio_schema)
+    schema = with_conditions(kio_schema)
     topic_type = _element(schema, "topic_data")
     partition_type = _element(topic_type, "partition_data")
 
     def partition(topic: str, data: Any) -> Any:
-        expected = expected_offsets.get(TopicPartition(topic, int(data.index)), NONE)
-        return partition_type(**_values(data), expected_offset=i64(expected))
+        place = TopicPartition(topic, int(data.index))
+        return partition_type(
+            **_values(data),
+            expected_offset=i64(expected_offsets.get(place, NONE)),
+            chosen_by=i64(chosen_by.get(place, NONE)),
+        )
 
     topics = tuple(
         topic_type(name=topic.name, partition_data=tuple(partition(topic.name, data) for data in topic.partition_data))

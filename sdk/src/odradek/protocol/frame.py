@@ -27,7 +27,7 @@ from kio.serial.errors import SerialError
 from odradek.errors import ErrorCode, FormatError
 from odradek.model.log import Buffer
 from odradek.protocol.api import ApiKey
-from odradek.protocol.conditional_produce import with_expected_offset, with_next_offset
+from odradek.protocol.conditional_produce import with_conditions, with_next_offset
 from odradek.protocol.decode import Cursor, entity_reader, malformed, read_int32, read_message, read_unsigned_varint
 from odradek.protocol.numbered_commit import with_added, with_uploaded
 from odradek.protocol.versions import SUPPORTED_VERSIONS, is_supported
@@ -77,7 +77,7 @@ def request_schema(api_key: int, api_version: int) -> type[Any]:
     schema = load_request_schema(api_key, api_version)
     if api_key == ApiKey.END_TXN:
         return with_uploaded(schema)
-    return with_expected_offset(schema) if api_key == ApiKey.PRODUCE else schema
+    return with_conditions(schema) if api_key == ApiKey.PRODUCE else schema
 
 
 @cache

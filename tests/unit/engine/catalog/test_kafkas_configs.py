@@ -22,6 +22,7 @@ from tests.support.engine import memory_store
 
 KAFKA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden/kafka_configs.json").read_text())
 OWN = {
+    "odradek.growth.hold.ms",
     "odradek.partitions.per.head",
     "odradek.table.enable",
     "odradek.table.iceberg.enable",

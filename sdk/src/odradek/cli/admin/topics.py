@@ -72,7 +72,8 @@ def alter(
 ) -> None:
     """Change a topic's configuration, or add partitions.
 
-    With more partitions, the records of a key may go to another partition than before.
+    To a multiple of the present partitions, each key keeps its order: groups get a new partition when they have
+    consumed the one whose keys it takes over. To another number, keys move to other partitions without order.
 
     Example: [bold]odradek topics alter orders -c retention.ms=86400000[/bold]
     """

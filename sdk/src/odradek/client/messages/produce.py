@@ -19,7 +19,7 @@ from kio.static.primitive import Records, i16, i32, i32Timedelta
 from odradek.client.connection import error_code
 from odradek.errors import ErrorCode
 from odradek.model.topic_partition import TopicPartition
-from odradek.protocol.conditional_produce import expecting, with_next_offset
+from odradek.protocol.conditional_produce import conditional, with_next_offset
 
 __all__ = [
     "InitProducerIdResponse",
@@ -49,6 +49,7 @@ def produce_request(
     acks: int,
     timeout_ms: int,
     expected_offsets: Mapping[TopicPartition, int] | None = None,
+    chosen_by: Mapping[TopicPartition, int] | None = None,
 ) -> ProduceRequest:
     """Build a request with one batch for each of some partitions, some of them conditional."""
     topics: dict[str, list[PartitionProduceData]] = {}
@@ -63,7 +64,10 @@ def produce_request(
             for topic, partitions in topics.items()
         ),
     )
-    return expecting(request, expected_offsets) if expected_offsets else request
+    if not expected_offsets and not chosen_by:
+        return request
+    made: ProduceRequest = conditional(request, expected_offsets or {}, chosen_by or {})
+    return made
 
 
 def produce_response_type(*, is_conditional: bool) -> type[ProduceResponse]:

@@ -25,6 +25,7 @@ from kio.static.primitive import Records, i16, i32, i32Timedelta, i64
 
 from odradek.client.messages.offsets import ConsumerGroupMetadata, by_topic
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
+from odradek.protocol.conditional_produce import conditional
 
 __all__ = [
     "EndTxnResponse",
@@ -53,13 +54,17 @@ def init_request(
 
 
 def transactional_produce_request(
-    transactional_id: str, batches: Sequence[tuple[TopicPartition, bytes]], *, timeout_ms: int
+    transactional_id: str,
+    batches: Sequence[tuple[TopicPartition, bytes]],
+    *,
+    timeout_ms: int,
+    chosen_by: Mapping[TopicPartition, int] | None = None,
 ) -> ProduceRequest:
     """Build a request with one batch for each of some partitions, in the open transaction."""
     topics: dict[str, list[PartitionProduceData]] = {}
     for (topic, partition), data in batches:
         topics.setdefault(topic, []).append(PartitionProduceData(index=i32(partition), records=Records(data)))
-    return ProduceRequest(
+    request = ProduceRequest(
         transactional_id=TransactionalId(transactional_id),
         acks=i16(_ALL),
         timeout=i32Timedelta.parse(timedelta(milliseconds=timeout_ms)),
@@ -68,6 +73,10 @@ def transactional_produce_request(
             for topic, partitions in topics.items()
         ),
     )
+    if not chosen_by:
+        return request
+    made: ProduceRequest = conditional(request, {}, chosen_by)
+    return made
 
 
 def offsets_request(

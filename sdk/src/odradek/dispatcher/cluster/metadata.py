@@ -85,6 +85,8 @@ async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
     try:
         with translated(call):
             topic = await call.engine.topics.resolve(asked.name or "", topic_id)
+            if topic.growing is not None:  # producers of ours wait for it: their requests are refused, and they ask
+                topic = await call.engine.topics.resume_growth(topic)
     except KafkaError as error:
         if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and _may_create(call):
             return await _created(call, asked.name)

@@ -36,7 +36,8 @@ async def handle_produce(call: Call) -> Answer:
             data.index,
             b"" if data.records is None else data.records,
             topic_id,
-            _expected_offset(data),
+            _condition(data, "expected_offset"),
+            _condition(data, "chosen_by"),
             call.context.connection,
             valid_until_s,
         )
@@ -105,10 +106,10 @@ def refuse_produce(call: Call, code: ErrorCode, message: str) -> Answer:
     )
 
 
-def _expected_offset(data: Any) -> int | None:
-    """Return the value of Odradek's tagged field (protocol/conditional_produce.py), absent before version 9."""
-    expected = getattr(data, "expected_offset", NONE)
-    return None if expected == NONE else int(expected)
+def _condition(data: Any, field: str) -> int | None:
+    """Return the value of a tagged field of ours (protocol/conditional_produce.py), absent before version 9."""
+    value = getattr(data, field, NONE)
+    return None if value == NONE else int(value)
 
 
 def _topics(call: Call) -> Iterator[tuple[str, UUID | None, Any]]:

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from odradek.engine.append.commit_times import CommitTimes
-from odradek.engine.append.conditional_append import AppendTools, Member, not_uploaded
+from odradek.engine.append.conditional_append import AppendTools, Member
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.heads_seen import HeadsSeen
 from odradek.engine.append.order import AppendOrder, Turn
+from odradek.engine.append.refusals import not_uploaded
 from odradek.engine.append.room import Room
 from odradek.engine.append.shared_appends import SharedAppends
 from odradek.engine.append.upload import Upload, Uploads
@@ -140,11 +141,11 @@ class Appender:
         # Entries of producers go one by one: each may be a duplicate of its own.
         idempotent = any(entry.producer_id >= 0 for entry in placed)
         base_offset, log_start, stamp = -1, -1, -1
-        expected_offset = upload.request.expected_offset
+        expected_offset, chosen_by = upload.request.expected_offset, upload.request.chosen_by
         for group in ([entry] for entry in placed) if idempotent else (placed,):
             start = group[0].position - placed[0].position
             data = upload.bytes_[start : start + sum(entry.length for entry in group)]
-            outcome = await shared.append(Member(upload.partition, group, data, expected_offset, turn))
+            outcome = await shared.append(Member(upload.partition, group, data, expected_offset, turn, chosen_by))
             if isinstance(outcome.result, Reject):
                 if outcome.partition_is_gone:
                     self._topics.forget(upload.topic)

@@ -36,6 +36,7 @@ from odradek.engine.append.decisions import (
 )
 from odradek.engine.append.heads_seen import HeadsSeen
 from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
+from odradek.engine.append.refusals import GONE, MAYBE_APPENDED, NOT_APPENDED, REJECTED
 from odradek.engine.append.room import Room
 from odradek.engine.append.row_search import Search, find_below_tail, together
 from odradek.engine.append.wal import Wal
@@ -54,7 +55,6 @@ from odradek.errors import (
     KafkaError,
     OutcomeUnknown,
     StoreError,
-    StoreFull,
     StoreRejected,
     StoreUnavailable,
 )
@@ -67,32 +67,6 @@ from odradek.settings import Settings
 
 _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
-
-NOT_APPENDED = Reject(
-    ErrorCode.NOT_ENOUGH_REPLICAS,
-    "the store refused the write for now; nothing was appended: send the request again",
-)
-NO_ROOM = Reject(
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    "the store has no room left: its disk is full; nothing was appended: make room and send the request again",
-)
-MAYBE_APPENDED = Reject(
-    ErrorCode.REQUEST_TIMED_OUT,
-    "the store did not confirm in time that the batch was appended: an idempotent producer may send it again",
-)
-REJECTED = Reject(
-    ErrorCode.INVALID_RECORD,
-    "the store rejects this write permanently; nothing was appended, and a retry is useless: see the service's log "
-    "for the reason",
-)
-_GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
-
-
-def not_uploaded(error: StoreError) -> Reject:
-    """Return the result of a failed upload, to which nothing refers."""
-    if isinstance(error, (ItemTooLarge, StoreRejected)):
-        return REJECTED
-    return NO_ROOM if isinstance(error, StoreFull) else NOT_APPENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +116,7 @@ class Member:
         entries: entries of one chain, uploaded, without a commit time.
         data: the bytes of the entries, in case they must be uploaded again.
         expected_offset: append only if this is the next offset; None: at any offset.
+        chosen_by: append only if the topic has not grown beyond so many partitions; None: however many it has.
         turn: the entries' turn among the batches of their producer; it has come.
     """
 
@@ -152,12 +127,14 @@ class Member:
         data: memoryview,
         expected_offset: int | None,
         turn: Turn,
+        chosen_by: int | None = None,
     ) -> None:
         self.partition = partition
         self.entries: Sequence[TailEntry] = entries
         self.data = data
         self.expected_offset = expected_offset
         self.turn = turn
+        self.chosen_by = chosen_by
         self.places = places_of(partition)
         self.known = KnownRows()
         self.accept_unknown = False
@@ -274,7 +251,7 @@ class ConditionalAppend:
             if not self._members:
                 return
             if self._is_gone or self._image is None:
-                self._settle_all(_GONE)
+                self._settle_all(GONE)
                 return
             verdicts = self._next(self._image)
         for member in list(self._members):
@@ -317,6 +294,7 @@ class ConditionalAppend:
             self._claim,
             accept_unknown=member.accept_unknown,
             places=member.places,
+            chosen_by=member.chosen_by,
         )
 
     async def _wake(self, verdicts: Verdicts) -> None:
@@ -391,7 +369,7 @@ class ConditionalAppend:
         index = self._tools.index
         assert self._claim is not None
         parts = [
-            PartitionAppend(member.partition, member.entries, verdict.clauses, member.expected_offset)
+            PartitionAppend(member.partition, member.entries, verdict.clauses, member.expected_offset, member.chosen_by)
             for member in self._members
             if isinstance(verdict := verdicts[member.partition], Try)
         ]
@@ -448,7 +426,7 @@ class ConditionalAppend:
             return self._all(verdict)
         if self._image is None:
             self._is_gone = True
-            return self._all(_GONE)
+            return self._all(GONE)
         if self._claim is not None:
             return self._next(self._image)
         if self._maybe_applied and self._tools.leaders.claim(self._head_id) is FLEET_CLAIM:

@@ -8,8 +8,9 @@ refusal contains the head, which `after_refusal` examines in this order:
                                                         new commit time is safe (docs/decisions/0002)
     3. another leader, or another epoch of ours         `NotLeader`: who leads, and may we take over?
     4. the sweep floor has passed the object            upload again under a new id
-    5. another next offset than expected                the conditional produce has lost
-    6. sequences                                        `decide_sequences`
+    5. sequences                                        `decide_sequences`: it may be there already
+    6. another next offset than expected                the conditional produce has lost
+    7. the topic has grown (growth_fence.py)            its keys may belong to other partitions now
 
 Sequences follow KIP-98 and KIP-360 (Apache Kafka's ProducerStateManager). `decide_sequences` with no head gives the
 blind clause. For a batch of a producer whose last epoch here is E and whose next sequence is S:
@@ -142,8 +143,13 @@ def after_refusal(
     *,
     accept_unknown: bool = False,
     places: ProducerPlaces = OWN_PLACES,
+    chosen_by: int | None = None,
 ) -> Verdict:
-    """Decide the next step of a refused append. See decide_sequences for `accept_unknown` and `places`."""
+    """Decide the next step of a refused append. See decide_sequences for `accept_unknown` and `places`.
+
+    Args:
+        chosen_by: by how many partitions of the topic the entries' keys chose this one; None: no key did.
+    """
     first = entries[0]
     found = head.find(encode_tail_entry(first))
     if found is not None:
@@ -161,6 +167,12 @@ def after_refusal(
             f"the partition's next offset is {head.next_offset}, not {expected_offset} as expected: "
             "read up to it and decide again",
             head.next_offset,
+        )
+    if isinstance(verdict, (Try, Ahead)) and chosen_by is not None and head.fence > chosen_by:
+        return Reject(
+            ErrorCode.FENCED_LEADER_EPOCH,
+            f"the topic has grown to {head.fence} partitions, and the keys chose this one of {chosen_by}; nothing was "
+            "appended: refresh metadata and choose again",
         )
     return verdict
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from odradek.engine.append.conditional_append import not_uploaded
+from odradek.engine.append.refusals import not_uploaded
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig

@@ -32,6 +32,7 @@ BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.af
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
 PARTITIONS_PER_HEAD = "odradek.partitions.per.head"
+GROWTH_HOLD_MS = "odradek.growth.hold.ms"
 TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
 TABLE_ENABLE = "odradek.table.enable"
 TABLE_SEGMENT_BYTES = "odradek.table.segment.bytes"
@@ -260,6 +261,14 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "Chosen when a topic is created. A topic of one partition has 1.",
         whole_number(1, PARTITIONS_PER_HEAD_MAX),
     ),
+    GROWTH_HOLD_MS: _Definition(
+        ConfigType.LONG,
+        "600000",
+        "When a topic grows to a multiple of its partitions, a consumer group gets a new partition when it has "
+        "consumed the one whose keys it takes over, so that each key keeps its order. A group that has committed no "
+        "offset there gets it after so long. 0: at once, as in Apache Kafka.",
+        whole_number(0, _LONG_MAX),
+    ),
     TRANSACTION_OFFSETS: _Definition(
         ConfigType.STRING,
         _UNKNOWN_OFFSETS,
@@ -450,6 +459,11 @@ class TopicConfig:
         return TimestampBounds(
             max(TIMESTAMP_MS_MIN, now_ms - self.before_max_ms), min(now_ms + self.after_max_ms, TIMESTAMP_MS_MAX)
         )
+
+
+def growth_hold_ms(topic: Topic, settings: Settings) -> int:
+    """`odradek.growth.hold.ms` of a topic."""
+    return int(topic.configs.get(GROWTH_HOLD_MS, default_of(GROWTH_HOLD_MS, settings)))
 
 
 def default_of(name: str, settings: Settings, topic: str = "") -> str:

@@ -1,7 +1,7 @@
 """Topics: the catalog's rows, and the order of writes that keeps them and the heads in step.
 
     create   heads, then one transaction: topic row if absent, topic id row     visible only when whole
-    grow     heads, then one transaction: the topic row on its version
+    grow     heads, then one transaction: the topic row on its version (growth.py: what keeps the order of keys)
     delete   one transaction: topic row and id row go, a deleted-topics row comes; then heads; maintenance the rest
 
 Heads that become visible have the sweep's floor, and their transaction checks that it still is the floor
@@ -9,7 +9,8 @@ Heads that become visible have the sweep's floor, and their transaction checks t
 done: both invisible.
 
 Keys and values (catalog table):
-    topics / <name>              v, id: 16 bytes, n: partitions, c: config overrides, t: created ms, ver: version
+    topics / <name>              v, id: 16 bytes, n: partitions, c: config overrides, t: created ms, ver: version,
+                                 gr: growths, gt: the growth that has begun; each [before, after, ms]
     topic-ids / <topic id>       name
     deleted-topics / <topic id>  name, n: partitions, t: deleted ms, e: emptied ms, once it is
 """
@@ -25,6 +26,14 @@ from typing import TypeVar
 from uuid import UUID
 
 from odradek.backoff import Backoff
+from odradek.engine.catalog.growth import (
+    decode_growth,
+    decode_marks,
+    encode_growth,
+    encode_marks,
+    keeps_order,
+    marks_key,
+)
 from odradek.engine.catalog.sweep_floor import read_sweep_state
 from odradek.engine.catalog.topic_configs import (
     PARTITIONS_PER_HEAD,
@@ -32,9 +41,11 @@ from odradek.engine.catalog.topic_configs import (
     check_table_change,
     default_of,
     describe,
+    growth_hold_ms,
 )
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.shared_head import view_of
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -48,11 +59,25 @@ from odradek.errors import (
 )
 from odradek.format.item_keys import DELETED_TOPICS_PK, TOPIC_IDS_PK, TOPICS_PK, topic_id_sk
 from odradek.limits import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
-from odradek.model.topic import ConfigEntry, Topic
+from odradek.model.topic import ConfigEntry, Growth, Topic
 from odradek.model.topic_partition import PartitionId, new_topic_id, partitions_per_head
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, AllOf, Check, Compare, Delete, Item, Key, Put, Set, Table, Update
+from odradek.ports.table import (
+    Absent,
+    AllOf,
+    Check,
+    Compare,
+    Delete,
+    Item,
+    Key,
+    Operation,
+    Put,
+    Remove,
+    Set,
+    Table,
+    Update,
+)
 from odradek.settings import Settings
 
 R = TypeVar("R")
@@ -63,6 +88,7 @@ VERSION = 1
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ATTEMPTS = 5
 _PARALLEL_HEADS = 25
+_GROWTH_MS = 10_000  # from then on whoever meets a growth takes its caller for dead, and finishes it
 _unavailable = partial(
     KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again"
 )
@@ -85,6 +111,7 @@ class Topics:
         self._settings = settings
         self._by_name: dict[str, tuple[float, Topic]] = {}
         self._name_by_id: dict[UUID, str] = {}
+        self._marks: dict[Key, tuple[int, ...]] = {}
 
     # --- read -----------------------------------------------------------------------------------------------------
 
@@ -210,13 +237,14 @@ class Topics:
 
         So the deleted-topics row knows all partitions, also those that another caller has just added.
         """
-        operations = (
+        operations: tuple[Operation, ...] = (
             Delete(_topic_key(topic.name), _is(topic)),
             Delete(Key(TOPIC_IDS_PK, topic_id_sk(topic.topic_id))),
             Put(
                 Key(DELETED_TOPICS_PK, topic_id_sk(topic.topic_id)),
-                {"name": topic.name, "n": topic.partition_count, "t": self._clock.now_ms()},
+                {"name": topic.name, "n": _heads_of(topic), "t": self._clock.now_ms()},
             ),
+            *(Delete(marks_key(topic.topic_id, growth)) for growth in topic.growths),
         )
 
         async def applied() -> bool | None:
@@ -230,28 +258,106 @@ class Topics:
 
         Raises KafkaError: INVALID_PARTITIONS if that is not an increase, and as `create`.
         """
-        is_untold = False
+        began = is_untold = False
         for attempt in range(_ATTEMPTS):
             topic = await self._patiently(lambda: self._resolve_fresh(name))
-            if is_untold and total_count == topic.partition_count:
+            if (began or is_untold) and total_count == topic.partition_count:
                 return topic
-            _check_partition_count(total_count)
-            if total_count <= topic.partition_count:
-                raise KafkaError(
-                    ErrorCode.INVALID_PARTITIONS,
-                    f"topic {name!r} has {topic.partition_count} partitions: give more than that, not {total_count}",
-                )
-            grown = replace(topic, partition_count=total_count, version=topic.version + 1)
-            if validate_only:
-                return grown
-            floor = await self._patiently(lambda: read_sweep_state(self._catalog))
-            await self._create_heads(grown, topic.partition_count, floor.floor)
-            changed = await self._change(topic, (Set(("n",), total_count),), floor.unchanged)
-            if changed:
-                return self._remember(grown)
-            is_untold |= changed is None
+            if topic.growing is None:
+                _check_growth(topic, total_count)
+                if validate_only:
+                    return replace(topic, partition_count=total_count, version=topic.version + 1)
+                topic, outcome = await self._begin_growth(topic, total_count)
+                is_untold |= outcome is None
+                began |= outcome is True
+            elif validate_only:
+                _check_growth(replace(topic, partition_count=topic.growing.after), total_count)
+                return replace(topic, partition_count=total_count, version=topic.version + 1)
+            if topic.growing is not None:
+                grown = await self._finish_growth(topic, topic.growing)
+                if grown is not None and grown.partition_count == total_count:
+                    return grown
             await self._backoff.pause(attempt)
-        raise _untold() if is_untold else _unavailable()
+        raise _untold() if began or is_untold else _unavailable()
+
+    async def resume_growth(self, topic: Topic) -> Topic:
+        """Finish a growth whose caller seems to be dead; return the topic. Raises KafkaError as `create_partitions`."""
+        growing = topic.growing
+        if growing is None or self._clock.now_ms() < growing.at_ms + _GROWTH_MS:
+            return topic
+        fresh = await self._patiently(lambda: self._resolve_fresh(topic.name))
+        if fresh.growing is None:
+            return fresh
+        return await self._finish_growth(fresh, fresh.growing) or fresh
+
+    async def marks_of(self, topic: Topic, growth: Growth) -> tuple[int, ...]:
+        """The offset of each former partition up to which a group consumes it before it gets the partition's children.
+
+        Raises KafkaError, FormatError: COORDINATOR_NOT_AVAILABLE also where the topic was deleted meanwhile.
+        """
+        key = marks_key(topic.topic_id, growth)
+        if key not in self._marks:
+            item = await self._patiently(lambda: self._catalog.get(key))
+            if item is None:
+                raise _unavailable()
+            self._marks[key] = decode_marks(item)
+        return self._marks[key]
+
+    async def _begin_growth(self, topic: Topic, total_count: int) -> tuple[Topic, bool | None]:
+        """Note a growth in the topic's row; return the topic with it, or as it is, and as `_change`."""
+        growing = Growth(topic.partition_count, total_count, self._clock.now_ms())
+        changed = await self._change(topic, (Set(("gt",), encode_growth(growing)),))
+        return (replace(topic, growing=growing, version=topic.version + 1) if changed else topic), changed
+
+    async def _finish_growth(self, topic: Topic, growing: Growth) -> Topic | None:
+        """Make heads, put up fences, then show the new partitions; None: it was changed meanwhile, or may have been.
+
+        Whoever raises a fence reads the next offset after it, so that the marks of any two callers are both right.
+        """
+        keeps = keeps_order(topic, growing.after, growth_hold_ms(topic, self._settings))
+        growths = (*topic.growths, growing) if keeps else ()
+        dropped = () if keeps else topic.growths
+        version = topic.version + 1
+        grown = replace(topic, partition_count=growing.after, growths=growths, growing=None, version=version)
+        floor = await self._patiently(lambda: read_sweep_state(self._catalog))
+        await self._create_heads(grown, topic.partition_count, floor.floor)
+        marks: tuple[Put, ...] = ()
+        if keeps:
+            marks = (Put(marks_key(topic.topic_id, growing), encode_marks(await self._fence(topic, growing))),)
+        actions = (
+            Set(("n",), growing.after),
+            Set(("gr",), [encode_growth(each) for each in growths]),
+            Remove(("gt",)),
+            Set(("ver",), version),
+        )
+        operations: tuple[Operation, ...] = (
+            Update(_topic_key(topic.name), actions, _is(topic)),
+            floor.unchanged,
+            *marks,
+            *(Delete(marks_key(topic.topic_id, each)) for each in dropped),
+        )
+        try:
+            await self._catalog.transact(operations)
+        except (TransactionCanceled, StoreUnavailable, OutcomeUnknown):
+            return None
+        return self._remember(grown)
+
+    async def _fence(self, topic: Topic, growing: Growth) -> Sequence[int]:
+        """Fence the topic's heads; return the next offset of each partition from after that. Raises KafkaError."""
+        marks = [0] * growing.before
+
+        async def fence(head_id: PartitionId) -> None:
+            image = await self._index.fence(head_id, growing.after)
+            if image is None:
+                raise _unknown(topic.name)
+            for number in range(head_id.partition, growing.before):
+                partition = PartitionId(topic.topic_id, number)
+                if partition.head_id != head_id:
+                    break
+                marks[number] = view_of(image, partition).next_offset
+
+        await self._each_head(topic, range(growing.before), fence)
+        return marks
 
     async def alter_configs(
         self, name: str, *, set: Mapping[str, str], delete: Sequence[str] = (), validate_only: bool = False
@@ -292,7 +398,7 @@ class Topics:
             return None  # the caller reads the row again: changes are idempotent, only their version moves twice
         return True
 
-    async def _transact(self, operations: Sequence[Put | Delete | Check], applied: _Applied) -> bool | None:
+    async def _transact(self, operations: Sequence[Operation], applied: _Applied) -> bool | None:
         """Run a transaction. If it was refused, return what `applied` reads back: None means not applied."""
         is_untold = False
         for attempt in range(_ATTEMPTS):
@@ -348,16 +454,17 @@ class Topics:
             raise _unavailable() from error
 
     async def _create_heads(self, topic: Topic, first: int, sweep_floor: bytes) -> None:
-        await self._each_head(topic, first, lambda partition: self._index.create_head(partition, sweep_floor))
+        added = range(first, topic.partition_count)
+        await self._each_head(topic, added, lambda partition: self._index.create_head(partition, sweep_floor))
 
     async def _delete_heads(self, topic: Topic) -> None:
         try:
-            await self._each_head(topic, 0, self._index.delete_head)
+            await self._each_head(topic, range(_heads_of(topic)), self._index.delete_head)
         except (KafkaError, StoreError):
             return  # maintenance finds the deleted-topics row
 
-    async def _each_head(self, topic: Topic, first: int, act: _OnHead) -> None:
-        """Apply an idempotent act to every head, a few at once, each tried again a bounded number of times."""
+    async def _each_head(self, topic: Topic, partitions: range, act: _OnHead) -> None:
+        """Apply an idempotent act to the heads of partitions, a few at once, each tried a bounded number of times."""
 
         async def persist(partition: int) -> None:
             for attempt in range(_ATTEMPTS):
@@ -369,7 +476,7 @@ class Topics:
                     await self._backoff.pause(attempt)
             raise _unavailable()
 
-        heads = sorted({PartitionId(topic.topic_id, n).head_id.partition for n in range(first, topic.partition_count)})
+        heads = sorted({PartitionId(topic.topic_id, n).head_id.partition for n in partitions})
         for start in range(0, len(heads), _PARALLEL_HEADS):
             await asyncio.gather(*(persist(each) for each in heads[start : start + _PARALLEL_HEADS]))
 
@@ -419,6 +526,16 @@ def check_name(name: str) -> None:
         )
 
 
+def _check_growth(topic: Topic, total_count: int) -> None:
+    """Raises KafkaError(INVALID_PARTITIONS) unless that is an increase."""
+    _check_partition_count(total_count)
+    if total_count <= topic.partition_count:
+        raise KafkaError(
+            ErrorCode.INVALID_PARTITIONS,
+            f"topic {topic.name!r} has {topic.partition_count} partitions: give more than that, not {total_count}",
+        )
+
+
 def _check_partition_count(count: int) -> None:
     if not 1 <= count <= PARTITIONS_PER_TOPIC_MAX:
         raise KafkaError(
@@ -449,6 +566,8 @@ def _encode(topic: Topic) -> Item:
         "c": dict(topic.configs),
         "t": topic.created_ms,
         "ver": topic.version,
+        **({"gr": [encode_growth(each) for each in topic.growths]} if topic.growths else {}),
+        **({"gt": encode_growth(topic.growing)} if topic.growing is not None else {}),
     }
 
 
@@ -461,4 +580,11 @@ def _decode(name: str, item: Item) -> Topic:
         attribute(item, "c", dict),
         attribute(item, "t", int),
         attribute(item, "ver", int),
+        tuple(decode_growth(each) for each in attribute(item, "gr", list)) if "gr" in item else (),
+        decode_growth(item["gt"]) if "gt" in item else None,
     )
+
+
+def _heads_of(topic: Topic) -> int:
+    """How many partitions may have heads: those of a growth that has begun, too."""
+    return max(topic.partition_count, topic.growing.after if topic.growing is not None else 0)

@@ -255,6 +255,11 @@ def without(group: ClassicGroup, gone: Collection[str]) -> ClassicGroup:
     return _prepared(replace(group, members=staying))
 
 
+def rebalanced(group: ClassicGroup) -> ClassicGroup:
+    """The group in another round, which all its members have to join."""
+    return _prepared(group)
+
+
 # --- sync, heartbeat, leave, commit --------------------------------------------------------------------------------
 
 

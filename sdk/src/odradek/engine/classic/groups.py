@@ -19,6 +19,7 @@ from uuid import UUID
 
 from odradek.backoff import Backoff
 from odradek.engine.classic.decisions import (
+    SyncStep,
     check_identity,
     decide_heartbeat,
     decide_join,
@@ -26,8 +27,10 @@ from odradek.engine.classic.decisions import (
     decide_sync,
     leaving_member,
     rebalance_timeout_ms,
+    rebalanced,
     without,
 )
+from odradek.engine.classic.held_assignments import HeldAssignments
 from odradek.engine.classic.sessions import SessionWatch
 from odradek.engine.groups import admin as group_admin
 from odradek.engine.groups.classic_items import VERSION, classic_session_key, encode_classic
@@ -56,6 +59,7 @@ from odradek.model.classic_group import (
     ClassicJoinResult,
     ClassicLeave,
     ClassicLeaveResult,
+    ClassicState,
     ClassicSync,
     ClassicSyncResult,
 )
@@ -74,10 +78,17 @@ _RETRIED = (ConditionFailed, TransactionCanceled, StoreUnavailable, OutcomeUnkno
 
 
 class ClassicGroups:
-    """The coordinator of classic groups; holds only its observations of sessions."""
+    """The coordinator of classic groups; holds only its observations of sessions.
 
-    def __init__(self, groups: Table, clock: Clock, rng: Rng, settings: Settings) -> None:
+    Args:
+        held: partitions that groups do not get yet; None: they get all.
+    """
+
+    def __init__(
+        self, groups: Table, clock: Clock, rng: Rng, settings: Settings, held: HeldAssignments | None = None
+    ) -> None:
         self._store = GroupStore(groups)
+        self._held = held
         self._table = groups
         self._clock = clock
         self._rng = rng
@@ -190,7 +201,7 @@ class ClassicGroups:
             while True:
                 try:
                     view, group = await self._read_classic(group_id)
-                    step = decide_sync(group, request)
+                    step = await self._decide_sync(group, request)
                     if step.group is not None:
                         await self._write(view, step.group)
                     if step.answer is not None:
@@ -214,6 +225,12 @@ class ClassicGroups:
         except KafkaError as error:
             return ClassicSyncResult(error.code)
 
+    async def _decide_sync(self, group: ClassicGroup, request: ClassicSync) -> SyncStep:
+        step = decide_sync(group, request)
+        if step.group is None or self._held is None:
+            return step
+        return decide_sync(*await self._held.taken_out(group, request))
+
     async def heartbeat(self, identity: ClassicIdentity) -> ErrorCode:
         """Live on: NONE, or REBALANCE_IN_PROGRESS (join again), ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID,
         FENCED_INSTANCE_ID, INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE (again)."""
@@ -233,11 +250,17 @@ class ClassicGroups:
                     if others:
                         group = without(group, others)
                         await self._write(view, group)
+                    elif group.state is ClassicState.STABLE and await self._is_released(identity.group_id, group):
+                        group = rebalanced(group)
+                        await self._write(view, group)
                     return decide_heartbeat(group, identity)
                 except _RETRIED as error:
                     failures = await self._after_failure(identity.group_id, failures, error)
         except KafkaError as error:
             return error.code
+
+    async def _is_released(self, group_id: str, group: ClassicGroup) -> bool:
+        return self._held is not None and await self._held.is_released(group_id, group)
 
     async def leave(self, group_id: str, leaves: Sequence[ClassicLeave]) -> ClassicLeaveResult:
         """Remove members; each has an error code: NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.

@@ -11,6 +11,7 @@ contend.
     group     v: format version 1   n: version   k: "classic"
               s: state   g: generation   pt: protocol type   p: protocol   l: leader   in: whether the round is initial
               i: member ids (what a commit's condition looks into)
+              hp, hs, ht: partitions held back, since when, and when the assignments came, ms; absent: none
               m: members: id, i: instance id, ci, ch: client id, host, st: session ms, rt: rebalance ms,
                  p: [name, metadata, name, metadata ...], a: assignment, j: joined
 
@@ -21,6 +22,7 @@ Optional strings are absent rather than null.
 
 from __future__ import annotations
 
+from odradek.engine.groups.partition_sets import decode_partitions, encode_partitions
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
 from odradek.format.item_keys import classic_session_sk, group_pk
@@ -53,6 +55,8 @@ def encode_classic(group: ClassicGroup, version: int) -> Item:
         item["p"] = group.protocol
     if group.leader is not None:
         item["l"] = group.leader
+    if group.held_since_ms:
+        item |= {"hp": encode_partitions(group.held), "hs": group.held_since_ms, "ht": group.synced_ms}
     return item
 
 
@@ -75,6 +79,9 @@ def decode_classic(item: Item) -> ClassicGroup:
         leader=_text(item, "l"),
         members=tuple(_decode_member(member) for member in attribute(item, "m", list)),
         is_initial=item.get("in") is True,
+        held=decode_partitions(attribute(item, "hp", bytes)) if "hp" in item else frozenset(),
+        held_since_ms=attribute(item, "hs", int) if "hs" in item else 0,
+        synced_ms=attribute(item, "ht", int) if "ht" in item else 0,
     )
 
 

@@ -41,7 +41,7 @@ and decides again. `then` is the next step after the write:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 from uuid import UUID
 
@@ -113,6 +113,7 @@ class Circumstances:
     nonce: bytes
     settings: Settings
     assignment_interval_ms: int = 0  # that a target computed now will stand at least
+    held: frozenset[PartitionId] = field(default=NO_PARTITIONS, kw_only=True)  # by nobody yet (growth_holds.py)
 
 
 def decide_heartbeat(view: GroupView, request: GroupHeartbeat, around: Circumstances) -> Transition:
@@ -307,7 +308,7 @@ def _decide_beat(
     is_due = (
         subscribes_otherwise
         or group.target.keys() != members.keys()
-        or topics_digest(members.values(), around.topics) != group.topics_digest
+        or topics_digest(members.values(), around.topics, around.held) != group.topics_digest
     )
     waits = len(members) > 1 and not subscribes_otherwise and stands_for_ms(group, around.now_ms) > 0
     computes = is_due and not waits
@@ -350,7 +351,8 @@ def _emptied(group: GroupState, around: Circumstances) -> GroupState:
 def _assigned(group: GroupState, members: Mapping[str, MemberState], around: Circumstances) -> GroupState:
     """The group with a target computed now."""
     return replace(
-        next_target(group, members, around.topics),
+        next_target(group, members, around.topics, around.held),
+        held_since_ms=(group.held_since_ms or (around.now_ms if around.held else 0)) if members else 0,
         assigned_ms=around.now_ms,
         assignment_interval_ms=around.assignment_interval_ms,
     )

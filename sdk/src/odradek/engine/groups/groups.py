@@ -20,10 +20,12 @@ from odradek.engine.groups.decisions import (
     Transition,
     decide_continuation,
     decide_heartbeat,
+    group_of,
 )
+from odradek.engine.groups.growth_holds import GrowthHolds
 from odradek.engine.groups.heartbeats import Heartbeats
 from odradek.engine.groups.requests import check_heartbeat
-from odradek.engine.groups.state import GroupView
+from odradek.engine.groups.state import GroupView, union
 from odradek.engine.groups.store import GroupStore
 from odradek.engine.groups.topics import SubscribedTopics
 from odradek.engine.tools import Tools
@@ -44,6 +46,7 @@ class Groups:
     """KIP-848's group coordinator over the groups table.
 
     Args:
+        holds: what groups do not get yet.
         delete_share_items: what deleting a share group takes with it.
     """
 
@@ -52,6 +55,7 @@ class Groups:
         tools: Tools,
         topics: Topics,
         configs: GroupConfigs,
+        holds: GrowthHolds,
         delete_share_items: group_admin.DeleteItems,
     ) -> None:
         clock, settings = tools.clock, tools.settings
@@ -59,7 +63,7 @@ class Groups:
         self._store = GroupStore(tools.tables.groups)
         self._clock = clock
         self._delete_share_items = delete_share_items
-        protocol = ConsumerHeartbeats(SubscribedTopics(topics, clock, settings), configs, clock, settings)
+        protocol = ConsumerHeartbeats(SubscribedTopics(topics, clock, settings), configs, holds, clock, settings)
         self._heartbeats = Heartbeats(self._store, protocol, clock, tools.rng, settings)
 
     async def heartbeat(self, request: GroupHeartbeat) -> GroupHeartbeatResult:
@@ -94,9 +98,17 @@ class Groups:
 class ConsumerHeartbeats:
     """KIP-848's decisions: `HeartbeatProtocol` of consumer groups."""
 
-    def __init__(self, topics: SubscribedTopics, configs: GroupConfigs, clock: Clock, settings: Settings) -> None:
+    def __init__(
+        self,
+        topics: SubscribedTopics,
+        configs: GroupConfigs,
+        holds: GrowthHolds,
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
         self._topics = topics
         self._configs = configs
+        self._holds = holds
         self._clock = clock
         self._settings = settings
 
@@ -124,7 +136,11 @@ class ConsumerHeartbeats:
         return replace(view, group=replace(view.group, classic=None, assignor="uniform", member_count=0))
 
     async def decide(self, view: GroupView, request: GroupHeartbeat, nonce: bytes, *, is_taken_in: bool) -> Transition:
-        """Decide with cached topics if the group stays unchanged, with fresh ones if it changes."""
+        """Decide with cached topics if the group stays unchanged, with fresh ones if it changes.
+
+        While partitions are held the group looks as if it were to change, so every heartbeat asks whether they still
+        are.
+        """
         decide = decide_continuation if is_taken_in else decide_heartbeat
         members = view.members.values()
         settings = await self._configs.consumer_settings(request.group_id)
@@ -135,4 +151,9 @@ class ConsumerHeartbeats:
         topics, interval_ms = await asyncio.gather(
             self._topics.of(members, request, fresh=True), self._configs.assignment_interval_ms(request.group_id)
         )
-        return decide(view, request, Circumstances(topics, self._clock.now_ms(), nonce, settings, interval_ms))
+        group = group_of(view)
+        held = await self._holds.held(
+            view.group_id, topics.values(), given=union(group.target.values()), since_ms=group.held_since_ms
+        )
+        around = Circumstances(topics, self._clock.now_ms(), nonce, settings, interval_ms, held=held)
+        return decide(view, request, around)

@@ -14,6 +14,7 @@ so one Query reads a group with its members and no lease.
     group     v: format version 1   n: version        e: epoch         a: assignor
               t: target (groups/partition_sets.py)         d: digest of the topics behind the target    c: members
               ta: target computed at, ms              ti: how long the next one waits from then on, ms    (absent: 0)
+              hs: partitions were held since, ms (absent: 0)
               k: "share" for a share group (share/items.py has its other items), "streams" for a streams group
               (groups/streams_items.py has its other attributes and items), else absent
 
@@ -90,6 +91,7 @@ def encode_group(group: GroupState) -> Item:
         "c": group.member_count,
         "ta": group.assigned_ms,
         "ti": group.assignment_interval_ms,
+        **({"hs": group.held_since_ms} if group.held_since_ms else {}),
     }
 
 
@@ -120,6 +122,7 @@ def decode_group(group_id: str, item: Item) -> GroupState:
         member_count=attribute(item, "c", int),
         assigned_ms=attribute(item, "ta", int) if "ta" in item else 0,
         assignment_interval_ms=attribute(item, "ti", int) if "ti" in item else 0,
+        held_since_ms=attribute(item, "hs", int) if "hs" in item else 0,
         is_share=item.get("k") == SHARE_KIND,
         streams=streams,
     )

@@ -109,6 +109,7 @@ class GroupState:
     member_count: int = 0  # when the target was computed
     assigned_ms: int = 0  # when the target was computed, by the clock of the function that did; 0: never
     assignment_interval_ms: int = 0  # from then on the next one waits that long (KIP-1263)
+    held_since_ms: int = 0  # since when partitions were held at times (growth_holds.py); 0: never since it was empty
     classic: ClassicGroup | None = None  # a group of the classic protocol; then the epoch is its generation
     is_share: bool = False  # a share group: everybody may read everything, so it has no target
     streams: StreamsGroup | None = None  # a streams group: its target is in tasks

@@ -17,6 +17,7 @@ from odradek.engine.groups.assignors import ASSIGNORS, AssignorMember, preferred
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, MemberState
 from odradek.engine.groups.topic_pattern import matching
 from odradek.model.topic import Topic
+from odradek.model.topic_partition import PartitionId
 
 DIGEST_BYTES = 12
 
@@ -29,15 +30,29 @@ def subscribed(member: MemberState, topics: Mapping[str, Topic]) -> frozenset[UU
     return frozenset(topics[name].topic_id for name in names)
 
 
-def topics_digest(members: Iterable[MemberState], topics: Mapping[str, Topic]) -> bytes:
+def topics_digest(
+    members: Iterable[MemberState], topics: Mapping[str, Topic], held: frozenset[PartitionId] = NO_PARTITIONS
+) -> bytes:
     """Return a digest of the target's inputs other than the members."""
     ids = frozenset[UUID]().union(*(subscribed(member, topics) for member in _distinct(members)))
     counts = sorted((topic.topic_id.bytes, topic.partition_count) for topic in topics.values() if topic.topic_id in ids)
-    return hashlib.sha256(repr(counts).encode()).digest()[:DIGEST_BYTES]
+    waiting = sorted((topic_id.bytes, number) for topic_id, number in held if topic_id in ids)
+    inputs = (counts, waiting) if waiting else counts
+    return hashlib.sha256(repr(inputs).encode()).digest()[:DIGEST_BYTES]
 
 
-def next_target(group: GroupState, members: Mapping[str, MemberState], topics: Mapping[str, Topic]) -> GroupState:
-    """The group one epoch further, with the target for these members."""
+def next_target(
+    group: GroupState,
+    members: Mapping[str, MemberState],
+    topics: Mapping[str, Topic],
+    held: frozenset[PartitionId] = NO_PARTITIONS,
+) -> GroupState:
+    """The group one epoch further, with the target for these members.
+
+    Args:
+        held: partitions that nobody gets yet (groups/growth_holds.py). They have their place in the assignment, so
+            that the others do not move when they come.
+    """
     assignor = preferred_assignor(member.assignor for member in members.values())
     counts = {topic.topic_id: topic.partition_count for topic in topics.values()}
     target = ASSIGNORS[assignor](
@@ -57,8 +72,8 @@ def next_target(group: GroupState, members: Mapping[str, MemberState], topics: M
         version=group.version + 1,
         epoch=group.epoch + 1,
         assignor=assignor,
-        target=target,
-        topics_digest=topics_digest(members.values(), topics),
+        target={member_id: partitions - held for member_id, partitions in target.items()} if held else target,
+        topics_digest=topics_digest(members.values(), topics, held),
         member_count=len(members),
     )
 

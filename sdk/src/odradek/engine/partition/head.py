@@ -18,6 +18,7 @@ the item is kept under 1 KB, where a write costs one unit:
         b: where its epoch began here, if not at sequence 0}
     pv  evictions: how many times a producer left `p` for a row of its own
     w   mark: somebody waits for the next append since `by` was this (engine/marks.py); absent: nobody does
+    g   fence of a topic that has grown (growth_fence.py); absent: it has not
 
 `p.<id>.r` and an evicted producer's row hold its last batches, newest last, each packed as
 epoch (i16), base sequence (i32), record count (u32), base offset (i64): a duplicate of one of the last five is
@@ -42,6 +43,7 @@ from odradek.ports.table import Item, Key, Value
 
 VERSION = 1
 MARK = "w"
+FENCE = "g"
 NO_FLOOR = bytes(16)
 NO_TIMESTAMP = -(2**63)  # before every timestamp
 
@@ -93,6 +95,7 @@ class PartitionHead:
     producers: Mapping[int, ProducerState] = field(default_factory=dict)
     evictions: int = 0
     mark: int | None = None
+    fence: int = 0  # partitions of the topic when it last grew; 0: it has not
     is_whole: bool = True  # False: between the index rows and this tail there are pages of a shared head
     elsewhere: Container[int] = ()  # producers that a shared head has, of any of its partitions
     paged: int | None = None  # elements that have left the tail of a shared head, and those that were ever in it
@@ -204,6 +207,8 @@ def encode_head(head: PartitionHead) -> Item:
     }
     if head.mark is not None:
         item["w"] = head.mark
+    if head.fence:
+        item["g"] = head.fence
     return item
 
 
@@ -226,6 +231,7 @@ def decode_head(item: Item) -> PartitionHead:
         producers=_producers(item),
         evictions=attribute(item, "pv", int),
         mark=attribute(item, "w", int) if "w" in item else None,
+        fence=attribute(item, "g", int) if "g" in item else 0,
     )
 
 

@@ -14,6 +14,7 @@ from itertools import pairwise
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.fields import check_version, is_version
+from odradek.engine.partition.growth_fence import fences_nobody, raise_fence
 from odradek.engine.partition.head import (
     MARK,
     NO_FLOOR,
@@ -89,6 +90,7 @@ class PartitionAppend:
     entries: Sequence[TailEntry]
     clauses: Sequence[SequenceClause] = ()
     expected_offset: int | None = None
+    chosen_by: int | None = None  # by how many partitions the keys chose this one
 
 
 class PartitionIndex:
@@ -133,6 +135,10 @@ class PartitionIndex:
         except ConditionFailed as refused:
             if refused.current is not None:
                 check_version(refused.current, VERSION, "a partition head")
+
+    async def fence(self, head_id: PartitionId, partition_count: int) -> HeadImage | None:
+        """See `growth_fence.raise_fence`."""
+        return await raise_fence(self._log, head_id, partition_count)
 
     async def delete_head(self, partition: PartitionId) -> None:
         """Remove the head: every later append to the partition is refused."""
@@ -274,6 +280,7 @@ class PartitionIndex:
             Not(Contains(("t",), packed[0])),
             *sequences,
             *((Absent((MARK,)),) if is_unmarked else ()),
+            *fences_nobody(part.chosen_by for part in parts),
         ]
         actions: list[Action] = []
         for part in parts:

@@ -18,6 +18,7 @@ Key: that of the head of the first of them. Names are short since each append pa
     pv  how many times a producer left `p` for a row (producer_rows.py)
     pe  elements up to which producers leave with what they have in the tail, since more write than `p` has room for
     w   mark, as in a head of one partition: somebody waits for the next append to any of them
+    g   fence of a topic that has grown, as in a head of one partition
 
 `PartitionHead` is the view of one partition. Its tail base follows from its next offset and the counts of its entries
 in the tail, so an append writes nothing else of a partition.
@@ -177,6 +178,7 @@ class SharedHead:
     evictions: int = 0
     crowded_until: int = 0
     mark: int | None = None
+    fence: int = 0
 
     @cached_property
     def size_bytes(self) -> int:
@@ -249,6 +251,7 @@ class SharedHead:
             producers=PlacesProducers(self, name),
             evictions=self.evictions,
             mark=self.mark,
+            fence=self.fence,
             is_whole=bool(pages) or not self.has_pages,
             elsewhere=_ProducerIds(self.stamps),
             paged=self.paged,
@@ -340,6 +343,8 @@ def encode_shared_head(head: SharedHead) -> Item:
         item["pe"] = head.crowded_until
     if head.mark is not None:
         item["w"] = head.mark
+    if head.fence:
+        item["g"] = head.fence
     return item
 
 
@@ -366,6 +371,7 @@ def decode_shared_head(item: Item) -> SharedHead:
         evictions=attribute(item, "pv", int),
         crowded_until=attribute(item, "pe", int) if "pe" in item else 0,
         mark=attribute(item, "w", int) if "w" in item else None,
+        fence=attribute(item, "g", int) if "g" in item else 0,
     )
 
 

@@ -71,6 +71,7 @@ class CommitWork:
         batches: by partition, in order.
         aborted_sequences: the next sequence of each partition after aborted transactions of the producer's epoch.
         told_offsets: what the producer was told; the entries get these offsets, or the commit fails.
+        chosen_by: by how many partitions keys chose these; the commit fails where the topic has grown since.
         checks: additional conditions, without which the commit fails.
     """
 
@@ -78,6 +79,7 @@ class CommitWork:
     offsets: Sequence[PendingOffset] = ()
     aborted_sequences: Mapping[PartitionId, int] | None = None
     told_offsets: Mapping[PartitionId, Mapping[int, int]] | None = None
+    chosen_by: Mapping[PartitionId, int] | None = None
     checks: Sequence[TableOperation] = ()
 
 
@@ -269,6 +271,12 @@ class AtomicCommit:
         if image is None:
             return Failed(f"partition {partition} no longer exists: its topic has been deleted")
         head, places = view_of(image, partition), places_of(partition)
+        chosen_by = (self._work.chosen_by or {}).get(partition)
+        if chosen_by is not None and head.fence > chosen_by:
+            return Failed(
+                f"partition {partition}: the topic has grown from {chosen_by} to {head.fence} partitions, to which the "
+                "keys may belong now: repeat the transaction"
+            )
         oldest = min(entry.object_id for entry in entries)
         if head.sweep_floor > oldest:
             return Failed(f"partition {partition}: the batches were uploaded too long ago and may have been swept")
@@ -288,7 +296,7 @@ class AtomicCommit:
         if not verdict.entries:
             return None
         expected_offset = head.next_offset if told else None
-        return PartitionAppend(partition, verdict.entries, verdict.clauses, expected_offset)
+        return PartitionAppend(partition, verdict.entries, verdict.clauses, expected_offset, chosen_by)
 
     def _lease(self, pending: PendingOffset) -> Update:
         return commit_operation(_slot(pending), pending.topic, pending.offset, self._committer(pending), self.stamp_ms)

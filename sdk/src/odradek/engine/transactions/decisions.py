@@ -427,6 +427,15 @@ def told_offsets(pending: Sequence[PendingBatches]) -> dict[PartitionId, dict[in
     return found
 
 
+def chosen_by(pending: Sequence[PendingBatches]) -> dict[PartitionId, int]:
+    """By how few partitions keys chose each of these partitions; those that no key chose are missing."""
+    found: dict[PartitionId, int] = {}
+    for each in pending:
+        if each.chosen_by:
+            found[each.partition] = min(found.get(each.partition, each.chosen_by), each.chosen_by)
+    return found
+
+
 def keeps_told_offsets(told: Mapping[int, int], entries: Sequence[TailEntry], next_offset: int) -> bool:
     """Return True if appending the entries at this offset gives each of these base sequences its told offset."""
     offsets: dict[int, int] = {}

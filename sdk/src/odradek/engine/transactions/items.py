@@ -101,11 +101,14 @@ class PendingBatches:
     Attributes:
         told_offset: the offset that the producer was told for the first record; -1: none. Nothing is committed at
             another one.
+        chosen_by: by how many partitions their keys chose this one; 0: no key did. Nothing is committed once the topic
+            has more.
     """
 
     partition: PartitionId
     entries: tuple[TailEntry, ...]
     told_offset: int = -1
+    chosen_by: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +236,8 @@ def _packed(item: Item, name: str) -> bytes:
 def encode_batches(pending: PendingBatches) -> Item:
     """The item of pending batches; their commit time is not known yet."""
     item: Item = {"v": VERSION, "e": encode_tail_entries(pending.entries)}
+    if pending.chosen_by:
+        item["g"] = pending.chosen_by
     return item if pending.told_offset < 0 else item | {"v": _TOLD_VERSION, "o": pending.told_offset}
 
 
@@ -263,7 +268,8 @@ def decode_pending(rows: Sequence[Row]) -> tuple[list[PendingBatches], list[Pend
                 topic_id, number, _ = rest.split("#")
                 entries = tuple(decode_tail_entries(attribute(item, "e", bytes)))
                 partition = PartitionId(UUID(topic_id), int(number))
-                batches.append(PendingBatches(partition, entries, decode_told_offset(item)))
+                chosen_by = attribute(item, "g", int) if "g" in item else 0
+                batches.append(PendingBatches(partition, entries, decode_told_offset(item), chosen_by))
             else:
                 _, topic_id, number = rest.rsplit("#", 2)
                 offsets.append(_decode_offset(PartitionId(UUID(topic_id), int(number)), item))

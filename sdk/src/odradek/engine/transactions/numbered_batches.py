@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from odradek.engine.append.conditional_append import not_uploaded
+from odradek.engine.append.refusals import not_uploaded
 from odradek.engine.append.upload import Uploads
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.index import PartitionIndex

@@ -22,8 +22,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from odradek.engine.append.conditional_append import not_uploaded
 from odradek.engine.append.decisions import KnownRows, Reject, decide_sequences
+from odradek.engine.append.refusals import not_uploaded
 from odradek.engine.append.upload import Upload, Uploads, refusal
 from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.producer_ids import ProducerIdAndEpoch, ProducerIds
@@ -44,6 +44,7 @@ from odradek.engine.transactions.decisions import (
     chains,
     check_announced,
     check_producer,
+    chosen_by,
     decide_end,
     decide_ended,
     decide_fence,
@@ -206,7 +207,8 @@ class Transactions:
         async def add(upload: Upload) -> ProduceResult:
             request = upload.request
             try:
-                pending = PendingBatches(upload.partition, upload.entries, await self._predict(upload, row))
+                told = await self._predict(upload, row)
+                pending = PendingBatches(upload.partition, upload.entries, told, request.chosen_by or 0)
                 told = await self.store.add_batches(transactional_id, row.number, pending)
             except KafkaError as error:
                 return refusal(request, error.code, error.message)
@@ -391,7 +393,9 @@ class Transactions:
 
                 ended = self.store.next_version(row, await self.store.decided(row, decide))
                 if wanted and (pending or offsets):
-                    work = CommitWork(chains(pending), offsets, row.aborted_sequences, told_offsets(pending))
+                    work = CommitWork(
+                        chains(pending), offsets, row.aborted_sequences, told_offsets(pending), chosen_by(pending)
+                    )
                     one = AtomicCommit(self._tools, self._index, work, stamp_ms)
                     outcome = await one.attempt(self.store.deciding_operation(row, ended))
                     unknown = one if outcome == "unknown" else unknown
