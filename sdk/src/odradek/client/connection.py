@@ -204,6 +204,8 @@ class MetadataCache:
         self._counts: dict[str, int] = {}
         self.partition_count: Callable[[str], int | None] = self._counts.get
         """Return the cached metadata of a topic however old it is, or None."""
+        self._last: dict[str, TopicMetadata] = {}  # also of topics that were not found since
+        self.on_growth: Callable[[str, int], None] | None = None  # called with a topic that has more partitions now
         self._names: dict[UUID, str] = {}
         self._read_at: dict[str, float] = {}
 
@@ -271,12 +273,26 @@ class MetadataCache:
                 topic.is_internal,
                 tuple(leaders.get(number, -1) for number in range(len(leaders))),
             )
+            known = self._newest(known)
             found[name] = self._topics[name] = known
             self._counts[name] = known.partition_count
             self._read_at[name] = now
             if topic.topic_id is not None:
                 self._names[topic.topic_id] = name
         return found
+
+    def _newest(self, read: TopicMetadata) -> TopicMetadata:
+        """Return what was read, or what was read before where that has more partitions: a topic loses none.
+
+        A server may answer by a copy of a topic from before it grew. Tells `on_growth`.
+        """
+        before = self._last.get(read.name)
+        if before is not None and before.topic_id == read.topic_id and before.partition_count > read.partition_count:
+            return before
+        self._last[read.name] = read
+        if before is not None and read.partition_count > before.partition_count and self.on_growth is not None:
+            self.on_growth(read.name, read.partition_count)
+        return read
 
 
 def _topic_message(code: ErrorCode, topic: str) -> str:

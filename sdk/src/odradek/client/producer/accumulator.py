@@ -6,6 +6,9 @@ for a new batch (its linger begins) or a sealed one (it may be sent).
 A drain takes the batches that are ready: sealed by size, flushed, or open for as long as pace.py lets them wait. When
 one partition is ready, open batches of other partitions are sent with it, since a call and its upload cost more than a
 smaller batch. Several batches, at most one per partition, share a request up to max_request_size.
+
+When a topic has grown, records that were partitioned by its former number of partitions, and are not in the log, are
+partitioned again before any later record of the same keys is sent (docs/decisions/0062).
 """
 
 from __future__ import annotations
@@ -58,6 +61,9 @@ class Accumulator:
         self._batch_size = config.batch_size
         self._is_transactional = config.transactional_id is not None
         self._choose = chooser.choose
+        self._chooses_by_key = chooser.is_by_key
+        self._counts: dict[str, int] = {}  # partitions of topics that have grown
+        self._growing: set[str] = set()  # topics that may have batches chosen by fewer
         self._lane: Callable[[tuple[str, int]], Lane | None] = self.lanes.get  # type: ignore[assignment]
         self._record_bytes_max = min(config.max_request_size, config.buffer_memory) - BATCH_HEADER_BYTES
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -103,8 +109,11 @@ class Accumulator:
         with self.lock:
             if self.bytes_held + size > self._buffer_memory:
                 return None
+            chosen_by = None
             if partition is None:
                 partition = self._choose(topic, key, value, partition_count)
+                if key is not None and self._chooses_by_key:
+                    chosen_by = partition_count
             lane = self._lane((topic, partition))
             if lane is None:
                 lane = self._new_lane(TopicPartition(topic, partition))
@@ -119,6 +128,10 @@ class Accumulator:
                 index = batch.append(timestamp_ms, key, value, headers)
             except (FormatError, TypeError, ValueError, AttributeError) as error:
                 raise _invalid(error) from error
+            if chosen_by is not None:
+                batch.chosen_by = chosen_by
+                if chosen_by < lane.fence:
+                    self._growing.add(topic)
             future = RecordFuture(batch, index, timestamp_ms, key_size, value_size)
             batch.bytes_held += size
             self.bytes_held += size
@@ -132,8 +145,13 @@ class Accumulator:
             self.wake()
         return future
 
-    def append_body(self, topic: str, partition: int, body: EncodedBody) -> ProducerBatch | None:
+    def append_body(
+        self, topic: str, partition: int, body: EncodedBody, chosen_by: int | None = None
+    ) -> ProducerBatch | None:
         """Add a finished batch after those that wait for its partition; return None if buffer_memory has no room now.
+
+        Args:
+            chosen_by: by how many partitions keys chose this one; None: no key did.
 
         Raises KafkaError(MESSAGE_TOO_LARGE).
         """
@@ -148,6 +166,9 @@ class Accumulator:
                 self._seal(lane)
             batch = self._new_batch(lane.partition, body)
             batch.bytes_held = size
+            batch.chosen_by = chosen_by
+            if lane.is_stale(batch):
+                self._growing.add(topic)
             self.bytes_held += size
             lane.open = batch
             self.incomplete.add(batch)
@@ -168,6 +189,7 @@ class Accumulator:
             idempotent=self._config.enable_idempotence,
             in_flight_max=self._config.max_in_flight_requests_per_connection,
         )
+        lane.fence = self._counts.get(partition.topic, 0)
         return lane
 
     def _new_batch(self, partition: TopicPartition, body: EncodedBody | None = None) -> ProducerBatch:
@@ -185,6 +207,81 @@ class Accumulator:
     def _seal(self, lane: Lane) -> None:
         lane.seal()
         self.chooser.batch_sealed(lane.partition.topic, lane.partition.partition)
+
+    # --- topics that grow: the loop -------------------------------------------------------------------------------
+
+    def grow(self, topic: str, partition_count: int) -> None:
+        """Note that a topic has more partitions now: before the next drain, and before records go by that number."""
+        if self._is_transactional:
+            return  # the commit refuses what was partitioned by fewer, and nothing of it is in a log
+        with self.lock:
+            self._counts[topic] = partition_count
+            self._growing.add(topic)
+            for lane in self._lanes_of(topic):
+                lane.fence = max(lane.fence, partition_count)
+                if lane.open is not None:
+                    self._seal(lane)
+
+    def refuse_stale(self, topic: str) -> None:
+        """Note that the service has refused a batch since its topic has grown."""
+        with self.lock:
+            self._growing.add(topic)
+
+    def spread_stale(self) -> set[str]:
+        """Partition again what waits for it, as far as it can be; return topics whose new partitions are not known."""
+        unknown: set[str] = set()
+        with self.lock:
+            for topic in list(self._growing):
+                count = self._counts.get(topic, 0)
+                lanes = [lane for lane in self._lanes_of(topic) if self._has_stale(lane)]
+                if not lanes:
+                    self._growing.discard(topic)
+                elif any(lane.fence > count for lane in lanes):
+                    unknown.add(topic)
+                else:
+                    for lane in lanes:
+                        self._spread(lane, count)
+        return unknown
+
+    def _spread(self, lane: Lane, count: int) -> None:
+        if lane.open is not None:
+            self._seal(lane)
+        topic = lane.partition.topic
+        for batch in lane.take_stale():
+            parts = batch.spread(
+                lambda key, value: self._choose(topic, key, value, count),
+                count,
+                self._config.compression,
+                self._config.compression_level,
+            )
+            self.incomplete.discard(batch)
+            self.incomplete.update(parts)
+            for part in parts:
+                (self._lane(part.partition) or self._new_lane(part.partition)).insert(part)
+
+    def _lanes_of(self, topic: str) -> list[Lane]:
+        return [lane for lane in self.lanes.values() if lane.partition.topic == topic]
+
+    def _has_stale(self, lane: Lane) -> bool:
+        return any(lane.is_stale(batch) for batch in lane.batches) or (
+            lane.open is not None and lane.is_stale(lane.open)
+        )
+
+    def _waiting_lanes(self) -> set[TopicPartition]:
+        """The lanes whose keys may still have earlier records in stale batches of other lanes."""
+        waiting: set[TopicPartition] = set()
+        for topic in self._growing:
+            lanes = self._lanes_of(topic)
+            for lane in lanes:
+                number = lane.partition.partition
+                for by in {batch.chosen_by for batch in lane.batches if lane.is_stale(batch) and batch.chosen_by}:
+                    aligned = self._counts.get(topic, by) % by == 0
+                    waiting.update(
+                        other.partition
+                        for other in lanes
+                        if other is not lane and (not aligned or other.partition.partition % by == number)
+                    )
+        return waiting
 
     # --- waking the loop ------------------------------------------------------------------------------------------
 
@@ -277,7 +374,10 @@ class Accumulator:
         wait_s: float | None = None
         ready: list[Lane] = []
         lingering: list[Lane] = []
+        waiting = self._waiting_lanes() if self._growing else ()
         for lane in self.lanes.values():
+            if waiting and lane.partition in waiting:
+                continue
             pause_s = lane.not_before_s - now_s
             if lane.batches and pause_s > 0:
                 wait_s = pause_s if wait_s is None else min(wait_s, pause_s)

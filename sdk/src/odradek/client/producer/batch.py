@@ -4,14 +4,14 @@ OPEN        takes records                       (any thread, under the accumulat
 QUEUED      sealed; waits for its turn or for another attempt
 IN_FLIGHT   in a request that has not been answered
 DONE        acknowledged or failed: its futures have an outcome
-SPLIT       too large for the server: two new batches carry its records
+SPLIT       new batches carry its records: it was too large for the server, or its topic has grown
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,7 @@ class ProducerBatch:
     """One record batch from its first record to its outcome.
 
     Attributes:
-        serial: rises with creation; `flush` waits for all up to one. The halves of a split batch keep it.
+        serial: rises with creation; `flush` waits for all up to one. The parts of a split batch keep it.
         created_s: monotonic time of the first record.
         bytes_held: what counts against buffer_memory.
         attempts: requests that carried it.
@@ -47,15 +47,16 @@ class ProducerBatch:
         maybe_applied: an attempt ended without an answer, and no later answer said that it had not been applied.
         cause: the error that explains why the attempts so far failed (retry.telling); None if none has failed.
         expected_offset: of a conditional send: the batch is written only if the log ends there; otherwise None.
+        chosen_by: how many partitions the topic had when keys chose this one; None: no key did.
     """
 
     __slots__ = (
         "_builder",
         "_callbacks",
         "_final_count",
-        "_halves",
         "_lock",
         "_loop_thread",
+        "_places",
         "_saw_all",
         "_seen",
         "append",
@@ -64,6 +65,7 @@ class ProducerBatch:
         "base_sequence",
         "bytes_held",
         "cause",
+        "chosen_by",
         "created_s",
         "encoded",
         "error",
@@ -99,6 +101,7 @@ class ProducerBatch:
         self.sent_behind = False
         self.cause: KafkaError | None = None
         self.expected_offset: int | None = None
+        self.chosen_by: int | None = None
         self.encoded: bytes | None = None  # kept for the next attempt: the same sequence, the same bytes
         self.error: KafkaError | None = None
         self.base_offset = -1
@@ -112,7 +115,7 @@ class ProducerBatch:
         self._callbacks: list[tuple[int, Callable[[], object]]] = []
         self._seen: set[int] = set()  # indexes of records whose outcome has been read
         self._saw_all = False
-        self._halves: tuple[ProducerBatch, ProducerBatch] | None = None
+        self._places: Sequence[tuple[ProducerBatch, int]] | None = None  # where its records are since it was split
 
     @property
     def size_bytes(self) -> int:
@@ -179,7 +182,7 @@ class ProducerBatch:
     def when_done(self, index: int, callback: Callable[[], object]) -> None:
         """Call back for a record on the producer's thread, or at once if its outcome is known."""
         with self._lock:
-            if self._halves is None and self.state is not BatchState.DONE:
+            if self._places is None and self.state is not BatchState.DONE:
                 self._callbacks.append((index, callback))
                 self._seen.add(index)
                 return
@@ -193,22 +196,17 @@ class ProducerBatch:
     def part_with(self, index: int) -> tuple[ProducerBatch, int]:
         """Return the batch that carries a record now, after any splits, and the record's index in it."""
         batch = self
-        while batch._halves is not None:
-            first, second = batch._halves
-            if index < first.record_count:
-                batch = first
-            else:
-                index -= first.record_count
-                batch = second
+        while batch._places is not None:
+            batch, index = batch._places[index]
         return batch, index
 
     def leaves(self) -> Iterator[ProducerBatch]:
         """Iterate over the batches that carry the records now, in order."""
-        if self._halves is None:
+        if self._places is None:
             yield self
         else:
-            for half in self._halves:
-                yield from half.leaves()
+            for part in dict.fromkeys(part for part, _ in self._places):
+                yield from part.leaves()
 
     def note_all_seen(self) -> None:
         """Record that the outcome of all records has been read."""
@@ -234,35 +232,81 @@ class ProducerBatch:
 
     def split(self, compression_type: CompressionType, compression_level: int | None) -> list[ProducerBatch]:
         """Return two batches with the records of this one, in order. Together they keep its range of sequences."""
-        rows = self._rows()
-        middle = len(rows) // 2
-        halves: list[ProducerBatch] = []
-        for start, part in ((0, rows[:middle]), (middle, rows[middle:])):
-            half = ProducerBatch(
-                self.partition, self.serial, self.created_s, compression_type, compression_level, self._loop_thread
-            )
-            for _, timestamp_ms, key, value, headers in part:
-                half.append(timestamp_ms, key, value, headers)
-            half.bytes_held = self.bytes_held * len(part) // len(rows)
+        count = self.record_count
+        middle = count // 2
+        first, second = halves = self._divide(
+            [(self.partition, range(middle)), (self.partition, range(middle, count))],
+            compression_type,
+            compression_level,
+            self._rows(),
+        )
+        for half in halves:
             half.attempts = self.attempts
             half.first_sent_s = self.first_sent_s
-            half.state = BatchState.QUEUED
-            if self.base_sequence >= 0:
-                half.base_sequence = (self.base_sequence + start) % _SEQUENCE_SPAN
-            halves.append(half)
-        first, second = halves
-        second.bytes_held = self.bytes_held - first.bytes_held
+            half.chosen_by = self.chosen_by
+        if self.base_sequence >= 0:
+            first.base_sequence = self.base_sequence
+            second.base_sequence = (self.base_sequence + middle) % _SEQUENCE_SPAN
+        return halves
+
+    def spread(
+        self,
+        choose: Callable[[bytes, bytes | None], int],
+        partition_count: int,
+        compression_type: CompressionType,
+        compression_level: int | None,
+    ) -> list[ProducerBatch]:
+        """Return batches of the partitions that the records' keys choose now, each with its records in order.
+
+        Records without a key stay where they are. The batch must surely not be in a log.
+        """
+        rows = self._rows()
+        indexes: dict[int, list[int]] = {}
+        for index, (_, _, key, value, _) in enumerate(rows):
+            number = self.partition.partition if key is None else choose(key, value)
+            indexes.setdefault(number, []).append(index)
+        places = [(TopicPartition(self.partition.topic, number), found) for number, found in sorted(indexes.items())]
+        parts = self._divide(places, compression_type, compression_level, rows)
+        for part in parts:
+            part.chosen_by = partition_count
+        return parts
+
+    def _divide(
+        self,
+        parts: Sequence[tuple[TopicPartition, Sequence[int]]],
+        compression_type: CompressionType,
+        compression_level: int | None,
+        rows: Sequence[Row],
+    ) -> list[ProducerBatch]:
+        """Return queued batches of these records, by their indexes; each record is in one of them."""
+        made: list[ProducerBatch] = []
+        places: dict[int, tuple[ProducerBatch, int]] = {}
+        for partition, indexes in parts:
+            part = ProducerBatch(
+                partition, self.serial, self.created_s, compression_type, compression_level, self._loop_thread
+            )
+            for index in indexes:
+                _, timestamp_ms, key, value, headers = rows[index]
+                places[index] = part, part.append(timestamp_ms, key, value, headers)
+            part.bytes_held = self.bytes_held * len(indexes) // len(rows)
+            part.state = BatchState.QUEUED
+            part.cause = self.cause
+            made.append(part)
+        made[-1].bytes_held += self.bytes_held - sum(part.bytes_held for part in made)
         with self._lock:
             for index, callback in self._callbacks:
-                half, at = (first, index) if index < middle else (second, index - middle)
-                half._callbacks.append((at, callback))
-            first._seen = {index for index in self._seen if index < middle}
-            second._seen = {index - middle for index in self._seen if index >= middle}
+                part, at = places[index]
+                part._callbacks.append((at, callback))
+            for index in self._seen:
+                part, at = places[index]
+                part._seen.add(at)
+            for part in made:
+                part._saw_all = self._saw_all
             self._callbacks = []
-            self._halves = (first, second)
+            self._places = [places[index] for index in range(len(rows))]
             self.state = BatchState.SPLIT
         self._release()
-        return halves
+        return made
 
     def _rows(self) -> list[Row]:
         data = self.encoded if self.encoded is not None else self._builder.build()

@@ -14,6 +14,11 @@ Invariants with idempotence:
       the remaining batches continue under the next epoch from sequence 0, which also fences any late attempt of the
       former epoch. If the next batch may have been applied already, it is first sent once more, unchanged.
 
+A topic that grows moves keys to other partitions. `fence` is the number of partitions that the topic is known to have,
+or to have more than: a batch that keys chose by fewer is not sent for the first time, and one that was refused for it
+is not sent again. When nothing is in flight, and the oldest is surely not in the log, `take_stale` gives them up, and
+their records go where their keys belong now (accumulator.py).
+
 Each lane has its own epoch: a log keeps producers by partition, so trouble in one partition does not disturb another.
 Without idempotence one batch is in flight, because requests overtake each other on the way to functions.
 """
@@ -74,6 +79,7 @@ class Lane:
         self.producer_epoch = -1
         self.next_sequence = 0
         self.has_gap = False
+        self.fence = 0
         self._acknowledged = False  # True after the first acknowledgement under this epoch
         self._idempotent = idempotent
         self._in_flight_max = in_flight_max if idempotent else 1
@@ -132,9 +138,41 @@ class Lane:
             return None
         oldest = self.batches[0]
         candidate = next((batch for batch in self.batches if batch.state is BatchState.QUEUED), None)
-        if candidate is None or (candidate.attempts and candidate is not oldest):
+        if candidate is None or (candidate.attempts and candidate is not oldest) or self._waits_to_move(candidate):
             return None
         return candidate
+
+    def is_stale(self, batch: ProducerBatch) -> bool:
+        """Return True if the keys of the batch may belong to other partitions."""
+        return batch.chosen_by is not None and batch.chosen_by < self.fence
+
+    def _waits_to_move(self, batch: ProducerBatch) -> bool:
+        return self.is_stale(batch) and not batch.maybe_applied and batch.expected_offset is None
+
+    def take_stale(self) -> list[ProducerBatch]:
+        """Remove the stale batches and return them, oldest first; none yet while the oldest may be in the log.
+
+        If that is not, those with later sequences are not either.
+        """
+        stale = [batch for batch in self.batches if self.is_stale(batch) and batch.expected_offset is None]
+        if self.in_flight or (stale and stale[0].maybe_applied):
+            return []
+        for batch in stale:
+            self.batches.remove(batch)
+            self.has_gap |= batch.base_sequence >= 0
+        return stale
+
+    def insert(self, batch: ProducerBatch) -> None:
+        """Queue a batch that came from another one: before those that were made later and have not been sent."""
+        at = next(
+            (
+                at
+                for at, other in enumerate(self.batches)
+                if other.serial > batch.serial and not other.attempts and other.base_sequence < 0
+            ),
+            len(self.batches),
+        )
+        self.batches.insert(at, batch)
 
     def send(self, batch: ProducerBatch, now_s: float) -> None:
         """Mark the batch as in flight and assign its sequence."""
@@ -203,6 +241,12 @@ class Lane:
             if code in _MISPLACED and (verdict := self._misplaced(batch, error)) is not None:
                 return verdict
             batch.maybe_applied |= may_have_applied
+        if code is ErrorCode.FENCED_LEADER_EPOCH and batch.chosen_by is not None:
+            batch.maybe_applied = False
+            if batch.expected_offset is None:
+                self.fence = max(self.fence, batch.chosen_by + 1)
+                return Retry(0.0, 0.0)
+            return Fail(error)
         if code in _TOO_LARGE and batch.record_count > 1:
             return Split()
         patience_s = deadline_s

@@ -50,6 +50,11 @@ class PartitionChooser:
         """Return True if a function of the user chooses partitions."""
         return self._custom is not None
 
+    @property
+    def is_by_key(self) -> bool:
+        """Return True if keys choose partitions as Kafka's default partitioner does."""
+        return self._is_default
+
     def choose(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
         """Return a partition p, 0 <= p < partition_count. Raises KafkaError(INVALID_PARTITIONS) for another one."""
         if self._is_default:

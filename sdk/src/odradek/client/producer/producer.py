@@ -290,18 +290,19 @@ class Producer:
             random=self._connection.rng.random(),
             engine=engine,
         )
+        chosen_by = count if partition is None and chooser.is_by_key else None
         bodies = iter(source)
         batches: list[ProducerBatch] = []
         while some := await asyncio.to_thread(_take, bodies, self.config.max_request_size):
             for number, body in some:
-                batches.append(await self._append_body(topic, number, body))
+                batches.append(await self._append_body(topic, number, body, chosen_by))
         return TableFuture(topic, batches)
 
-    async def _append_body(self, topic: str, partition: int, body: EncodedBody) -> ProducerBatch:
+    async def _append_body(self, topic: str, partition: int, body: EncodedBody, chosen_by: int | None) -> ProducerBatch:
         deadline_s = self._connection.clock.monotonic() + self.config.max_block_ms / 1000
         while True:
             self._check_open()
-            batch = self._accumulator.append_body(topic, partition, body)
+            batch = self._accumulator.append_body(topic, partition, body, chosen_by)
             if batch is not None:
                 return batch
             await self._wait_for_memory(deadline_s)

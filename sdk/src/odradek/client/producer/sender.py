@@ -9,7 +9,7 @@ batch; this module applies the decision.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
@@ -31,10 +31,13 @@ from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
 
-TransactionalRequest = Callable[[Sequence[tuple[TopicPartition, bytes]], int], tuple[Any, type[Any]]]
-"""(batches, timeout in ms) -> the request and the type of its response."""
+TransactionalRequest = Callable[
+    [Sequence[tuple[TopicPartition, bytes]], int, Mapping[TopicPartition, int]], tuple[Any, type[Any]]
+]
+"""(batches, timeout in ms, by how many partitions keys chose theirs) -> the request and the type of its response."""
 
 _FAILURES_KEPT = 1_000
+_STALE_METADATA = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.FENCED_LEADER_EPOCH})
 _WIRE_ACKS = -1  # 1 and all are the same here; an answer comes in any case
 
 _NO_PRODUCER_ID = {ErrorCode.KAFKA_STORAGE_ERROR: "the disk of the store is full"}
@@ -80,6 +83,8 @@ class Sender:
         self._throttled_until_s = 0.0
         self._last_sent_s = 0.0  # of the newest request
         self.metrics = SenderMetrics()
+        self._look_for_growth_s = 0.0
+        connection.metadata.on_growth = accumulator.grow
 
     async def run(self) -> None:
         """Send until stopped."""
@@ -87,6 +92,7 @@ class Sender:
             self._accumulator.rest()
             now_s = self._clock.monotonic()
             self._expire(now_s)
+            look_s = self._look_for_growth(now_s)
             self._give_producer_ids()
             self._refresh_metadata()
             room = self._config.max_in_flight_requests_per_connection - len(self._requests)
@@ -97,6 +103,8 @@ class Sender:
             requests, wait_s = self._accumulator.take_requests(now_s, room, in_flight_since_s=since_s)
             if throttled_s > 0:
                 wait_s = throttled_s
+            if look_s is not None:
+                wait_s = look_s if wait_s is None else min(wait_s, look_s)
             if requests:
                 self._last_sent_s = now_s
                 self.has_written = True
@@ -105,6 +113,17 @@ class Sender:
                 self._requests.add(task)
                 task.add_done_callback(self._request_ended)
             await wait_for(self._accumulator.work, self._until_next(now_s, wait_s), self._clock)
+
+    def _look_for_growth(self, now_s: float) -> float | None:
+        """Partition stale batches again; return when to look again for topics whose new partitions nobody shows yet."""
+        unknown = self._accumulator.spread_stale()
+        if not unknown:
+            return None
+        if now_s >= self._look_for_growth_s:
+            self._look_for_growth_s = now_s + self._config.retry_backoff_max_ms / 1000
+            for topic in unknown:
+                self._connection.metadata.forget(topic)
+        return self._look_for_growth_s - now_s
 
     # --- transactions: called by producer/transactions.py, on the loop ------------------------------------------------
 
@@ -123,6 +142,10 @@ class Sender:
         serial = self._accumulator.seal_for_flush()
         self._accumulator.wake()
         return serial
+
+    async def refresh_metadata(self) -> None:
+        """Read the metadata of every topic that was written to; a failure is told by what is sent next."""
+        await self._read_metadata(sorted({partition.topic for partition in self._accumulator.lanes}))
 
     def give_up_all(self, error: KafkaError) -> None:
         """Fail all batches without an outcome, without waiting for requests in flight."""
@@ -272,14 +295,23 @@ class Sender:
         left_s = min(batch.created_s for batch in batches) + self._delivery_timeout_s - now_s
         timeout_s = max(0.001, min(self._config.request_timeout_ms / 1000, left_s))
         expected = {batch.partition: batch.expected_offset for batch in batches if batch.expected_offset is not None}
+        chosen_by = {
+            batch.partition: batch.chosen_by
+            for batch in batches
+            if batch.chosen_by is not None and self._config.awaits_acks  # else nobody would send it again
+        }
         data = [(batch.partition, cast(bytes, batch.encoded)) for batch in batches]
         request: Any
         response_type: type[Any]
         if self.transactional_request is not None:
-            request, response_type = self.transactional_request(data, int(timeout_s * 1000))
+            request, response_type = self.transactional_request(data, int(timeout_s * 1000), chosen_by)
         else:
             request = produce_request(
-                data, acks=_WIRE_ACKS, timeout_ms=int(timeout_s * 1000), expected_offsets=expected
+                data,
+                acks=_WIRE_ACKS,
+                timeout_ms=int(timeout_s * 1000),
+                expected_offsets=expected,
+                chosen_by=chosen_by,
             )
             response_type = produce_response_type(is_conditional=bool(expected))
         metrics = self.metrics
@@ -320,8 +352,10 @@ class Sender:
             else:
                 error = _error_of(batch, outcome)
                 failed.append((batch, error, may_have_applied(error)))
-                if outcome.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                if outcome.error in _STALE_METADATA:
                     self._connection.metadata.forget(batch.partition.topic)
+                if outcome.error is ErrorCode.FENCED_LEADER_EPOCH:
+                    self._accumulator.refuse_stale(batch.partition.topic)
         self._settle(failed, written)
 
     def _settle(

@@ -169,9 +169,10 @@ class ProducerTransactions:
         self._sender.give_up_all(error)
 
     def _produce_request(
-        self, batches: Sequence[tuple[TopicPartition, bytes]], timeout_ms: int
+        self, batches: Sequence[tuple[TopicPartition, bytes]], timeout_ms: int, chosen_by: Mapping[TopicPartition, int]
     ) -> tuple[object, type[object]]:
-        return transactional_produce_request(self._id, batches, timeout_ms=timeout_ms), ProduceResponse
+        request = transactional_produce_request(self._id, batches, timeout_ms=timeout_ms, chosen_by=chosen_by)
+        return request, ProduceResponse
 
     # --- carried out ----------------------------------------------------------------------------------------------
 
@@ -215,6 +216,7 @@ class ProducerTransactions:
                     self._fail(error)
             elif commit and error.code is ErrorCode.TRANSACTION_ABORTABLE:
                 self._state, self._error = State.ABORTABLE, error
+                await self._sender.refresh_metadata()  # a topic may have grown, which the next attempt must know
             raise
         self._become_ready((int(response.producer_id), int(response.producer_epoch)))
 
