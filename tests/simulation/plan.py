@@ -47,6 +47,8 @@ class Scenario:
     plans_in_bulk: bool = False  # whether consumers also read whole ranges, as a Spark job plans them
     unruly: int = 0  # connections whose producers send batches without their predecessors, and epochs over each other
     group_members: int = 0
+    keyed_clients: int = 0  # the real client's producers, with keys, of the first topic
+    growths: int = 0  # how often the first topic's partitions are multiplied
     grows: bool = False  # whether topics get more partitions
     group_turns: int = 40
     group_assignor: str | None = None  # that members of the consumer protocol ask for

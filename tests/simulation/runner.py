@@ -30,6 +30,7 @@ from tests.simulation.actors.common import Payload, encode, find_topic, lives
 from tests.simulation.actors.consumers import Consumer
 from tests.simulation.actors.gateways import Gateway
 from tests.simulation.actors.group_members import GroupMember
+from tests.simulation.actors.growing_topics import KeyedClient, Multiplier
 from tests.simulation.actors.maintainers import Maintainer, Sweeper
 from tests.simulation.actors.producers import ConditionalProducer, Habits, Producer
 from tests.simulation.actors.share_workers import ShareGroupDeleter, ShareWorker, queue_at_rest
@@ -150,6 +151,8 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         world.history.server_written.add(dead.topic_id)
         if scenario.share_deletions:
             world.history.written_again.add(dead.topic_id)  # by the group that comes after
+    if scenario.keyed_clients:
+        world.history.server_written.add((await setup.engine.topics.resolve(scenario.topics[0].name)).topic_id)
     fleet = await _trigger_fleet(world, scenario)
     world.fates = scenario.fates.drawn(seed)
     stock = StockCast(world, scenario)
@@ -270,6 +273,14 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
         shortened = [name for name in plans if name != DEAD_TOPIC]
         deleter = RecordDeleter(world, shortened, scenario.admin_turns, scenario.pace_s * 10, scenario.deletes_all)
         writers.append(lives(world, f"deleter{i}", deleter.program))
+    if scenario.growths:
+        topic = scenario.topics[0].name
+        multiplier = Multiplier(world, topic, scenario.growths, scenario.pace_s * 10)
+        writers.append(lives(world, "multiplier", multiplier.program, _READER_RESTARTS))
+        writers += [
+            KeyedClient(world, f"k{i}", topic, scenario.records_of, scenario.pace_s).run()
+            for i in range(scenario.keyed_clients)
+        ]
     if scenario.grows:
         grower = TopicGrower(world, list(plans), scenario.pace_s * 20)
         writers.append(lives(world, "grower", grower.program))

@@ -54,6 +54,25 @@ def rebalance(rng: Random) -> Scenario:
     )
 
 
+def growth(rng: Random) -> Scenario:
+    """A topic is multiplied under producers of ours and a group, while functions die and answers are lost."""
+    return Scenario(
+        "growth",
+        (TopicPlan("alpha", rng.choice((1, 2, 3)), {"odradek.growth.hold.ms": "1000000000"}),),
+        producers=0,
+        keyed_clients=rng.choice((1, 2, 3)),
+        growths=rng.choice((1, 2, 3)),
+        records_of=rng.randrange(20, 60),
+        consumers=0,
+        group_members=rng.choice((1, 2, 3)),
+        group_turns=rng.randrange(8, 30),
+        group_assignor=rng.choice((None, "range")),
+        pace_s=rng.choice((0.05, 0.2, 1.0)),
+        fates=_RESTLESS,
+        settings=_settings(rng),
+    )
+
+
 def roll_call(rng: Random) -> Scenario:
     """The same for the classic protocol: rounds shorter than a request, some of which a member stays away from."""
     return Scenario(
@@ -199,6 +218,7 @@ def copies(rng: Random) -> Scenario:
 
 
 SMALL: dict[str, Callable[[Random], Scenario]] = {
+    "growth": growth,
     "rebalance": rebalance,
     "roll_call": roll_call,
     "standbys": standbys,

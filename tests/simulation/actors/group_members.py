@@ -180,7 +180,10 @@ class GroupMember:
             return
         try:
             records, positions[partition] = read_from(position, result.records)
-            world.history.processed[place].update(record.offset for record in records)
+            done = world.history.processed[place]
+            fresh = [record.offset for record in records if record.offset not in done]
+            world.history.order[self._group_id] += [(partition, offset) for offset in fresh]
+            done.update(fresh)
         except FormatError as error:
             world.history.problem(f"{self._name} read damaged bytes of {partition}: {error}")
 

@@ -5,6 +5,7 @@
     history.py         what producers and consumers saw (Jepsen's checks)
     store.py           what is stored in the end
     groups.py          groups of both protocols: at least once
+    keys.py            the order of keys of a topic that grows
     shares.py          share groups
     transactions.py    atomicity, exactly once, cycles
     starts.py          retention and DeleteRecords
@@ -21,6 +22,7 @@ from odradek.format.item_keys import partition_pk
 from tests.simulation.audit.epochs import audit_epochs
 from tests.simulation.audit.groups import audit_groups
 from tests.simulation.audit.history import audit_history
+from tests.simulation.audit.keys import audit_keys
 from tests.simulation.audit.shares import audit_shares
 from tests.simulation.audit.starts import audit_starts
 from tests.simulation.audit.store import audit_log
@@ -34,6 +36,7 @@ async def audit(world: World, auditor: Process) -> list[str]:
     logs, problems = true_logs(world.ledger, world.clock.now_ms())
     problems += audit_history(logs, world.history)
     problems += audit_groups(world.ledger, world.history, logs)
+    problems += audit_keys(world.history, logs)
     problems += audit_shares(world.ledger, world.history, logs)
     problems += audit_transactions(world.ledger, world.history, logs)
     problems += audit_starts(world.ledger, world.history, logs)

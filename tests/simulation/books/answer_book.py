@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from odradek.engine.append.conditional_append import MAYBE_APPENDED, NOT_APPENDED
+from odradek.engine.append.refusals import MAYBE_APPENDED, NOT_APPENDED
 from odradek.errors import ErrorCode
 from odradek.format.batch_header import iter_headers
 from odradek.format.tail_entry import TailEntry

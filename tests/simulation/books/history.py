@@ -36,6 +36,19 @@ class Send:
 
 
 @dataclass
+class KeyedSend:
+    """One record of a key, which a producer of ours sent as the key's n-th, from 0."""
+
+    key: bytes
+    number: int
+    place: tuple[int, int] | None = None  # partition and offset, once it is acknowledged; offset -1: not told
+
+    @property
+    def identity(self) -> bytes:
+        return b"%b:%d" % (self.key, self.number)
+
+
+@dataclass
 class Poll:
     """Records that one consumer saw, in the order it saw them; `resets`: where it was sent to a later log start."""
 
@@ -77,6 +90,9 @@ class History:
     )
     accepted: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
     rejected: dict[tuple[str, PartitionId], set[int]] = field(default_factory=lambda: defaultdict(set))
+    keyed: list[KeyedSend] = field(default_factory=list)
+    # Records in the order in which groups processed them for the first time.
+    order: dict[str, list[tuple[PartitionId, int]]] = field(default_factory=lambda: defaultdict(list))
     server_written: set[UUID] = field(default_factory=set)  # topics whose records no actor sends: dead letters
     written_again: set[UUID] = field(default_factory=set)  # of these, topics that may have a record more than once
     deletions_asked: dict[PartitionId, int] = field(default_factory=dict)  # DeleteRecords up to here

@@ -1,0 +1,49 @@
+"""Planted bugs of topics that grow (docs/decisions/0062)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+from odradek.client.producer.accumulator import Accumulator
+from odradek.engine.groups import growth_holds
+from odradek.engine.partition import index as partition_index
+from odradek.engine.partition.index import PartitionIndex
+
+from tests.simulation.planted.bug import bug
+
+
+@bug("growth", seeds=40)
+def new_partition_before_its_parent_is_consumed() -> Iterator[None]:
+    """A group gets a new partition while it still has to consume the records that were there before it."""
+    with patch.object(growth_holds, "_is_short", lambda behind, commits: False):
+        yield
+
+
+@bug("growth", seeds=40)
+def append_by_fewer_partitions_than_there_are() -> Iterator[None]:
+    """What a producer partitioned before it heard of a growth is appended after it."""
+    with patch.object(partition_index, "fences_nobody", lambda counts: ()):
+        yield
+
+
+@bug("growth", seeds=120)
+def mark_from_before_the_fence() -> Iterator[None]:
+    """What is appended between the reading of the next offset and the fence is above the mark."""
+    original = PartitionIndex.fence
+
+    async def fence(self: PartitionIndex, head_id: Any, partition_count: int) -> Any:
+        before = await self.read_image(head_id)
+        await original(self, head_id, partition_count)
+        return before
+
+    with patch.object(PartitionIndex, "fence", fence):
+        yield
+
+
+@bug("growth", seeds=40)
+def later_records_overtake_those_that_move() -> Iterator[None]:
+    """A producer that learns of a growth sends by the new number while earlier records of the keys are in flight."""
+    with patch.object(Accumulator, "_waiting_lanes", lambda self: set()):
+        yield
