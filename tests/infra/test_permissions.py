@@ -8,12 +8,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.adapters.memory.task_queue import MemoryTaskQueue
-from odradek.engine.catalog import topics as topics_module
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.compaction.compactor import Compactor
 from odradek.engine.engine import Engine
@@ -54,6 +52,7 @@ from odradek.triggers.wiring import TriggerParts, wire_triggers
 
 from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
 from tests.infra.compaction_plan import plan_compaction
+from tests.infra.growths import growths
 from tests.infra.served_tables import served_tables
 from tests.infra.shared_heads import shared_heads
 from tests.support.clients.share_member import ACCEPT, REJECT, ShareMember, ack
@@ -159,20 +158,6 @@ class World:
         )
 
 
-async def growths(world: World, admin: Engine, coordinator: Engine) -> None:
-    """A topic grows in order, then the coordinator finishes what an admin function has only begun."""
-    await admin.topics.create("grown", 2)
-    for count in (4, 8, 9):
-        topic = await admin.topics.resolve("grown")
-        await admin.topics._begin_growth(topic, count)
-        begun = await coordinator.topics.resolve("grown")
-        assert begun.growing is not None
-        with patch.object(topics_module, "_GROWTH_MS", 0):
-            assert (await coordinator.topics.resume_growth(begun)).partition_count == count
-        admin.topics.forget(begun)
-    await admin.topics.delete("grown")
-
-
 async def work(world: World) -> None:
     """What the functions are for, the rarer ways included: duplicates, spills, evicted producers, lost answers."""
     admin, coordinator = world.engine("admin"), world.engine("coordinator", catalog_cache_ms=0)
@@ -181,7 +166,7 @@ async def work(world: World) -> None:
 
     topic = await admin.topics.create("flights", 2, {"odradek.partitions.per.head": "1"})
     await admin.topics.create_partitions("flights", 3)
-    await growths(world, admin, coordinator)
+    await growths(admin, coordinator)
     await admin.topics.alter_configs("flights", set={"retention.ms": "600000"})
     await admin.topics.resolve("flights")
     await users_and_classic_groups(admin, coordinator)

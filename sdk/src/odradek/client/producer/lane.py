@@ -140,6 +140,8 @@ class Lane:
         candidate = next((batch for batch in self.batches if batch.state is BatchState.QUEUED), None)
         if candidate is None or (candidate.attempts and candidate is not oldest) or self._waits_to_move(candidate):
             return None
+        if self.fence and not self.is_stale(candidate) and any(map(self.is_stale, self.batches)):
+            return None  # what may yet move is sent before what comes later
         return candidate
 
     def is_stale(self, batch: ProducerBatch) -> bool:
@@ -160,6 +162,10 @@ class Lane:
         for batch in stale:
             self.batches.remove(batch)
             self.has_gap |= batch.base_sequence >= 0
+        if self.has_gap and stale:
+            for batch in self.batches:  # what was sent behind it is not in the log either
+                batch.forget_sequence()
+                batch.attempts = 0
         return stale
 
     def insert(self, batch: ProducerBatch) -> None:

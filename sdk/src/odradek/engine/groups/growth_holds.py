@@ -145,7 +145,8 @@ class GrowthHolds:
                 Set(slot.path("f"), offset),
                 Set(slot.path("c"), 0),
             )
-            is_unset = all_of(is_version_or_absent(VERSION), Absent(slot.path("f")), Absent(slot.path("c")))
+            unset = (Absent(slot.path(name)) for name in ("f", "c", "o"))  # nor does it come late
+            is_unset = all_of(is_version_or_absent(VERSION), *unset)
             try:
                 await self._table.update(Update(slot.key, begins, is_unset))
             except ConditionFailed:
