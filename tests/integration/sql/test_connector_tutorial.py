@@ -67,7 +67,7 @@ def until(found: Callable[[], Any], wanted: Any) -> None:
         time.sleep(0.5)
 
 
-def test_a_materialized_cache_of_a_database(database: Server, client: RestClient) -> None:
+def test_a_materialized_cache_of_a_database(database: Server, client: RestClient, tmp_path: Path) -> None:
     def run(text: str) -> dict[str, Any]:
         [found] = client.execute(text, EARLIEST, {})
         return found
@@ -110,6 +110,15 @@ def test_a_materialized_cache_of_a_database(database: Server, client: RestClient
     )
     database.execute("USE `call-center`", "INSERT INTO calls VALUES ('ada', 'refund', 60)")
     until(lambda: rows(asked), [["ada", 3, "refund"]])
+    written = tmp_path / "views.txt"
+    run(f"""
+        CREATE SINK CONNECTOR views WITH (
+            'connector.class' = 'org.apache.kafka.connect.file.FileStreamSinkConnector', 'topics' = 'LIFETIME_VIEW',
+            'key.converter' = 'org.apache.kafka.connect.storage.StringConverter', 'file' = '{written}'
+        );""")
+    until(lambda: '{"TOTAL_CALLS":4,"MINUTES_ENGAGED":47}' in (written.read_text() if written.exists() else ""), True)
+    assert [each["name"] for each in run("SHOW SINK CONNECTORS;")["connectors"]] == ["VIEWS"]
+    run("DROP CONNECTOR views;")
     assert run("DROP CONNECTOR calls_reader;")["@type"] == "drop_connector"
     assert run("SHOW CONNECTORS;")["connectors"] == []
     assert run("DROP CONNECTOR IF EXISTS calls_reader;")["@type"] == "warning_entity"

@@ -51,6 +51,21 @@ def test_options_that_change_nothing_here_are_accepted(base: dict[str, str]) -> 
     assert problems({**base, **more}) == []
 
 
+def test_the_names_that_debezium_1_gave_its_options_mean_what_those_of_today_do() -> None:
+    today = {"database.include.list": "d", "table.include.list": "d.t", "column.exclude.list": "d.t.c"}
+    old = {"database.whitelist": "d", "table.whitelist": "d.t", "column.blacklist": "d.t.c"}
+    base = {name: value for name, value in MYSQL.items() if name != "topic.prefix"}
+    found = [
+        {name: each.value for name, each in validate(connector_class(MYSQL), {**base, **given}).items()}
+        for given in ({**today, "topic.prefix": "x"},
+                      {**old, "database.server.name": "x", "database.allowPublicKeyRetrieval": "true"})
+    ]  # fmt: skip
+    assert found[0] == found[1]
+    assert found[1]["topic.prefix"] == "x"
+    assert problems({**base, **old, "database.server.name": "x", "database.allowPublicKeyRetrieval": "true"}) == []
+    assert problems({**base, "topic.prefix": "x", "database.allowPublicKeyRetrieval": "false"}) != []
+
+
 @pytest.mark.parametrize(
     ("base", "option", "value", "says"),
     [

@@ -69,6 +69,7 @@ class ServerInfo:
 
 def make_app(service: SqlService, transients: Transients, info: ServerInfo) -> ASGIApp:
     """Return the application."""
+    service.pushes = transients
     api = _Api(service, transients, info)
     routes = [
         Route("/", lambda _: RedirectResponse("/info", 307)),
@@ -312,10 +313,10 @@ class _Api:
             if not prints:
                 chosen(content_type, (DELIMITED,))
             content_type = "text/plain"
-        return await self._push(selected, content_type)
+        return await self._push(selected, shown, content_type)
 
-    async def _push(self, selected: Selected, content_type: str) -> Response:
-        running = self._transients.push(selected.plan)
+    async def _push(self, selected: Selected, text: str, content_type: str) -> Response:
+        running = self._transients.push(selected.plan, text)
         query = await running.__aenter__()  # here, so that too many of them are an error and not a broken answer
         result = Result(selected, query.query_id, ())
 
@@ -344,12 +345,12 @@ class _Api:
             given = json.loads(socket.query_params.get("request", ""))
             text = _text(given, "ksql")
             wanted, variables = _properties(given, "streamsProperties"), _mapping(given, "sessionVariables")
-            selected, _, _ = await self._run(lambda: self._service.selected(text, wanted, variables))
+            selected, shown, _ = await self._run(lambda: self._service.selected(text, wanted, variables))
             if selected.plan.mode == "batch":
                 await self._to_socket(socket, Result(selected, "", ()), _one_lot(await self._transients.pull(
                     selected.plan)))  # fmt: skip
             else:
-                async with self._transients.push(selected.plan) as query:
+                async with self._transients.push(selected.plan, shown) as query:
                     await self._to_socket(socket, Result(selected, query.query_id, ()), query.rows())
             await socket.close(_NORMAL, "done")
         except WebSocketDisconnect:

@@ -103,6 +103,12 @@ def query_row(query_id: str, statement: str, sink: str, topic: str, state: str) 
     }
 
 
+def push_row(query_id: str, statement: str) -> Json:
+    """Return a push query as a line of SHOW QUERIES."""
+    found = query_row(query_id, statement, "", "", "RUNNING")
+    return found | {"sinks": [], "sinkKafkaTopics": [], "queryType": "PUSH"}
+
+
 def source_description(
     source: Source, statement: str, partitions: int, reads: Sequence[Json], writes: Sequence[Json], *, extended: bool
 ) -> Json:

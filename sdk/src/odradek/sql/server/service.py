@@ -16,7 +16,7 @@ import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from odradek.errors import KafkaError
 from odradek.sql.plan import (
@@ -55,10 +55,11 @@ from odradek.sql.server.shown import Shows
 from odradek.sql.server.statements import statements_of
 from odradek.sql.server.supervisor import Engine, Supervisor
 from odradek.sql.session import Row, Session, Topics
-from odradek.sql.syntax import Define, Pause, Print, Query, Set, Statement
+from odradek.sql.syntax import Define, Pause, Print, Query, Set, Statement, Terminate
 
 _log = logging.getLogger("odradek.sql.server")
 _STATEMENTS_MAX = 1_000  # of one request
+_NO_CONNECT = "this server reaches no Connect cluster: start it with --bootstrap-servers, or use `odradek connect`"
 _QUERY_ENDPOINT = "SELECT and PRINT are requests to /query or /query-stream, not to /ksql"
 
 
@@ -72,6 +73,13 @@ class Defined:
     needs: dict[int, tuple[str, ...]] = field(default_factory=dict)  # streams and tables that a statement names
     paused: set[str] = field(default_factory=set)
     failed: dict[int, str] = field(default_factory=dict)  # statements of the log that could not be planned again
+
+
+class Pushes(Protocol):
+    """Push queries that run."""
+
+    def pushed(self) -> Mapping[str, str]: ...
+    def close_query(self, query_id: str) -> bool: ...
 
 
 class _Quiet:
@@ -115,6 +123,7 @@ class SqlService:
         self._settings = {"auto.offset.reset": "latest"}
         self.defined = Defined(Planner(settings=dict(self._settings), schemas=schemas))
         self.supervisor = Supervisor(engine)
+        self.pushes: Pushes | None = None  # the push queries of requests, where there are requests
         self._shows = Shows(self)
         self._statuses: dict[str, Json] = {}
         self._lock = threading.RLock()
@@ -320,10 +329,12 @@ class SqlService:
             return []
         if isinstance(statement, Pause):
             return [self._pause(statement, text)]
+        if isinstance(statement, Terminate) and (ended := self._end_push(statement, text)) is not None:
+            return [ended]
         trial, action = self._planned(statement, self._command_log.next_number, settings)
         if isinstance(action, OfConnectors):
             if self._connectors is None:
-                raise RestError(BAD_STATEMENT, "this server has no Connect cluster: use `odradek connect`")
+                raise RestError(BAD_STATEMENT, _NO_CONNECT)
             return [self._connectors.answer(action, text, self._shows.over)]
         if isinstance(action, Inserted):
             self._perform(action)
@@ -334,6 +345,15 @@ class SqlService:
             found = already_so(statement, text, self._last_number)
             return [self._shows.show(statement, action, text) if found is None else found]
         return [self._change(statement, trial, action, text, settings)]
+
+    def _end_push(self, statement: Terminate, text: str) -> Json | None:
+        """End a push query that a statement names; return None if it names none."""
+        wanted = "" if statement.query_id is None else statement.query_id.folded
+        running = {} if self.pushes is None else {each.upper(): each for each in self.pushes.pushed()}
+        if self.pushes is None or wanted not in running:
+            return None
+        query_id = running[wanted]
+        return entity("terminate_query", text, queryId=query_id, wasTerminated=self.pushes.close_query(query_id))
 
     def _set(self, statement: Set, settings: dict[str, str]) -> list[Json]:
         _check_setting(statement.name)

@@ -15,6 +15,7 @@ from odradek.sql.server.entities import (
     Json,
     entity,
     fields_of,
+    push_row,
     query_row,
     schema,
     source_description,
@@ -63,7 +64,9 @@ class Shows:
             described = [self._persistent(text, each, planner.queries[each]) for each in sorted(planner.queries)]
             return entity("query_descriptions", text, queryDescriptions=described)
         if what == "QUERIES":
-            return entity("queries", text, queries=[self.query(each) for each in sorted(planner.queries)])
+            pushed = self._service.pushes.pushed() if self._service.pushes is not None else {}
+            queries = [self.query(each) for each in sorted(planner.queries)]
+            return entity("queries", text, queries=[*queries, *(push_row(*each) for each in sorted(pushed.items()))])
         if what == "PROPERTIES":
             properties = [
                 {"name": f"ksql.streams.{name}", "scope": "KSQL", "value": value, "editable": True, "level": "SERVER"}

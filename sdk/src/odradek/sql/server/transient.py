@@ -29,8 +29,8 @@ _POLL_S = 0.2
 class PushQuery:
     """A query that runs until it is stopped."""
 
-    def __init__(self, engine: Engine, plan: QueryPlan) -> None:
-        self.query_id = plan.query_id
+    def __init__(self, engine: Engine, plan: QueryPlan, text: str) -> None:
+        self.query_id, self.text = plan.query_id, text
         self._engine = engine
         self._plan = plan
         self._loop = asyncio.get_running_loop()
@@ -93,15 +93,16 @@ class Transients:
         self._pool = ThreadPoolExecutor(pull_max, thread_name_prefix="sql-pull")
 
     @asynccontextmanager
-    async def push(self, plan: QueryPlan) -> AsyncIterator[PushQuery]:
-        """Run a push query inside of the block. Raises RestError if too many run."""
+    async def push(self, plan: QueryPlan, text: str) -> AsyncIterator[PushQuery]:
+        """Run a push query inside of the block. Raises RestError if too many run. Args: text: its statement."""
         if len(self._pushes) >= self._push_max:
             raise RestError(
                 TOO_MANY_PUSH_QUERIES,
                 f"{self._push_max} push queries run already, the limit of this server (--push-queries): end one first",
             )
         # An id of its own: Spark runs no two queries of one name, and two clients may ask for the same.
-        query = PushQuery(self._engine, replace(plan, query_id=f"transient_{plan.query_id}_{secrets.randbits(63)}"))
+        query_id = f"transient_{plan.query_id}_{secrets.randbits(63)}"
+        query = PushQuery(self._engine, replace(plan, query_id=query_id), text)
         self._pushes[query.query_id] = query
         query.start()
         try:
@@ -122,6 +123,10 @@ class Transients:
             return await asyncio.get_running_loop().run_in_executor(self._pool, self._engine.rows, plan)
         finally:
             self._pulls -= 1
+
+    def pushed(self) -> dict[str, str]:
+        """Return the statement of each push query that runs, by id."""
+        return {query_id: query.text for query_id, query in list(self._pushes.items())}
 
     def close_query(self, query_id: str) -> bool:
         """End a push query; return False for an unknown one."""
