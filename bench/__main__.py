@@ -16,6 +16,7 @@ QUESTIONS = (
         "cost",
         "validation",
         "abuse",
+        "connections",
         "console",
         "connect",
         "connect_databases",

@@ -48,7 +48,8 @@ READY = "ready"
 _SPARE_FILES = 200
 
 
-def _framed(api_key: ApiKey, version: int, fields: dict[str, Any]) -> bytes:
+def framed(api_key: ApiKey, version: int, fields: dict[str, Any]) -> bytes:
+    """A request as it goes over a connection."""
     frame = encode_request(build(request_schema(api_key, version), fields), correlation_id=1, client_id="bench")
     return len(frame).to_bytes(4, "big") + frame
 
@@ -56,14 +57,14 @@ def _framed(api_key: ApiKey, version: int, fields: dict[str, Any]) -> bytes:
 def _fetch(topic: str, offset: int, size: int) -> bytes:
     partition = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": size}
     fields = {"replica_id": -1, "max_wait": 0, "min_bytes": 1, "max_bytes": size}
-    return _framed(ApiKey.FETCH, 4, {**fields, "topics": [{"topic": topic, "partitions": [partition]}]})
+    return framed(ApiKey.FETCH, 4, {**fields, "topics": [{"topic": topic, "partitions": [partition]}]})
 
 
 def _produce() -> bytes:
     builder = RecordBatchBuilder()
     builder.append(int(time.time() * 1000), b"key", b"v" * 100)
     data = [{"index": 0, "records": builder.build()}]
-    return _framed(
+    return framed(
         ApiKey.PRODUCE, 9, {"acks": -1, "timeout": 30_000, "topic_data": [{"name": "t", "partition_data": data}]}
     )
 
@@ -209,7 +210,7 @@ def felt(beside: str, servers: str, count: int, seconds: float) -> Felt:
     """Measure beside so many peers of a kind."""
     if not count:
         return _felt(beside, 0, latencies_ms(servers, seconds), latencies_ms(servers, seconds), 0)
-    with _process("--peers", servers, beside, str(count)) as (peers, first_line):
+    with process_of("bench.abuse", "--peers", servers, beside, str(count)) as (peers, first_line):
         assert first_line == READY, first_line
         first = latencies_ms(servers, seconds)
         measured = latencies_ms(servers, seconds)
@@ -234,9 +235,9 @@ def _felt(beside: str, count: int, first: list[float], later: list[float], recon
 
 
 @contextmanager
-def _process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process of this module, and its first line; it ends when its standard input is closed."""
-    command = [sys.executable, "-m", "bench.abuse", *arguments]
+def process_of(module: str, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process of a bench, and its first line; it ends when its standard input is closed."""
+    command = [sys.executable, "-m", module, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
@@ -277,7 +278,7 @@ def main(argv: list[str] | None = None) -> int:
     seconds = QUICK_SECONDS if arguments.quick else SECONDS
     found = []
     for beside in ("nobody", *KINDS, MIXED):
-        with _process("--serve", str(count)) as (_, servers):
+        with process_of("bench.abuse", "--serve", str(count)) as (_, servers):
             latencies_ms(servers, seconds / 4)  # what is imported and connected first
             found.append(felt(beside, servers, 0 if beside == "nobody" else count, seconds))
     table = Table(title="a healthy client's requests, ms")

@@ -8,6 +8,8 @@ gateway-tasks        fewer run than are asked for, for a quarter of an hour: new
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ecs as ecs
@@ -35,7 +37,7 @@ class GatewayAlarms(Construct):
         *,
         stage: Stage,
         topic: sns.ITopic,
-        service: ecs.FargateService,
+        services: Sequence[ecs.FargateService],
         balancer: elbv2.NetworkLoadBalancer,
         targets: elbv2.NetworkTargetGroup,
         tasks: int,
@@ -54,10 +56,12 @@ class GatewayAlarms(Construct):
                 period=_MINUTE,
             )
 
+        cluster = {"ClusterName": services[0].cluster.cluster_name}
+        is_one = len(services) == 1
         running = cloudwatch.Metric(
             namespace="ECS/ContainerInsights",
-            metric_name="RunningTaskCount",
-            dimensions_map={"ClusterName": service.cluster.cluster_name, "ServiceName": service.service_name},
+            metric_name="RunningTaskCount" if is_one else "TaskCount",  # of the cluster: it has no other tasks
+            dimensions_map={**cluster, "ServiceName": services[0].service_name} if is_one else cluster,
             statistic="Maximum",
             period=_MINUTE,
         )
@@ -88,4 +92,4 @@ class GatewayAlarms(Construct):
             add_alarm(self, stage, topic, "gateway-tasks", running, tasks, periods=15, below=True),
         )
         for alarm in made:
-            alarm.node.add_dependency(service)  # which is there when its tasks are healthy
+            alarm.node.add_dependency(*services)  # which are there when their tasks are healthy

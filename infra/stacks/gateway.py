@@ -17,22 +17,28 @@ subnets:
     -c gateway_client_cidr=192.0.2.0/24    addresses of clients
     -c gateway_tasks=2                     number of gateways (2); gateways have no state
     -c gateway_tasks_max=8                 maximum for automatic scaling; without it the number is fixed
+    -c gateway_brokers=3                   in place of tasks: brokers that share the partitions, each with a port
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
     -c gateway_endpoints=172.31.0.0/16     create five interface endpoints in the subnets for this range, the VPC's
                                            (docs/DEPLOY.md has prices)
     -c gateway_base_image=name@sha256:...  base image, by its digest; without it a tag, and a warning
 
 Clients must always log in (SASL with the users of `odradek users`). Every gateway acts as the fleet's broker: it leads
-no partition, so a client may use any of them. The role is the union of the functions' rows in permissions.py, since a
-gateway does all that they do.
+no partition, so a client may use any of them. With `gateway_brokers` each is a service of one task with a broker id, in
+the next of the subnets, and the balancer has a port for it (9101 and so on) beside the one to bootstrap from: all
+producers of a partition meet in its leader, which makes one upload of what they send. A deployment replaces one broker
+after the other. The role is the union of the functions' rows in permissions.py, since a gateway does all that they do.
 """
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aws_cdk import Annotations, CfnOutput, Duration, RemovalPolicy, Stack
+from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_ecr_assets as ecr_assets
 from aws_cdk import aws_ecs as ecs
@@ -42,6 +48,8 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_sns as sns
 from constructs import Construct, Node
 from odradek.functions.environment import WAKE_QUEUE_URL
+from odradek.functions.telemetry import NAMESPACE
+from odradek.gateway.cloudwatch import KAFKA
 
 from infra.artifacts import Artifacts
 from infra.constructs.function import log_retention, store_environment
@@ -53,11 +61,16 @@ from infra.permissions import GATEWAY, PERMISSIONS
 from infra.stages import Stage
 
 KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT, HTTPS_PORT = 9092, 8081, 8080, 443
+FIRST_BROKER_PORT = 9101
+BROKERS_MAX = 40  # a network load balancer has at most 50 listeners
+_STOP_S = 30
+_DRAIN_MS = 20_000  # within it connections are closed one after the other; then requests in flight have the rest
 # What a task calls before and while it serves, beside S3 and DynamoDB, whose endpoints cost nothing (storage stack).
 ENDPOINT_SERVICES = ("ecr.api", "ecr.dkr", "secretsmanager", "logs", "sqs")
 _CPU_TARGET_PERCENT = 60
+_CONNECTIONS_SHARE = 0.6  # of those that a gateway takes
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
-_OPTIONAL = ("advertised", "tasks", "tasks_max", "architecture", "endpoints", "base_image")
+_OPTIONAL = ("advertised", "tasks", "tasks_max", "brokers", "architecture", "endpoints", "base_image")
 _ARCHITECTURES = {
     "x86_64": (ecs.CpuArchitecture.X86_64, ecr_assets.Platform.LINUX_AMD64),
     "arm64": (ecs.CpuArchitecture.ARM64, ecr_assets.Platform.LINUX_ARM64),
@@ -75,9 +88,20 @@ class GatewayOptions:
     advertised: str = ""
     tasks: int = 2
     tasks_max: int = 0  # 0: as many as `tasks`, without scaling
+    brokers: int = 0  # 0: gateways lead nothing
     architecture: str = "x86_64"
     endpoints: str = ""  # the range of the VPC whose hosts may use the endpoints; none: no endpoints
     base_image: str = BASE_IMAGE
+
+    @property
+    def gateways(self) -> int:
+        """How many there are."""
+        return self.brokers or self.tasks
+
+    @property
+    def broker_ports(self) -> dict[int, int]:
+        """The balancer's port of each broker, by broker id."""
+        return {number: FIRST_BROKER_PORT + number - 1 for number in range(1, self.brokers + 1)}
 
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
@@ -88,12 +112,17 @@ class GatewayOptions:
         missing = [f"gateway_{name}" for name in _NEEDED if not known[name]]
         if missing:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
-        for name in ("tasks", "tasks_max"):
+        for name in ("tasks", "tasks_max", "brokers"):
             if known[name] and not (known[name].isdigit() and int(known[name])):
                 raise SystemExit(f"infra: gateway_{name} must be a number from 1, not {known[name]!r}")
         tasks, tasks_max = int(known["tasks"] or cls.tasks), int(known["tasks_max"] or 0)
         if tasks_max and tasks_max < tasks:
             raise SystemExit(f"infra: gateway_tasks_max must be at least gateway_tasks ({tasks}), not {tasks_max}")
+        brokers = int(known["brokers"] or 0)
+        if brokers and (known["tasks"] or known["tasks_max"]):
+            raise SystemExit("infra: gateway_brokers says how many gateways there are: leave gateway_tasks(_max) out")
+        if brokers > BROKERS_MAX:
+            raise SystemExit(f"infra: gateway_brokers must be at most {BROKERS_MAX}, not {brokers}")
         architecture = known["architecture"] or cls.architecture
         if architecture not in _ARCHITECTURES:
             raise SystemExit(f"infra: gateway_architecture must be {' or '.join(_ARCHITECTURES)}, not {architecture!r}")
@@ -115,6 +144,7 @@ class GatewayOptions:
             known["advertised"],
             tasks,
             tasks_max,
+            brokers,
             architecture,
             known["endpoints"],
             known["base_image"] or BASE_IMAGE,
@@ -156,32 +186,61 @@ class GatewayStack(Stack):
                 f"the image is built from {options.base_image}, a tag that may name another image tomorrow: pass "
                 "-c gateway_base_image=name@sha256:digest"
             )
-        service = self._service(stage, store, artifacts, options, vpc, tasks, balancer)
-        targets: dict[str, elbv2.NetworkTargetGroup] = {}
-        for name, port in (("Kafka", KAFKA_PORT), ("Registry", REGISTRY_PORT)):
-            listener = balancer.add_listener(name, port=port, protocol=elbv2.Protocol.TCP)
-            targets[name] = listener.add_targets(
-                f"{name}Tasks",
-                port=port,
-                protocol=elbv2.Protocol.TCP,
-                targets=[service.load_balancer_target(container_name="gateway", container_port=port)],
-                deregistration_delay=Duration.seconds(30),
-                preserve_client_ip=True,
-                health_check=elbv2.HealthCheck(
-                    protocol=elbv2.Protocol.HTTP, port=str(HEALTH_PORT), path="/", interval=Duration.seconds(10)
-                ),
-            )
+        services = self._services(stage, store, artifacts, options, vpc, tasks, balancer)
+        ports = {"Kafka": (KAFKA_PORT, KAFKA_PORT, services), "Registry": (REGISTRY_PORT, REGISTRY_PORT, services)}
+        for service, port in zip(services, options.broker_ports.values(), strict=False):
+            ports[f"Broker{port - FIRST_BROKER_PORT + 1}"] = (port, KAFKA_PORT, [service])
+        targets = {
+            name: self._listen(balancer, name, port, to_port, behind) for name, (port, to_port, behind) in ports.items()
+        }
         if options.tasks_max:
-            service.auto_scale_task_count(
-                min_capacity=options.tasks, max_capacity=options.tasks_max
-            ).scale_on_cpu_utilization("Cpu", target_utilization_percent=_CPU_TARGET_PERCENT)
+            self._scale(services[0], stage, options)
         GatewayAlarms(
-            self, "Watch", stage=stage, topic=alarms, service=service, balancer=balancer,
-            targets=targets["Kafka"], tasks=options.tasks,
+            self, "Watch", stage=stage, topic=alarms, services=services, balancer=balancer,
+            targets=targets["Kafka"], tasks=options.gateways,
         )  # fmt: skip
         address = options.advertised or balancer.load_balancer_dns_name
         CfnOutput(self, "KafkaBootstrapServers", value=f"{address}:{KAFKA_PORT}")
         CfnOutput(self, "SchemaRegistryUrl", value=f"https://{address}:{REGISTRY_PORT}")
+
+    def _scale(self, service: ecs.FargateService, stage: Stage, options: GatewayOptions) -> None:
+        """More tasks where these are busy, or hold many connections: idle clients cost no CPU, but each has a place."""
+        scaling = service.auto_scale_task_count(min_capacity=options.tasks, max_capacity=options.tasks_max)
+        scaling.scale_on_cpu_utilization("Cpu", target_utilization_percent=_CPU_TARGET_PERCENT)
+        scaling.scale_to_track_custom_metric(
+            "Connections",
+            metric=cloudwatch.Metric(
+                namespace=NAMESPACE,
+                metric_name="connections",
+                dimensions_map={"cluster_id": stage.settings.cluster_id, "function": KAFKA},
+                statistic="Average",  # of the tasks, each of which says its own once a minute
+                period=Duration.minutes(1),
+            ),
+            target_value=_CONNECTIONS_SHARE * stage.settings.gateway_connections_max,
+        )
+
+    def _listen(
+        self,
+        balancer: elbv2.NetworkLoadBalancer,
+        name: str,
+        port: int,
+        to_port: int,
+        services: Sequence[ecs.FargateService],
+    ) -> elbv2.NetworkTargetGroup:
+        """Forward a port of the balancer to one of the services' tasks."""
+        return balancer.add_listener(name, port=port, protocol=elbv2.Protocol.TCP).add_targets(
+            f"{name}Tasks",
+            port=to_port,
+            protocol=elbv2.Protocol.TCP,
+            targets=[
+                service.load_balancer_target(container_name="gateway", container_port=to_port) for service in services
+            ],
+            deregistration_delay=Duration.seconds(_STOP_S),
+            preserve_client_ip=True,
+            health_check=elbv2.HealthCheck(
+                protocol=elbv2.Protocol.HTTP, port=str(HEALTH_PORT), path="/", interval=Duration.seconds(10)
+            ),
+        )
 
     def _security_groups(self, options: GatewayOptions, vpc: ec2.IVpc) -> tuple[ec2.SecurityGroup, ec2.SecurityGroup]:
         """Of the balancer and of the tasks; see the module."""
@@ -191,7 +250,7 @@ class GatewayStack(Stack):
         tasks = ec2.SecurityGroup(
             self, "Ports", vpc=vpc, description="Load balancer to gateways", allow_all_outbound=False
         )
-        for port in (KAFKA_PORT, REGISTRY_PORT):
+        for port in (KAFKA_PORT, REGISTRY_PORT, *options.broker_ports.values()):
             front.add_ingress_rule(ec2.Peer.ipv4(options.client_cidr), ec2.Port.tcp(port), "clients")
         for port in (KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT):
             front.add_egress_rule(tasks, ec2.Port.tcp(port), "traffic and health checks")
@@ -218,7 +277,7 @@ class GatewayStack(Stack):
                 open=False,
             )
 
-    def _service(
+    def _services(
         self,
         stage: Stage,
         store: Store,
@@ -227,22 +286,14 @@ class GatewayStack(Stack):
         vpc: ec2.IVpc,
         group: ec2.SecurityGroup,
         balancer: elbv2.NetworkLoadBalancer,
-    ) -> ecs.FargateService:
+    ) -> list[ecs.FargateService]:
+        """One service of equal gateways, or one a broker, which are deployed one after the other."""
         role = StoreRole(
             self, "Access", service="ecs-tasks.amazonaws.com", permissions=PERMISSIONS[GATEWAY], store=store
         ).role
         allow_wakes(self, stage, GATEWAY, role)
         cpu, platform = _ARCHITECTURES[options.architecture]
-        task = ecs.FargateTaskDefinition(
-            self,
-            "Task",
-            cpu=1024,
-            memory_limit_mib=2048,
-            task_role=role,
-            runtime_platform=ecs.RuntimePlatform(
-                cpu_architecture=cpu, operating_system_family=ecs.OperatingSystemFamily.LINUX
-            ),
-        )
+        image = ecs.ContainerImage.from_asset(str(image_directory(artifacts, options.base_image)), platform=platform)
         secret = secretsmanager.Secret.from_secret_complete_arn(self, "Tls", options.tls_secret_arn)
         address = options.advertised or balancer.load_balancer_dns_name
         log_group = logs.LogGroup(
@@ -251,41 +302,85 @@ class GatewayStack(Stack):
             retention=log_retention(stage.log_retention_days),
             removal_policy=RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY,
         )
-        task.add_container(
-            "gateway",
-            image=ecs.ContainerImage.from_asset(str(image_directory(artifacts, options.base_image)), platform=platform),
-            environment={
-                **store_environment(store),
-                **stage.settings.to_env(),
-                WAKE_QUEUE_URL: queue_url(self, stage),
-                "AWS_REGION": self.region,
-                "ODRADEK_GATEWAY_LISTEN": f"0.0.0.0:{KAFKA_PORT}",
-                "ODRADEK_GATEWAY_REGISTRY_LISTEN": f"0.0.0.0:{REGISTRY_PORT}",
-                "ODRADEK_GATEWAY_ADVERTISED": f"{address}:{KAFKA_PORT}",
-                "ODRADEK_GATEWAY_SASL": "true",
-                "ODRADEK_GATEWAY_HEALTH_PORT": str(HEALTH_PORT),
-                "ODRADEK_GATEWAY_METRICS": "emf",
-            },
-            secrets={
-                "ODRADEK_GATEWAY_TLS_CERT_PEM": ecs.Secret.from_secrets_manager(secret, "certificate"),
-                "ODRADEK_GATEWAY_TLS_KEY_PEM": ecs.Secret.from_secrets_manager(secret, "key"),
-            },
-            port_mappings=[ecs.PortMapping(container_port=port) for port in (KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT)],
-            logging=ecs.LogDrivers.aws_logs(stream_prefix="gateway", log_group=log_group),
-            stop_timeout=Duration.seconds(30),
-        )
-        return ecs.FargateService(
-            self,
-            "Service",
-            cluster=ecs.Cluster(self, "Cluster", vpc=vpc, container_insights_v2=ecs.ContainerInsights.ENABLED),
-            task_definition=task,
+        cluster = ecs.Cluster(self, "Cluster", vpc=vpc, container_insights_v2=ecs.ContainerInsights.ENABLED)
+
+        def definition(name: str, advertised_port: int, more: Mapping[str, str]) -> ecs.FargateTaskDefinition:
+            task = ecs.FargateTaskDefinition(
+                self,
+                name,
+                cpu=1024,
+                memory_limit_mib=2048,
+                task_role=role,
+                runtime_platform=ecs.RuntimePlatform(
+                    cpu_architecture=cpu, operating_system_family=ecs.OperatingSystemFamily.LINUX
+                ),
+            )
+            task.add_container(
+                "gateway",
+                image=image,
+                environment={
+                    **store_environment(store),
+                    **stage.settings.to_env(),
+                    WAKE_QUEUE_URL: queue_url(self, stage),
+                    "AWS_REGION": self.region,
+                    "ODRADEK_GATEWAY_LISTEN": f"0.0.0.0:{KAFKA_PORT}",
+                    "ODRADEK_GATEWAY_REGISTRY_LISTEN": f"0.0.0.0:{REGISTRY_PORT}",
+                    "ODRADEK_GATEWAY_ADVERTISED": f"{address}:{advertised_port}",
+                    "ODRADEK_GATEWAY_SASL": "true",
+                    "ODRADEK_GATEWAY_HEALTH_PORT": str(HEALTH_PORT),
+                    "ODRADEK_GATEWAY_METRICS": "emf",
+                    "ODRADEK_GATEWAY_DRAIN_MS": str(_DRAIN_MS),
+                    **more,
+                },
+                secrets={
+                    "ODRADEK_GATEWAY_TLS_CERT_PEM": ecs.Secret.from_secrets_manager(secret, "certificate"),
+                    "ODRADEK_GATEWAY_TLS_KEY_PEM": ecs.Secret.from_secrets_manager(secret, "key"),
+                },
+                port_mappings=[
+                    ecs.PortMapping(container_port=port) for port in (KAFKA_PORT, REGISTRY_PORT, HEALTH_PORT)
+                ],
+                logging=ecs.LogDrivers.aws_logs(stream_prefix="gateway", log_group=log_group),
+                stop_timeout=Duration.seconds(_STOP_S),
+            )
+            return task
+
+        def service(
+            name: str, task: ecs.FargateTaskDefinition, subnets: ec2.SubnetSelection, **more: Any
+        ) -> ecs.FargateService:
+            return ecs.FargateService(
+                self,
+                name,
+                cluster=cluster,
+                task_definition=task,
+                security_groups=[group],
+                vpc_subnets=subnets,
+                assign_public_ip=False,
+                health_check_grace_period=Duration.minutes(2),
+                circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
+                **more,
+            )
+
+        everywhere = vpc.private_subnets
+        if not options.brokers:
             # Where the service scales itself, a deployment leaves the number as it is.
-            desired_count=None if options.tasks_max else options.tasks,
-            security_groups=[group],
-            vpc_subnets=ec2.SubnetSelection(subnets=vpc.private_subnets),
-            assign_public_ip=False,
-            min_healthy_percent=100,
-            max_healthy_percent=200,
-            health_check_grace_period=Duration.minutes(2),
-            circuit_breaker=ecs.DeploymentCircuitBreaker(rollback=True),
-        )
+            count = None if options.tasks_max else options.tasks
+            task = definition("Task", KAFKA_PORT, {})
+            return [
+                service(
+                    "Service", task, ec2.SubnetSelection(subnets=everywhere),
+                    desired_count=count, min_healthy_percent=100, max_healthy_percent=200,
+                )
+            ]  # fmt: skip
+        services: list[ecs.FargateService] = []
+        for broker_id, port in options.broker_ports.items():
+            task = definition(f"Task{broker_id}", port, {"ODRADEK_GATEWAY_BROKER_ID": str(broker_id)})
+            subnet = everywhere[(broker_id - 1) % len(everywhere)]
+            # An id has one holder: the old task goes before the new one comes.
+            made = service(
+                f"Broker{broker_id}", task, ec2.SubnetSelection(subnets=[subnet]),
+                desired_count=1, min_healthy_percent=0, max_healthy_percent=100,
+            )  # fmt: skip
+            if services:
+                made.node.add_dependency(services[-1])
+            services.append(made)
+        return services

@@ -105,3 +105,93 @@ def test_the_image_is_built_of_a_digest(tmp_path: Path, with_gateway: Callable[.
     assert (folder / "Dockerfile").read_text().startswith(f"FROM {pinned}\n")
     with pytest.raises(SystemExit, match="name@sha256:digest"):
         with_gateway({**GATEWAY_CONTEXT, "gateway_base_image": "python:3.13-slim"})
+
+
+def test_gateways_scale_by_their_processors_and_by_their_connections(
+    optioned_gateway: Deployment, gateway: Deployment
+) -> None:
+    policies = optioned_gateway.resources("gateway", "AWS::ApplicationAutoScaling::ScalingPolicy").values()
+    tracked = [each["Properties"]["TargetTrackingScalingPolicyConfiguration"] for each in policies]
+    [connections] = [each for each in tracked if "CustomizedMetricSpecification" in each]
+    [cpu] = [each for each in tracked if "PredefinedMetricSpecification" in each]
+    assert cpu["TargetValue"] == 60
+    metric = connections["CustomizedMetricSpecification"]
+    assert (metric["Namespace"], metric["MetricName"], metric["Statistic"]) == ("Odradek", "connections", "Average")
+    assert connections["TargetValue"] < 2_000, "before new ones are refused"
+    assert not gateway.resources("gateway", "AWS::ApplicationAutoScaling::ScalingPolicy")
+
+
+# --- brokers that share the partitions ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def brokers(with_gateway: Callable[..., Deployment]) -> Deployment:
+    return with_gateway({**GATEWAY_CONTEXT, "gateway_brokers": "3"})
+
+
+def variables_of(task: dict[str, Any]) -> dict[str, Any]:
+    [container] = task["Properties"]["ContainerDefinitions"]
+    return {each["Name"]: each["Value"] for each in container["Environment"]}
+
+
+def test_each_broker_has_an_id_and_an_address_that_reaches_it_alone(brokers: Deployment) -> None:
+    tasks = brokers.resources("gateway", "AWS::ECS::TaskDefinition")
+    ports: dict[int, str] = {}  # of the balancer, to a target group
+    for listener in brokers.resources("gateway", "AWS::ElasticLoadBalancingV2::Listener").values():
+        [action] = listener["Properties"]["DefaultActions"]
+        ports[listener["Properties"]["Port"]] = action["TargetGroupArn"]["Ref"]
+    assert sorted(ports) == [8081, 9092, 9101, 9102, 9103]
+    behind: dict[str, set[str]] = {}  # a target group: broker ids
+    for service in brokers.resources("gateway", "AWS::ECS::Service").values():
+        variables = variables_of(tasks[service["Properties"]["TaskDefinition"]["Ref"]])
+        for each in service["Properties"]["LoadBalancers"]:
+            behind.setdefault(each["TargetGroupArn"]["Ref"], set()).add(variables["ODRADEK_GATEWAY_BROKER_ID"])
+    for task in tasks.values():
+        variables = variables_of(task)
+        host, _, port = variables["ODRADEK_GATEWAY_ADVERTISED"].partition(":")
+        assert host == "kafka.example.com"
+        assert behind[ports[int(port)]] == {variables["ODRADEK_GATEWAY_BROKER_ID"]}
+    assert behind[ports[9092]] == behind[ports[8081]] == {"1", "2", "3"}, "any of them bootstraps a client"
+
+
+def test_a_deployment_replaces_one_broker_after_the_other(brokers: Deployment) -> None:
+    """An id has one holder, so a new task can only start when the old one has gone."""
+    services = brokers.resources("gateway", "AWS::ECS::Service")
+    for service in services.values():
+        configuration = service["Properties"]["DeploymentConfiguration"]
+        assert (configuration["MinimumHealthyPercent"], configuration["MaximumPercent"]) == (0, 100)
+        assert service["Properties"]["DesiredCount"] == 1
+    waits_for = {name: set(service["DependsOn"]) & set(services) for name, service in services.items()}
+    assert sorted(len(each) for each in waits_for.values()) == [0, 1, 1]
+    assert len(set().union(*waits_for.values())) == 2, "a chain"
+
+
+def test_brokers_stand_in_different_subnets(brokers: Deployment) -> None:
+    subnets = [
+        service["Properties"]["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
+        for service in brokers.resources("gateway", "AWS::ECS::Service").values()
+    ]
+    assert all(len(each) == 1 for each in subnets)
+    assert len({each[0] for each in subnets}) == 2, "as many as there are"
+
+
+def test_a_task_drains_before_it_is_killed(brokers: Deployment, gateway: Deployment) -> None:
+    for deployment in (brokers, gateway):
+        for task in deployment.resources("gateway", "AWS::ECS::TaskDefinition").values():
+            [container] = task["Properties"]["ContainerDefinitions"]
+            assert int(variables_of(task)["ODRADEK_GATEWAY_DRAIN_MS"]) < 1000 * container["StopTimeout"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"gateway_brokers": "3", "gateway_tasks": "2"}, "gateway_tasks"),
+        ({"gateway_brokers": "41"}, "at most 40"),
+        ({"gateway_brokers": "many"}, "must be a number"),
+    ],
+)
+def test_brokers_that_cannot_be_are_refused(
+    with_gateway: Callable[..., Deployment], more: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SystemExit, match=message):
+        with_gateway({**GATEWAY_CONTEXT, **more})

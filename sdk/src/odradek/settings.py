@@ -95,6 +95,7 @@ class Settings:
     gateway_peer_timeout_ms: int = _knob(30_000)  # time to log in, to send a request, or to read a response
     gateway_peer_bytes_per_s_min: int = _knob(16_384)  # rate at which a peer may exceed gateway_peer_timeout_ms
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
+    gateway_drain_ms: int = _knob(5_000)  # time in which a gateway that stops closes its connections
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests in memory, all connections together
     gateway_linger_ms: int = _knob(100)  # longest wait of a produce request for the one in flight, to share an upload
     connections_max_reauth_ms: int = _knob(0)  # lifetime of a login on the Kafka port; 0: unlimited

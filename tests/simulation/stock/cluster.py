@@ -42,7 +42,7 @@ class SocketlessGateway(Gateway):
         leaders = self._engine.leaders
         if self._leads:
             await leaders.register("gateway", 9092)
-            self._renewing = asyncio.ensure_future(self._renew())
+            self._leading = [asyncio.ensure_future(each) for each in (self._renew(), leaders.run_balance())]
         cluster = Cluster(self._settings.cluster_id, Broker(leaders.broker_id, "gateway", 9092))
         self._dispatcher = Dispatcher(self._engine, cluster, append=self._commits.produce)
         self._server = cast(asyncio.Server, _Socket())
@@ -56,8 +56,8 @@ class SocketlessGateway(Gateway):
         self._is_stopping = True
         for connection in list(self._connections):
             connection.abort()
-        if self._renewing is not None:
-            self._renewing.cancel()
+        for task in self._leading:
+            task.cancel()
 
 
 class StockCluster:

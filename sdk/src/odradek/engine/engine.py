@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from odradek.engine.read.list_offsets import OffsetLister
     from odradek.engine.read.log_reader import LogReader, PieceReader
     from odradek.engine.read.partition_states import PartitionStates
+    from odradek.engine.read.read_replicas import ReadReplicas
     from odradek.engine.read.segment_reader import SegmentIndexes
     from odradek.engine.share.fetch import ShareFetcher
     from odradek.engine.share.groups import ShareGroups
@@ -128,7 +129,7 @@ class Engine:
         self.acls = Acls(tables.catalog, clock, rng, self.settings)
         self.brokers = Brokers(tables.catalog, clock, rng, self.settings)
         self.epochs = LeaderEpochs(tables.log)
-        self.leaders = Leaders(tools, self.index, self.brokers, self.epochs, broker_id)
+        self.leaders = Leaders(tools, self.index, self.brokers, self.epochs, self.topics, broker_id)
         self.client_quotas = ClientQuotas(tables.catalog, clock, rng, self.settings)
         self.quotas = Quotas(clock, self.settings, self.client_quotas)
 
@@ -157,7 +158,7 @@ class Engine:
     def appender(self) -> Appender:
         from odradek.engine.append.append import Appender
 
-        return Appender(self.tools, self.index, self.leaders, self.wal, self.topics)
+        return Appender(self.tools, self.index, self.leaders, self.wal, self.topics, self.marks)
 
     @cached_property
     def segments(self) -> SegmentIndexes:
@@ -180,8 +181,17 @@ class Engine:
     @cached_property
     def fetcher(self) -> Fetcher:
         from odradek.engine.read.fetch import Fetcher
+        from odradek.engine.read.looks import Looks
 
-        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs)
+        looks = Looks(self.index, self.clock, self.settings)
+        self.marks.on_append = looks.appended
+        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs, looks)
+
+    @cached_property
+    def _read_replicas(self) -> ReadReplicas:
+        from odradek.engine.read.read_replicas import ReadReplicas
+
+        return ReadReplicas(self.topics, self.index, self._leader_views)
 
     @cached_property
     def producer_ids(self) -> ProducerIds:
@@ -243,7 +253,7 @@ class Engine:
     def _leader_views(self) -> LeaderViews:
         from odradek.engine.leaders.view import LeaderViews
 
-        return LeaderViews(self.index, self.brokers)
+        return LeaderViews(self.index, self.brokers, self.leaders.broker_id)
 
     @cached_property
     def _uploads(self) -> Uploads:
@@ -423,6 +433,10 @@ class Engine:
     async def leader_view(self, topics: Sequence[Topic]) -> LeaderView:
         """Return the live gateways, and the leaders of the partitions of some topics."""
         return await self._leader_views.view(topics)
+
+    async def move_reads(self, partitions: Sequence[FetchPartition], rack: str) -> list[FetchResult | None]:
+        """Return results that name the gateway of a rack to read from instead; None: there is none, read here."""
+        return await self._read_replicas.move(partitions, rack)
 
     async def broker(self, broker_id: int) -> Broker | None:
         """Return a live gateway; None for other ids, and if the store does not answer."""

@@ -23,6 +23,7 @@ The message is JSON (docs/formats/wake_message.md):
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -102,11 +103,15 @@ class Marks:
     Args:
         log: the table of heads.
         queue: receives the messages; None: marks stay, for another process's appends and for the sweep.
+
+    Attributes:
+        on_append: called with a head's id and what it says after an append of this process.
     """
 
     def __init__(self, log: Table, queue: TaskQueue | None = None) -> None:
         self._log = log
         self._queue = queue
+        self.on_append: Callable[[PartitionId, HeadImage], None] = lambda head_id, image: None
 
     async def arm(self, head_id: PartitionId, seen: HeadImage) -> HeadImage | None:
         """Mark the head, unless something was appended since it was seen; return what it says now, None if it is gone.
@@ -123,11 +128,12 @@ class Marks:
         return decode_image(head_id, item)
 
     async def wake(self, head_id: PartitionId, image: HeadImage) -> None:
-        """Send the message of a marked head, and take its mark away. Raises nothing of the store's.
+        """Tell of an append: send the message of a marked head, and take its mark away. Raises nothing of the store's.
 
         Args:
-            image: from after an append.
+            image: from after the append.
         """
+        self.on_append(head_id, image)
         if image.mark is not None and has_news(image):
             await self.wake_marked(head_id, image.mark)
 

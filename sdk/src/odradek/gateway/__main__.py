@@ -9,6 +9,7 @@
     ODRADEK_GATEWAY_SASL                  true: clients must log in (`odradek users create`)
     ODRADEK_GATEWAY_PLAIN_WITHOUT_TLS     true: also with a password in clear text
     ODRADEK_GATEWAY_BROKER_ID             unique id of a gateway that leads the partitions written to; 0: none
+    ODRADEK_GATEWAY_RACK                  zone, as consumers name theirs (client.rack); that of an ECS task
     ODRADEK_GATEWAY_REGISTRY_LISTEN       host:port for the schema registry, same TLS and logins; unset: none
     ODRADEK_GATEWAY_METRICS               emf: one line a minute with metrics for CloudWatch; unset: none
     ODRADEK_GATEWAY_REGISTRY_ADVERTISED   host:port that its clients connect to, if it is a name with a dot
@@ -21,10 +22,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +47,10 @@ from odradek.ports.task_queue import TaskQueue
 from odradek.settings import Settings
 from odradek.system import SystemRng
 
+logger = logging.getLogger(__name__)
+
 _PREFIX = "ODRADEK_GATEWAY_"
+_METADATA_TIMEOUT_S = 2.0
 
 
 def listener_from_env(environ: Mapping[str, str]) -> Listener:
@@ -60,7 +66,22 @@ def listener_from_env(environ: Mapping[str, str]) -> Listener:
         sasl=_flag(environ, "SASL"),
         tls_client_ca=_file(environ, "TLS_CLIENT_CA"),
         plain_without_tls=_flag(environ, "PLAIN_WITHOUT_TLS"),
+        rack=environ.get(_PREFIX + "RACK") or _zone_of_task(environ),
     )
+
+
+def _zone_of_task(environ: Mapping[str, str]) -> str | None:
+    """Return the zone of the ECS task that this is, such as us-east-1a (task metadata endpoint, version 4)."""
+    url = environ.get("ECS_CONTAINER_METADATA_URI_V4")
+    if not url:
+        return None
+    try:
+        with urllib.request.urlopen(f"{url}/task", timeout=_METADATA_TIMEOUT_S) as answer:
+            zone = json.load(answer).get("AvailabilityZone")
+    except (OSError, ValueError) as error:
+        logger.warning("the zone of this task is unknown, so consumers find no gateway of their own zone: %s", error)
+        return None
+    return zone if isinstance(zone, str) and zone else None
 
 
 def _flag(environ: Mapping[str, str], name: str) -> bool:

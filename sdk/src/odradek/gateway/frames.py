@@ -3,7 +3,8 @@
     staging   [ returned | received, not yet a frame | free ]       64 KiB, for small frames and the heads of large ones
     large     [ received | room | not reserved yet ]                one large frame, filled by the socket
 
-A small frame is copied out of the staging buffer. A large one is received in place, and its buffer doubles when it is
+The staging buffer is lent: a connection of which nothing incomplete has arrived holds none, so that thousands of idle
+ones cost little. A small frame is copied out of it. A large one is received in place, and its buffer doubles when it is
 full. Memory is reserved as bytes arrive; a length that is only announced reserves at most 128 KiB.
 """
 
@@ -16,6 +17,9 @@ from odradek.model.log import Buffer
 
 STAGING_BYTES = 64 * 1024
 _LENGTH_BYTES = 4
+_SPARE_MAX = 64
+
+_spare: list[bytearray] = []  # staging buffers that no connection uses; what is in them is never read again
 
 
 class FrameReader:
@@ -31,7 +35,7 @@ class FrameReader:
         self.bytes_max = bytes_max
         self.blocked = False
         self._may_hold = may_hold
-        self._staging = bytearray(STAGING_BYTES)
+        self._staging: bytearray | None = None  # lent while it holds something
         self._start = 0
         self._end = 0
         self._large: bytearray | None = None
@@ -57,7 +61,9 @@ class FrameReader:
                 larger[: self._filled] = self._large
                 self._large = larger
             return memoryview(self._large)[self._filled :]
-        if self._end == STAGING_BYTES:
+        if self._staging is None:
+            self._staging = _spare.pop() if _spare else bytearray(STAGING_BYTES)
+        elif self._end == STAGING_BYTES:
             size = self._end - self._start
             self._staging[:size] = self._staging[self._start : self._end]
             self._start, self._end = 0, size
@@ -95,9 +101,10 @@ class FrameReader:
             self.blocked = True
 
     def _cut(self) -> Iterator[Buffer]:
-        while (received := self._end - self._start - _LENGTH_BYTES) >= 0:
+        staging = self._staging
+        while staging is not None and (received := self._end - self._start - _LENGTH_BYTES) >= 0:
             body = self._start + _LENGTH_BYTES
-            size = int.from_bytes(self._staging[self._start : body], "big", signed=True)
+            size = int.from_bytes(staging[self._start : body], "big", signed=True)
             if not 0 <= size <= self.bytes_max:
                 raise FormatError(
                     f"a frame of {size} bytes; the limit is {self.bytes_max}. Is this a Kafka client without TLS?",
@@ -107,7 +114,7 @@ class FrameReader:
                 if not self._may_hold(size):
                     self.blocked = True
                     return
-                frame = bytes(self._staging[body : body + size])
+                frame = bytes(staging[body : body + size])
                 self._start = body + size
                 yield frame
                 continue
@@ -117,9 +124,15 @@ class FrameReader:
                     self.blocked = True
                     return
                 self._large, self._size, self._room = bytearray(room), size, room
-                self._large[:received] = self._staging[body : self._end]
+                self._large[:received] = staging[body : self._end]
                 self._filled = received
                 self._start = self._end = 0
             break
         if self._start == self._end:
             self._start = self._end = 0
+            self._give_back()
+
+    def _give_back(self) -> None:
+        staging, self._staging = self._staging, None
+        if staging is not None and len(_spare) < _SPARE_MAX:
+            _spare.append(staging)

@@ -9,13 +9,16 @@
                                                       responses is too slow
     gateway_buffered_bytes_max                        requests wait; small ones have an eighth more
     the process was frozen for request_timeout_ms     all connections are closed: what they had sent is too old
-    stop                                              no new connections or requests; pending ones are answered
+    stop                                              no new connections; what a gateway leads is given to the others;
+                                                      connections are closed one after the other within
+                                                      gateway_drain_ms, pending requests are answered
 
 Memory is reserved as bytes arrive, so incomplete requests may hold all of it. Therefore one connection at a time, the
 first that had to wait, may exceed the limit until its request is complete. If connections still wait after the peer
 timeout, the one that holds the most memory is closed.
 
-Metadata names the listener's advertised address, so a client stays with the gateway that it bootstraps from.
+Metadata names the listener's advertised address, so a client stays with the gateway that it bootstraps from. Gateways
+with broker ids of their own share the partitions (engine/leaders/balance.py), and metadata names them all.
 """
 
 from __future__ import annotations
@@ -62,7 +65,9 @@ _ATTRIBUTES = {
     "userId": "UID",
 }
 RESPONSE_BYTES_MAX = 55 * 1024 * 1024  # of a fetch; Kafka's fetch.max.bytes
-DRAIN_S = 5.0
+_DRAIN_ROUND_S = 0.02
+_DRAIN_SHARE = 0.5  # of the time to drain, within which every connection is told; the rest is for their requests
+_DRAINED_AT_ONCE = 16
 _SWEEP_S = 1.0
 _TICK_S = 1.0
 _SMALL_SHARE = 8  # small requests may use one eighth more of the memory
@@ -81,6 +86,7 @@ class Listener:
         tls_client_ca: PEM file; clients must show a certificate that one of these issued (Kafka's ssl.client.auth =
             required). Without `sasl` its subject is the principal.
         plain_without_tls: offer PLAIN and basic authentication although passwords are sent in clear text.
+        rack: the rack (zone) that the gateway stands in, as consumers name theirs (client.rack); None: not told.
     """
 
     host: str = "127.0.0.1"
@@ -91,6 +97,7 @@ class Listener:
     sasl: bool = False
     tls_client_ca: Path | None = None
     plain_without_tls: bool = False
+    rack: str | None = None
 
     @property
     def mechanisms(self) -> tuple[SaslMechanism, ...]:
@@ -139,7 +146,7 @@ class Gateway:
         self._dispatcher: Dispatcher | None = None
         self._is_stopping = False
         self._leads = engine.leaders.broker_id != FLEET_BROKER_ID
-        self._renewing: asyncio.Task[None] | None = None
+        self._leading: list[asyncio.Task[None]] = []
         self.lost = asyncio.Event()
         """Set when another process has taken this gateway's broker id: stop it."""
         self.bootstrap_servers = ""
@@ -158,10 +165,11 @@ class Gateway:
         host, port = _advertised(self._listener, listening.getsockname()[1])
         self.bootstrap_servers = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         leaders = self._engine.leaders
-        cluster = Cluster(self._settings.cluster_id, Broker(leaders.broker_id, host, port))
+        rack = self._listener.rack
+        cluster = Cluster(self._settings.cluster_id, Broker(leaders.broker_id, host, port, rack))
         if self._leads:
             try:
-                await leaders.register(host, port)
+                await leaders.register(host, port, rack)
             except KafkaError:
                 listening.close()
                 raise
@@ -170,39 +178,51 @@ class Gateway:
         loop = asyncio.get_running_loop()
         handshake_s = None if context is None else self._pace.grace_s
         self._server = await loop.create_server(
-            self._connection, sock=listening, ssl=context, ssl_handshake_timeout=handshake_s
+            self._connection, sock=listening, backlog=_BACKLOG, ssl=context, ssl_handshake_timeout=handshake_s
         )
         self._sweeping = loop.create_task(self._sweep())
         self._tick(loop, self._clock.monotonic())
         if self._leads:
-            self._renewing = loop.create_task(self._renew())
+            self._leading = [loop.create_task(self._renew()), loop.create_task(leaders.run_balance())]
         return self
 
-    async def stop(self, drain_s: float = DRAIN_S) -> None:
-        """Answer pending requests for at most `drain_s`, then close all connections. May be repeated."""
+    async def stop(self, drain_s: float | None = None) -> None:
+        """Close all connections within `drain_s` (`gateway_drain_ms`), answering pending requests. May be repeated."""
+        drain_s = self._settings.gateway_drain_ms / 1000 if drain_s is None else drain_s
         self._is_stopping = True
         server, self._server = self._server, None
         if server is None:
             return
         server.close()
+        deadline_s = self._clock.monotonic() + drain_s
+        if self._leads:
+            await self._engine.leaders.leave()
         if self._ticking is not None:
             self._ticking.cancel()
         if self._sweeping is not None:
             self._sweeping.cancel()
-        for connection in list(self._connections):
-            connection.drain()
-        deadline_s = self._clock.monotonic() + drain_s
-        while self._connections and self._clock.monotonic() < deadline_s:
-            await self._clock.sleep(0.02)
+        await self._drain(deadline_s)
         for connection in list(self._connections):
             connection.abort()
         while self._connections:
             await self._clock.sleep(0.01)
         await self._commits.drain()
+        for task in self._leading:
+            task.cancel()
         if self._leads:
-            if self._renewing is not None:
-                self._renewing.cancel()
             await self._engine.leaders.release_all()
+
+    async def _drain(self, deadline_s: float) -> None:
+        """Let connections go: a few at once, since all their clients connect again, to the other gateways."""
+        left_s = deadline_s - self._clock.monotonic()
+        rounds = max(1, int(left_s * _DRAIN_SHARE / _DRAIN_ROUND_S))
+        at_once = max(_DRAINED_AT_ONCE, -(-len(self._connections) // rounds))
+        waiting = list(self._connections)
+        while self._connections and self._clock.monotonic() < deadline_s:
+            for connection in waiting[:at_once]:
+                connection.drain()
+            del waiting[:at_once]
+            await self._clock.sleep(_DRAIN_ROUND_S)
 
     def _tick(self, loop: asyncio.AbstractEventLoop, before_s: float) -> None:
         """Close all connections if the process has not run since `before_s` for longer than a request may take.

@@ -79,6 +79,7 @@ class FetchResult:
     current_leader_id: int = -1
     current_leader_epoch: int = -1
     topic_id: UUID | None = None
+    preferred_read_replica: int = -1  # the broker to read from instead (KIP-392)
 
     @property
     def size_bytes(self) -> int:

@@ -29,7 +29,6 @@ _PREFERRED_READ_REPLICA_FROM = 11
 _CURRENT_LEADER_FROM = 12
 _NODE_ENDPOINTS_FROM = 16
 _CURRENT_LEADER_TAG = 1
-_NO_REPLICA = b"\xff\xff\xff\xff"
 
 _PARTITION = struct.Struct(">ihqq").pack  # index, error, high watermark, last stable offset
 _INT64 = struct.Struct(">q").pack
@@ -98,5 +97,5 @@ def _partition_head(result: FetchResult, api_version: int, flexible: bool) -> by
         data += _INT64(result.log_start_offset)
     data += b"\0" if flexible else b"\xff\xff\xff\xff"  # aborted transactions: null
     if api_version >= _PREFERRED_READ_REPLICA_FROM:
-        data += _NO_REPLICA
+        data += _INT32(result.preferred_read_replica)
     return data + encode.blob_length(result.size_bytes, flexible)

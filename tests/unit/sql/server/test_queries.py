@@ -129,7 +129,7 @@ def test_a_row_that_left_its_table_is_a_tombstone(world: World) -> None:
     found = post(world, "/query", ksql="SELECT * FROM n WHERE c > 0 EMIT CHANGES LIMIT 2;").json()
     assert found[1:3] == [{"row": {"columns": ["x", 1]}}, {"row": {"columns": ["x", None], "tombstone": True}}]
     lines = post(world, "/query-stream", sql="SELECT * FROM n EMIT CHANGES LIMIT 2;").text.splitlines()
-    assert lines[1:] == ['["x",1]', '["x",null]']
+    assert lines[1:] == ['["x",1]'], "a row of nulls would be taken for one of the table"
     filtered, whole = world.engine.pushed
     assert filtered.marks_deleted
     assert whole.marks_deleted

@@ -49,6 +49,9 @@ def gateway(
         int,
         typer.Option(help="A unique broker id, from 1: the gateway leads the partitions written through it.", min=0),
     ] = 0,
+    rack: Annotated[
+        str | None, typer.Option(help="Zone that it stands in; consumers that name another (client.rack) read there.")
+    ] = None,
     health_port: Annotated[
         int, typer.Option(help="Port that answers GET while the gateway serves; 0: none.", min=0, max=65_535)
     ] = 0,
@@ -62,7 +65,7 @@ def gateway(
     from odradek.gateway.server import host_and_port
 
     host, port = host_and_port("--listen", listen)
-    kafka = Listener(host, port, advertised, tls_cert, tls_key, sasl, tls_client_ca, plain_without_tls)
+    kafka = Listener(host, port, advertised, tls_cert, tls_key, sasl, tls_client_ca, plain_without_tls, rack)
     registry = None
     if registry_listen is not None:
         host, port = host_and_port("--registry-listen", registry_listen)

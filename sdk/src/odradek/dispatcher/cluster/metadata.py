@@ -1,8 +1,8 @@
 """Metadata and DescribeCluster: the leaders of partitions, and their addresses.
 
 The response shows the answering function or gateway as the leader of a partition that belongs to the fleet; a gateway
-takes over such a partition at the first write. A partition led by a live gateway is shown with that gateway
-(engine/leaders/view.py).
+takes over such a partition at the first write. A partition led by a live gateway is shown with that gateway. A gateway
+that is about to stop, while others go on, names only those (engine/leaders/view.py).
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def handle_describe_cluster(call: Call) -> Answer:
     return {
         **operations,
         "cluster_id": call.cluster.cluster_id,
-        "controller_id": call.cluster.broker.broker_id,
+        "controller_id": _brokers(call.cluster, view)[0].broker_id,
         "brokers": [
             {"broker_id": broker.broker_id, "host": broker.host, "port": broker.port, "rack": broker.rack}
             for broker in _brokers(call.cluster, view)
@@ -125,6 +125,8 @@ async def _created(call: Call, name: str) -> Topic | dict[str, Any]:
 
 def _brokers(cluster: Cluster, view: LeaderView) -> list[Broker]:
     """Return the answering broker first, then the other gateways."""
+    if view.is_going:
+        return list(view.brokers)
     return [cluster.broker, *(broker for broker in view.brokers if broker.broker_id != cluster.broker.broker_id)]
 
 
@@ -135,7 +137,7 @@ def _cluster(cluster: Cluster, view: LeaderView) -> dict[str, Any]:
             for broker in _brokers(cluster, view)
         ],
         "cluster_id": cluster.cluster_id,
-        "controller_id": cluster.broker.broker_id,
+        "controller_id": _brokers(cluster, view)[0].broker_id,
     }
 
 
@@ -151,15 +153,17 @@ def _topic(topic: Topic, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
 
 def describe_partition(topic: Topic, partition: int, cluster: Cluster, view: LeaderView) -> dict[str, Any]:
     """A partition as Metadata and DescribeTopicPartitions show it."""
-    leader, epoch = view.leader_of(PartitionId(topic.topic_id, partition))
+    place = PartitionId(topic.topic_id, partition)
+    leader, epoch = view.leader_of(place)
     if leader == FLEET_BROKER_ID:
-        leader = cluster.broker.broker_id
+        leader = _brokers(cluster, view)[0].broker_id
+    replicas = [leader, *view.read_replicas(place, leader)]
     return {
         "partition_index": partition,
         "leader_id": leader,
         "leader_epoch": epoch,
-        "replica_nodes": [leader],
-        "isr_nodes": [leader],
+        "replica_nodes": replicas,
+        "isr_nodes": replicas,
         # Of DescribeTopicPartitions: nullable, but Java's Admin takes an absent list for an error of its own.
         "eligible_leader_replicas": [],
         "last_known_elr": [],

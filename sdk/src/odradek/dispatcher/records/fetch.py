@@ -3,11 +3,14 @@
 The isolation level makes no difference: a log never contains uncommitted records. A response is limited to what the
 transport can carry, minus the fields around the records. It always contains at least one batch, since a batch always
 fits a function's response.
+
+Every gateway serves every partition. A consumer that names its rack (client.rack) to a gateway of another rack is sent
+to one of its own, if there is one (KIP-392).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -53,12 +56,7 @@ async def handle_fetch(call: Call) -> Answer:
         AclOperation.READ,
         partitions,
         lambda each: each.topic if each.topic_id is None else names.get(each.topic_id),
-        lambda allowed: call.engine.fetch(
-            allowed,
-            max_wait_ms=max(0, min(to_ms(message.max_wait), call.engine.settings.request_timeout_ms)),
-            min_bytes=max(0, message.min_bytes),
-            max_bytes=max(0, min(message.max_bytes, call.context.max_response_bytes - _overhead_bytes(call))),
-        ),
+        lambda allowed: _fetch(call, allowed),
         lambda each, code: FetchResult(each.topic, each.partition, code, topic_id=each.topic_id),
     )
     size_bytes = sum(result.size_bytes for result in results)
@@ -66,6 +64,31 @@ async def handle_fetch(call: Call) -> Answer:
     if any(result.error is ErrorCode.KAFKA_STORAGE_ERROR for result in results):
         pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
     return _answer(call, iter(results), pause_ms)
+
+
+async def _fetch(call: Call, partitions: Sequence[FetchPartition]) -> list[FetchResult]:
+    message = call.message
+    moved = await _moved(call, partitions)
+    here = [asked for asked, result in zip(partitions, moved, strict=True) if result is None]
+    read: Sequence[FetchResult] = ()
+    if here:
+        max_wait_ms = max(0, min(to_ms(message.max_wait), call.engine.settings.request_timeout_ms))
+        read = await call.engine.fetch(
+            here,
+            max_wait_ms=max_wait_ms if len(here) == len(partitions) else 0,
+            min_bytes=max(0, message.min_bytes),
+            max_bytes=max(0, min(message.max_bytes, call.context.max_response_bytes - _overhead_bytes(call))),
+        )
+    results = iter(read)
+    return [next(results) if result is None else result for result in moved]
+
+
+async def _moved(call: Call, partitions: Sequence[FetchPartition]) -> Sequence[FetchResult | None]:
+    """For each partition the answer that names a gateway of the consumer's own rack; None: it is read here."""
+    rack, own = getattr(call.message, "rack_id", ""), call.cluster.broker
+    if not rack or own.rack is None or rack == own.rack:
+        return [None] * len(partitions)
+    return await call.engine.move_reads(partitions, rack)
 
 
 def refuse_fetch(call: Call, code: ErrorCode, message: str) -> Answer:

@@ -29,6 +29,7 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, StoreError
+from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.log import ProducePartition, ProduceResult
 
 OnResult = Callable[[int, ProduceResult], None]
@@ -69,6 +70,7 @@ class Appender:
         leaders: Leaders,
         wal: Wal,
         topics: Topics,
+        marks: Marks,
     ) -> None:
         clock, rng, settings = tools.clock, tools.rng, tools.settings
         self._topics = topics
@@ -84,7 +86,7 @@ class Appender:
             rng=rng,
             settings=settings,
             commit_times=CommitTimes(clock),
-            marks=Marks(tools.tables.log, tools.wakes),
+            marks=marks,
             room=Room(index, clock, rng),
             heads_seen=HeadsSeen(index),
             backoff=tools.backoff(first_s=0.02, max_s=1.0),
@@ -168,7 +170,9 @@ class Appender:
 
 
 def _result(request: ProducePartition, rejection: Reject, head: PartitionHead | None = None) -> ProduceResult:
-    leader = head if head is not None and rejection.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
+    # A head that is the fleet's, and dealt to another gateway, has no leader that a client of gateways could go to.
+    is_led = head is not None and head.leader_id != FLEET_BROKER_ID
+    leader = head if is_led and rejection.code is ErrorCode.NOT_LEADER_OR_FOLLOWER else None
     return ProduceResult(
         request.topic,
         request.partition,

@@ -9,9 +9,11 @@ row at all, no gateway has ever led anything and every partition is the fleet's 
     h   host        p   port        r   rack (absent: none)
     d   session, ms: the silence after which others may lead in its place
     x   when that silence is over by its own clock, ms; 0: it has left
+    g   1: it is going, and takes nothing any more (absent: no)
 
     register   the row as a whole   on condition that it is absent, or n is as seen and that session is over
     renew      x, n + 1             on condition that i is ours
+    retire     g, n + 1             on condition that i is ours
     release    x = 0, n + 1         on condition that i is ours
 
 A registration only tells others whether to try to take over; no safety rests on it (partition/claims.py). An observing
@@ -31,7 +33,7 @@ from odradek.format.item_keys import BROKERS_PK
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
-from odradek.ports.table import Absent, Add, Compare, Condition, Item, Key, Put, Set, Table, Update, all_of
+from odradek.ports.table import Absent, Action, Add, Compare, Condition, Item, Key, Put, Set, Table, Update, all_of
 from odradek.settings import Settings
 
 VERSION = 1
@@ -54,6 +56,7 @@ class Registration:
     version: int
     session_ms: int
     expires_ms: int  # by the broker's clock; 0: it has left
+    is_going: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +152,17 @@ class Brokers:
 
     async def renew(self) -> None:
         """Say that we are still there. Raises RegistrationLost; StoreUnavailable, OutcomeUnknown: say it again."""
+        await self._update(Set(("x",), self._clock.now_ms() + self._registered().session_ms))
+
+    async def retire(self) -> None:
+        """Say that we are about to leave, so that others get what we lead. Raises as `renew`."""
+        await self._update(Set(("g",), 1))
+
+    async def _update(self, action: Action) -> None:
         own = self._registered()
-        expires_ms = self._clock.now_ms() + own.session_ms
+        update = Update(_key(own.broker.broker_id), (action, Add(("n",), 1)), _is_own(own))
         try:
-            item = await self._catalog.update(
-                Update(_key(own.broker.broker_id), (Set(("x",), expires_ms), Add(("n",), 1)), _is_own(own))
-            )
+            item = await self._catalog.update(update)
         except ConditionFailed:
             self.own = None
             raise RegistrationLost(f"broker {own.broker.broker_id} was registered by another process") from None
@@ -189,6 +197,10 @@ class Brokers:
     async def alive(self) -> list[Registration]:
         """All registrations that are not over, by id, at most `leader_cache_ms` old. Raises StoreUnavailable."""
         return [found for found in await self._everyone() if not self._is_over(found)]
+
+    async def takers(self) -> list[Broker]:
+        """Those of them that take heads: all but the ones that are going. Raises StoreUnavailable."""
+        return [found.broker for found in await self.alive() if not found.is_going]
 
     async def ever(self) -> bool:
         """Return True if a gateway ever registered; at most `leader_cache_ms` old. Raises StoreUnavailable."""
@@ -235,6 +247,8 @@ def _encode(row: Registration) -> Item:
     }
     if row.broker.rack is not None:
         item["r"] = row.broker.rack
+    if row.is_going:
+        item["g"] = 1
     return item
 
 
@@ -251,4 +265,5 @@ def _decode(broker_id: int, item: Item) -> Registration:
         version=attribute(item, "n", int),
         session_ms=attribute(item, "d", int),
         expires_ms=attribute(item, "x", int),
+        is_going="g" in item,
     )

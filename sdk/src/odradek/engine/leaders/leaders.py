@@ -10,12 +10,20 @@
 The fleet takes lazily: a function that is refused because a gateway leads asks the registry, and takes over where that
 gateway's session is over. A gateway takes on its first append to a partition, or by `take`. What it holds ends when the
 head refuses it; a gateway that lost its registration holds nothing any more.
+
+Where gateways share the work (`run_balance`), each takes only what balance.py deals to it, and gives back what is dealt
+to another: a head is the fleet's for a moment, and the other takes it at its first append. Producers learn it by
+NOT_LEADER_OR_FOLLOWER and from metadata. A gateway that is about to stop says so first (`leave`): then everything is
+dealt to the others.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
+from odradek.engine.catalog.topics import Topics
+from odradek.engine.leaders.balance import leader_of
 from odradek.engine.leaders.brokers import Brokers, RegistrationLost
 from odradek.engine.partition.claims import (
     FLEET_CLAIM,
@@ -39,6 +47,8 @@ from odradek.ports.table import Item, Update
 
 _ATTEMPTS = 6
 _RENEWALS_A_SESSION = 3
+_BALANCES_A_SESSION = 10
+_GIVEN_BACK_AT_ONCE = 32
 
 
 class Leaders:
@@ -54,9 +64,12 @@ class Leaders:
         index: PartitionIndex,
         brokers: Brokers,
         epochs: LeaderEpochs,
+        topics: Topics,
         broker_id: int = FLEET_BROKER_ID,
     ) -> None:
         self.broker_id = broker_id
+        self._topics = topics
+        self._is_balanced = False
         self._log = tools.tables.log
         self._index = index
         self._brokers = brokers
@@ -88,10 +101,55 @@ class Leaders:
                 self._claims.clear()
                 raise
 
+    async def run_balance(self) -> None:
+        """Share heads with the other gateways until cancelled: take, and keep, only what is dealt to this one."""
+        self._is_balanced = True
+        pause_s = self._settings.broker_session_ms / _BALANCES_A_SESSION / 1000
+        while True:
+            await self._clock.sleep(pause_s)
+            try:
+                await self.balance()
+            except StoreUnavailable:
+                continue  # everybody keeps what they have
+
+    async def balance(self) -> None:
+        """Give back what is dealt to other gateways. Raises StoreUnavailable."""
+        held = list(self._claims)
+        dealt = [(head_id, await self.dealt_to(head_id)) for head_id in held]
+        await self._give_back([head_id for head_id, to in dealt if to not in (None, self.broker_id)])
+
+    async def dealt_to(self, head_id: PartitionId) -> int | None:
+        """The gateway that should lead a head; None: no gateway takes anything. Raises StoreUnavailable."""
+        takers = [broker.broker_id for broker in await self._brokers.takers()]
+        try:
+            count = (await self._topics.resolve("", head_id.topic_id)).partition_count
+        except KafkaError:
+            count = 0  # deleted, or not known here yet
+        return leader_of(head_id.topic_id, count, head_id.partition, takers)
+
+    async def leave(self) -> bool:
+        """Give everything to the other gateways, before this one stops; False: there is none, and nothing was done.
+
+        Heads are taken no more from now on.
+        """
+        try:
+            others = [each for each in await self._brokers.takers() if each.broker_id != self.broker_id]
+            if not others or not self._is_balanced:
+                return False
+            await self._brokers.retire()
+        except (StoreUnavailable, OutcomeUnknown, RegistrationLost, KafkaError):
+            return False  # what this gateway leads, the others take when its registration is over
+        await self._give_back(list(self._claims))
+        return True
+
     async def release_all(self) -> None:
         """Give every partition back to the fleet, then leave."""
-        await asyncio.gather(*(self.release(partition) for partition in list(self._claims)))
+        await self._give_back(list(self._claims))
         await self._brokers.release()
+
+    async def _give_back(self, head_ids: Sequence[PartitionId]) -> None:
+        for first in range(0, len(head_ids), _GIVEN_BACK_AT_ONCE):
+            await asyncio.gather(*map(self.release, head_ids[first : first + _GIVEN_BACK_AT_ONCE]))
 
     # --- one partition --------------------------------------------------------------------------------------------
 
@@ -127,7 +185,7 @@ class Leaders:
                 verdict = await self._decide(partition, head)
                 if isinstance(verdict, Lead):
                     return head, verdict.claim
-                if isinstance(verdict, Follow):
+                if isinstance(verdict, Follow) or await self._is_anothers(partition):
                     self._claims.pop(partition, None)
                     return head, None
                 head = await self._take_once(partition, head)
@@ -157,6 +215,9 @@ class Leaders:
             is_gone = await self._brokers.find(verdict.broker_id) is None
             verdict = decide_leadership(head, self.broker_id, claim, is_gone)
         return verdict
+
+    async def _is_anothers(self, head_id: PartitionId) -> bool:
+        return self._is_balanced and await self.dealt_to(head_id) not in (None, self.broker_id)
 
     async def _take_once(self, partition: PartitionId, head: HeadImage) -> HeadImage | None:
         """Both steps once. The head after them; None: look again."""

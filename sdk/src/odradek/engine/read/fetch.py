@@ -13,7 +13,7 @@ agree.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,8 +23,9 @@ from odradek.engine.partition.claims import check_leader_epoch
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
-from odradek.engine.read.arrivals import Arrivals
+from odradek.engine.partition.shared_head import HeadImage, view_of
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
+from odradek.engine.read.looks import Looks
 from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable, UnknownVersion
 from odradek.format.segment import select_batches
@@ -35,6 +36,7 @@ from odradek.model.topic_partition import PartitionId
 _store_busy = partial(KafkaError, ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
 _DAMAGED = "the stored log could not be read: run an audit"
 _REPLANS = 3
+_LEAST_WAIT_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +85,16 @@ class Fetcher:
         pieces: PieceReader,
         topics: Topics,
         epochs: LeaderEpochs,
+        looks: Looks,
     ) -> None:
         self._epochs = epochs
         self._index = index
         self._reader = reader
         self._pieces = pieces
         self._topics = topics
-        self._arrivals = Arrivals()
+        self._looks = looks
         self._clock = tools.clock
         self._backoff = tools.backoff(first_s=0.02, max_s=0.1)
-        self._settings = tools.settings
 
     async def fetch(
         self, partitions: Sequence[FetchPartition], *, max_wait_ms: int, min_bytes: int, max_bytes: int
@@ -118,33 +120,47 @@ class Fetcher:
         self, wanted: Sequence[_Wanted], max_wait_ms: int, min_bytes: int, max_bytes: int
     ) -> list[tuple[_Wanted, FetchResult]]:
         """Look until there is enough, something is wrong, or the time is over; then read."""
-        deadline = self._clock.monotonic() + max_wait_ms / 1000
-        pause = self._settings.poll_interval_ms / 1000
-        pause_max = self._settings.poll_interval_ms_max / 1000
+        deadline_s = self._clock.monotonic() + max_wait_ms / 1000
+        heads: Mapping[PartitionId, PartitionHead] | None = None
         while True:
-            planned, failed = await self._plan(wanted, max_bytes)
+            planned, failed = await self._plan(wanted, max_bytes, heads)
             for plan in planned:
-                self._arrivals.saw(plan.wanted.partition, plan.head.next_offset, self._clock.monotonic())
+                self._looks.saw(plan.wanted.partition, plan.head.next_offset)
             size = sum(piece.length for plan in planned for piece in plan.pieces)
-            left = deadline - self._clock.monotonic()
-            if failed or size >= min_bytes or left <= 0 or not wanted or any(map(_has_more, planned)):
-                return failed + await self._read(planned)
-            expected = self._arrivals.pause_s([plan.wanted.partition for plan in planned], self._clock.monotonic())
-            await self._clock.sleep(min(max(pause, expected), pause_max, left))
-            pause *= 1.5
+            if failed or size >= min_bytes or not wanted or any(map(_has_more, planned)):
+                break
+            if deadline_s - self._clock.monotonic() < _LEAST_WAIT_S:
+                break
+            seen = {plan.wanted.partition: plan.head for plan in planned}
+            images = await self._looks.wait({place: head.next_offset for place, head in seen.items()}, deadline_s)
+            if images is None:
+                break
+            heads = _newest(seen, images) if images else None
+        return failed + await self._read(planned)
 
     async def _plan(
-        self, wanted: Sequence[_Wanted], max_bytes: int, *, is_first: bool = True
+        self,
+        wanted: Sequence[_Wanted],
+        max_bytes: int,
+        known: Mapping[PartitionId, PartitionHead] | None = None,
+        *,
+        is_first: bool = True,
     ) -> tuple[list[_Planned], list[tuple[_Wanted, FetchResult]]]:
         """Choose pieces within the limits: the request's, each partition's; at least one piece in all.
 
         Args:
+            known: the heads; None: they are read.
             is_first: false where others have been answered already, so that nothing may go past its limit.
         """
         planned: list[_Planned] = []
         failed: list[tuple[_Wanted, FetchResult]] = []
+        places = [each.partition for each in wanted]
+        heads: Sequence[PartitionHead | None]
         try:
-            heads = await self._index.read_heads([each.partition for each in wanted], whole=False) if wanted else []
+            if known is not None:
+                heads = [known[place] for place in places]
+            else:
+                heads = await self._index.read_heads(places, whole=False) if wanted else []
         except (StoreUnavailable, FormatError) as error:
             return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
         left = max_bytes
@@ -245,6 +261,18 @@ class Fetcher:
                 return failed[0]
             plan = again[0]
         return want, _failed(want.request, error, plan.head)
+
+
+def _newest(
+    seen: Mapping[PartitionId, PartitionHead], images: Mapping[PartitionId, HeadImage]
+) -> dict[PartitionId, PartitionHead]:
+    """The heads that a poll saw, or what a later look saw of them."""
+    heads = dict(seen)
+    for place, head in seen.items():
+        image = images.get(place.head_id)
+        if image is not None and image.appended_bytes > head.appended_bytes:
+            heads[place] = view_of(image, place)
+    return heads
 
 
 def _has_more(plan: _Planned) -> bool:

@@ -151,12 +151,16 @@ async def _objects(result: Result, lots: AsyncIterator[list[Row]], content_type:
 
 
 async def _lists(result: Result, lots: AsyncIterator[list[Row]]) -> AsyncIterator[list[str]]:
-    """Yield the columns and rows of the other types, as texts, in parts that are not empty."""
+    """Yield the columns and rows of the other types, as texts, in parts that are not empty.
+
+    They have no mark for a row that left its table, and are without it, as ksqlDB's are.
+    """
     yield [text_of(result.metadata())]
     try:
         async for rows in lots:
-            if rows:
-                yield [text_of(result.columns(each)) for each in rows]
+            texts = [text_of(result.columns(each)) for each in rows if not isinstance(each, Tombstone)]
+            if texts:
+                yield texts
     except KafkaError as error:
         yield [text_of(refused(error).document())]
 
