@@ -118,7 +118,7 @@ class Multiplier:
             topic = await look_up(process.engine, self._topic)
             if topic is None:
                 continue
-            count = topic.partition_count * self._world.rng.choice((2, 2, 3))
+            count = topic.partition_count * self._world.rng.choice((2, 2, 4))  # a multiple, of a stale number too
             if count > _PARTITIONS_MAX:
                 return
             try:

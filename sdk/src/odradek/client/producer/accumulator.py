@@ -268,7 +268,10 @@ class Accumulator:
         )
 
     def _waiting_lanes(self) -> set[TopicPartition]:
-        """The lanes whose keys may still have earlier records in stale batches of other lanes."""
+        """The lanes whose keys may still have earlier records in stale batches of other lanes.
+
+        Of those with stale batches themselves nothing else is sent (`Lane.next_to_send`).
+        """
         waiting: set[TopicPartition] = set()
         for topic in self._growing:
             lanes = self._lanes_of(topic)
@@ -279,7 +282,7 @@ class Accumulator:
                     waiting.update(
                         other.partition
                         for other in lanes
-                        if other is not lane and (not aligned or other.partition.partition % by == number)
+                        if not self._has_stale(other) and (not aligned or other.partition.partition % by == number)
                     )
         return waiting
 
