@@ -69,7 +69,7 @@ def growth(rng: Random) -> Scenario:
         group_assignor=rng.choice((None, "range")),
         pace_s=rng.choice((0.05, 0.2, 1.0)),
         fates=_RESTLESS,
-        settings=_settings(rng),
+        settings={**_settings(rng), "catalog_cache_ms": rng.choice((0, 2_000))},  # a client waits so long and longer
     )
 
 
