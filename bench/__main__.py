@@ -17,6 +17,7 @@ QUESTIONS = (
         "validation",
         "abuse",
         "connections",
+        "growth",
         "console",
         "connect",
         "connect_databases",

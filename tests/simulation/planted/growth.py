@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 from unittest.mock import patch
@@ -12,6 +13,8 @@ from odradek.engine.partition import index as partition_index
 from odradek.engine.partition.index import PartitionIndex
 
 from tests.simulation.planted.bug import bug
+
+STALL_S = 3.0
 
 
 @bug("growth", seeds=40)
@@ -30,11 +33,12 @@ def append_by_fewer_partitions_than_there_are() -> Iterator[None]:
 
 @bug("growth", seeds=120)
 def mark_from_before_the_fence() -> Iterator[None]:
-    """What is appended between the reading of the next offset and the fence is above the mark."""
+    """What is appended between the reading of the next offset and the fence, by a caller that stalls, is above it."""
     original = PartitionIndex.fence
 
     async def fence(self: PartitionIndex, head_id: Any, partition_count: int) -> Any:
         before = await self.read_image(head_id)
+        await asyncio.sleep(STALL_S)
         await original(self, head_id, partition_count)
         return before
 

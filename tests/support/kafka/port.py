@@ -215,7 +215,9 @@ def sdk_consume(service: ThreadedService, topic: str, count: int, partition: int
         while len(got) < count:
             assert time.monotonic() < deadline_s
             for records in consumer.poll(timeout_ms=500).values():
-                got += [Message(r.key, r.value, tuple(r.headers)) for r in records]
+                got += [
+                    Message(r.key, r.value, tuple((key, value or b"") for key, value in r.headers)) for r in records
+                ]
         return got
 
 

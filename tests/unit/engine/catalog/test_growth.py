@@ -157,3 +157,24 @@ async def interrupted_to_eight(store: Store) -> None:
     with pytest.raises(KafkaError):
         await store.engine(5).topics.create_partitions("t", 8)
     calls.script.clear()
+
+
+async def test_a_process_with_an_older_copy_serves_the_new_partitions_at_once(store: Store) -> None:
+    """Its client has heard of them from another process, and waits for a shorter time than copies are kept."""
+    older = store.engine(catalog_cache_ms=600_000)
+    await older.topics.create("t", 3)
+    assert (await send(older, 1, 3)).error is ErrorCode.NONE
+    store.clock.advance(1)
+    await store.engine().topics.create_partitions("t", 6)
+    assert (await send(older, 4, 6)).error is ErrorCode.NONE
+    assert [record.value for record in await read_all(older, "t", 4)] == [b"-1"]
+
+
+async def test_partitions_that_do_not_exist_cost_few_reads_however_often_they_are_named(store: Store) -> None:
+    engine = store.engine(catalog_cache_ms=600_000)
+    await engine.topics.create("t", 3)
+    store.clock.advance(1)
+    store.catalog.calls.clear()
+    for _ in range(20):
+        assert (await send(engine, 7, None)).error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert store.catalog.calls == ["get"]

@@ -1,7 +1,8 @@
 """The partition that a request names, or UNKNOWN_TOPIC_OR_PARTITION: one lookup for everything that serves partitions.
 
-A topic's row says how many partitions it has. The head says whether a partition still exists: a topic that was deleted
-a moment ago may be in the catalog's cache.
+A topic's row says how many partitions it has; who names one that a copy of the row lacks may know of a growth that the
+copy does not. The head says whether a partition still exists: a topic that was deleted a moment ago may be in the
+catalog's cache.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ def partition_of(topic: Topic, number: int) -> PartitionId:
 async def find_partition(topics: Topics, place: TopicPartition) -> tuple[Topic, PartitionId] | None:
     """Return the topic and the partition; None if there is none or the name is invalid. Raises KafkaError: as get."""
     topic = await topics.get(place.topic)
+    if topic is not None and place.partition >= topic.partition_count:
+        topic = await topics.reread(topic)
     return (topic, PartitionId(topic.topic_id, place.partition)) if has_partition(topic, place.partition) else None
 
 
@@ -46,6 +49,8 @@ async def resolve_partition(
     Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION; as Topics.get.
     """
     topic = await topics.resolve(name, topic_id)
+    if number >= topic.partition_count:
+        topic = await topics.reread(topic)
     return topic, partition_of(topic, number)
 
 

@@ -88,6 +88,7 @@ VERSION = 1
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ATTEMPTS = 5
 _PARALLEL_HEADS = 25
+_REREAD_S = 0.1  # the age of a copy from which a partition that it does not have is looked up again
 _GROWTH_MS = 10_000  # from then on whoever meets a growth takes its caller for dead, and finishes it
 _unavailable = partial(
     KafkaError, ErrorCode.COORDINATOR_NOT_AVAILABLE, "the catalog table cannot be reached: try again"
@@ -156,6 +157,15 @@ class Topics:
         if topic is None:
             raise _unknown(name)
         return topic
+
+    async def reread(self, topic: Topic) -> Topic:
+        """Return the topic as the catalog has it; the copy itself where it is new. Raises KafkaError."""
+        cached = self._by_name.get(topic.name)
+        read_s = 0.0 if cached is None else cached[0] - self._settings.catalog_cache_ms / 1000
+        if cached is not None and self._clock.monotonic() - read_s < _REREAD_S:
+            return topic
+        fresh = await self._patiently(lambda: self._fresh(topic.name))
+        return fresh if fresh is not None and fresh.topic_id == topic.topic_id else topic
 
     async def list(self) -> list[Topic]:
         """All topics by name. Raises KafkaError."""
