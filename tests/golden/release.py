@@ -157,6 +157,7 @@ async def write(world: World) -> None:
     await share_group(world)
     await schemas(world)
     await shared_heads(world)
+    await growth(world)
     await trigger(world)
     await table(world)
 
@@ -227,6 +228,15 @@ async def shared_heads(world: World) -> None:
     offsets = {TopicPartition("spread", number): OffsetAndMetadata(number + 1) for number in range(3)}
     assert not any(result.error for result in await engine.offsets.commit("spread", offsets))
     world.expected["spread_committed"] = [1, 2, 3]
+
+
+async def growth(world: World) -> None:
+    """A topic that has grown: its marks, and the fence of its head."""
+    engine = world.engine(12)
+    await engine.topics.create("grown", 2)
+    assert not (await produce(engine, "grown", 1, batch([b"before"]))).error
+    grown = await engine.topics.create_partitions("grown", 6)
+    world.expected["grown"] = list(await engine.topics.marks_of(grown, grown.growths[0]))
 
 
 async def trigger(world: World) -> None:

@@ -114,6 +114,7 @@ def test_gateways_scale_by_their_processors_and_by_their_connections(
     tracked = [each["Properties"]["TargetTrackingScalingPolicyConfiguration"] for each in policies]
     [connections] = [each for each in tracked if "CustomizedMetricSpecification" in each]
     [cpu] = [each for each in tracked if "PredefinedMetricSpecification" in each]
+    assert cpu["PredefinedMetricSpecification"] == {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}
     assert cpu["TargetValue"] == 60
     metric = connections["CustomizedMetricSpecification"]
     assert (metric["Namespace"], metric["MetricName"], metric["Statistic"]) == ("Odradek", "connections", "Average")

@@ -36,8 +36,8 @@ MUTANTS = [
     Mutant(
         "lease is taken whatever its epoch is by now",
         _LEASE,
-        'put = Put(key, _encode(lease, item.get("s")), Compare(("e",), "=", seen))',
-        'put = Put(key, _encode(lease, item.get("s")), Exists(("e",)))',
+        'Update(key, taking, Compare(("e",), "=", seen))',
+        'Update(key, taking, Exists(("e",)))',
         killed_by="tests/unit/engine/maintenance/test_maintenance.py"
         "::test_a_taking_that_arrives_late_takes_nothing_from_the_holder",
     ),

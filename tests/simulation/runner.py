@@ -193,6 +193,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         problems += [each for each in await audit(world, world.process("auditor", 0)) if each not in problems]
     world.work.update(f"transactions_{one.outcome}" for one in world.history.transactions)
     acked = sum(send.outcome == "acked" for send in world.history.sends)
+    acked += sum(send.place is not None for send in world.history.keyed)
     return Outcome(
         seed,
         scenario.profile,

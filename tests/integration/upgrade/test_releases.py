@@ -68,6 +68,11 @@ async def test_all_that_a_release_stored_is_read(release: str) -> None:
     places = [TopicPartition("spread", number) for number in range(3)]
     found = [each.committed and each.committed.offset for each in await engine.offsets.fetch("spread", places)]
     assert found == expected["spread_committed"]
+    grown = await engine.topics.resolve("grown")
+    assert [(growth.before, growth.after) for growth in grown.growths] == [(2, 6)]
+    assert list(await engine.topics.marks_of(grown, grown.growths[0])) == expected["grown"] == [0, 1]
+    [fenced] = await engine.produce([ProducePartition("grown", 1, batch([b"by two"]), chosen_by=2)])
+    assert fenced.error is ErrorCode.FENCED_LEADER_EPOCH
     for group, offset in expected["committed"].items():
         assert await committed(engine, group, "plain") == offset
     [acl] = (await engine.acls.current()).acls

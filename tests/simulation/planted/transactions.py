@@ -101,8 +101,10 @@ def _told(scenario: Scenario) -> Scenario:
 def told_offset_is_not_in_the_commits_condition() -> Iterator[None]:
     """A commit compares told offsets with the heads that it has read, and not in its condition."""
 
-    def forgetful(partition: Any, entries: Any, clauses: Any, expected_offset: int | None) -> PartitionAppend:
-        return PartitionAppend(partition, entries, clauses)
+    def forgetful(
+        partition: Any, entries: Any, clauses: Any, expected_offset: int | None, *more: Any
+    ) -> PartitionAppend:
+        return PartitionAppend(partition, entries, clauses, None, *more)
 
     with patch.object(commit, "PartitionAppend", forgetful):
         yield

@@ -171,7 +171,7 @@ async def test_a_taking_that_arrives_late_takes_nothing_from_the_holder(store: S
     first = await engine.leases.take(partition)
     assert first is not None
     await engine.leases.release(first, clean=True)
-    store.log.script = {("put", store.log.count("put") + 1): Fault.LATE}
+    store.log.script = {("update", store.log.count("update") + 1): Fault.LATE}
     assert await store.engine(1, **RESTED).leases.take(partition) is None
     held = await engine.leases.take(partition)
     assert held is not None

@@ -9,7 +9,7 @@ Key: `<topic id>#<partition>`, `lease`. Lifetime: made by the first maintainer, 
     c   clean: the last holder left nothing behind that no row refers to
     s   swap: base offsets of the rows that the last swap under this holder touched, 8 bytes each (absent: none yet)
 
-    take      h and e set, x = now + duration     on condition that e is as seen and the claim is over
+    take      h, e, c set, x = now + duration     on condition that e is as seen and the claim is over; `s` stays
     renew     x = now + duration                  on condition that e and h are ours
     swap      s, in the transaction with its rows on condition that e and h are ours
     release   h empty, c as the holder says       on condition that e and h are ours
@@ -60,7 +60,6 @@ from odradek.ports.table import (
     Set,
     Table,
     Update,
-    Value,
     all_of,
 )
 from odradek.settings import Settings
@@ -69,6 +68,7 @@ VERSION = 1
 _NOBODY = b""
 _BASE = struct.Struct(">q")
 _SETTLE_ATTEMPTS = 8
+_UNCLEAN = Set(("c",), False)
 
 
 class LeaseLost(Exception):
@@ -168,9 +168,10 @@ class MaintenanceLeases:
             seen = attribute(item, "e", int)
             idle_ms = max(0, now_ms - attribute(item, "x", int))
             lease = replace(lease, epoch=seen + 1, was_clean=_is_clean(item), idle_ms=idle_ms)
-            # `c` is false while the lease is held: a holder that dies has not said that it left nothing behind.
-            put = Put(key, _encode(lease, item.get("s")), Compare(("e",), "=", seen))
-            await self._log.put(put)
+            # `c` is false while the lease is held: a holder that dies has not said that it left nothing behind. `s` is
+            # not written: the former holder may have swapped since the lease was read, under the same epoch.
+            taking = (Set(("h",), lease.holder), Set(("e",), lease.epoch), Set(("x",), lease.expires_ms), _UNCLEAN)
+            await self._log.update(Update(key, taking, Compare(("e",), "=", seen)))
         except (ConditionFailed, TransactionCanceled, OutcomeUnknown):
             return lease if await self._is_ours(lease) else None
         return lease
@@ -248,9 +249,8 @@ class MaintenanceLeases:
         )
 
 
-def _encode(lease: MaintenanceLease, swapped: Value | None = None) -> Item:
-    item: Item = {"v": VERSION, "h": lease.holder, "e": lease.epoch, "x": lease.expires_ms, "c": False}
-    return item if swapped is None else item | {"s": swapped}
+def _encode(lease: MaintenanceLease) -> Item:
+    return {"v": VERSION, "h": lease.holder, "e": lease.epoch, "x": lease.expires_ms, "c": False}
 
 
 def _is_clean(item: Item) -> bool:
