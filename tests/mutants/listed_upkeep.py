@@ -44,8 +44,8 @@ MUTANTS = [
     Mutant(
         "held lease says that it was left clean",
         _LEASE,
-        '"x": lease.expires_ms, "c": False}',
-        '"x": lease.expires_ms, "c": True}',
+        '_UNCLEAN = Set(("c",), False)',
+        '_UNCLEAN = Set(("c",), True)',
         killed_by="tests/unit/engine/maintenance/test_maintenance.py::test_a_plan_names_every_kind_of_work",
     ),
     Mutant(
