@@ -112,9 +112,33 @@ async def test_limits_hold_and_at_least_one_batch_is_returned(store: Store) -> N
     one, other = await fetch(store, (0, 0), (1, 0), partition_bytes=2 * size)
     assert (one.size_bytes, other.size_bytes) == (2 * size, 2 * size)
     one, other = await fetch(store, (0, 0), (1, 0), max_bytes=4 * size)
-    assert (one.size_bytes, other.size_bytes) == (4 * size, 0)
+    assert (one.size_bytes, other.size_bytes) == (2 * size, 2 * size)
+    one, other = await fetch(store, (0, 3), (1, 0), max_bytes=6 * size)
+    assert (one.size_bytes, other.size_bytes) == (2 * size, 4 * size), "what one leaves is the other's"
     empty, other = await fetch(store, (2, 0), (1, 0), max_bytes=10)
     assert (empty.size_bytes, other.size_bytes) == (0, size)
+
+
+async def test_partitions_that_lag_behind_the_same_uploads_read_each_of_them_once(store: Store) -> None:
+    """A response full of one partition would read a piece of each upload, and the next one all of them again."""
+    from odradek.model.log import ProducePartition
+
+    engine = store.engine()
+    await engine.topics.create("wide", 20)
+    uploads = 30
+    for _ in range(uploads):
+        await engine.produce([ProducePartition("wide", number, batch([BIG])) for number in range(20)])
+    size = len(batch([BIG]))
+    store.objects.calls.clear()
+    offsets, requests = [0] * 20, 0
+    while sum(offsets) < 20 * uploads:
+        asked = [FetchPartition("wide", number, offset) for number, offset in enumerate(offsets)]
+        results = await engine.fetch(asked, max_bytes=60 * size)
+        offsets = [offset + len(values(result)) for offset, result in zip(offsets, results, strict=True)]
+        requests += 1
+        assert requests < 20
+    assert requests == 10
+    assert store.objects.count("get_range") <= 2 * uploads
 
 
 async def test_a_long_poll_waits_for_data(store: Store) -> None:

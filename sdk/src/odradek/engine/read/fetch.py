@@ -164,11 +164,17 @@ class Fetcher:
         except (StoreUnavailable, FormatError) as error:
             return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
         left = max_bytes
+        behind = sum(
+            head is not None and head.next_offset > each.offset for each, head in zip(wanted, heads, strict=True)
+        )
         for want, head in zip(wanted, heads, strict=True):
             plan = await self._plan_one(want, head, min(want.request.max_bytes, left), is_first=is_first)
             if isinstance(plan, FetchResult):
                 failed.append((want, plan))
                 continue
+            if plan.pieces:
+                plan = _shared(plan, left // max(1, behind))
+                behind -= 1
             planned.append(plan)
             if plan.pieces:
                 left -= plan.bytes_max
@@ -261,6 +267,24 @@ class Fetcher:
                 return failed[0]
             plan = again[0]
         return want, _failed(want.request, error, plan.head)
+
+
+def _shared(plan: _Planned, share: int) -> _Planned:
+    """The plan, cut to the partition's share of the response where its batches are in uploads.
+
+    An upload has batches of many partitions. Partitions that read the same uploads get them by few requests; one that
+    took the whole response would read a few kilobytes of each of hundreds. Segments are a partition's own: the more of
+    one is read, the better.
+    """
+    if plan.pieces[0].is_segment:
+        return plan
+    size, kept = 0, 0
+    for piece in plan.pieces:
+        size += piece.length
+        if kept and size > share:
+            break
+        kept += 1
+    return plan if kept == len(plan.pieces) else replace(plan, pieces=plan.pieces[:kept])
 
 
 def _newest(
