@@ -5,10 +5,11 @@
     limit       what AWS publishes (Limits): hard, or a quota that support raises
     ratio       demand / limit; the largest one above 1 breaks first
 
-How the design uses them (docs/ARCHITECTURE.md): one object a produce request, one update of a head for each partition
-in it, one function invocation each; reads in pieces of an answer's size; maintainers read and write each byte again,
-as many at once as the stage `prod` has. What is late in maintenance is not lost: reads get dearer and nothing is
-deleted. Nothing of it was run on AWS. The requests of an append are those that bench/append.py counts.
+How the design uses them (docs/ARCHITECTURE.md): one object a produce request, one update for each head in it (32
+partitions share one), one function invocation each; reads in pieces of an answer's size; maintainers read and write
+each byte again, as many at once as the stage `prod` has. What is late in maintenance is not lost: reads get dearer and
+nothing is deleted. Nothing of it was run on AWS. What an update of a head costs is counted by `bench.contention
+--spread`, for 1 to 32 partitions in a request, one producer and 256: a line through these points.
 
     python -m bench.scale_model [--quick] [--linger-ms 1000] [--producer-mib-s 10] [--consumers 1] [--concurrency 5000]
 """
@@ -25,7 +26,7 @@ from typing import Any
 
 from odradek.cost.prices import GIB, US_EAST_1, cost
 from odradek.format.object_keys import WAL_PREFIXES
-from odradek.limits import FUNCTION_BINARY_BYTES_MAX, TABLE_WRITE_UNIT_BYTES
+from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.ports.meter import Usage
 from rich.console import Console
 from rich.table import Table
@@ -55,6 +56,13 @@ class Limits:
     put_s: float = 0.09  # of a small object
     upload_mib_s: float = 80  # of one function, to and from S3
     update_s: float = 0.0076
+    # Write units of a head's update, pages, rows and evictions included: of a request, and of each batch in it.
+    head_units: float = 1.2
+    batch_units: float = 0.083
+    crowded_head_units: float = 1.9  # where more producers write than the head keeps (docs/decisions/0061)
+    crowded_batch_units: float = 0.16
+    crowded_read_units: float = 2.1
+    producers_kept: float = 4  # of 24 partitions each
     updates_at_once: int = 16  # of one invocation
     get_s: float = 0.06
     plan_calls: float = 4  # of a plan for one partition that has rows
@@ -80,6 +88,7 @@ class Load:
     linger_s: float = 1.0
     batch_bytes: int = 1_000_000
     consumers: int = 1  # readers of everything
+    per_head: int = 32  # partitions that share a head
     gateway: bool = False  # producers' batches meet in gateways, which upload for many at once
 
     @property
@@ -101,8 +110,21 @@ class Load:
         return min(self.partitions, max(1.0, self.request_bytes / self.batch_bytes))
 
     @property
+    def heads(self) -> int:
+        return math.ceil(self.partitions / self.per_head)
+
+    @property
+    def heads_per_request(self) -> float:
+        """Of partitions that are drawn by chance."""
+        return self.heads * (1 - math.pow(1 - 1 / self.heads, self.partitions_per_request))
+
+    @property
     def updates_per_s(self) -> float:
-        return self.requests_per_s * self.partitions_per_request
+        return self.requests_per_s * self.heads_per_request
+
+    @property
+    def producers(self) -> float:
+        return 1.0 if self.gateway else max(1.0, self.bytes_per_s / self.producer_bytes_per_s)
 
 
 @dataclass(frozen=True)
@@ -122,12 +144,20 @@ class Demand:
 
 def demands(load: Load, limits: Limits) -> list[Demand]:
     """What the load asks of each resource."""
-    head_units = math.ceil(1000 / TABLE_WRITE_UNIT_BYTES) + 1 / 8  # every eighth append spills a row
-    writes = load.updates_per_s * head_units
+    producers_of_a_head = load.producers * load.heads_per_request / load.heads  # within a few requests
+    is_crowded = producers_of_a_head > limits.producers_kept
+    head_units, batch_units = (
+        (limits.crowded_head_units, limits.crowded_batch_units)
+        if is_crowded
+        else (limits.head_units, limits.batch_units)
+    )
+    batches_per_s = load.requests_per_s * load.partitions_per_request
+    writes = load.updates_per_s * head_units + batches_per_s * batch_units
+    looks = load.updates_per_s * limits.crowded_read_units if is_crowded else 0.0
     produce_s = (
         limits.put_s
         + load.request_bytes / MIB / limits.upload_mib_s
-        + math.ceil(load.partitions_per_request / limits.updates_at_once) * limits.update_s
+        + math.ceil(load.heads_per_request / limits.updates_at_once) * limits.update_s
     )
     fetch_bytes = min(limits.answer_bytes, max(load.request_bytes, load.bytes_per_s / load.partitions))
     fetches = load.consumers * load.bytes_per_s / fetch_bytes
@@ -145,10 +175,14 @@ def demands(load: Load, limits: Limits) -> list[Demand]:
         ),
         Demand("object GET/s, one prefix", fetches, limits.get_per_prefix, True, "read merged segments"),
         Demand(
-            "write units/s of one head", writes / load.partitions, limits.write_units_per_key, True, "more partitions"
+            "write units/s of one head",
+            writes / load.heads,
+            limits.write_units_per_key,
+            True,
+            "fewer partitions a head",
         ),
         Demand("write units/s of the log table", writes, limits.write_units_per_table, False, "quota; sticky batches"),
-        Demand("read units/s of the log table", fetches, limits.read_units_per_table, False, "quota"),
+        Demand("read units/s of the log table", fetches + looks, limits.read_units_per_table, False, "quota"),
         Demand(
             "functions at once", produce_busy + fetch_busy + maintainers, limits.concurrency, False, "quota; a gateway"
         ),
