@@ -218,7 +218,7 @@ async def test_a_quiet_compacted_log_costs_a_few_reads_and_no_write() -> None:
     before = len(log.table.calls), len(log.objects.calls)
     await log.compact(segment_bytes_max=300)
     assert log.table.calls[before[0] :] == [
-        *("get", "put"),  # the lease
+        *("get", "update"),  # the lease
         *("get", "get", "query", "query"),  # head, state, the rows above the first dirty offset: none
         "update",  # the lease
     ]

@@ -26,6 +26,8 @@ def main() -> None:
     asked = sys.argv[1:]
     address = os.environ.get(ADDRESS)
     if address and asked[:1] == ["-m"]:
+        # What comes before the worker is known waits until it can be passed on.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(address)
@@ -35,7 +37,9 @@ def main() -> None:
         if worker:
             for number in _SIGNALS:
                 signal.signal(number, lambda number, _: os.kill(worker, number))
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             os._exit(_received(connection) or 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     os.execv(sys.executable, [sys.executable, *asked])  # noqa: S606
 
 
