@@ -40,7 +40,7 @@ CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java tools", "sdk rec
 MODULES = {"confluent-kafka": "confluent_kafka", "kafka-python": "kafka", "aiokafka": "aiokafka"}
 OURS_IS, THEIRS_IS = "odradek", "Apache Kafka"
 OURS = frozenset({"sdk records", "sdk tables"})
-TABLE_ROWS = 500_000
+TABLE_BYTES = 128 * 1024 * 1024  # of one table that is sent; Arrow's binary columns end at 2 GiB
 SIZES = (100, 1024, 10_240)
 ACKS_OF = 1024  # bytes
 ACK_BYTES_S = 5_000_000  # the steady load under which acknowledgements are timed
@@ -209,12 +209,10 @@ def sdk_send_table(config: dict[str, Any], topic: str, count: int, value: bytes)
     import odradek
     import pyarrow as pa
 
-    table = pa.table({"value": pa.repeat(pa.scalar(value, pa.binary()), min(count, TABLE_ROWS))})
+    rows = min(count, TABLE_BYTES // len(value))
+    table = pa.table({"value": pa.repeat(pa.scalar(value, pa.binary()), rows)})
     with odradek.Producer(**config, linger_ms=20) as producer:
-        sent = [
-            producer.send_table(topic, table.slice(0, min(TABLE_ROWS, count - start)))
-            for start in range(0, count, TABLE_ROWS)
-        ]
+        sent = [producer.send_table(topic, table.slice(0, min(rows, count - start))) for start in range(0, count, rows)]
         assert sum(each.result(120).row_count for each in sent) == count
 
 
