@@ -113,3 +113,24 @@ async def test_a_resting_consumer_makes_no_call_until_something_is_sought(monkey
         rests[0] = 0.0
         consumer.seek(PLACE, 0)
         assert len((await consumer.poll(10_000))[PLACE]) == 1
+
+
+async def test_partitions_that_lag_take_turns_whatever_lies_between_them() -> None:
+    """A response holds one batch here. An order that only rotates would give most responses to one of the two."""
+    server = Server()
+    value = b"x" * 20_000
+    async with Admin(transport=server.transport()) as admin:
+        await admin.create_topics([NewTopic("t", 6)])
+    async with Producer(transport=server.transport(), batch_size=1) as producer:
+        for _ in range(6):
+            for partition in (0, 1):
+                await (await producer.send("t", value, partition=partition))
+    places = [TopicPartition("t", number) for number in range(6)]
+    async with Consumer(transport=server.transport(), fetch_max_bytes=1, fetch_max_wait_ms=0) as consumer:
+        consumer.assign(places)
+        for place in places:
+            consumer.seek(place, 0)
+        seen = []
+        while len(seen) < 12:
+            seen += [place.partition for place in await consumer.poll(1_000)]
+    assert {number: seen[:8].count(number) for number in (0, 1)} == {0: 4, 1: 4}

@@ -5,9 +5,9 @@
 Where records are rare, a consumer rests between calls that do not wait, because a function is billed while it waits and
 a client is not (pace.py).
 
-Every call includes all partitions, so none starves and a long poll ends as soon as any has data. The order rotates
-with each call, because the server fills its response in the order of the request. A seek or a new partition
-interrupts a call that waits.
+Every call includes all partitions, so a long poll ends as soon as any has data. The server fills its response in the
+order of the request, so those that have waited longest for records come first and none starves, as in Kafka's consumer.
+A seek or a new partition interrupts a call that waits.
 
 Errors are retried. An error reaches `poll` if it is not retryable, or if nothing has succeeded for
 default_api_timeout_ms.
@@ -396,8 +396,7 @@ class Fetcher:
             return
         waits, self._has_rested = not self._has_rested, False
         self._turn += 1
-        shift = self._turn % len(wanted)
-        wanted = wanted[shift:] + wanted[:shift]
+        wanted.sort(key=lambda each: each[0].found_in_turn)
         answer = await self._call([(state.partition, offset) for state, _, offset in wanted], waits=waits)
         if answer is None:
             return
@@ -451,6 +450,7 @@ class Fetcher:
                 state.not_before_s = self._clock.monotonic() + self._config.retry_backoff_max_ms / 1000
                 continue
             if batches:
+                state.found_in_turn = self._turn
                 state.fetch_offset = max(batches[-1][1].next_offset, offset)
                 chunks.append(Chunk(state, offset, part.records, batches, check_crcs=self._config.check_crcs))
         self._buffer.add(chunks)

@@ -25,6 +25,7 @@ class PartitionState:
 
     __slots__ = (
         "fetch_offset",
+        "found_in_turn",
         "high_watermark",
         "is_blocked",
         "is_paused",
@@ -47,6 +48,7 @@ class PartitionState:
         self.not_before_s = 0.0
         self.unknown_since_s: float | None = None
         self.version = 0
+        self.found_in_turn = 0  # the fetch that last brought records
 
     def seek(self, offset: int) -> None:
         """Continue at this offset."""

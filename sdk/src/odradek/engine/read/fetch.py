@@ -26,6 +26,8 @@ from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
 from odradek.engine.partition.shared_head import HeadImage, view_of
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.read.looks import Looks
+from odradek.engine.read.segment_reader import UNBOUNDED
+from odradek.engine.read.uploads import oldest_first
 from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable, UnknownVersion
 from odradek.format.segment import select_batches
@@ -37,6 +39,7 @@ _store_busy = partial(KafkaError, ErrorCode.KAFKA_STORAGE_ERROR, "the store did 
 _DAMAGED = "the stored log could not be read: run an audit"
 _REPLANS = 3
 _LEAST_WAIT_S = 0.001
+_SHARES_MAX = 2  # shares of a response that a partition gets of uploads, if they are the oldest
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +155,6 @@ class Fetcher:
             known: the heads; None: they are read.
             is_first: false where others have been answered already, so that nothing may go past its limit.
         """
-        planned: list[_Planned] = []
-        failed: list[tuple[_Wanted, FetchResult]] = []
         places = [each.partition for each in wanted]
         heads: Sequence[PartitionHead | None]
         try:
@@ -163,26 +164,62 @@ class Fetcher:
                 heads = await self._index.read_heads(places, whole=False) if wanted else []
         except (StoreUnavailable, FormatError) as error:
             return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
-        left = max_bytes
+        planned: list[_Planned] = []
+        failed: list[tuple[_Wanted, FetchResult]] = []
         behind = sum(
             head is not None and head.next_offset > each.offset for each, head in zip(wanted, heads, strict=True)
         )
         for want, head in zip(wanted, heads, strict=True):
-            plan = await self._plan_one(want, head, min(want.request.max_bytes, left), is_first=is_first)
+            limit = min(want.request.max_bytes, max_bytes)
+            upload_bytes = _SHARES_MAX * max_bytes // max(1, behind)
+            plan = await self._plan_one(want, head, limit, is_first=is_first, upload_bytes=upload_bytes)
             if isinstance(plan, FetchResult):
                 failed.append((want, plan))
                 continue
-            if plan.pieces:
-                plan = _shared(plan, left // max(1, behind))
-                behind -= 1
             planned.append(plan)
-            if plan.pieces:
-                left -= plan.bytes_max
-                is_first = False
-        return planned, failed
+            is_first = is_first and not plan.pieces
+        return await self._share(planned, failed, max_bytes)
+
+    async def _share(
+        self, planned: Sequence[_Planned], failed: list[tuple[_Wanted, FetchResult]], max_bytes: int
+    ) -> tuple[list[_Planned], list[tuple[_Wanted, FetchResult]]]:
+        """Divide the response among the planned reads, each of which may fill it by itself.
+
+        What is in uploads comes first, the oldest of them first (uploads.py), but no more than is due to so many
+        partitions, or half; segments share the rest in the order of the request: each is a partition's own, and the
+        more of it is read at once, the better.
+        """
+        uploads = [plan for plan in planned if plan.pieces and not plan.pieces[0].is_segment]
+        segments = sum(bool(plan.pieces) for plan in planned) - len(uploads)
+        room = max_bytes if not segments else max(max_bytes // 2, max_bytes * len(uploads) // (len(uploads) + segments))
+        counts = oldest_first([plan.pieces for plan in uploads], room, is_first=any(plan.is_first for plan in uploads))
+        kept = {id(plan): plan.pieces[:count] for plan, count in zip(uploads, counts, strict=True)}
+        left = max_bytes - sum(piece.length for pieces in kept.values() for piece in pieces)
+        shared: list[_Planned] = []
+        for plan in planned:
+            pieces = kept.get(id(plan))
+            if pieces is not None:
+                shared.append(replace(plan, pieces=pieces))
+                continue
+            again: _Planned | FetchResult = plan
+            if plan.pieces and left < plan.limit:
+                again = await self._plan_one(plan.wanted, plan.head, left, is_first=plan.is_first)
+            if isinstance(again, FetchResult):
+                failed.append((plan.wanted, again))
+                continue
+            shared.append(again)
+            if again.pieces:
+                left -= again.bytes_max
+        return shared, failed
 
     async def _plan_one(
-        self, want: _Wanted, head: PartitionHead | None, limit: int, *, is_first: bool
+        self,
+        want: _Wanted,
+        head: PartitionHead | None,
+        limit: int,
+        *,
+        is_first: bool,
+        upload_bytes: int = UNBOUNDED,
     ) -> _Planned | FetchResult:
         """Plan the read of one partition, by this head or a newer one, or return why nothing can be read."""
         for _ in range(_REPLANS):
@@ -194,7 +231,7 @@ class Fetcher:
                     head = await self._index.read_head(want.partition)
                     if head is None:
                         return _failed(want.request, deleted(self._topics, want.topic))
-                pieces = await self._choose(want, head, limit, is_first=is_first)
+                pieces = await self._choose(want, head, limit, is_first=is_first, upload_bytes=upload_bytes)
                 is_older = any(not p.is_segment and p.base_offset < head.epoch_start for p in pieces)
                 history = await self._epochs.history(want.partition, head) if is_older else None
                 return _Planned(want, head, pieces, history, limit, is_first)
@@ -210,7 +247,9 @@ class Fetcher:
                 return _failed(want.request, _as_kafka(error))
         return _failed(want.request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED), head)
 
-    async def _choose(self, want: _Wanted, head: PartitionHead, limit: int, *, is_first: bool) -> list[Piece]:
+    async def _choose(
+        self, want: _Wanted, head: PartitionHead, limit: int, *, is_first: bool, upload_bytes: int
+    ) -> list[Piece]:
         """Raises KafkaError(OFFSET_OUT_OF_RANGE), and as LogReader.pieces."""
         if not head.log_start_offset <= want.offset <= head.next_offset:
             raise KafkaError(
@@ -219,7 +258,9 @@ class Fetcher:
             )
         if want.offset == head.next_offset or (limit <= 0 and not is_first):
             return []
-        pieces = await self._reader.pieces(want.partition, head, want.offset, max_bytes=limit)
+        pieces = await self._reader.pieces(
+            want.partition, head, want.offset, max_bytes=limit, upload_bytes=min(limit, upload_bytes)
+        )
         # Only the first partition that has anything may go past its limit, so that a large batch is readable at all.
         # Of a segment it shows when it is read.
         if pieces and pieces[0].length > limit and not is_first and not pieces[0].is_segment:
@@ -267,24 +308,6 @@ class Fetcher:
                 return failed[0]
             plan = again[0]
         return want, _failed(want.request, error, plan.head)
-
-
-def _shared(plan: _Planned, share: int) -> _Planned:
-    """The plan, cut to the partition's share of the response where its batches are in uploads.
-
-    An upload has batches of many partitions. Partitions that read the same uploads get them by few requests; one that
-    took the whole response would read a few kilobytes of each of hundreds. Segments are a partition's own: the more of
-    one is read, the better.
-    """
-    if plan.pieces[0].is_segment:
-        return plan
-    size, kept = 0, 0
-    for piece in plan.pieces:
-        size += piece.length
-        if kept and size > share:
-            break
-        kept += 1
-    return plan if kept == len(plan.pieces) else replace(plan, pieces=plan.pieces[:kept])
 
 
 def _newest(

@@ -63,18 +63,21 @@ class LogReader:
         *,
         end_offset: int = OFFSET_END,
         max_bytes: int = UNBOUNDED,
+        upload_bytes: int = UNBOUNDED,
         piece_bytes: int = UNBOUNDED,
     ) -> list[Piece]:
         """The pieces from the one that holds `start_offset` up to `end_offset` or past `max_bytes`, oldest first.
 
-        At least one where there are any bytes from there on. A segment's piece begins at or before the offset and may,
-        after compaction, hold no record from it on: then go on at its end. With `max_bytes` the plan is one of those
-        described above; without, it is whole, and segments are cut into pieces of about `piece_bytes`.
+        At least one where there are any bytes from there on; of uploads' batches no more than `upload_bytes`, if less
+        than `max_bytes`. A segment's piece begins at or before the offset and may, after compaction, hold no record
+        from it on: then go on at its end. With `max_bytes` the plan is one of those described above; without, it is
+        whole, and segments are cut into pieces of about `piece_bytes`.
 
         The caller has checked that the offset is in [log start, next offset).
         Raises ObjectMissing (forget and read the head again), StoreUnavailable, FormatError.
         """
         wanted = Wanted(start_offset, end_offset, max_bytes, piece_bytes)
+        upload_bytes = min(upload_bytes, max_bytes)
         pieces: list[Piece] = []
         size = 0
         offset = start_offset
@@ -99,7 +102,7 @@ class LogReader:
             for base_offset, entry in row_entries(row):
                 if base_offset + entry.offset_count <= offset or base_offset >= end_offset:
                     continue
-                if pieces and size + entry.length > max_bytes:
+                if pieces and size + entry.length > upload_bytes:
                     return pieces
                 pieces.append(entry_piece(base_offset, entry))
                 size += entry.length
@@ -108,7 +111,7 @@ class LogReader:
             # A row may reach into a tail that was read before the row was made.
             if base_offset + entry.offset_count <= offset or base_offset >= end_offset:
                 continue
-            if pieces and size + entry.length > max_bytes:
+            if pieces and size + entry.length > upload_bytes:
                 break
             pieces.append(entry_piece(base_offset, entry))
             size += entry.length

@@ -47,6 +47,11 @@ class Piece:
     groups: tuple[RowGroup, ...] = ()  # of a columnar segment: they are read as `length` bytes or about as many
     file_bytes: int = 0  # of a columnar segment's file
 
+    @property
+    def upload(self) -> str:
+        """The id of the upload that holds it, in hex; ids begin with their time. Not of a segment's piece."""
+        return self.object_key[-32:] if self.item_id is None else self.item_id.hex()
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
