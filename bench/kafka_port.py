@@ -117,7 +117,7 @@ def confluent_consume(servers: str, topic: str, count: int, partitions: int = 1)
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     seen = 0
     while seen < count:
-        for message in consumer.consume(10_000, 1.0):
+        for message in consumer.consume(min(10_000, count - seen), 1.0):  # it waits until it has so many
             assert message.error() is None, message.error()
             seen += 1
     consumer.close()

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +33,6 @@ logger = logging.getLogger(__name__)
 REQUESTS_MAX = 64  # received and not yet answered; reading pauses at this number
 PRODUCES_MAX = 16  # in flight together
 WRITE_HIGH_BYTES = 1024 * 1024
-_JOIN_BELOW_BYTES = 16 * 1024
 _PRODUCE = int(ApiKey.PRODUCE).to_bytes(2, "big")
 
 
@@ -311,7 +309,9 @@ class Connection(asyncio.BufferedProtocol):
         self.active_s = self._host.monotonic()
         size = sum(map(len, parts))
         self._written += size + 4
-        write_parts(transport, [size.to_bytes(4, "big"), *parts])
+        # In one send: where a response's head and bytes were sent one after the other, a reader on the same machine
+        # acknowledged the first only after its 40 ms. (Before Python 3.12 this copies, 0.1 ms a megabyte.)
+        transport.writelines([size.to_bytes(4, "big"), *parts])
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -384,21 +384,3 @@ class Connection(asyncio.BufferedProtocol):
     def _close(self) -> None:
         if self._transport is not None:
             self._transport.close()
-
-
-def write_parts(transport: asyncio.WriteTransport, parts: Sequence[Buffer]) -> None:
-    """Write all parts, without copying the large ones if this version of Python allows it."""
-    if sys.version_info >= (3, 12):
-        transport.writelines(parts)  # one sendmsg
-        return
-    small: list[Buffer] = []  # writelines would join all parts, large ones too
-    for part in parts:
-        if len(part) < _JOIN_BELOW_BYTES:
-            small.append(part)
-            continue
-        if small:
-            transport.write(b"".join(small))
-            small = []
-        transport.write(part)
-    if small:
-        transport.write(b"".join(small))
