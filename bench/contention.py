@@ -89,7 +89,7 @@ class CountedTable:
         method = getattr(self._table, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            kind = _kind(name, args[0])
+            kind = kind_of(name, args[0])
             self.calls[kind] += 1
             try:
                 return await method(*args, **kwargs)
@@ -100,7 +100,7 @@ class CountedTable:
         return call
 
 
-def _kind(name: str, argument: Any) -> str:
+def kind_of(name: str, argument: Any) -> str:
     match argument:
         case Update(actions=actions) if any(isinstance(action, Append) for action in actions):
             return "append"

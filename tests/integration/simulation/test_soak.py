@@ -21,10 +21,11 @@ from uuid import UUID
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
-from odradek.engine.partition.index_row import decode_index_row
+from odradek.engine.partition.extents import with_entries
+from odradek.engine.partition.index_row import IndexRow, decode_index_row
 from odradek.engine.partition.shared_head import PAGE_PREFIX, Page, SharedHead, counts_of, decode_image, decode_page
 from odradek.errors import KafkaError, StoreError
-from odradek.format.item_keys import HEAD_SK, index_base_offset
+from odradek.format.item_keys import HEAD_SK, index_base_offset, partition_pk
 from odradek.format.object_keys import index_key, segment_key
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.ports.meter import Usage
@@ -165,10 +166,10 @@ class Soak:
             found = [(sk, state.item) for sk, state in items.items() if sk.startswith("i#")]
             rows_max = max(rows_max, len(found))
             for sk, item in found:
+                place = PartitionId(UUID(topic_id), int(number))
                 row = decode_index_row(index_base_offset(sk), item)  # type: ignore[arg-type]
-                wanted |= {entry.object_id for entry in row.entries}
+                wanted |= {entry.object_id for entry in _with_entries(self.store.log._partitions, place, row).entries}
                 if row.segment_id is not None:
-                    place = PartitionId(UUID(topic_id), int(number))
                     wanted |= {make(place, row.base_offset, row.segment_id) for make in (segment_key, index_key)}
         objects = self.objects._objects
         orphans = sum(
@@ -182,6 +183,16 @@ class Soak:
         tables = (self.store.log, self.store.groups, self.store.catalog)
         items_count = sum(len(rows) for table in tables for rows in table._partitions.values())
         return Hour(orphans, rows_max, items_count, len(objects), requests, tail_max)
+
+
+def _with_entries(all_items: dict[str, Any], partition: PartitionId, row: IndexRow) -> IndexRow:
+    """A row of a shared head, with the entries that its pages have."""
+    if not row.lacks_entries:
+        return row
+    items = all_items[partition_pk(partition.head_id)]
+    pages = [decode_page(sk, state.item) for sk, state in sorted(items.items()) if sk.startswith(PAGE_PREFIX)]
+    [found] = with_entries([(partition, row)], pages)
+    return found
 
 
 def _head(head_id: PartitionId, items: dict[str, Any]) -> tuple[int, set[bytes]]:

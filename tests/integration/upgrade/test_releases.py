@@ -375,6 +375,11 @@ async def _maintain(stored: Stored, engine: Engine) -> Any:
         raise UnknownVersion(failures[0])
 
 
+async def _delete_pages(stored: Stored, engine: Engine) -> Any:
+    topic = await engine.topics.resolve("spread")
+    await engine.index.delete_old_pages(PartitionId(topic.topic_id, 0))
+
+
 UUID = "[0-9a-f-]{36}"
 
 
@@ -390,6 +395,7 @@ CASES: list[tuple[str, str, str, Work]] = [
     ("log", UUID + "#.", "head", _end),
     ("log", UUID + "#.", "head", _produce_spread),
     ("log", UUID + "#.", "c#.*", _fetch_spread),
+    ("log", UUID + "#.", "x#.*", _delete_pages),
     ("log", UUID + "#.", "i#.*", _fetch),
     ("log", UUID + "#.", "p#.*", _produce_evicted),
     ("log", UUID + "#.", "p#.*", _produce_spread_evicted),
@@ -468,7 +474,7 @@ def test_every_format_of_the_store_is_in_the_last_release() -> None:
         if table != "catalog"
     } | {f"catalog {pk}" for pk, _, _ in document["tables"]["catalog"]}
     assert kinds >= {
-        *(f"log <partition> {each}" for each in ("head", "c#", "i#", "p#", "e#", "lease", "clean")),
+        *(f"log <partition> {each}" for each in ("head", "c#", "x#", "i#", "p#", "e#", "lease", "clean")),
         *(f"groups g {each}" for each in ("group", "gt", "m#", "o#", "gs#", "s#", "t#")),
         *(f"catalog {value}" for name, value in vars(item_keys).items() if name.endswith("_PK")),
     }

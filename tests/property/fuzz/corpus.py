@@ -99,6 +99,7 @@ def index_rows() -> list[Any]:
     return [
         encode_index_row(IndexRow(0, 30, 5, 600, 9, entries)),
         encode_index_row(IndexRow(0, 5, 0, 100, 0, entries[:1])),
+        encode_index_row(IndexRow(9, 12, 5, 30, 4, segment_started_ms=3, elements=(4, 8))),
         encode_index_row(IndexRow(100, 200, 77, 5_000, 1, segment_id=bytes(16), index_bytes=400)),
     ]
 

@@ -18,6 +18,7 @@ from odradek.engine.iceberg.decisions import files_of
 from odradek.engine.maintenance import orphans
 from odradek.engine.maintenance.maintenance import MaintenancePlan, MaintenanceReport
 from odradek.engine.share.items import letters_writer, share_partition
+from odradek.errors import FormatError
 from odradek.format.item_keys import BATCHES_PK
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_id import object_id_ms
@@ -45,7 +46,10 @@ async def clean_up(world: World) -> list[str]:
     failures += _too_large(world)
     failures += await _still_planned(janitor)
     await _forget_topics(janitor)
-    await janitor.engine.sweep.run(Counter())
+    try:
+        await janitor.engine.sweep.run(Counter())
+    except FormatError as damaged:
+        failures.append(f"the sweep: {damaged}")
     report = await audit_store(janitor.engine, fast=True)
     world.work["late_creations_of_deleted_topics"] += len(world.ledger.revived)
     late = (*world.ledger.revived, *(f"topics/{topic_id}/" for topic_id in world.ledger.late_topics))

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -413,7 +413,10 @@ class Ledger:
     def _row_stored(self, key: Key, new: Item) -> None:
         if key.pk not in self.heads:
             return
-        row = decode_index_row(index_base_offset(key.sk), new)
+        row = self._row(key.pk, index_base_offset(key.sk), new)
+        if row.lacks_entries:
+            self._lacking(key.pk, row)
+            return
         self._rows.stored(key.pk, row)
         if row.segment_id is None:
             return
@@ -474,7 +477,24 @@ class Ledger:
 
     def live_rows(self, pk: str) -> list[IndexRow]:
         """The rows that readers go by, oldest first; also those of a spill under way."""
-        return [decode_index_row(base, item) for base, item in self._live_rows(pk)]
+        return [self._row(pk, base, item) for base, item in self._live_rows(pk)]
+
+    def _row(self, pk: str, base_offset: int, item: Item) -> IndexRow:
+        """The row with its entries, as far as pages have them."""
+        row = decode_index_row(base_offset, item)
+        return self.shared.with_entries(partition_of(pk), row) if row.lacks_entries else row
+
+    def check_rows_of(self, partitions: Iterable[PartitionId]) -> None:
+        """A page was deleted: no row that readers go by may refer to it."""
+        for pk in map(partition_pk, partitions):
+            for row in self.live_rows(pk) if pk in self.heads else ():
+                if row.lacks_entries:
+                    self._lacking(pk, row)
+
+    def _lacking(self, pk: str, row: IndexRow) -> None:
+        """A row refers to pages that are not there: it must be a ghost."""
+        if row.base_offset >= self.heads[pk]["mo"]:  # type: ignore[operator]
+            self.problem(f"{pk}: the pages of the row at {row.base_offset} are not there")
 
     def _check_index(self, pk: str) -> None:
         head = self.heads.get(pk)
@@ -555,7 +575,7 @@ class Ledger:
             offset: int = head["tb"]  # type: ignore[assignment]
             for base, item in self._live_rows(pk):
                 if item["n"] > head["ls"] and base < offset:
-                    yield from live_pieces(partition_of(pk), decode_index_row(base, item))
+                    yield from live_pieces(partition_of(pk), self._row(pk, base, item))
             for packed in head["t"]:  # type: ignore[union-attr]
                 entry = decode_tail_entry(packed)  # type: ignore[arg-type]
                 yield entry_piece(offset, entry)

@@ -1,7 +1,7 @@
 """Heads that partitions share, at every write: each partition's head in it is one that the ledger can check.
 
 * a partition's head is what its readers see: its next offset, and what it has in pages and in the tail
-* pages that the head refers to are there, and hold what left the tail
+* pages that the head or a row refers to are there, and hold what left the tail
 * elements leave the tail for pages and the pages for rows, and never come back
 * producers leave and come back whole
 """
@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from odradek.engine.partition.extents import with_entries
 from odradek.engine.partition.head import encode_head
+from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.shared_head import (
     Page,
     SharedHead,
@@ -131,6 +133,15 @@ class SharedBook:
             at = page.end
         return pages if at == head.paged else None
 
+    def with_entries(self, partition: PartitionId, row: IndexRow) -> IndexRow:
+        """The row with the entries that it refers to, if all of its pages are there."""
+        assert row.elements is not None
+        first, end = row.elements
+        items = self._ledger.log_rows(partition_pk(partition.head_id))
+        pages = [decode_page(sk, items[sk]) for sk in sorted(items) if page_sk(first) <= sk < page_sk(end)]
+        [row] = with_entries([(partition, row)], pages)
+        return row
+
     def page_stored(self, key: Key, new: Item | None) -> None:
         """A page was written (new None: deleted)."""
         head = self.heads.get(key.pk)
@@ -139,6 +150,7 @@ class SharedBook:
         if new is None:
             if self._pages_of(key.pk, head) is None:
                 self._ledger.problem(f"{key.pk}: the page {key.sk} was deleted, and the head refers to it")
+            self._ledger.check_rows_of(self._sharing(_partition_of(key.pk), head))
             return
         page = decode_page(key.sk, new)
         if page.first == head.paged and page.elements != head.tail[: len(page.elements)]:

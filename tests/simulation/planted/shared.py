@@ -8,7 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.engine.append.conditional_append import ConditionalAppend, Member
+from odradek.engine.maintenance import sweep
 from odradek.engine.partition import claims, producer_places, shared_spill
+from odradek.engine.partition.extents import Extent
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionAppend, PartitionIndex
 from odradek.engine.partition.producer_rows import ProducerRows
@@ -168,10 +170,48 @@ def pages_are_deleted_before_the_rows_are_there() -> Iterator[None]:
     original = SharedSpills._write_row
 
     async def write_row(self: SharedSpills, head_id: Any, place: int, row: Any) -> None:
-        await self._pages.delete_below(head_id, 10**12)
+        await self._pages.delete_old(head_id, SharedHead(indexed=10**12, merged_offsets=dict.fromkeys("012", 10**12)))
         await original(self, head_id, place, row)
 
     with patch.object(SharedSpills, "_write_row", write_row):
+        yield
+
+
+def _merged_soon(scenario: Scenario) -> Scenario:
+    """Short tails whose rows are merged as soon as there are any."""
+    return settings(merge_rows_min=1, merge_delay_ms=0, merge_age_ms=0)(_SHORT_TAILS(scenario))
+
+
+@bug("upkeep", per_head=PER_HEAD, change=_merged_soon, seeds=30)
+def pages_are_deleted_with_the_first_merge() -> Iterator[None]:
+    """Rows of the other partitions refer to them."""
+
+    def is_needed(self: Extent, merged_offsets: Any) -> bool:
+        return all(merged_offsets.get(place, 0) < offset for place, offset in self.end_offsets.items())
+
+    with patch.object(Extent, "is_needed", is_needed):
+        yield
+
+
+@bug("upkeep", per_head=PER_HEAD, change=_merged_soon, seeds=30)
+def rows_are_written_without_an_extent() -> Iterator[None]:
+    """Nothing says until when the pages are needed that rows refer to."""
+
+    async def write(*_: Any) -> None:
+        return None
+
+    with patch.object(SharedSpills, "_write_extent", write):
+        yield
+
+
+@bug("upkeep", per_head=PER_HEAD, change=_SHORT_TAILS, seeds=30)
+def sweep_takes_a_row_for_empty_that_refers() -> Iterator[None]:
+    """What is in pages that only rows refer to counts as unreferenced."""
+
+    async def with_entries(index: Any, partition: Any, rows: Any, *_: Any) -> Any:
+        return rows
+
+    with patch.object(sweep, "_with_entries", with_entries):
         yield
 
 

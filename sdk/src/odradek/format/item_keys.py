@@ -5,6 +5,7 @@ Log table. A partition's items share one `pk`, so a fetch below the tail is one 
     pk                                  sk                            value
     <topic id>#<partition>              head                          the partition's head      (partition/head.py)
     <topic id>#<partition>              c#<elements, 20 digits>       page of a shared head  (partition/shared_head.py)
+    <topic id>#<partition>              x#<elements, 20 digits>       extent of a shared head    (partition/extents.py)
     <topic id>#<partition>              i#<base offset, 20 digits>    index row                 (partition/index_row.py)
     <topic id>#<partition>              p#<producer id>               evicted producer          (partition/head.py)
     <topic id>#<partition>              lease                         maintenance lease (partition/maintenance_lease.py)

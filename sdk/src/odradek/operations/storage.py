@@ -118,6 +118,7 @@ class StoreView:
             if head is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic}-{partition}")
             rows = list(reversed(await self._log.index.newest_rows(here, _ROWS_MAX)))
+            rows = await self._log.index.with_entries([(here, row) for row in rows])
         except (StoreError, FormatError) as error:
             raise _unreadable(error) from error
         pieces = [

@@ -74,6 +74,8 @@ def find_entry(entry: TailEntry, head: PartitionHead, rows: Sequence[IndexRow], 
             return Search.ABSENT
         if row.is_segment:
             return Search.UNKNOWABLE
+        if row.lacks_entries:
+            return Search.AGAIN  # it has been merged since
         offset = row.base_offset
         for candidate in row.entries:
             if encode_tail_entry(candidate) == packed:
@@ -107,6 +109,7 @@ async def find_below_tail(
         limit = _ROWS
         while found is Search.MORE and head is not None:
             rows = await index.newest_rows(partition, limit)
+            rows = await index.with_entries([(partition, row) for row in rows])
             found = find_entry(entry, head, rows, is_all=len(rows) < limit)
             limit *= 4
         if isinstance(found, int) or found is Search.UNKNOWABLE or head is None:

@@ -166,7 +166,7 @@ class Audit:
         rows = []
         at = 0
         while page := await self._index.rows_between(partition, at, OFFSET_END, _ROWS_PER_QUERY):
-            rows += page
+            rows += await self._index.with_entries([(partition, row) for row in page])
             at = page[-1].base_offset + 1
         # A head that moved while its rows were read is looked at again by `_partition`.
         report.findings += [Finding(kind, place, detail) for kind, detail in check_partition(head, rows)]

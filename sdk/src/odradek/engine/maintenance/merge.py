@@ -200,6 +200,7 @@ class Merger:
 
     async def _merge_some(self, merges: Sequence[_Merge]) -> None:
         """Merge a window of each: what they have of an upload in common is one read."""
+        merges = await self._with_entries(merges)
         plans = [(merge, list(_groups(merge))) for merge in merges]
         single = [(merge, groups[0]) for merge, groups in plans if len(groups) == 1]
         pieces = [piece for _, group in single for piece in group.pieces]
@@ -223,6 +224,23 @@ class Merger:
         for merge in merges:
             if id(merge) not in found:
                 await self._guarded(merge, self._merge)
+
+    async def _with_entries(self, merges: Sequence[_Merge]) -> Sequence[_Merge]:
+        """Give the windows' rows the entries that they refer to, all at once; return the merges that can go on."""
+        rows = [(merge.held.partition, row) for merge in merges for row in merge.window_rows]
+        try:
+            filled = iter(await self._index.with_entries(rows))
+        except (StoreError, FormatError) as error:
+            for merge in merges:
+                merge.failure = error
+            return ()
+        for merge in merges:
+            assert merge.window is not None
+            first, stop = merge.window
+            merge.rows[first:stop] = [next(filled) for _ in range(first, stop)]
+            if any(row.lacks_entries for row in merge.window_rows):
+                merge.failure = FormatError(f"pages of rows of {merge.held.partition} are missing")
+        return [merge for merge in merges if merge.failure is None]
 
     async def _merge(self, merge: _Merge, found: Sequence[memoryview] | None = None) -> bool:
         """Make one segment of the window (several of a row that is too large for one), and put it in its place.
@@ -328,9 +346,13 @@ class _Merge:
     failure: Exception | None = None
 
     @property
-    def window_bytes(self) -> int:
+    def window_rows(self) -> Sequence[IndexRow]:
         assert self.window is not None
-        return sum(row.size_bytes for row in self.rows[slice(*self.window)])
+        return self.rows[slice(*self.window)]
+
+    @property
+    def window_bytes(self) -> int:
+        return sum(row.size_bytes for row in self.window_rows)
 
     def wants(self, now_ms: int) -> bool:
         """Whether there is a window to merge."""

@@ -14,8 +14,9 @@ The floor makes it safe, not a clock. Let F be the floor of step 2, and look at 
   transaction that makes it visible checks that the floor is still that one. If that transaction comes after F, it has
   read F or more. If it comes before F, the listing of topics, which begins after F, shows it. (Topics are listed again
   after the heads were raised, until a listing shows nothing new: a transaction's items need not appear all at once.)
-* So after step 3 references to ids below F only become fewer. They move one way, from a tail to a spilled row, which is
-  written before the head forgets: reading the head first and the rows after it meets each of them at least once. Rows
+* So after step 3 references to ids below F only become fewer. They move one way, from a tail to a spilled row (of a
+  shared head by way of pages, to which its rows refer), which is written before the head forgets: reading the head
+  first and the rows after it meets each of them at least once. Rows
   below the head's merged offset are segments, which refer to no upload, or ghosts, which nobody reads
   (partition/index.py). A merge in the meantime only removes references.
 * Hence what step 4 does not see is referenced by nobody, now or later: a sweep may sleep for an hour before step 5, or
@@ -39,8 +40,10 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.maintenance.patience import patiently
 from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUpload, WalUploads
 from odradek.engine.partition.head import NO_FLOOR
-from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.index import PartitionIndex, is_ghost
+from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.tools import Tools
+from odradek.errors import FormatError
 from odradek.format.object_id import object_id_ms
 from odradek.model.log import OFFSET_END
 from odradek.model.topic_partition import PartitionId
@@ -199,11 +202,27 @@ async def drop_referenced(
                 rng,
                 lambda at=at: index.rows_between(partition, at, OFFSET_END, _ROWS_PER_QUERY),  # type: ignore[misc]
             ):
-                for row in rows:
+                for row in await _with_entries(index, partition, rows, clock, rng):
                     object_ids.difference_update(entry.object_id for entry in row.entries)
                 at = rows[-1].base_offset + 1
 
     await asyncio.gather(*(look(partition) for partition in partitions))
+
+
+async def _with_entries(
+    index: PartitionIndex, partition: PartitionId, rows: Sequence[IndexRow], clock: Clock, rng: Rng
+) -> Sequence[IndexRow]:
+    """The rows with their entries, without those that have been merged meanwhile.
+
+    Raises StoreUnavailable; FormatError: entries are missing, so what is referred to is not known.
+    """
+    found = await patiently(clock, rng, lambda: index.with_entries([(partition, row) for row in rows]))
+    lacking = [row for row in found if row.lacks_entries]
+    if lacking:
+        head = await patiently(clock, rng, lambda: index.read_head(partition))
+        if head is not None and not all(is_ghost(row, head.merged_offset) for row in lacking):
+            raise FormatError(f"pages of rows of {partition} are missing: it is damaged")
+    return found
 
 
 def _first_id(at_ms: int) -> bytes:

@@ -224,6 +224,9 @@ class PartitionIndex:
         for row in await self.newest_rows(partition, _RECENT_ROWS):
             if len(recent) >= PRODUCER_BATCHES_REMEMBERED or row.is_segment:
                 break
+            [row] = await self.with_entries([(partition, row)])
+            if row.lacks_entries:
+                break  # it has been merged meanwhile
             if is_ghost(row, head.merged_offset) or row.base_offset >= head.tail_base_offset:
                 continue
             recent = (*_batches_of(row, producer_id), *recent)
@@ -339,14 +342,20 @@ class PartitionIndex:
             await self._shared_spills.run_to_rows(partition.head_id, image)
 
     async def delete_old_pages(self, partition: PartitionId) -> None:
-        """Delete the pages of the partition's head that have become index rows. Raises StoreError, FormatError."""
+        """Delete the pages of the partition's head that nothing needs. Raises StoreError, FormatError."""
         if not partition.shares_head:
             return
         image = await self.read_image(partition.head_id)
         if isinstance(image, SharedHead) and image.indexed:
-            await self._pages.delete_below(partition.head_id, image.indexed)
+            await self._pages.delete_old(partition.head_id, image)
 
     # --- rows -----------------------------------------------------------------------------------------------------
+
+    # A row of a shared head comes without its entries, which whoever needs them gets by `with_entries`.
+
+    async def with_entries(self, rows: Sequence[tuple[PartitionId, IndexRow]]) -> list[IndexRow]:
+        """See `Pages.with_entries`."""
+        return await self._pages.with_entries(rows)
 
     # A ghost: a spill writes a row on the condition that there is none. One that slept since before a merge took
     # the row's place writes it again. What such a row says is true, but its WAL bytes may be swept. It begins below the

@@ -3,7 +3,9 @@
 Key: `i#<base offset>`. Lifetime: written by a spill before the head forgets the entries, replaced by a merge,
 removed by retention or with the topic. Three kinds, told apart by `k`:
 
-    k = "w"   spilled WAL entries        e: tail entries one after the other, or packed entries if the head is shared
+    k = "w"   spilled WAL entries        e: tail entries one after the other
+                                         or, if the head is shared, c and the elements whose pages have the entries:
+                                         pf: the first of them, pe: the end (extents.py)
     k = "s"   one segment                o: object id (16 bytes), x: bytes of its index object
 
                                          c: commit time of its first batch, ms
@@ -21,16 +23,10 @@ have been deleted or compacted away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.engine.partition.head import NO_TIMESTAMP
-from odradek.engine.partition.packed_entries import (
-    PACKED_VERSION,
-    decode_packed_entries,
-    encode_packed_entries,
-    place_entries,
-)
 from odradek.errors import FormatError
 from odradek.format.tail_entry import TailEntry, decode_tail_entries, encode_tail_entries
 from odradek.ports.table import Item
@@ -40,7 +36,12 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class IndexRow:
-    """The offsets [base_offset, end_offset): either WAL entries or a segment."""
+    """The offsets [base_offset, end_offset): either WAL entries or a segment.
+
+    Attributes:
+        elements: of a row of a shared head, which refers to its entries: the elements [first, end) that have them. Such
+            a row has no `entries` until it gets them (`PartitionIndex.with_entries`).
+    """
 
     base_offset: int
     end_offset: int
@@ -55,7 +56,12 @@ class IndexRow:
     file_bytes: int = 0  # of a columnar segment's file, else 0
     has_recipes: bool = False  # of a columnar segment in which values are made again (format/parquet/recipes.py)
     refused_by: int = 0  # table_segments.TABLE_WRITER that refused to make the segment columnar, else 0
-    is_packed: bool = field(default=False, compare=False)  # how the entries are stored
+    elements: tuple[int, int] | None = None
+
+    @property
+    def lacks_entries(self) -> bool:
+        """Whether the entries are only referred to."""
+        return self.elements is not None and not self.entries
 
     @property
     def started_ms(self) -> int:
@@ -95,9 +101,10 @@ def encode_index_row(row: IndexRow) -> Item:
                 item["r"] = 1
         elif row.refused_by:
             item["q"] = row.refused_by
+    elif row.elements is not None:
+        item |= {"pf": row.elements[0], "pe": row.elements[1], "c": row.started_ms}
     else:
-        packed = row.is_packed
-        item["e"] = encode_packed_entries(place_entries(0, row.entries)) if packed else encode_tail_entries(row.entries)
+        item["e"] = encode_tail_entries(row.entries)
     return item
 
 
@@ -107,27 +114,20 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
     kind = attribute(item, "k", str)
     if kind not in ("s", "p", "w"):
         raise FormatError(f"an index row of kind {kind!r} is not known to this release")
-    entries, is_packed = _entries(attribute(item, "e", bytes)) if kind == "w" else ((), False)
+    refers = kind == "w" and "pf" in item
     return IndexRow(
         base_offset=base_offset,
         end_offset=attribute(item, "n", int),
         max_timestamp_ms=attribute(item, "mt", int),
         size_bytes=attribute(item, "z", int),
         spill_floor_ms=attribute(item, "sf", int),
-        entries=entries,
+        entries=tuple(decode_tail_entries(attribute(item, "e", bytes))) if kind == "w" and not refers else (),
         segment_id=attribute(item, "o", bytes) if kind != "w" else None,
         index_bytes=attribute(item, "x", int) if kind != "w" else 0,
         running_max_timestamp_ms=attribute(item, "rm", int),
-        segment_started_ms=attribute(item, "c", int) if kind != "w" else 0,
+        segment_started_ms=attribute(item, "c", int) if kind != "w" or refers else 0,
         file_bytes=attribute(item, "y", int) if kind == "p" else 0,
         has_recipes=kind == "p" and "r" in item,
         refused_by=attribute(item, "q", int) if kind == "s" and "q" in item else 0,
-        is_packed=is_packed,
+        elements=(attribute(item, "pf", int), attribute(item, "pe", int)) if refers else None,
     )
-
-
-def _entries(data: bytes) -> tuple[tuple[TailEntry, ...], bool]:
-    """The entries, and whether they are packed: the first byte of both forms is a version, and these differ."""
-    if data[:1] == bytes((PACKED_VERSION,)):
-        return tuple(entry for _, entry in decode_packed_entries(data)), True
-    return tuple(decode_tail_entries(data)), False

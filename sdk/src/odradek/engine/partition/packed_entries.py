@@ -1,8 +1,8 @@
 """Packed entries: tail entries of one or several partitions in few bytes (docs/formats/packed_entries.md).
 
-An element of a shared head's tail is one, and so is what an index row of such a partition holds. Each entry says only
-what differs from the one before it: the batches of one request, which are neighbours in one object and have one
-producer, take about ten bytes each, beside some thirty for all of them.
+An element of a shared head's tail is one. Each entry says only what differs from the one before it: the batches of one
+request, which are neighbours in one object and have one producer, take about ten bytes each, beside some thirty for all
+of them.
 
     version  u8 = 2
     entry    flags u8, place u8
@@ -16,7 +16,7 @@ producer, take about ten bytes each, beside some thirty for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -130,8 +130,3 @@ def _decode(data: bytes) -> Iterable[PlacedEntry]:
             flags & (_ITEM | _LOG_APPEND_TIME),
         )
         yield PlacedEntry(place, entry)
-
-
-def place_entries(place: int, entries: Sequence[TailEntry]) -> list[PlacedEntry]:
-    """The entries of one partition, with its place."""
-    return [PlacedEntry(place, entry) for entry in entries]

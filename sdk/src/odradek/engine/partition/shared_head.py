@@ -23,9 +23,9 @@ Key: that of the head of the first of them. Names are short since each append pa
 `PartitionHead` is the view of one partition. Its tail base follows from its next offset and the counts of its entries
 in the tail, so an append writes nothing else of a partition.
 
-A *page* takes the oldest elements of the tail, key `c#<elements before it>` beside the head, and keeps them until a
-spill writes the index rows of all partitions. Pages are written create-only before the head forgets their elements,
-and deleted by maintenance after `c` has passed them.
+A *page* takes the oldest elements of the tail, key `c#<elements before it>` beside the head. Pages are written
+create-only before the head forgets their elements. A spill writes index rows of all partitions that refer to them
+(extents.py), and maintenance deletes them once all of these have been merged.
 """
 
 from __future__ import annotations
@@ -396,6 +396,11 @@ def counts_of(elements: Iterable[bytes]) -> dict[int, int]:
 
 def decode_stamps(item: Mapping[str, object], name: str) -> Stamps:
     """What an item has of one producer under a name. Raises FormatError."""
+    return _numbers(item, name)
+
+
+def decode_places(item: Mapping[str, object], name: str) -> Mapping[str, int]:
+    """Numbers by place. Raises FormatError."""
     return _numbers(item, name)
 
 

@@ -4,8 +4,9 @@
                 them. One write for all partitions, each few requests: what the tail holds, every append pays for.
     index       where pages have become many, they become index rows: one row a partition, each hundred requests or so
                 1  the head says up to where (`ce`), so that whoever does it writes the same rows
-                2  the rows, create-only
-                3  the head says that it is done (`c`); the next merge of a partition deletes the pages
+                2  the extent, then the rows that refer to it, create-only (extents.py)
+                3  the head says that it is done (`c`); merges delete the pages once all of these rows are merged
+                Who finds that another process has begun leaves it alone, unless it is late: what two write, both pay.
     evict       producers that are idle, or more than `producers_bytes_max` has room for, leave for rows of their own
                 (producer_rows.py), with the update by which the head forgets a page's elements, the longest silent
                 first. None leaves with something in the tail: returning producers rest on that (producer_places.py)
@@ -21,6 +22,7 @@ import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
+from odradek.engine.partition.extents import Extent, encode_extent, extent_key
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, head_key
 from odradek.engine.partition.index_row import IndexRow, encode_index_row
@@ -77,6 +79,7 @@ _BATCH_BYTES = 24  # of a batch in an element that has an object of its own
 _PAGED_AT_ONCE_MAX = 64
 _ROUNDS_MAX = 4
 _FORGET_ATTEMPTS = 4
+_LATE_PAGES_PART = 4  # a spill to rows is late when a quarter of what causes one has been paged out since
 _ROWS_AT_ONCE = 16
 
 
@@ -148,7 +151,9 @@ class SharedSpills:
             head = after
             if self._excess(head) <= 0 and not self._is_overcrowded(head):
                 break
-        if head.indexing is not None or head.paged - head.indexed >= self._settings.paged_appends:
+        begun = head.indexed if head.indexing is None else head.indexing
+        many = self._settings.paged_appends
+        if head.paged - begun >= (many if head.indexing is None else many // _LATE_PAGES_PART):
             await self._index(head_id, head)
 
     async def run_to_rows(self, head_id: PartitionId, head: SharedHead) -> None:
@@ -228,19 +233,17 @@ class SharedSpills:
             condition = all_of(is_version(VERSION), Compare(("c",), "=", head.indexed), Absent(("ce",)))
             try:
                 item = await self._log.update(Update(head_key(head_id), (Set(("ce",), end),), condition))
-            except ConditionFailed as refused:
-                if refused.current is None or refused.current.get("v") != VERSION:
-                    return None
-                item = refused.current
-            before, head = head, decode_shared_head(item)
-            if head.indexed != before.indexed or head.indexing is None:
+            except ConditionFailed:
                 return None
+            head = decode_shared_head(item)
             pages = await self._pages.read(head_id, head)
             if not pages:
                 return None
         assert head.indexing is not None
         moved = [page for page in pages if page.end <= head.indexing]
         rows = rows_of(head, pages, moved)
+        ends = {place_name(place): row.end_offset for place, row in rows.items()}
+        await self._write_extent(head_id, Extent(head.indexed, head.indexing, ends))
         for start in range(0, len(rows), _ROWS_AT_ONCE):
             some = list(rows.items())[start : start + _ROWS_AT_ONCE]
             await asyncio.gather(*(self._write_row(head_id, place, row) for place, row in some))
@@ -252,6 +255,12 @@ class SharedSpills:
             return decode_shared_head(await self._log.update(Update(head_key(head_id), actions, condition)))
         except ConditionFailed:
             return None
+
+    async def _write_extent(self, head_id: PartitionId, extent: Extent) -> None:
+        try:
+            await self._log.put(Put(extent_key(head_id, extent.first), encode_extent(extent), Absent(("v",))))
+        except ConditionFailed:
+            return  # as for a row
 
     async def _write_row(self, head_id: PartitionId, place: int, row: IndexRow) -> None:
         partition = PartitionId(head_id.topic_id, head_id.partition + place)
@@ -422,6 +431,6 @@ def rows_of(head: SharedHead, pages: Sequence[Page], moved: Sequence[Page]) -> M
             spill_floor_ms=moved[-1].spill_floor_ms,
             entries=tuple(own),
             running_max_timestamp_ms=moved[-1].running_max_timestamp_ms,
-            is_packed=True,
+            elements=(moved[0].first, moved[-1].end),
         )
     return rows

@@ -99,6 +99,8 @@ class LogReader:
                 pieces += await self._segments.pieces(partition, row, wanted)
                 if pieces and wanted.is_bounded:
                     return pieces
+            if row.lacks_entries:
+                row = await self._with_entries(partition, row)
             for base_offset, entry in row_entries(row):
                 if base_offset + entry.offset_count <= offset or base_offset >= end_offset:
                     continue
@@ -129,6 +131,14 @@ class LogReader:
             return None
         self._rows.move_to_end(partition)
         return cache.find(offset)
+
+    async def _with_entries(self, partition: PartitionId, row: IndexRow) -> IndexRow:
+        """Return a row of a shared head with its entries, and keep it so."""
+        [row] = await self._index.with_entries([(partition, row)])
+        cache = self._rows.get(partition)
+        if cache is not None and row.base_offset in cache.rows:
+            cache.rows[row.base_offset] = row
+        return row
 
     async def _find_row(self, partition: PartitionId, head: PartitionHead, offset: int) -> IndexRow | None:
         """Return the row with the offset, or the first one after it; None without either."""
@@ -304,7 +314,12 @@ def entry_piece(base_offset: int, entry: TailEntry) -> Piece:
 
 
 def row_entries(row: IndexRow) -> Iterator[tuple[int, TailEntry]]:
-    """The WAL entries of an index row with their base offsets; none of a segment."""
+    """The WAL entries of an index row with their base offsets; none of a segment.
+
+    Raises ObjectMissing: it only refers to them, and its pages have gone, since it was merged.
+    """
+    if row.lacks_entries:
+        raise ObjectMissing(f"the entries of the index row of offset {row.base_offset}")
     offset = row.base_offset
     for entry in row.entries:
         yield offset, entry
@@ -312,7 +327,7 @@ def row_entries(row: IndexRow) -> Iterator[tuple[int, TailEntry]]:
 
 
 def row_pieces(partition: PartitionId, row: IndexRow) -> list[Piece]:
-    """All pieces of an index row; a segment is one, an empty one none."""
+    """All pieces of an index row; a segment is one, an empty one none. Raises as `row_entries`."""
     if row.is_segment:
         return segment_pieces(partition, row, Wanted(row.base_offset))
     return [entry_piece(base_offset, entry) for base_offset, entry in row_entries(row)]

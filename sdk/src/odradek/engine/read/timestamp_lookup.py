@@ -129,6 +129,7 @@ class TimestampLookup:
         self, partition: PartitionId, row: IndexRow, timestamp_ms: int, start_offset: int
     ) -> Found | None:
         if not row.is_segment:
+            [row] = await self._index.with_entries([(partition, row)])
             return await self._first_in_entries(row_entries(row), timestamp_ms, start_offset)
         if row.size_bytes <= WHOLE_BYTES and not row.is_columnar:
             return await self._first_in(row_pieces(partition, row), timestamp_ms, start_offset)
