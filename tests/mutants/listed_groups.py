@@ -368,10 +368,11 @@ MUTANTS = [
         killed_by="tests/unit/gateway/test_group_commit.py::test_calls_begin_in_the_order_of_their_requests",
     ),
     Mutant(
-        "call holds a partition twice",
+        "what answers bring is not waited for",
         _COMMIT,
-        "gathering.places.intersection(places) or gathering.size",
-        "gathering.size",
-        killed_by="tests/unit/gateway/test_group_commit.py::test_a_partition_stands_once_in_a_call",
+        "_ANSWERED_S = 0.001",
+        "_ANSWERED_S = -1.0",
+        killed_by="tests/unit/gateway/test_group_commit.py::"
+        "test_what_a_client_sends_before_an_answer_shares_calls_again_and_again",
     ),
 ]

@@ -129,8 +129,8 @@ MUTANTS = [
     Mutant(
         "segment in the search is taken for a proof",
         _SEARCH,
-        "            return Search.UNKNOWABLE\n        offset = row",
-        "            return Search.ABSENT\n        offset = row",
+        "            return Search.UNKNOWABLE\n        if row",
+        "            return Search.ABSENT\n        if row",
         killed_by="tests/unit/engine/append/test_commit_times.py::test_a_plain_append_is_refused_once_and_not_for_ever",
         near=("duel", "storm"),
     ),

@@ -173,7 +173,7 @@ async def test_pipelined_requests_wait_for_the_one_before(gateway_linger_ms: int
 
 @pytest.mark.parametrize("error", [StoreUnavailable("throttled"), OutcomeUnknown("no answer")])
 async def test_when_one_is_refused_all_behind_it_may_be_sent_again(error: Exception) -> None:
-    async with gateway(append_attempts_max=1) as (engine, store, servers):
+    async with gateway(append_attempts_max=1, gateway_linger_ms=0) as (engine, store, servers):
         client = await Connection.to(servers)
         store.log.before["update"] = hold = Hold()
         for sequence in range(5):

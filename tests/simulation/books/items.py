@@ -10,7 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from odradek.engine.groups.leases import LEASE_PREFIX, lease_partitions, lease_slot
-from odradek.engine.partition.index_row import decode_index_row
+from odradek.engine.partition.index_row import IndexRow, decode_index_row
+from odradek.engine.read.log_reader import Piece, entry_piece
 from odradek.format.item_keys import group_pk, index_base_offset, partition_pk
 from odradek.format.object_keys import index_key, segment_key
 from odradek.model.topic_partition import PartitionId
@@ -29,6 +30,17 @@ def segment_objects(key: Key, item: Item) -> tuple[str, ...]:
         segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar),
         index_key(partition, row.base_offset, row.segment_id),
     )
+
+
+def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
+    """The bytes that a row refers to: the whole of its segment, or its entries'."""
+    if row.segment_id is not None:
+        key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar)
+        yield Piece(row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms)
+    offset = row.base_offset
+    for entry in row.entries:
+        yield entry_piece(offset, entry)
+        offset += entry.offset_count
 
 
 def upload_id(key: str) -> bytes:

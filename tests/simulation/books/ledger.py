@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -74,7 +74,14 @@ from tests.simulation.books.classic_book import ClassicBook, is_early, is_signed
 from tests.simulation.books.futile_book import FutileBook
 from tests.simulation.books.group_book import RESET, GroupBook, foreign_commit
 from tests.simulation.books.history import identity
-from tests.simulation.books.items import own_leases, partition_of, partition_of_object, segment_objects, upload_id
+from tests.simulation.books.items import (
+    live_pieces,
+    own_leases,
+    partition_of,
+    partition_of_object,
+    segment_objects,
+    upload_id,
+)
 from tests.simulation.books.late_book import LateBook
 from tests.simulation.books.late_rules import RISING, LateRules
 from tests.simulation.books.notes import Commit, Entered, LeaderEpoch, StartMove
@@ -415,7 +422,7 @@ class Ledger:
             return
         row = self._row(key.pk, index_base_offset(key.sk), new)
         if row.lacks_entries:
-            self._lacking(key.pk, row)
+            self.shared.lacking(key.pk, row)
             return
         self._rows.stored(key.pk, row)
         if row.segment_id is None:
@@ -483,18 +490,6 @@ class Ledger:
         """The row with its entries, as far as pages have them."""
         row = decode_index_row(base_offset, item)
         return self.shared.with_entries(partition_of(pk), row) if row.lacks_entries else row
-
-    def check_rows_of(self, partitions: Iterable[PartitionId]) -> None:
-        """A page was deleted: no row that readers go by may refer to it."""
-        for pk in map(partition_pk, partitions):
-            for row in self.live_rows(pk) if pk in self.heads else ():
-                if row.lacks_entries:
-                    self._lacking(pk, row)
-
-    def _lacking(self, pk: str, row: IndexRow) -> None:
-        """A row refers to pages that are not there: it must be a ghost."""
-        if row.base_offset >= self.heads[pk]["mo"]:  # type: ignore[operator]
-            self.problem(f"{pk}: the pages of the row at {row.base_offset} are not there")
 
     def _check_index(self, pk: str) -> None:
         head = self.heads.get(pk)
@@ -602,14 +597,3 @@ class Ledger:
         if goes_back and not is_delivered_again(self.caller) and not is_meant:
             self.problem(f"{where}: the commit went back from {before[-1].offset} to {commit.offset}")
         self.commits[key].append(commit)
-
-
-def live_pieces(partition: PartitionId, row: IndexRow) -> Iterator[Piece]:
-    """The bytes that a row refers to: the whole of its segment, or its entries'."""
-    if row.segment_id is not None:
-        key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar)
-        yield Piece(row.base_offset, row.end_offset, key, None, 0, row.size_bytes, row.max_timestamp_ms)
-    offset = row.base_offset
-    for entry in row.entries:
-        yield entry_piece(offset, entry)
-        offset += entry.offset_count

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -142,6 +142,17 @@ class SharedBook:
         [row] = with_entries([(partition, row)], pages)
         return row
 
+    def lacking(self, pk: str, row: IndexRow) -> None:
+        """A row refers to pages that are not there: it must be a ghost."""
+        if row.base_offset >= self._ledger.heads[pk]["mo"]:  # type: ignore[operator]
+            self._ledger.problem(f"{pk}: the pages of the row at {row.base_offset} are not there")
+
+    def _check_rows(self, partitions: Iterable[PartitionId]) -> None:
+        for pk in map(partition_pk, partitions):
+            for row in self._ledger.live_rows(pk) if pk in self._ledger.heads else ():
+                if row.lacks_entries:
+                    self.lacking(pk, row)
+
     def page_stored(self, key: Key, new: Item | None) -> None:
         """A page was written (new None: deleted)."""
         head = self.heads.get(key.pk)
@@ -150,7 +161,7 @@ class SharedBook:
         if new is None:
             if self._pages_of(key.pk, head) is None:
                 self._ledger.problem(f"{key.pk}: the page {key.sk} was deleted, and the head refers to it")
-            self._ledger.check_rows_of(self._sharing(_partition_of(key.pk), head))
+            self._check_rows(self._sharing(_partition_of(key.pk), head))
             return
         page = decode_page(key.sk, new)
         if page.first == head.paged and page.elements != head.tail[: len(page.elements)]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from odradek.engine.append import order
+from odradek.engine.append import conditional_append, order
 from odradek.engine.append.conditional_append import ConditionalAppend, Member
 from odradek.engine.append.order import AheadAnswer, Turn
 
@@ -83,4 +83,11 @@ def follower_does_not_wait_for_its_turn() -> Iterator[None]:
         return AheadAnswer.GAP if is_known else AheadAnswer.TAKE
 
     with patch.object(Turn, "come", come), patch.object(Turn, "ahead", ahead):
+        yield
+
+
+@bug("stock", change=_java)
+def a_duplicate_answers_for_the_batches_behind_it() -> Iterator[None]:
+    """A run whose first batch is in the log already is taken for appended, and what came with it is lost."""
+    with patch.object(conditional_append, "as_a_whole", lambda verdict, *_: verdict):
         yield

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.engine.append.append import OnResult
-from odradek.gateway.group_commit import GroupCommit
+from odradek.gateway.group_commit import FOLLOWER_BYTES_MAX, GroupCommit
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.testing import ManualClock
 
@@ -102,26 +102,60 @@ async def test_requests_wait_for_the_end_of_the_call_in_flight_and_share_one(eng
     await asyncio.gather(*others)
 
 
-async def test_a_partition_stands_once_in_a_call(engine: SlowEngine) -> None:
+async def test_batches_of_a_partition_lie_next_to_each_other_in_a_call(engine: SlowEngine) -> None:
     clock = ManualClock()
     commits = GroupCommit(engine, clock, 2)  # type: ignore[arg-type]
     send(commits, 1, request("a", 9))
     await settle()
-    for connection in (2, 3):
-        send(commits, connection, request("a", 0, connection))
+    both = [send(commits, connection, request("a", 0, connection)) for connection in (2, 3)]
     await settle()
     clock.advance(0.002)
     await settle()
-    assert engine.calls[1:] == [[("a", 0), ("a", 2)], [("a", 0), ("a", 3)]]
+    assert engine.calls[1:] == [[("a", 0), ("a", 0), ("a", 2), ("a", 3)]]
     engine.release()
+    assert [[(r.partition, r.base_offset) for r in await each] for each in both] == [
+        [(0, 200), (2, 202)],
+        [(0, 201), (3, 203)],
+    ]
     await commits.drain()
 
 
 @pytest.mark.parametrize("producer_id", [-1, 5])
-async def test_requests_of_one_connection_are_in_flight_together(engine: SlowEngine, producer_id: int) -> None:
-    commits = GroupCommit(engine, ManualClock(), 2)  # type: ignore[arg-type]
-    tasks = [send(commits, 1, request("a", 0, producer=(producer_id, 0, sequence))) for sequence in range(3)]
+async def test_what_a_client_sends_before_an_answer_shares_calls_again_and_again(
+    engine: SlowEngine, producer_id: int
+) -> None:
+    """Java's producer keeps five requests in flight, and sends five when five are answered, one after the other."""
+    clock = ManualClock()
+    commits = GroupCommit(engine, clock, 100)  # type: ignore[arg-type]
+    sequences = iter(range(100))
+
+    def next_one() -> asyncio.Task[list[ProduceResult]]:
+        return send(commits, 1, request("a", 0, producer=(producer_id, 0, next(sequences))))
+
+    waiting = {next_one() for _ in range(5)}
     await settle()
+    assert [len(call) for call in engine.calls] == [5]
+    for _ in range(3):
+        engine.release()
+        await asyncio.wait(waiting)
+        waiting = set()
+        for _ in range(5):
+            waiting.add(next_one())
+            await settle()
+        clock.advance(0.001)
+        await settle()
+    assert [len(call) for call in engine.calls] == [5, 5, 5, 5]
+    engine.release()
+    await asyncio.gather(*waiting)
+
+
+async def test_a_large_request_waits_for_none_of_its_connection(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(), 2)  # type: ignore[arg-type]
+    large = [ProducePartition("a", 0, batch([bytes(FOLLOWER_BYTES_MAX)]))]
+    tasks = []
+    for _ in range(3):
+        tasks.append(send(commits, 1, large))
+        await settle()
     assert engine.calls == [[("a", 0)]] * 3
     engine.release()
     await asyncio.gather(*tasks)
@@ -136,7 +170,7 @@ async def test_calls_begin_in_the_order_of_their_requests(engine: SlowEngine) ->
     first = send(commits, 1, request("a", 0, 7, producer=(5, 0, 0)))
     await settle()
     assert engine.calls[1:] == []
-    second = send(commits, 1, request("a", 0, producer=(5, 0, 1)))
+    second = send(commits, 1, [ProducePartition("a", 0, batch([bytes(FOLLOWER_BYTES_MAX)], producer=(5, 0, 1)))])
     await settle()
     assert engine.calls[1:] == [[("a", 0), ("a", 7)], [("a", 0)]]
     engine.release()

@@ -1,4 +1,4 @@
-"""Group commit: concurrent Produce requests of many connections share one upload.
+"""Group commit: concurrent Produce requests, of many connections or of one, share one upload.
 
 Each upload costs a request, so a gateway gathers: while a call to the engine is in flight, new requests wait for its
 end, at most for the linger, and become one call (as the SDK's producer does: client/producer/pace.py). If no call is in
@@ -8,9 +8,11 @@ partitions succeed or fail independently, as in any call.
 Order and waiting:
 
 * Calls start in the order of their requests, and the engine keeps that order for the batches of one producer and of one
-  connection (engine/append/order.py). A request is sent alone and at once if its connection already has a request in
-  flight for one of its partitions.
-* A call has each partition once; a request for a partition that is already in the gathering closes the gathering.
+  connection (engine/append/order.py).
+* Batches for one partition lie next to each other in a call, in the order of their requests, and become one update.
+* A client that sends its next request before the answer to the last gathers, too: small requests are worth it, and a
+  large one is sent at once and alone. The answers of one call make it send several again, which come one after the
+  other: the next call is held for a millisecond, or one request and all the others would take turns.
 * A request gets its results as soon as they are complete; slow partitions of other requests do not delay it.
 * Transactional batches are not merged here: they are kept in the store, not in a log, until the transaction commits.
 """
@@ -18,6 +20,7 @@ Order and waiting:
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +32,8 @@ from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
 
 MERGED_BYTES_MAX = 8 * 1024 * 1024
+FOLLOWER_BYTES_MAX = 256 * 1024  # of a request that waits for the one before it
+_ANSWERED_S = 0.001  # for the requests that answers make a client send
 
 _Place = tuple[str, UUID | None, int]  # topic by name or id, partition
 
@@ -48,11 +53,30 @@ class _Request:
 
 @dataclass(slots=True)
 class _Gathering:
-    """Requests that become one call."""
+    """Requests that become one call.
+
+    Attributes:
+        has_followers: whether one of them came before the answer to another of its connection for the same partition.
+        requests_due: with so many it is complete.
+        is_complete: no more are waited for.
+    """
 
     requests: list[_Request] = field(default_factory=list)
     places: set[_Place] = field(default_factory=set)
     size: int = 0
+    has_followers: bool = False
+    requests_due: float = math.inf
+    is_complete: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class _Commit:
+    """A call to the engine."""
+
+    requests: int
+    has_followers: bool
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    ended_s: float = 0.0
 
 
 class GroupCommit:
@@ -70,7 +94,7 @@ class GroupCommit:
         self._linger_s = linger_ms / 1000
         self._gathering: _Gathering | None = None
         self._calls: set[asyncio.Task[None]] = set()
-        self._newest_ended: asyncio.Event | None = None  # of the newest call
+        self._newest: _Commit | None = None
         self._in_flight: dict[tuple[int | None, _Place], asyncio.Future[Any]] = {}  # the newest of each connection
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
@@ -84,10 +108,11 @@ class GroupCommit:
         self._in_flight.update(dict.fromkeys(keys, results))
         try:
             request = _Request(partitions, results)
-            if is_behind:
+            size = sum(len(each.records) for each in partitions)
+            if is_behind and size > FOLLOWER_BYTES_MAX:
                 self._go_alone(request, places)
             else:
-                self._gather(request, places)
+                self._gather(request, places, size, is_behind=is_behind)
             return await results
         finally:
             for key in keys:
@@ -101,20 +126,20 @@ class GroupCommit:
         while self._calls:
             await asyncio.wait(self._calls)
 
-    def _gather(self, request: _Request, places: Sequence[_Place]) -> None:
-        size = sum(len(each.records) for each in request.partitions)
+    def _gather(self, request: _Request, places: Sequence[_Place], size: int, *, is_behind: bool) -> None:
         gathering = self._gathering
-        if gathering is not None and (
-            gathering.places.intersection(places) or gathering.size + size > MERGED_BYTES_MAX
-        ):
+        if gathering is not None and gathering.size + size > MERGED_BYTES_MAX:
             self._close(gathering)
             gathering = None
         if gathering is None:
             gathering = self._gathering = _Gathering()
-            self._start(self._linger(gathering, self._newest_ended))
+            self._start(self._linger(gathering, self._newest))
         gathering.requests.append(request)
         gathering.places.update(places)
         gathering.size += size
+        gathering.has_followers |= is_behind
+        if len(gathering.requests) >= gathering.requests_due:
+            gathering.is_complete.set()
 
     def _go_alone(self, request: _Request, places: Sequence[_Place]) -> None:
         """Send a request in a call of its own, after the gathering if that has one of its partitions."""
@@ -122,9 +147,17 @@ class GroupCommit:
             self._close(self._gathering)
         self._call(_Gathering([request]))
 
-    async def _linger(self, gathering: _Gathering, ended: asyncio.Event | None) -> None:
-        if ended is not None:
-            await wait_for(ended, self._linger_s, self._clock)
+    async def _linger(self, gathering: _Gathering, newest: _Commit | None) -> None:
+        if newest is not None:
+            before = 0
+            if not newest.ended.is_set():
+                await wait_for(newest.ended, self._linger_s, self._clock)
+                before = len(gathering.requests)
+            if newest.ended.is_set() and (newest.has_followers or gathering.has_followers):
+                gathering.requests_due = before + newest.requests
+                left_s = newest.ended_s + _ANSWERED_S - self._clock.monotonic()
+                if len(gathering.requests) < gathering.requests_due and left_s > 0:
+                    await wait_for(gathering.is_complete, left_s, self._clock)
         if self._gathering is gathering:
             self._gathering = None
             await self._run(gathering)
@@ -143,9 +176,13 @@ class GroupCommit:
 
     async def _run(self, gathering: _Gathering) -> None:
         """Make one call; a request that was cancelled does not keep the others from their results."""
-        self._newest_ended = ended = asyncio.Event()
-        merged = [each for request in gathering.requests for each in request.partitions]
-        whose = [(request, index) for request in gathering.requests for index in range(len(request.partitions))]
+        self._newest = commit = _Commit(len(gathering.requests), gathering.has_followers)
+        by_place: dict[_Place, list[tuple[_Request, int]]] = {}
+        for request in gathering.requests:
+            for index, partition in enumerate(request.partitions):
+                by_place.setdefault(_place(partition), []).append((request, index))
+        whose = [each for same in by_place.values() for each in same]
+        merged = [request.partitions[index] for request, index in whose]
 
         def settle(index: int, result: ProduceResult) -> None:
             request, own_index = whose[index]
@@ -158,7 +195,8 @@ class GroupCommit:
                 if not request.results.done():
                     request.results.set_exception(error)
         finally:
-            ended.set()
+            commit.ended_s = self._clock.monotonic()
+            commit.ended.set()
 
 
 def _place(partition: ProducePartition) -> _Place:

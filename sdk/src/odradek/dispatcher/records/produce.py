@@ -44,6 +44,8 @@ async def handle_produce(call: Call) -> Answer:
         for name, topic_id, topic in _topics(call)
         for data in topic.partition_data
     ]
+    if len({(each.topic, each.topic_id, each.partition) for each in partitions}) < len(partitions):
+        return refuse_produce(call, ErrorCode.INVALID_REQUEST, "the request names the same partition twice")
     if message.transactional_id is None:
         results = await _permitted(call, partitions, call.append)
     elif any(partition.expected_offset is not None for partition in partitions):

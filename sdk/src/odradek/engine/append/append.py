@@ -3,6 +3,9 @@
 The data is durable before any offset or sequence moves: a crash between upload and update leaves an unreferenced
 object, never a hole and never a lost acknowledged write. Partitions of one request succeed or fail each on its own.
 Uploads run side by side; updates of one producer's batches keep the order in which they arrived (append/order.py).
+
+A gateway makes one call of several requests (gateway/group_commit.py). Batches of theirs for one partition are a run:
+one update appends all of them, or, if one of them must be looked at, none; then each is appended by itself.
 """
 
 from __future__ import annotations
@@ -10,13 +13,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from odradek.engine.append.commit_times import CommitTimes
-from odradek.engine.append.conditional_append import AppendTools, Member
+from odradek.engine.append.conditional_append import Appended, AppendTools, Member
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.heads_seen import HeadsSeen
 from odradek.engine.append.order import AppendOrder, Turn
-from odradek.engine.append.refusals import not_uploaded
+from odradek.engine.append.refusals import APART, not_uploaded
 from odradek.engine.append.room import Room
 from odradek.engine.append.shared_appends import SharedAppends
 from odradek.engine.append.upload import Upload, Uploads
@@ -31,6 +35,8 @@ from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, StoreError
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.log import ProducePartition, ProduceResult
+
+RUN_ENTRIES_MAX = 32  # batches of a run: what one update adds to a head stays small
 
 OnResult = Callable[[int, ProduceResult], None]
 """Is told the result of each partition, by its position in the request, as soon as there is one."""
@@ -120,6 +126,11 @@ class Appender:
 
         shared = SharedAppends(self._tools, deadline_s)
 
+        async def append_run(run: Sequence[Upload]) -> None:
+            if len(run) == 1 or not await self._append_together(call, run, shared):
+                for upload in run:
+                    await append(upload)
+
         async def append(upload: Upload) -> None:
             turn = call.turns[upload.index]
             refusal = await turn.come()
@@ -132,17 +143,41 @@ class Appender:
             call.settle(upload.index, result)
 
         try:
-            await asyncio.gather(*(append(upload) for upload in stored))
+            await asyncio.gather(*(append_run(run) for run in _runs(stored)))
         finally:
             shared.close()
 
     # --- one conditional update a head ----------------------------------------------------------------------------
 
+    async def _append_together(self, call: _Call, run: Sequence[Upload], shared: SharedAppends) -> bool:
+        """Append a run by one update and settle its requests; False: nothing was appended, each is to be by itself."""
+        turns = [call.turns[upload.index] for upload in run]
+        if await turns[0].come() is not None or not all(turn.follows_only(turns[:at]) for at, turn in enumerate(turns)):
+            return False
+        entries = [entry for upload in run for entry in upload.entries]
+        data = memoryview(b"".join(upload.bytes_ for upload in run))
+        member = Member(run[0].partition, entries, data, None, turns[0], run[0].request.chosen_by, is_run=True)
+        outcome = await shared.append(member)
+        appended = outcome.result
+        if appended is APART:
+            return False
+        if isinstance(appended, Reject):
+            if outcome.partition_is_gone:
+                self._topics.forget(run[0].topic)
+            for upload in run:
+                call.settle(upload.index, _result(upload.request, appended, outcome.head))
+            return True
+        offset = appended.base_offset
+        for upload in run:
+            call.settle(upload.index, self._appended(upload, appended, offset))
+            offset += sum(entry.offset_count for entry in upload.entries)
+        return True
+
     async def _append(self, upload: Upload, turn: Turn, shared: SharedAppends) -> ProduceResult:
         placed = upload.entries
         # Entries of producers go one by one: each may be a duplicate of its own.
         idempotent = any(entry.producer_id >= 0 for entry in placed)
-        base_offset, log_start, stamp = -1, -1, -1
+        base_offset = -1
         expected_offset, chosen_by = upload.request.expected_offset, upload.request.chosen_by
         for group in ([entry] for entry in placed) if idempotent else (placed,):
             start = group[0].position - placed[0].position
@@ -156,17 +191,45 @@ class Appender:
             if expected_offset is not None:  # nothing may come between the batches either
                 expected_offset = appended.base_offset + sum(entry.offset_count for entry in group)
             base_offset = appended.base_offset if base_offset < 0 else base_offset
-            stamp = appended.append_ms
-            log_start = appended.head.log_start_offset
+        return self._appended(upload, appended, base_offset)
+
+    def _appended(self, upload: Upload, appended: Appended, base_offset: int) -> ProduceResult:
         config = TopicConfig.of(upload.topic, self._settings)
         return ProduceResult(
             upload.request.topic,
             upload.request.partition,
             base_offset=base_offset,
-            log_append_time_ms=stamp if config.is_log_append_time else -1,
-            log_start_offset=log_start,
+            log_append_time_ms=appended.append_ms if config.is_log_append_time else -1,
+            log_start_offset=appended.head.log_start_offset,
             topic_id=upload.topic.topic_id,
         )
+
+
+def _runs(stored: Sequence[Upload]) -> list[list[Upload]]:
+    """The uploads that may go into the log together: neighbours of one partition, all of producers or all plain."""
+    runs: list[list[Upload]] = []
+    for upload in stored:
+        if runs and _goes_on(runs[-1], upload):
+            runs[-1].append(upload)
+        else:
+            runs.append([upload])
+    return runs
+
+
+def _goes_on(run: Sequence[Upload], upload: Upload) -> bool:
+    entries = [entry for each in (*run, upload) for entry in each.entries]
+    requests = run[-1].request, upload.request
+    return (
+        run[0].partition == upload.partition
+        and requests[0].chosen_by == requests[1].chosen_by
+        and all(request.expected_offset is None for request in requests)
+        and len(entries) <= RUN_ENTRIES_MAX
+        and len({entry.producer_id < 0 for entry in entries}) == 1
+        # One update has one condition and one new state of a producer.
+        and len({entry.producer_id for entry in entries})
+        == len({(entry.producer_id, entry.producer_epoch) for entry in entries})
+        and all(one.position + one.length == other.position for one, other in pairwise(entries))
+    )
 
 
 def _result(request: ProducePartition, rejection: Reject, head: PartitionHead | None = None) -> ProduceResult:

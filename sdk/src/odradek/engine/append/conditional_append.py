@@ -20,6 +20,7 @@ from odradek.backoff import Backoff
 from odradek.engine.append.commit_times import CommitTimes, stamped
 from odradek.engine.append.decisions import (
     Ahead,
+    Apart,
     Applied,
     KnownRows,
     NotLeader,
@@ -31,12 +32,13 @@ from odradek.engine.append.decisions import (
     UploadAgain,
     Verdict,
     after_refusal,
+    as_a_whole,
     decide_sequences,
     not_leader,
 )
 from odradek.engine.append.heads_seen import HeadsSeen
 from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
-from odradek.engine.append.refusals import GONE, MAYBE_APPENDED, NOT_APPENDED, REJECTED
+from odradek.engine.append.refusals import APART, GONE, MAYBE_APPENDED, NOT_APPENDED, REJECTED
 from odradek.engine.append.room import Room
 from odradek.engine.append.row_search import Search, find_below_tail, together
 from odradek.engine.append.wal import Wal
@@ -118,6 +120,7 @@ class Member:
         expected_offset: append only if this is the next offset; None: at any offset.
         chosen_by: append only if the topic has not grown beyond so many partitions; None: however many it has.
         turn: the entries' turn among the batches of their producer; it has come.
+        is_run: the entries are of several requests, and go into the log together or not at all (APART).
     """
 
     def __init__(
@@ -128,8 +131,11 @@ class Member:
         expected_offset: int | None,
         turn: Turn,
         chosen_by: int | None = None,
+        *,
+        is_run: bool = False,
     ) -> None:
         self.partition = partition
+        self.is_run = is_run
         self.entries: Sequence[TailEntry] = entries
         self.data = data
         self.expected_offset = expected_offset
@@ -149,6 +155,10 @@ class Member:
     @property
     def offset_count(self) -> int:
         return sum(entry.offset_count for entry in self.entries)
+
+    def first_entries(self) -> Collection[TailEntry]:
+        """The first entry of each producer, by whose sequence the log must know it, or not."""
+        return {entry.producer_id: entry for entry in reversed(self.entries)}.values()
 
 
 OnSettled = Callable[[Member, Outcome], None]
@@ -263,7 +273,7 @@ class ConditionalAppend:
         """What to try first: blind, or after a look at a head that would probably refuse it."""
         if self._claim is None:
             return self._all(NotLeader(not_leader(PartitionHead())))
-        entries = [entry for member in self._members for entry in member.entries]
+        entries = [entry for member in self._members for entry in member.first_entries()]
         seen = self._tools.heads_seen
         if seen.reads_first(self._head_id, entries):
             await self._reread_head()
@@ -277,8 +287,8 @@ class ConditionalAppend:
         return {member.partition: self._blind(member, there) for member in self._members}
 
     def _blind(self, member: Member, there: Collection[int]) -> Verdict:
-        is_there = member.entries[0].producer_id in there
-        return decide_sequences(member.entries, None, member.known, places=member.places, is_there=is_there)
+        verdict = decide_sequences(member.entries, None, member.known, places=member.places, there=there)
+        return as_a_whole(verdict, member.entries, None) if member.is_run else verdict
 
     def _next(self, image: HeadImage) -> Verdicts:
         return {member.partition: self._next_of(member, view_of(image, member.partition)) for member in self._members}
@@ -286,7 +296,7 @@ class ConditionalAppend:
     def _next_of(self, member: Member, head: PartitionHead) -> Verdict:
         if self._claim is None:
             return NotLeader(not_leader(head))
-        return after_refusal(
+        verdict = after_refusal(
             member.entries,
             member.expected_offset,
             head,
@@ -296,6 +306,7 @@ class ConditionalAppend:
             places=member.places,
             chosen_by=member.chosen_by,
         )
+        return as_a_whole(verdict, member.entries, head) if member.is_run else verdict
 
     async def _wake(self, verdicts: Verdicts) -> None:
         """Wake who waits for entries that an earlier attempt appended, before their producer learns of them."""
@@ -310,6 +321,8 @@ class ConditionalAppend:
                     self._settle(member, self._appended(member, base_offset))
                 case Reject() as rejection:
                     self._settle(member, rejection)
+                case Apart():  # an attempt of unknown outcome may still arrive: nothing may be decided of each
+                    self._settle(member, MAYBE_APPENDED if self._maybe_applied else APART)
         return {member.partition: verdicts[member.partition] for member in self._members}
 
     def _part(self, verdicts: Verdicts) -> Verdicts:

@@ -31,7 +31,7 @@ OUT_OF_ORDER_SEQUENCE_NUMBER, never a duplicate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
@@ -108,7 +108,12 @@ class UploadAgain:
     """The object may have been swept."""
 
 
-Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | ReadRecent | SearchRows | UploadAgain
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Not as a whole: some of these batches may be there, or be refused. Each is to be decided by itself."""
+
+
+Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | ReadRecent | SearchRows | UploadAgain | Apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +182,18 @@ def after_refusal(
     return verdict
 
 
+def as_a_whole(verdict: Verdict, entries: Sequence[TailEntry], head: PartitionHead | None) -> Verdict:
+    """The verdict about batches of several requests that go into the log together or not at all.
+
+    What was decided of the first one's sequence is not true of the others: it may be a duplicate, and they are new.
+    """
+    if isinstance(verdict, (Reject, Ahead)):
+        return Apart()
+    if isinstance(verdict, Applied) and (head is None or head.find(encode_tail_entry(entries[0])) is None):
+        return Apart()
+    return verdict
+
+
 def not_leader(head: PartitionHead) -> Reject:
     """The answer of a broker that does not lead the partition."""
     return Reject(
@@ -192,14 +209,14 @@ def decide_sequences(
     *,
     accept_unknown: bool = False,
     places: ProducerPlaces = OWN_PLACES,
-    is_there: bool = False,
+    there: Collection[int] = (),
 ) -> Verdict:
     """Decide whether the producers' sequences admit the entries, and return the conditions for the update.
 
     Args:
         accept_unknown: accept any first sequence of an unknown producer.
         places: where the head's item has the partition's producers.
-        is_there: with no head: whether a shared head is believed to have the producer.
+        there: with no head: the producers that a shared head is believed to have.
     """
     clauses = []
     for chain in _chains(entries):
@@ -210,7 +227,7 @@ def decide_sequences(
                     f"the batches of producer {later.producer_id} in one request are not consecutive",
                 )
         if head is None:
-            verdict: SequenceClause | Verdict = _blind(chain, places, is_there)
+            verdict: SequenceClause | Verdict = _blind(chain, places, chain[0].producer_id in there)
         else:
             verdict = _informed(chain, head, known, accept_unknown, places)
         if not isinstance(verdict, SequenceClause):

@@ -140,6 +140,10 @@ class Turn:
         self.waits_for = []
         return self._refusal
 
+    def follows_only(self, turns: Sequence[Turn]) -> bool:
+        """Return True if it has not been refused, and its turn comes with the end of these."""
+        return self._refusal is None and all(each.settled.done() or each in turns for each in self.waits_for)
+
     async def predecessor(self) -> bool:
         """Wait for the predecessor if it has come to this process meanwhile and its turn too; whether it had."""
         turn = self._order.predecessor(self)

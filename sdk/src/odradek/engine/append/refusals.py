@@ -22,6 +22,7 @@ REJECTED = Reject(
     "the store rejects this write permanently; nothing was appended, and a retry is useless: see the service's log "
     "for the reason",
 )
+APART = Reject(ErrorCode.NOT_ENOUGH_REPLICAS, "these batches were not appended together: append each by itself")
 GONE = Reject(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition does not exist: its topic may have been deleted")
 
 

@@ -80,13 +80,18 @@ class SharedAppends:
 
 
 def _in_parts(waiting: _Waiting) -> list[_Waiting]:
-    """What one update each takes: of its text and of the item, there is room for so much."""
+    """What one update each takes: a partition once, and so much as its text and the item have room for."""
     parts: list[_Waiting] = [[]]
+    partitions: set[PartitionId] = set()
     entries = 0
     for each in waiting:
-        entries += len(each[0].entries)
-        if parts[-1] and (len(parts[-1]) >= PARTITIONS_PER_HEAD_MAX or entries > _ENTRIES_MAX):
+        member = each[0]
+        entries += len(member.entries)
+        is_full = len(parts[-1]) >= PARTITIONS_PER_HEAD_MAX or entries > _ENTRIES_MAX
+        if parts[-1] and (is_full or member.partition in partitions):
             parts.append([])
-            entries = len(each[0].entries)
+            partitions = set()
+            entries = len(member.entries)
         parts[-1].append(each)
+        partitions.add(member.partition)
     return parts

@@ -64,6 +64,8 @@ class Uploads:
     ) -> tuple[list[Upload], dict[int, ProduceResult]]:
         """Check the batches of a request; nothing is written.
 
+        A partition may come several times, with batches that follow each other, but not in a transaction.
+
         Args:
             transactional: whether the batches must be, or must not be, marked as part of a transaction.
 
@@ -77,7 +79,7 @@ class Uploads:
         for i, request in enumerate(partitions):
             try:
                 upload = await self._validate(i, request, position, transactional=transactional)
-                if upload.partition in seen:
+                if transactional and upload.partition in seen:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the produce request names the same partition twice")
             except KafkaError as error:
                 # Where the catalog does not answer. No broker says that to Produce: sarama would give the batch up.
