@@ -26,6 +26,7 @@ from odradek.limits import (
 )
 
 ENV_PREFIX = "ODRADEK_"
+UPLOADS_KEPT_BYTES = 64 * 1024 * 1024
 _BYTES_MAX = {
     "item_bytes_max": WAL_ITEM_BYTES_MAX,
     "offset_metadata_bytes_max": OFFSET_METADATA_BYTES_MAX,
@@ -97,6 +98,9 @@ class Settings:
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_drain_ms: int = _knob(5_000)  # time in which a gateway that stops closes its connections
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests in memory, all connections together
+    # Newest uploads of a process that stay in its memory, for who reads at the end of a log. Gateways and the embedded
+    # service keep 64 MiB; a function that uploads is not the one that reads.
+    uploads_kept_bytes: int = _knob(0, hostile=2_000)
     gateway_linger_ms: int = _knob(100)  # longest wait of a produce request for the one in flight, to share an upload
     connections_max_reauth_ms: int = _knob(0)  # lifetime of a login on the Kafka port; 0: unlimited
     http_connections_max: int = _knob(1_000)  # connections of each HTTP port: function URLs, schema registry
@@ -218,12 +222,15 @@ class Settings:
             )
 
     @classmethod
-    def from_env(cls, environ: Mapping[str, str]) -> Settings:
+    def from_env(cls, environ: Mapping[str, str], **defaults: Any) -> Settings:
         """Read `ODRADEK_<FIELD>` variables; the others keep their defaults.
+
+        Args:
+            defaults: of this kind of process, by field, where they are others.
 
         Raises KafkaError(INVALID_CONFIG) naming the variable whose value does not parse.
         """
-        values: dict[str, Any] = {}
+        values = defaults
         for spec in fields(cls):
             name = ENV_PREFIX + spec.name.upper()
             if name in environ:

@@ -44,7 +44,7 @@ from odradek.gateway.server import Listener, host_and_port
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.meter import Usage
 from odradek.ports.task_queue import TaskQueue
-from odradek.settings import Settings
+from odradek.settings import UPLOADS_KEPT_BYTES, Settings
 from odradek.system import SystemRng
 
 logger = logging.getLogger(__name__)
@@ -125,7 +125,8 @@ def _wants_metrics(environ: Mapping[str, str]) -> bool:
 
 async def serve_from_env(environ: Mapping[str, str]) -> None:
     """Serve until SIGTERM or SIGINT. Raises KafkaError(INVALID_CONFIG)."""
-    environment, settings = Environment.from_env(environ), Settings.from_env(environ)
+    environment = Environment.from_env(environ)
+    settings = Settings.from_env(environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES)
     ports = Ports(
         listener_from_env(environ),
         registry_listener_from_env(environ),

@@ -79,10 +79,11 @@ async def _serve(store_name: str, ports: Ports) -> None:
     from odradek.functions.environment import Environment
     from odradek.functions.metering import InvocationMeter
     from odradek.gateway.serve import serve
-    from odradek.settings import Settings
+    from odradek.settings import UPLOADS_KEPT_BYTES, Settings
     from odradek.system import SystemRng
 
-    settings, opened, meter = Settings.from_env(os.environ), None, InvocationMeter()
+    settings = Settings.from_env(os.environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES)
+    opened, meter = None, InvocationMeter()
     if store_name.startswith(_EMBEDDED):
         try:
             opened = open_embedded(Path(store_name.removeprefix(_EMBEDDED)), meter=meter, check="quick")

@@ -102,7 +102,7 @@ async def _serve(
 
     from odradek.local import LocalService
     from odradek.local.credentials import FILE_NAME as CREDENTIALS_NAME
-    from odradek.settings import Settings
+    from odradek.settings import UPLOADS_KEPT_BYTES, Settings
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -113,7 +113,7 @@ async def _serve(
                 data_dir,
                 host=host,
                 port=port,
-                settings=Settings.from_env(os.environ),
+                settings=Settings.from_env(os.environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES),
                 kafka=kafka,
                 registry=registry,
                 trigger_modules=trigger_modules,
