@@ -41,10 +41,10 @@ Set them with `odradek topics create NAME -c name=value` or `odradek topics alte
 """
 _RETENTION = """\
 **Retention goes by the records' own timestamps.** With `message.timestamp.type=CreateTime`, the default, a record whose
-event time is older than `retention.ms` is deleted by the next maintenance, however recently it was written: a backfill
-of last year's data into a topic that keeps a week vanishes. Before a backfill set `retention.ms=-1`, or
-`message.timestamp.type=LogAppendTime`, which counts from the time of writing. Timestamps in the future keep a record
-for longer. Apache Kafka does the same.
+event time is older than `retention.ms` is deleted by the first maintenance five minutes after it was written
+(`ODRADEK_RETENTION_DELAY_MS`): a backfill of last year's data into a topic that keeps a week vanishes. Before a
+backfill set `retention.ms=-1`, or `message.timestamp.type=LogAppendTime`, which counts from the time of writing.
+Timestamps in the future keep a record for longer. Apache Kafka does the same, and looks every five minutes.
 """
 _GROUPS = """\
 ## Group configurations

@@ -124,6 +124,8 @@ class Settings:
     sweep_recheck_hours: int = _knob(6, hostile=1)
     sweep_uploads_max: int = _knob(100_000, hostile=2)  # uploads that a sweep keeps in memory
     producer_expiry_ms: int = _knob(86_400_000)  # silence after which an evicted producer's row is deleted
+    # Age below which a record stays, whatever its timestamp and retention.ms; as log.retention.check.interval.ms.
+    retention_delay_ms: int = _knob(300_000, hostile=0)
     merge_bytes_max: int = _knob(64 * 1024 * 1024, hostile=600)  # stored bytes that a run's merges keep in memory
     merge_rows_min: int = _knob(16, hostile=1)  # spilled rows that cause a merge
     merge_age_ms: int = _knob(600_000, hostile=0)  # age of a spilled row that causes a merge of fewer

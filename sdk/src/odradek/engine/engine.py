@@ -381,7 +381,7 @@ class Engine:
         upkeeps: list[Upkeep] = [
             self.orphans,
             Roll(self.index, self.clock),
-            Retention(self.index, self.objects, self.leases, self.clock),
+            Retention(self.index, self.objects, self.leases, self.clock, self.settings.retention_delay_ms),
             self.merger,
             TableCatchUp(self.tools, self.index, self.leases, self.merger),
             ProducerExpiry(self.tools.tables.log, self.clock, self.settings),

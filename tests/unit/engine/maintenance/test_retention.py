@@ -16,13 +16,13 @@ from odradek.format.object_keys import topic_prefix
 from odradek.model.log import DeleteRecordsPartition
 from odradek.ports.table import Key, Put
 from odradek.testing.faults import Fault
-from odradek.testing.manual_clock import START_MS
+from odradek.testing.manual_clock import START_MS, ManualClock
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 from tests.support.stores.segments import merge_by_hand, partition_of, rows_of
 
 DAY_MS = 86_400_000
-SPILLING: dict[str, int] = {"head_bytes_max": 400, "spill_entries": 1}
+SPILLING: dict[str, int] = {"head_bytes_max": 400, "spill_entries": 1, "retention_delay_ms": 0}
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def log_start(engine: Engine) -> int:
 
 def maintenance(engine: Engine) -> Maintenance:
     """Retention and what it relies on, without merges and sweep."""
-    retention = Retention(engine.index, engine.objects, engine.leases, engine.clock)
+    retention = Retention(engine.index, engine.objects, engine.leases, engine.clock, engine.settings.retention_delay_ms)
     upkeeps = [engine.orphans, retention]
     return Maintenance(engine.tools, engine.index, engine.topics, engine.leases, upkeeps)
 
@@ -89,6 +89,34 @@ async def test_a_row_is_dropped_only_when_its_age_exceeds_the_limit(store: Store
     await run(engine)
     assert await log_start(engine) == 0
     store.clock.advance(11)
+    await run(engine)
+    assert await log_start(engine) > 0
+
+
+async def test_what_was_just_written_stays_for_as_long_as_a_broker_may_leave_it(store: Store) -> None:
+    """Events of a tutorial, with times of years ago: a broker looks for expired segments every five minutes."""
+    engine = store.engine(**{**SPILLING, "retention_delay_ms": 300_000})
+    await engine.topics.create("t", 1, {"retention.ms": str(DAY_MS)})
+    for _ in range(12):
+        await produce(engine, "t", 0, batch([b"x"], timestamp_ms=store.clock.now_ms() - 900 * DAY_MS))
+    await run(engine)
+    store.clock.advance(290)
+    await run(engine)
+    assert await log_start(engine) == 0
+    store.clock.advance(11)
+    await run(engine)
+    assert await log_start(engine) > 0
+
+
+async def test_commit_times_of_a_clock_that_is_hours_ahead_keep_nothing_for_long(store: Store) -> None:
+    settings = {**SPILLING, "retention_delay_ms": 300_000}
+    engine = store.engine(**settings)
+    await engine.topics.create("t", 1, {"retention.ms": str(DAY_MS)})
+    ahead = ManualClock(auto_advance=True)
+    ahead.advance(5 * 3600)
+    wrong = Store(store.tables, store.objects, ahead).engine(1, **settings)
+    for _ in range(12):
+        await produce(wrong, "t", 0, batch([b"x"], timestamp_ms=store.clock.now_ms() - 900 * DAY_MS))
     await run(engine)
     assert await log_start(engine) > 0
 

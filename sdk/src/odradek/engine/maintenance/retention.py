@@ -11,7 +11,9 @@ by then (DeleteRecords leaves such rows too), and a lease that was not left clea
 What goes is decided as in Apache Kafka, from the oldest row on, where `delete` is in `cleanup.policy`:
 
     retention.ms      rows up to the first whose largest timestamp is not older than that. A timestamp in the future
-                      keeps a row (and all after it) until then; without timestamps (negative) the commit time counts
+                      keeps a row (and all after it) until then; without timestamps (negative) the commit time counts.
+                      What was written less than `retention_delay_ms` ago stays, however old it says that it is: a
+                      broker looks every five minutes (log.retention.check.interval.ms)
     retention.bytes   a row goes if what is newer than it is at least that much
 
 The tail in the head is the active segment: it is never dropped, so the log start never passes the tail's base offset.
@@ -28,6 +30,7 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+from odradek.limits import CLOCK_AHEAD_MS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
@@ -40,11 +43,14 @@ class Retention:
 
     acts_on_tail = False
 
-    def __init__(self, index: PartitionIndex, objects: ObjectStore, leases: MaintenanceLeases, clock: Clock) -> None:
+    def __init__(
+        self, index: PartitionIndex, objects: ObjectStore, leases: MaintenanceLeases, clock: Clock, delay_ms: int
+    ) -> None:
         self._index = index
         self._objects = objects
         self._leases = leases
         self._clock = clock
+        self._delay_ms = delay_ms
 
     async def is_due(self, look: PartitionLook) -> bool:
         """See maintenance.Upkeep."""
@@ -82,7 +88,7 @@ class Retention:
 
     async def _start_by_time(self, partition: PartitionId, head: PartitionHead, retention_ms: int) -> int:
         """Read from the oldest row to the first that stays: usually one query of one page."""
-        oldest_kept_ms = self._clock.now_ms() - retention_ms
+        now_ms = self._clock.now_ms()
         start = head.log_start_offset
         first = await self._index.row_at(partition, start, merged_offset=head.merged_offset)
         at = first.base_offset if first is not None else start
@@ -91,11 +97,16 @@ class Retention:
             if not rows:
                 break
             for row in rows:
-                if not is_expired(row, oldest_kept_ms):
+                if not is_expired(row, now_ms - retention_ms) or self._is_new(row, now_ms):
                     return start
                 start = max(start, row.end_offset)
             at = rows[-1].end_offset
         return start
+
+    def _is_new(self, row: IndexRow, now_ms: int) -> bool:
+        """Whether it was committed of late. A commit time that is far ahead was made by a clock that is."""
+        age_ms = now_ms - row.spill_floor_ms
+        return self._delay_ms > 0 and -CLOCK_AHEAD_MS_MAX <= age_ms < self._delay_ms
 
     async def _start_by_size(self, partition: PartitionId, head: PartitionHead, retention_bytes: int) -> int:
         """Add up sizes from the newest row on until they suffice: kept rows are read, not removed ones."""
