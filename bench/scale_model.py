@@ -77,6 +77,37 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Published:
+    """What a vendor says that its log on an object store costs; its own measurements, prices and terms.
+
+    Attributes:
+        dollars_month: of a month, all told.
+        storage_month: what of it is storage; None: not said.
+    """
+
+    name: str
+    gib_s: float
+    reads: float  # GiB read for each one written
+    dollars_month: float
+    storage_month: float | None
+    source: str
+
+
+PUBLISHED = (
+    Published(
+        "AutoMQ, AWS, 256 partitions",
+        1,
+        1,
+        12_899,
+        5_961,
+        "automq.com/docs/automq/benchmarks/automq-vs-apache-kafka-benchmarks-and-cost",
+    ),
+    Published("Bufstream, Google Cloud, less than", 100, 3, 1_000_000, None, "buf.build/blog/bufstream-on-spanner"),
+    Published("WarpStream, 1.5 times that, by Buf", 100, 3, 1_500_000, None, "buf.build/blog/bufstream-on-spanner"),
+)
+
+
+@dataclass(frozen=True)
 class Load:
     """What clients ask for."""
 
@@ -338,6 +369,18 @@ def show(console: Console, answers: dict[str, dict[str, Any]]) -> None:
     for name, each in answers.items():
         money.add_row(name, *(f"{each['dollars_a_month'][component]:,.0f}" for component in names))
     console.print(money)
+    beside = Table("published", "GiB/s", "read", "$ a GiB", "$ a month", "without storage", "source", box=None)
+    for one in PUBLISHED:
+        beside.add_row(
+            one.name,
+            f"{one.gib_s:g}",
+            f"{one.reads:g} times",
+            f"{one.dollars_month / one.gib_s / MONTH_S:.4f}",
+            f"{one.dollars_month:,.0f}",
+            "-" if one.storage_month is None else f"{one.dollars_month - one.storage_month:,.0f}",
+            one.source,
+        )
+    console.print(beside)
 
 
 def charts(limits: Limits, load: Load) -> list[Path]:
