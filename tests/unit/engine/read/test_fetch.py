@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from odradek.engine.read.log_reader import Piece
 from odradek.errors import ErrorCode, ObjectMissing
 from odradek.format.record_batch import decode_batches, parse_header
-from odradek.model.log import FetchPartition, FetchResult
+from odradek.model.log import FetchPartition, FetchResult, ProducePartition
+from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
@@ -180,6 +182,37 @@ async def test_a_partition_in_segments_leaves_half_of_the_response_to_those_in_u
     one, other = await fetch(store, (0, 0), (1, 0), max_bytes=8 * size)
     assert one.size_bytes >= 4 * size
     assert other.size_bytes == size
+
+
+async def test_partitions_that_lag_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What their head has in pages is read once, and their rows at the same time: one after the other, fifty partitions
+    take a second."""
+    store = memory_store()
+    writer = store.engine(1, head_bytes_max=600, spill_entries=1, paged_appends=8, item_bytes_max=0)
+    await writer.topics.create("t", 16)
+    for i in range(40):
+        await writer.produce([ProducePartition("t", partition, batch([b"%d" % i])) for partition in range(16)])
+    engine = store.engine(2)
+    [head] = await engine.index.read_heads([PartitionId((await engine.topics.resolve("t")).topic_id, 0)], whole=False)
+    assert head is not None
+    assert not head.is_whole
+    row_at, at_once, most = engine.index.row_at, 0, 0
+
+    async def watched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0)
+        found = await row_at(*args, **kwargs)
+        at_once -= 1
+        return found
+
+    monkeypatch.setattr(engine.index, "row_at", watched)
+    store.log.calls.clear()
+    results = await engine.fetch([FetchPartition("t", partition, 0) for partition in range(16)])
+    assert all(values(result)[0] == b"0" for result in results)
+    assert store.log.count("get") <= 2
+    assert most == 16
 
 
 async def test_a_long_poll_waits_for_data(store: Store) -> None:

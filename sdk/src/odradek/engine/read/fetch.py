@@ -39,6 +39,7 @@ _store_busy = partial(KafkaError, ErrorCode.KAFKA_STORAGE_ERROR, "the store did 
 _DAMAGED = "the stored log could not be read: run an audit"
 _REPLANS = 3
 _LEAST_WAIT_S = 0.001
+_PLANS_AT_ONCE = 32  # partitions of one request whose rows are looked up at the same time
 _SHARES_MAX = 2  # shares of a response that a partition gets of uploads, if they are the oldest
 
 
@@ -69,6 +70,11 @@ class _Planned:
         """The maximum size of its response: a segment's stretch is cut to the limit when it is read."""
         size = sum(piece.length for piece in self.pieces)
         return size if self.is_first else min(size, self.limit)
+
+    def behind_another(self) -> _Planned:
+        """The plan, where another partition has the privilege of the first batch."""
+        pieces = self.pieces if self.limit > 0 and _fits(self.pieces, self.limit) else []
+        return replace(self, pieces=pieces, is_first=False)
 
     def epoch_of(self, piece: Piece) -> int:
         """The leader epoch under which the piece's batch was written; a batch is never of two."""
@@ -164,21 +170,43 @@ class Fetcher:
                 heads = await self._index.read_heads(places, whole=False) if wanted else []
         except (StoreUnavailable, FormatError) as error:
             return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
-        planned: list[_Planned] = []
-        failed: list[tuple[_Wanted, FetchResult]] = []
+        heads = await self._whole_where_behind(wanted, heads)
         behind = sum(
             head is not None and head.next_offset > each.offset for each, head in zip(wanted, heads, strict=True)
         )
-        for want, head in zip(wanted, heads, strict=True):
+        upload_bytes = _SHARES_MAX * max_bytes // max(1, behind)
+        at_once = asyncio.Semaphore(_PLANS_AT_ONCE)
+
+        async def plan_one(want: _Wanted, head: PartitionHead | None) -> _Planned | FetchResult:
             limit = min(want.request.max_bytes, max_bytes)
-            upload_bytes = _SHARES_MAX * max_bytes // max(1, behind)
-            plan = await self._plan_one(want, head, limit, is_first=is_first, upload_bytes=upload_bytes)
+            async with at_once:
+                return await self._plan_one(want, head, limit, is_first=is_first, upload_bytes=upload_bytes)
+
+        plans = await asyncio.gather(*map(plan_one, wanted, heads))
+        planned: list[_Planned] = []
+        failed: list[tuple[_Wanted, FetchResult]] = []
+        for want, plan in zip(wanted, plans, strict=True):
             if isinstance(plan, FetchResult):
                 failed.append((want, plan))
                 continue
-            planned.append(plan)
+            planned.append(plan if is_first else plan.behind_another())
             is_first = is_first and not plan.pieces
         return await self._share(planned, failed, max_bytes)
+
+    async def _whole_where_behind(
+        self, wanted: Sequence[_Wanted], heads: Sequence[PartitionHead | None]
+    ) -> list[PartitionHead | None]:
+        """The heads, with their pages where a read begins below the tail: once for all partitions of a head."""
+        found = list(heads)
+        behind = [i for i, head in enumerate(heads) if head is not None and _lacks_pages(wanted[i], head)]
+        if behind:
+            try:
+                whole = await self._index.read_heads([wanted[i].partition for i in behind])
+            except (StoreUnavailable, FormatError):
+                return found  # each by itself, so that a damaged head fails its own partitions
+            for i, head in zip(behind, whole, strict=True):
+                found[i] = head
+        return found
 
     async def _share(
         self, planned: Sequence[_Planned], failed: list[tuple[_Wanted, FetchResult]], max_bytes: int
@@ -227,7 +255,7 @@ class Fetcher:
                 return _failed(want.request, deleted(self._topics, want.topic))
             try:
                 check_leader_epoch(want.request.current_leader_epoch, head)
-                if want.offset < head.tail_base_offset and not head.is_whole:
+                if _lacks_pages(want, head):
                     head = await self._index.read_head(want.partition)
                     if head is None:
                         return _failed(want.request, deleted(self._topics, want.topic))
@@ -261,11 +289,7 @@ class Fetcher:
         pieces = await self._reader.pieces(
             want.partition, head, want.offset, max_bytes=limit, upload_bytes=min(limit, upload_bytes)
         )
-        # Only the first partition that has anything may go past its limit, so that a large batch is readable at all.
-        # Of a segment it shows when it is read.
-        if pieces and pieces[0].length > limit and not is_first and not pieces[0].is_segment:
-            return []
-        return pieces
+        return pieces if is_first or _fits(pieces, limit) else []
 
     async def _read(self, planned: Sequence[_Planned]) -> list[tuple[_Wanted, FetchResult]]:
         try:
@@ -308,6 +332,20 @@ class Fetcher:
                 return failed[0]
             plan = again[0]
         return want, _failed(want.request, error, plan.head)
+
+
+def _lacks_pages(want: _Wanted, head: PartitionHead) -> bool:
+    """Return True if a read begins below a tail whose pages have not been read."""
+    return want.offset < head.tail_base_offset and not head.is_whole
+
+
+def _fits(pieces: Sequence[Piece], limit: int) -> bool:
+    """Return True unless the first batch is larger than the limit.
+
+    Only the first partition that has anything may go past it, so that a large batch is readable at all. Of a segment it
+    shows when it is read.
+    """
+    return not pieces or pieces[0].is_segment or pieces[0].length <= limit
 
 
 def _newest(
