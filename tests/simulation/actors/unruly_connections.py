@@ -62,7 +62,14 @@ class UnrulyConnection:
         engine = process.engine
         self._topic: Topic = await find_topic(engine, self._topic_name)
         await self._begin(engine)
-        turns = (self._in_a_row, self._plain, self._alone, self._after_one_that_is_too_large, self._under_a_new_epoch)
+        turns = (
+            self._in_a_row,
+            self._after_a_lost_answer,
+            self._plain,
+            self._alone,
+            self._after_one_that_is_too_large,
+            self._under_a_new_epoch,
+        )
         while self._turns > 0:
             self._turns -= 1
             if not await self._world.rng.choice(turns)(engine):
@@ -87,6 +94,17 @@ class UnrulyConnection:
         if not await self._finish(engine, batches):
             return False
         self._next += len(batches)
+        self._is_counted = False
+        return True
+
+    async def _after_a_lost_answer(self, engine: Engine) -> bool:
+        """The answer to one is lost with its connection: it comes again, and what was to follow comes with it."""
+        first, *others = (self._batch(self._next + i) for i in range(self._world.rng.choice(_IN_FLIGHT)))
+        [answer] = await self._produce(engine, [first])
+        self._judge(first, answer)
+        if not await self._finish(engine, [first, *others]):
+            return False
+        self._next += 1 + len(others)
         self._is_counted = False
         return True
 

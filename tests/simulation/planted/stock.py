@@ -86,7 +86,7 @@ def follower_does_not_wait_for_its_turn() -> Iterator[None]:
         yield
 
 
-@bug("stock", change=_java)
+@bug("connections")
 def a_duplicate_answers_for_the_batches_behind_it() -> Iterator[None]:
     """A run whose first batch is in the log already is taken for appended, and what came with it is lost."""
     with patch.object(conditional_append, "as_a_whole", lambda verdict, *_: verdict):

@@ -59,6 +59,16 @@ async def test_a_null_topic_id_is_no_topic() -> None:
     assert engine.calls[0][1][0].topic_id == NIL == UUID(int=0)
 
 
+async def test_a_partition_written_twice_is_refused_and_the_others_are_appended() -> None:
+    engine = FakeEngine()
+    data = [{"index": index, "records": b"batch"} for index in (0, 1, 1)]
+    answer = await ask(engine, ApiKey.PRODUCE, 9, {"acks": 1, "topic_data": [{"name": "f", "partition_data": data}]})
+    [(_, partitions, _)] = engine.calls
+    assert [each.partition for each in partitions] == [0]
+    found = [(p.index, p.error_code, p.base_offset) for p in answer.responses[0].partition_responses]
+    assert found == [(0, 0, 7), *[(1, ErrorCode.INVALID_REQUEST, -1)] * 2]
+
+
 def fetch(**fields: Any) -> dict[str, Any]:
     asked = {"partition": 2, "fetch_offset": 40, "partition_max_bytes": 1000}
     topic = {"topic": "flights", "topic_id": TOPIC_ID, "partitions": [asked]}

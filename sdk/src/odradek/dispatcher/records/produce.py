@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -44,8 +45,6 @@ async def handle_produce(call: Call) -> Answer:
         for name, topic_id, topic in _topics(call)
         for data in topic.partition_data
     ]
-    if len({(each.topic, each.topic_id, each.partition) for each in partitions}) < len(partitions):
-        return refuse_produce(call, ErrorCode.INVALID_REQUEST, "the request names the same partition twice")
     if message.transactional_id is None:
         results = await _permitted(call, partitions, call.append)
     elif any(partition.expected_offset is not None for partition in partitions):
@@ -74,14 +73,17 @@ async def _permitted(
     partitions: Sequence[ProducePartition],
     produce: Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]],
 ) -> Sequence[ProduceResult]:
-    """Produce to the topics that the caller may write to, and refuse the others."""
+    """Produce to what the caller may write to, and refuse the rest, as well as partitions that are named twice."""
+    counts = Counter(_place(each) for each in partitions)
     names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
 
     async def in_order(allowed: Sequence[ProducePartition]) -> Sequence[ProduceResult]:
         if call.arrival is not None:
             await call.arrival.turn()
             call.arrival.enter()
-        return await produce(allowed)
+        once = [each for each in allowed if counts[_place(each)] == 1]
+        taken = iter(await produce(once) if once else ())
+        return [next(taken) if counts[_place(each)] == 1 else _repeated(each) for each in allowed]
 
     return await call.access.ask(
         AclOperation.WRITE,
@@ -89,6 +91,20 @@ async def _permitted(
         lambda each: each.topic if each.topic_id is None else names.get(each.topic_id),
         in_order,
         lambda each, code: ProduceResult(each.topic, each.partition, code, topic_id=each.topic_id),
+    )
+
+
+def _place(partition: ProducePartition) -> tuple[str, UUID | None, int]:
+    return partition.topic, partition.topic_id, partition.partition
+
+
+def _repeated(partition: ProducePartition) -> ProduceResult:
+    return ProduceResult(
+        partition.topic,
+        partition.partition,
+        ErrorCode.INVALID_REQUEST,
+        message="the request names the same partition twice",
+        topic_id=partition.topic_id,
     )
 
 
