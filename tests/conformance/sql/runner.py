@@ -26,6 +26,7 @@ from odradek.sql.on_spark import SparkEngine, by_time
 from odradek.sql.parse import parse
 from odradek.sql.plan import Codec, QueryPlan, Started
 from odradek.sql.plan import Input as PlanInput
+from odradek.sql.running.eager import KeptRecords
 from odradek.sql.running.maintained import OpenSessions
 from odradek.sql.running.registered import RegistryAddress, columns_of, reader, writer
 from odradek.sql.script import Planner
@@ -78,8 +79,12 @@ class MemoryEngine(SparkEngine):
 
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
         frames = [self._batch(plan, each) for each in plan.inputs]
-        sessions = OpenSessions(plan.maintained) if plan.maintained and plan.maintained.session_ms else None
-        self._append(plan, self._records(self._spark, plan, self._result(self._spark, plan, frames, sessions)))
+        if plan.eager is not None:
+            result = self._joined(self._spark, plan, frames, KeptRecords(plan.eager))
+        else:
+            sessions = OpenSessions(plan.maintained) if plan.maintained and plan.maintained.session_ms else None
+            result = self._result(self._spark, plan, frames, sessions)
+        self._append(plan, self._records(self._spark, plan, result))
         return {}
 
     def insert(self, plan: QueryPlan) -> None:

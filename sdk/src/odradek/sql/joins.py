@@ -34,6 +34,7 @@ class PlannedJoin:
     """One JOIN as Spark SQL."""
 
     text: str
+    condition: str
     key: JoinedKey
 
 
@@ -69,8 +70,9 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         conditions.append(f"{left.quoted}.__window_start = {right.quoted}.__window_start")
         if "SESSION" in (left.source.window, right.source.window):
             conditions.append(f"{left.quoted}.__window_end = {right.quoted}.__window_end")
-    text = f"{join.kind} JOIN input_{number + 1} AS {right.quoted} ON {' AND '.join(conditions)}"
-    return PlannedJoin(text, _key(join, (left_side, right_side), left_key, right_key, scope.row_key_name))
+    condition = " AND ".join(conditions)
+    text = f"{join.kind} JOIN input_{number + 1} AS {right.quoted} ON {condition}"
+    return PlannedJoin(text, condition, _key(join, (left_side, right_side), left_key, right_key, scope.row_key_name))
 
 
 def _key(join: Join, sides: tuple[Expression, Expression], left: Rendered, right: Rendered, name: str) -> JoinedKey:

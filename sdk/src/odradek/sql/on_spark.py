@@ -9,6 +9,7 @@ ANSI mode is off until close(): as in ksqlDB, an error in one record gives NULL 
 from __future__ import annotations
 
 import base64
+import json
 import re
 import tempfile
 import threading
@@ -28,14 +29,17 @@ from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.latest import LatestTable
 from odradek.spark.jobs.run import reason
 from odradek.spark.jobs.streams import finish, summary
+from odradek.spark.offsets import Ranges, ranges_document
 from odradek.spark.slow_start import SlowStarts
 from odradek.sql.functions.in_python import IN_PYTHON, PREFIX
 from odradek.sql.plan import RESULT, Codec, Input, Maintained, QueryPlan
 from odradek.sql.planning.own_functions import OWN
 from odradek.sql.position import SqlError
+from odradek.sql.running.eager import KeptRecords
 from odradek.sql.running.history import HistoryTable
 from odradek.sql.running.maintained import OpenSessions, changes, one_frame, session_end
 from odradek.sql.running.own import register_own
+from odradek.sql.running.positions import Positions
 from odradek.sql.session import Row, Tombstone
 
 if TYPE_CHECKING:
@@ -57,6 +61,7 @@ _SETTINGS = {
 }
 _IN_PYTHON = re.compile(rf"\b{PREFIX}\w+(?=\()")
 _SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"
+_INPUT = "__input"  # of a record that arrived: the number of its input, from 0
 _LOOKED_UP = ("table", "history")  # inputs of a micro-batch that are not its stream
 _POLL_S = 0.2
 _ROWS_MAX = 100_000  # per result on a screen
@@ -275,6 +280,10 @@ class SparkEngine:
         if plan.maintained is not None:
             frame = one_frame(streams)
             write = self._maintain(plan, write)
+        elif plan.eager is not None:
+            one, other = (each.withColumn(_INPUT, F.lit(number)) for number, each in enumerate(streams))
+            frame = one.unionByName(other, allowMissingColumns=True)
+            write = self._join_eagerly(plan, write, checkpoint)
         elif any(each.read in _LOOKED_UP for each in plan.inputs):
             [frame] = streams
             write = self._with_tables(plan, write)
@@ -308,6 +317,51 @@ class SparkEngine:
             write(self._frame(session, plan, frames), batch_id)
 
         return write_joined
+
+    def _join_eagerly(self, plan: QueryPlan, write: WriteBatch, checkpoint: str) -> WriteBatch:
+        """Return a function that writes what the records of a micro-batch are joined with (running/eager.py)."""
+        assert plan.eager is not None
+        kept = KeptRecords(plan.eager)
+
+        def write_joined(records: DataFrame, batch_id: int) -> None:
+            session = records.sparkSession
+            positions = Positions(session, checkpoint)
+            if batch_id == 0:
+                positions.began()
+            elif kept.batch_id != batch_id - 1:
+                there = zip(plan.inputs, positions.ranges_before(batch_id), strict=True)
+                before = [self._columns(session, each, self._within(session, plan, each, r)) for each, r in there]
+                kept.restore(before, batch_id - 1)
+            elif kept.has_fewer:
+                positions.kept_before(batch_id, kept.starts())
+                kept.has_fewer = False
+            arrived = records.localCheckpoint(eager=True)
+            frames = [arrived.where(F.col(_INPUT) == number) for number in range(len(plan.inputs))]
+            result = self._joined(session, plan, frames, kept)
+            write(result if plan.sink is None else self._records(session, plan, result), batch_id)
+            kept.keep(batch_id)
+
+        return write_joined
+
+    def _joined(
+        self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame], kept: KeptRecords
+    ) -> DataFrame:
+        """Return the rows that records of both inputs make when they arrive."""
+        fresh = [self._columns(session, each, frame) for each, frame in zip(plan.inputs, frames, strict=True)]
+        for each, rows in zip(plan.inputs, kept.arrive(fresh), strict=True):
+            rows.createOrReplaceTempView(each.view)
+        self._register(session, plan.sql, ())
+        return session.sql(plan.sql)
+
+    def _within(self, session: SparkSession, plan: QueryPlan, given: Input, ranges: Ranges) -> DataFrame:
+        """Return the records of an input between offsets."""
+        options = self._options(plan, given.topic, headers=given.has_headers)
+        if not ranges:
+            headers = ", headers array<struct<key string, value binary>>" if given.has_headers else ""
+            return session.createDataFrame([], _RECORDS + headers)
+        del options["subscribe"]
+        options |= {"ranges": json.dumps(ranges_document(ranges)), "failOnDataLoss": "false"}
+        return session.read.format("odradek").options(**options).load()
 
     def _maintain(self, plan: QueryPlan, write: WriteBatch) -> WriteBatch:
         """Return a function that writes what a micro-batch changes in a maintained result (maintained.py)."""
@@ -359,9 +413,7 @@ class SparkEngine:
         self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame], sessions: OpenSessions | None = None
     ) -> DataFrame:
         for each, frame in zip(plan.inputs, frames, strict=True):
-            frame.createOrReplaceTempView(each.records)
-            self._register(session, each.sql, each.codecs)
-            columns = session.sql(each.sql)
+            columns = self._columns(session, each, frame)
             if sessions is not None:
                 columns = sessions.add(columns)
             if each.watermark_ms is not None:
@@ -369,6 +421,12 @@ class SparkEngine:
             columns.createOrReplaceTempView(each.view)
         self._register(session, plan.sql, ())
         return session.sql(plan.sql)
+
+    def _columns(self, session: SparkSession, given: Input, records: DataFrame) -> DataFrame:
+        """Return the columns of an input's records."""
+        records.createOrReplaceTempView(given.records)
+        self._register(session, given.sql, given.codecs)
+        return session.sql(given.sql)
 
     def _register(self, session: SparkSession, sql: str, codecs: tuple[Codec, ...]) -> None:
         """Register the functions in Python that a statement names."""

@@ -74,6 +74,14 @@ class Maintained:
 
 
 @dataclass(frozen=True, slots=True)
+class Eager:
+    """An outer join of two streams that writes the rows of each record when it arrives, and takes none back."""
+
+    span_ms: int  # the largest difference of the times of two records that are joined
+    retention_ms: int  # how long a record is kept for those of the other stream, behind the newest of its partition
+
+
+@dataclass(frozen=True, slots=True)
 class QueryPlan:
     """One query with its inputs."""
 
@@ -88,6 +96,7 @@ class QueryPlan:
     corrupt_batches: str = ""  # the source's option corruptBatches; empty: as the session has it
     limit: int | None = None
     maintained: Maintained | None = None
+    eager: Eager | None = None
     by_time: bool = False  # the records of a micro-batch are written in the order of their times, those of one key
     notes: tuple[str, ...] = ()
     marks_deleted: bool = False  # the result has one column more: True for a row that left its table

@@ -5,6 +5,7 @@ What Spark's streams cannot run is done in other ways:
     aggregate over a table, join of tables, sessions      maintained: computed again from the tables, and compared
                                                           (maintained.py, docs/decisions/0043)
     several joins of streams, a join and GROUP BY         in stages, with a stream of their own between (stages.py)
+    outer join of streams without GRACE PERIOD            each record is joined when it arrives (planning/eager.py)
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from odradek.sql.formats import EPOCH, interval
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
-from odradek.sql.plan import Input, Maintained
+from odradek.sql.plan import Eager, Input, Maintained
+from odradek.sql.planning.eager import eager_join, eager_sql
+from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.position import SqlError
 from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
@@ -56,6 +59,7 @@ class Planned:
     has_keep: bool = False  # has a column __keep: True if the row of a table still exists
     marks_deleted: bool = False  # has a last column __deleted: True if the row of a table no longer exists
     maintained: Maintained | None = None
+    eager: Eager | None = None
     keeps_empty_key: bool = False  # a key of which no column has a value is written all the same
     by_time: bool = False  # a join of streams: see QueryPlan
     same_key: list[str] = field(default_factory=list)  # outputs that a join makes equal to the key
@@ -72,33 +76,6 @@ def plan_query(query: Query, catalog: Catalog, purpose: str) -> Planned:
         SqlError: at an unsupported part.
     """
     return _Planner(query, catalog, purpose).plan()
-
-
-class GeneratedNames:
-    """Names of columns without an alias: KSQL_COL_0, KSQL_COL_1 ..., and those of fields of structs.
-
-    Args:
-        taken: names of the columns of the sources; none of them is given again.
-    """
-
-    def __init__(self, taken: set[str]) -> None:
-        self._taken = set(taken)
-        self._number = 0
-
-    def next(self) -> str:
-        while (name := f"KSQL_COL_{self._number}") in self._taken:
-            self._number += 1
-        self._number += 1
-        return name
-
-    def of_field(self, name: str) -> str:
-        """Return a field's name, with a number if it is taken."""
-        found, number = name, 0
-        while found in self._taken:
-            number += 1
-            found = f"{name}_{number}"
-        self._taken.add(found)
-        return found
 
 
 def named_items(query: Query, catalog: Catalog) -> tuple[SelectItem, ...]:
@@ -127,6 +104,8 @@ class _Planner:
         # A record of a stream without a value stays one, where nothing but columns is asked of it.
         is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
         self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
+        self.eager: Eager | None = None
+        self.join_condition = ""
         self.notes: list[str] = []
 
     def plan(self) -> Planned:
@@ -166,14 +145,18 @@ class _Planner:
         if marks_deleted:
             columns.append(f"{first.quoted}.__deleted AS __deleted")
             where = f"({where}) OR {first.quoted}.__deleted" if where else ""
-        sql = f"SELECT {', '.join(columns)} FROM {text}{rows}"
-        sql += f" WHERE {where}" if where else ""
+        rest = f"{rows} WHERE {where}" if where else rows
+        sql = f"SELECT {', '.join(columns)} FROM {text}{rest}"
         sql += f" GROUP BY {', '.join(self._grouping(window))}" if self.aggregates and self._grouping(window) else ""
         if window is not None and window.kind == "HOPPING":  # as in Kafka Streams, none begins before the epoch
             having = " AND ".join([f"{self.scope.window}.start >= {EPOCH}", *([having] if having else [])])
         sql += f" HAVING {having}" if having else ""
         if query.limit is not None and not self.is_stream:
             sql += f" LIMIT {query.limit}"
+        if self.eager is not None:
+            shown = [each.name for each in outputs] if self.purpose == "push" else []
+            kind = query.joins[0].kind
+            sql = eager_sql(columns, kind, self.join_condition, self.scope.bounds, rest, keys=keys, shown=shown)
         output_mode = self._output_mode(window)
         passed_on = first.source if window is None and not self.aggregates else None
         return Planned(
@@ -186,11 +169,14 @@ class _Planner:
             window_ms=_window_ms(window, passed_on),
             retention_ms=window.retention.ms if window is not None and window.retention is not None else None,
             keeps_empty_key=len(query.partition_by) > 1,
-            by_time=any(bound.source.kind == "STREAM" for bound in self.scope.bounds[1:]) and not self.aggregates,
+            by_time=self.eager is None
+            and not self.aggregates
+            and any(bound.source.kind == "STREAM" for bound in self.scope.bounds[1:]),
             has_keep=has_keep,
             marks_deleted=marks_deleted,
             same_key=same_key,
             maintained=self._maintained(),
+            eager=self.eager,
             notes=self.notes,
         )
 
@@ -251,8 +237,11 @@ class _Planner:
             grace = _grace_ms(query.window)
         if self.is_stream and stream_joins:
             within = stream_joins[0].within
+            self.eager = eager_join(stream_joins[0])
             grace = GRACE_MS if within is None or within.grace is None else within.grace.ms
-            if stream_joins[0].kind != "INNER":
+            if self.eager is not None:
+                grace = None
+            elif stream_joins[0].kind != "INNER":
                 self.notes.append(_OUTER_NOTE)
         inputs: list[Input] = []
         text, key = "", None
@@ -270,6 +259,7 @@ class _Planner:
                 continue
             joined = plan_join(query.joins[number - 2], number - 1, self.scope, self.is_stream)
             text += f" {joined.text}"
+            self.join_condition = joined.condition
             key = self._key_after(number - 1, key, joined.key)
             self.scope.row_key = None if key is None else key.row_key
         return inputs, text, key

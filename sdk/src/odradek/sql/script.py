@@ -292,6 +292,7 @@ class Planner:
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
             corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
             maintained=planned.maintained,
+            eager=planned.eager,
             by_time=planned.by_time,
             notes=tuple(planned.notes),
         )
@@ -312,6 +313,7 @@ class Planner:
             corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
             limit=query.limit,
             maintained=planned.maintained,
+            eager=planned.eager,
             notes=tuple(planned.notes),
             marks_deleted=planned.marks_deleted,
         )
