@@ -110,15 +110,17 @@ class KeptRecords:
             _later(known, {} if slab is None else slab.newest())
             for known, slab in zip(self._newest, self._arrived, strict=True)
         ]
-        since = self._since(new, newest)
+        # Mostly no record in reach of the new ones is too old by the end of the micro-batch: then there is no bound.
+        oldest_ms = max((each for times in newest for each in times.values()), default=0) - self._plan.retention_ms
+        reach_ms = min((each.first_ms for each in self._arrived if each is not None), default=0) - self._plan.span_ms
+        is_bounded = reach_ms <= oldest_ms
+        since = self._since(new) if is_bounded else [each.withColumn("__since", _long(_LONG_AGO)) for each in new]
         found = []
         for number, each in enumerate(new):
-            other = self._arrived[1 - number]
             views = [_placed(since[number], number, is_fresh=True)]
-            if other is not None:
-                first, last = other.first_ms - self._plan.span_ms, other.last_ms + self._plan.span_ms
-                there = [slab for slab in self._slabs[number] if slab.last_ms >= first and slab.first_ms <= last]
-                views += [_placed(slab.frame.withColumn("__since", _long(0)), number, is_fresh=False) for slab in there]
+            for slab in self._in_reach(number):
+                old = slab.frame.where(self._is_kept(self._newest[number])) if is_bounded else slab.frame
+                views.append(_placed(old.withColumn("__since", _long(_LONG_AGO)), number, is_fresh=False))
             found.append(reduce(type(each).unionByName, views))
         return found
 
@@ -156,15 +158,19 @@ class KeptRecords:
 
     # --- time
 
-    def _since(self, new: Sequence[DataFrame], newest: Sequence[Mapping[int, int]]) -> list[DataFrame]:
-        """Return the new rows with __since.
+    def _in_reach(self, number: int) -> list[Slab]:
+        """Return the slabs of an input that new records of the other one may find something in."""
+        other = self._arrived[1 - number]
+        if other is None:
+            return []
+        first, last = other.first_ms - self._plan.span_ms, other.last_ms + self._plan.span_ms
+        return [each for each in self._slabs[number] if each.last_ms >= first and each.first_ms <= last]
 
-        Mostly no record in reach of the new ones is too old by the end of the micro-batch: then there is no bound.
+    def _since(self, new: Sequence[DataFrame]) -> list[DataFrame]:
+        """Return the new rows with the time up to which records of the other input were dropped when each arrived.
+
+        As in one task of Kafka Streams, the partitions of one number go together.
         """
-        reach = min((slab.first_ms for slab in self._arrived if slab is not None), default=0) - self._plan.span_ms
-        if all(reach > time - self._plan.retention_ms for each in newest for time in each.values()):
-            return [each.withColumn("__since", _long(_LONG_AGO)) for each in new]
-        # As in one task of Kafka Streams, the partitions of one number go together.
         sides = [
             each.select(
                 F.col("__partition").alias("p"), _arrived(number).alias("a"), F.lit(number).alias("n"),
@@ -184,6 +190,9 @@ class KeptRecords:
             found.append(rows.select(f"r{number}.*", "__since"))
         return found
 
+    def _is_kept(self, newest: Mapping[int, int]) -> Column:
+        return _MS("__time") > _by_partition(newest, F.col("__partition")) - F.lit(self._plan.retention_ms)
+
     def _is_over(self, slab: Slab, newest: Mapping[int, int]) -> bool:
         return all(
             span.last_ms <= newest[partition] - self._plan.retention_ms for partition, span in slab.spans.items()
@@ -195,8 +204,7 @@ class KeptRecords:
             span.first_ms > newest[partition] - self._plan.retention_ms for partition, span in slab.spans.items()
         ):
             return slab
-        oldest = _by_partition(newest, F.col("__partition")) - F.lit(self._plan.retention_ms)
-        found = _slab(slab.frame.where(_MS("__time") > oldest).localCheckpoint(eager=True))
+        found = _slab(slab.frame.where(self._is_kept(newest)).localCheckpoint(eager=True))
         assert found is not None
         return found
 
@@ -231,7 +239,8 @@ def _in_order(rows: DataFrame) -> DataFrame:
 
 def _arrived(number: int, *, is_fresh: bool = True) -> Column:
     so_far = F.col("__so_far") if is_fresh else _long(_LONG_AGO)
-    return F.struct(so_far, F.lit(number), F.col("__partition"), F.col("__offset"))
+    place = {"t": so_far, "n": F.lit(number), "p": F.col("__partition"), "o": F.col("__offset")}
+    return F.struct(*(value.alias(name) for name, value in place.items()))
 
 
 def _placed(rows: DataFrame, number: int, *, is_fresh: bool) -> DataFrame:
