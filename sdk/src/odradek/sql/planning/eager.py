@@ -66,5 +66,6 @@ def eager_sql(
     both = f"({first} UNION ALL {second})"
     if shown:
         return f"SELECT {', '.join(quote(each) for each in shown)} FROM {both} ORDER BY __order"
-    together = f" DISTRIBUTE BY {', '.join(quote(each) for each in keys)}" if keys else ""
+    # By a hash of the key: Spark 4.1 leaves the key itself out, as both joins have it, and puts one behind the other.
+    together = f" DISTRIBUTE BY xxhash64({', '.join(quote(each) for each in keys)})" if keys else ""
     return f"SELECT * FROM {both}{together} SORT BY __order"
