@@ -1,8 +1,9 @@
 """Runs a case of stream SQL on Spark: records of input topics in, a script, records of its topics out.
 
 Topics are lists in this process. Each persistent query runs once, as Spark's batch of the same plan: the same Spark SQL
-on the same records as one micro-batch, without the second that it takes to start a streaming query. What depends on
-several micro-batches is tested through the service (tests/integration/sql).
+on the same records as one micro-batch, without the second that it takes to start a streaming query. A case may ask for
+a micro-batch for each record of a table that is maintained. What else depends on several micro-batches is tested
+through the service (tests/integration/sql).
 
 A key or a value is written in a case as data: what JSON says of it, or a text for DELIMITED. The formats of a topic are
 those of the stream or table that the script declares over it.
@@ -21,6 +22,7 @@ from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from odradek.spark.jobs.latest import latest_per_key
 from odradek.sql.catalog import REGISTERED, Source
 from odradek.sql.on_spark import SparkEngine, by_time
 from odradek.sql.parse import parse
@@ -50,6 +52,7 @@ class Record:
     timestamp_ms: int
     partition: int = 0
     headers: list[tuple[str, bytes | None]] | None = None
+    number: int = 0  # in the order of all records that arrived
 
 
 @dataclass
@@ -65,19 +68,43 @@ class Outcome:
 class MemoryEngine(SparkEngine):
     """Runs plans over topics in memory."""
 
-    def __init__(self, spark: SparkSession, registry: RegistryAddress | None = None) -> None:
+    def __init__(
+        self, spark: SparkSession, registry: RegistryAddress | None = None, *, one_by_one: bool = False
+    ) -> None:
         super().__init__(spark, store={}, sink={}, checkpoints="", stop=threading.Event(), registry=registry)
         self.topics: dict[str, list[Record]] = {}
+        self._one_by_one = one_by_one
+        self._arrived: int | None = None  # the last record that has; None: all have
 
     def _batch(self, plan: QueryPlan, given: PlanInput) -> DataFrame:
+        return self.records(given.topic)
+
+    def records(self, topic: str) -> DataFrame:
         rows = [
             (each.key, each.value, datetime.fromtimestamp(each.timestamp_ms / 1000, UTC), each.partition, offset,
              each.headers or [])
-            for offset, each in enumerate(self.topics.get(given.topic, []))
+            for offset, each in enumerate(self.topics.get(topic, []))
+            if self._arrived is None or each.number <= self._arrived
         ]  # fmt: skip
         return self._spark.createDataFrame(rows, _RECORDS)
 
+    def _latest(self, session: SparkSession, plan: QueryPlan, topic: str) -> Any:
+        return _Latest(self, topic)
+
+    def _maintain_one_by_one(self, plan: QueryPlan) -> None:
+        """Run a micro-batch for each record."""
+        write = self._maintain(plan, lambda records, _: self._append(plan, records))
+        topics = dict.fromkeys(each.topic for each in plan.inputs)
+        for number, each in enumerate(sorted((r for t in topics for r in self.topics[t]), key=lambda r: r.number)):
+            self._arrived = each.number
+            time = datetime.fromtimestamp(each.timestamp_ms / 1000, UTC)
+            write(self._spark.createDataFrame([(time,)], "timestamp timestamp"), number)
+        self._arrived = None
+
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
+        if self._one_by_one and plan.maintained is not None and not plan.maintained.session_ms:
+            self._maintain_one_by_one(plan)
+            return {}
         frames = [self._batch(plan, each) for each in plan.inputs]
         if plan.eager is not None:
             result = self._joined(self._spark, plan, frames, KeptRecords(plan.eager))
@@ -100,11 +127,22 @@ class MemoryEngine(SparkEngine):
         for row in (by_time(records) if plan.by_time else records).collect():
             time = row["timestamp"]
             ms = 0 if time is None else round(time.astimezone(UTC).timestamp() * 1000)
-            there.append(Record(_bytes(row["key"]), _bytes(row["value"]), ms))
+            number = sum(map(len, self.topics.values()))
+            there.append(Record(_bytes(row["key"]), _bytes(row["value"]), ms, number=number))
 
 
 def _bytes(value: Any) -> bytes | None:
     return None if value is None else bytes(value)
+
+
+class _Latest:
+    """LatestTable of a topic in memory."""
+
+    def __init__(self, engine: MemoryEngine, topic: str) -> None:
+        self._engine, self._topic = engine, topic
+
+    def now(self) -> DataFrame:
+        return latest_per_key(self._engine.records(self._topic))
 
 
 class _Topics:
@@ -145,18 +183,21 @@ class Runner:
         self._spark = spark
         self._registry = registry
 
-    def run(self, script: str, inputs: Sequence[Input], topics: Sequence[str] = ()) -> Outcome:
+    def run(
+        self, script: str, inputs: Sequence[Input], topics: Sequence[str] = (), *, one_by_one: bool = False
+    ) -> Outcome:
         """Run a script over records that are there before it. Raises SqlError."""
         schemas = None if self._registry is None else partial(columns_of, self._registry.open())
         planner = Planner(schemas=schemas)
         steps = [Step(planner.plan(each), each.at, script, "") for each in parse(script)]
-        engine = MemoryEngine(self._spark, self._registry)
+        engine = MemoryEngine(self._spark, self._registry, one_by_one=one_by_one)
         outcome = Outcome(planner, engine.topics)
         for name in {each.topic for each in planner.catalog.sources.values()} | set(topics):
             engine.topics[name] = []
-        for each in inputs:
-            source = source_of(planner, each["topic"], steps)
-            engine.topics.setdefault(each["topic"], []).append(self.record(source, each))
+        for number, each in enumerate(inputs):
+            record = self.record(source_of(planner, each["topic"], steps), each)
+            record.number = number
+            engine.topics.setdefault(each["topic"], []).append(record)
         Session(engine, _Topics(engine), _Screen(outcome), once=True).run(steps)
         return outcome
 

@@ -46,12 +46,12 @@ def comparable(value: Any) -> Any:
     return json.loads(json.dumps(value, default=float))
 
 
-def found(runner: Runner, outcome: Outcome, topic: str, width: int) -> list[list[Any]]:
-    """Return the records of a topic as a case writes them; of a table, the latest of each key."""
+def found(runner: Runner, outcome: Outcome, topic: str, width: int, *, is_table: bool = True) -> list[list[Any]]:
+    """Return the records of a topic as a case writes them; of a table, the latest of each key, unless all matter."""
     source = source_of(outcome.planner, topic)
     shown = [runner.shown(source, each) for each in outcome.topics[topic]]
     rows = [[each["key"], each["value"], each["timestamp"], (each.get("window") or [None])[0]] for each in shown]
-    if source is not None and source.kind == "TABLE":
+    if source is not None and source.kind == "TABLE" and is_table:
         latest = {json.dumps([row[0], row[3]], default=float): row for row in rows}
         rows = [row for row in latest.values() if row[1] is not None]
     return [comparable(row[:width]) for row in rows]
@@ -62,11 +62,11 @@ def found(runner: Runner, outcome: Outcome, topic: str, width: int) -> list[list
 def test_script(spark: SparkSession, case: dict[str, Any]) -> None:
     """Slow: a script of its own for each case, some seconds of Spark."""
     runner = Runner(spark)
-    outcome = runner.run(case["script"], given(case))
+    outcome = runner.run(case["script"], given(case), one_by_one=case.get("one_by_one", False))
     for topic, rows in case["out"].items():
         wanted = [comparable(row) for row in rows]
-        got = found(runner, outcome, topic, len(wanted[0]) if wanted else 3)
         in_order = case.get("in_order", False)
+        got = found(runner, outcome, topic, len(wanted[0]) if wanted else 3, is_table=not case.get("one_by_one"))
         assert (got if in_order else sorted(got, key=json.dumps)) == (
             wanted if in_order else sorted(wanted, key=json.dumps)
         ), topic

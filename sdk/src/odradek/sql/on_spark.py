@@ -34,10 +34,11 @@ from odradek.spark.slow_start import SlowStarts
 from odradek.sql.functions.in_python import IN_PYTHON, PREFIX
 from odradek.sql.plan import RESULT, Codec, Input, Maintained, QueryPlan
 from odradek.sql.planning.own_functions import OWN
+from odradek.sql.planning.undone import GONE
 from odradek.sql.position import SqlError
 from odradek.sql.running.eager import KeptRecords
 from odradek.sql.running.history import HistoryTable
-from odradek.sql.running.maintained import OpenSessions, changes, one_frame, session_end
+from odradek.sql.running.maintained import OpenSessions, changes, one_frame, session_end, without
 from odradek.sql.running.own import register_own
 from odradek.sql.running.positions import Positions
 from odradek.sql.session import Row, Tombstone
@@ -62,6 +63,7 @@ _SETTINGS = {
 _IN_PYTHON = re.compile(rf"\b{PREFIX}\w+(?=\()")
 _SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"
 _INPUT = "__input"  # of a record that arrived: the number of its input, from 0
+_KEY_ALONE = ("key", "CAST(NULL AS BINARY) AS value", "timestamp", "0 AS partition", "0L AS offset")
 _LOOKED_UP = ("table", "history")  # inputs of a micro-batch that are not its stream
 _POLL_S = 0.2
 _ROWS_MAX = 100_000  # per result on a screen
@@ -375,7 +377,7 @@ class SparkEngine:
             session = arrived.sparkSession
             [newest] = arrived.agg(F.max("timestamp").alias("t")).collect()
             if not tables:
-                tables.extend(LatestTable(session, self._options(plan, each.topic)) for each in plan.inputs)
+                tables.extend(self._latest(session, plan, each.topic) for each in plan.inputs)
             frames = [each.now() if sessions is None else each.fresh() for each in tables]
             result = self._result(session, plan, frames, sessions)
             if plan.sink is None:
@@ -384,9 +386,12 @@ class SparkEngine:
                 before[:] = [shown]
                 return
             if not before:
-                written = LatestTable(session, self._options(plan, plan.sink.topic.name))
+                written = self._latest(session, plan, plan.sink.topic.name)
                 before.append(written.now().select("key", "value").localCheckpoint(eager=True))
             now = self._records(session, plan, result).where(F.col("key").isNotNull()).localCheckpoint(eager=True)
+            if maintained.groups is not None:
+                gone = without(before[0], now).withColumn("timestamp", F.lit(newest["t"]))
+                now = now.unionByName(self._undone(session, plan, gone)).localCheckpoint(eager=True)
             closed = None
             if sessions is not None:
                 cut = sessions.stream_time() - sessions.late_ms
@@ -396,6 +401,15 @@ class SparkEngine:
             before[:] = [now.select("key", "value")]
 
         return write_changes
+
+    def _undone(self, session: SparkSession, plan: QueryPlan, gone: DataFrame) -> DataFrame:
+        """Return the records of groups without rows that stay. Args: gone: their keys, with the time of the change."""
+        assert plan.maintained is not None
+        assert plan.maintained.groups is not None
+        records = gone.selectExpr(*_KEY_ALONE)
+        self._columns(session, plan.maintained.groups, records).createOrReplaceTempView(GONE)
+        self._register(session, plan.maintained.undone, ())
+        return self._records(session, plan, session.sql(plan.maintained.undone))
 
     def _prune(self, session: SparkSession, maintained: Maintained, sessions: OpenSessions) -> None:
         def open_rows(rows: DataFrame, cut: int) -> DataFrame:
@@ -463,6 +477,9 @@ class SparkEngine:
     def _options(self, plan: QueryPlan, topic: str, *, headers: bool = False) -> dict[str, str]:
         how = {"corruptBatches": plan.corrupt_batches} if plan.corrupt_batches else {}
         return {**self._store, **how, "subscribe": topic, "columns": f"{_COLUMNS},headers" if headers else _COLUMNS}
+
+    def _latest(self, session: SparkSession, plan: QueryPlan, topic: str) -> LatestTable:
+        return LatestTable(session, self._options(plan, topic))
 
     def _streams(self, plan: QueryPlan) -> list[DataFrame]:
         """Return the streams of a query that runs on. `latest` is the end now, not that of its first micro-batch."""

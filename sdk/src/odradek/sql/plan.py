@@ -71,6 +71,8 @@ class Maintained:
     session_ms: int = 0  # the gap of session windows: rows of open sessions are kept; 0: the inputs are tables
     grace_ms: int = 0
     open_rows: str = ""  # Spark SQL over input_1: the rows of sessions that end at `:cut` (ms) or later
+    groups: Input | None = None  # the records of the result whose groups have no rows any more
+    undone: str = ""  # Spark SQL over the columns of `groups`: the rows of the result that stay
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
 from odradek.sql.planning.eager import eager_join, eager_sql
 from odradek.sql.planning.names import GeneratedNames
+from odradek.sql.planning.undone import undone_sql
 from odradek.sql.position import SqlError
 from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
@@ -175,7 +176,7 @@ class _Planner:
             has_keep=has_keep,
             marks_deleted=marks_deleted,
             same_key=same_key,
-            maintained=self._maintained(),
+            maintained=self._maintained(text, outputs, keys),
             eager=self.eager,
             notes=self.notes,
         )
@@ -420,9 +421,8 @@ class _Planner:
     def _time(self) -> str:
         times = [f"{each.quoted}.__time" for each in self.scope.bounds if each.source.kind == "STREAM"]
         times = times or [f"{each.quoted}.__time" for each in self.scope.bounds]
-        if self.aggregates:
-            return f"max({times[0]})"
-        return times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+        latest = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
+        return f"max({latest})" if self.aggregates else latest
 
     def _window_columns(self, window: Window | None, first: Bound) -> list[str]:
         if window is not None:
@@ -435,12 +435,18 @@ class _Planner:
             return [f"{first.quoted}.__window_start", f"{first.quoted}.__window_end"]
         return []
 
-    def _maintained(self) -> Maintained | None:
+    def _maintained(self, sources: str, outputs: list[Output], keys: list[str]) -> Maintained | None:
         if not self.is_maintained:
             return None
         window = self.query.window
         if not self.has_sessions or window is None:
-            return Maintained()
+            if not (self.aggregates and keys):
+                return Maintained()
+            at = self.query.at
+            items = {each.name: each.expression or ColumnRef(Name(each.name, at), None, at) for each in outputs}
+            types = {each.name: each.type for each in outputs}
+            grouped = [(each, name, types[name]) for each, name in zip(self.groups, keys, strict=True)]
+            return Maintained(undone=undone_sql(items, grouped, self.query.having, sources, self.scope))
         groups = self._group_texts()
         alias = self.scope.bounds[0].quoted
         named = ", ".join([f"{text} AS g{number}" for number, text in enumerate(groups)])

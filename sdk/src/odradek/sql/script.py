@@ -27,6 +27,7 @@ from odradek.sql.expressions import render
 from odradek.sql.formats import check_columns
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.functions.signature import ANY
+from odradek.sql.inputs import plan_input
 from odradek.sql.plan import (
     Action,
     Configured,
@@ -281,6 +282,9 @@ class Planner:
         self, query_id: str, planned: Planned, target: Source, first: Source, timestamped: Source | None = None
     ) -> QueryPlan:
         topic = topic_of(target, first.topic, planned.retention_ms)
+        maintained = planned.maintained
+        if maintained is not None and maintained.undone:
+            maintained = replace(maintained, groups=plan_input(target, 0, "stream", None))
         return QueryPlan(
             query_id=query_id,
             mode="stream",
@@ -291,7 +295,7 @@ class Planner:
             sink=sink_of(target, planned, timestamped or target, topic),
             starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
             corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
-            maintained=planned.maintained,
+            maintained=maintained,
             eager=planned.eager,
             by_time=planned.by_time,
             notes=tuple(planned.notes),

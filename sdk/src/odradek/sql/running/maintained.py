@@ -48,6 +48,11 @@ def changes(before: DataFrame, now: DataFrame, at: Column, closed: Column | None
     )
 
 
+def without(before: DataFrame, now: DataFrame) -> DataFrame:
+    """Return the records of a table, without tombstones, whose keys another one has not."""
+    return before.where(F.col("value").isNotNull()).join(now.select("key"), "key", "left_anti")
+
+
 def session_end(key: Column) -> Column:
     """Return the end, ms, of the session in a key: the last 16 bytes are end and start."""
     digits = F.hex(F.substring(key, F.length(key) - F.lit(2 * _BOUND_BYTES - 1), F.lit(_BOUND_BYTES)))
