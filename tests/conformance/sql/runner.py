@@ -79,17 +79,17 @@ class MemoryEngine(SparkEngine):
     def _batch(self, plan: QueryPlan, given: PlanInput) -> DataFrame:
         return self.records(given.topic)
 
-    def records(self, topic: str) -> DataFrame:
+    def records(self, topic: str, *, is_result: bool = False) -> DataFrame:
         rows = [
             (each.key, each.value, datetime.fromtimestamp(each.timestamp_ms / 1000, UTC), each.partition, offset,
              each.headers or [])
             for offset, each in enumerate(self.topics.get(topic, []))
-            if self._arrived is None or each.number <= self._arrived
+            if is_result or self._arrived is None or each.number <= self._arrived
         ]  # fmt: skip
         return self._spark.createDataFrame(rows, _RECORDS)
 
     def _latest(self, session: SparkSession, plan: QueryPlan, topic: str) -> Any:
-        return _Latest(self, topic)
+        return _Latest(self, topic, is_result=plan.sink is not None and plan.sink.topic.name == topic)
 
     def _maintain_one_by_one(self, plan: QueryPlan) -> None:
         """Run a micro-batch for each record."""
@@ -138,11 +138,11 @@ def _bytes(value: Any) -> bytes | None:
 class _Latest:
     """LatestTable of a topic in memory."""
 
-    def __init__(self, engine: MemoryEngine, topic: str) -> None:
-        self._engine, self._topic = engine, topic
+    def __init__(self, engine: MemoryEngine, topic: str, *, is_result: bool) -> None:
+        self._engine, self._topic, self._is_result = engine, topic, is_result
 
     def now(self) -> DataFrame:
-        return latest_per_key(self._engine.records(self._topic))
+        return latest_per_key(self._engine.records(self._topic, is_result=self._is_result))
 
 
 class _Topics:

@@ -8,18 +8,15 @@ ANSI mode is off until close(): as in ksqlDB, an error in one record gives NULL 
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException, StreamingQueryException
-from pyspark.sql import Row as SparkRow
 from pyspark.sql import functions as F
 from pyspark.sql.functions import udf
 
@@ -38,10 +35,11 @@ from odradek.sql.planning.undone import GONE
 from odradek.sql.position import SqlError
 from odradek.sql.running.eager import KeptRecords
 from odradek.sql.running.history import HistoryTable
-from odradek.sql.running.maintained import OpenSessions, changes, one_frame, session_end, without
+from odradek.sql.running.maintained import CHANGED, OpenSessions, Written, compared, one_frame, session_end, without
 from odradek.sql.running.own import register_own
 from odradek.sql.running.positions import Positions
-from odradek.sql.session import Row, Tombstone
+from odradek.sql.running.rows import change, shown_row
+from odradek.sql.session import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,7 +115,7 @@ class SparkEngine:
         with _translated(self._spark):
             with self._planning:
                 frame = self._result(self._spark, plan, [self._batch(plan, each) for each in plan.inputs])
-            return [_shown(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
+            return [shown_row(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
 
     def changes(
         self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool, until: threading.Event | None = None
@@ -134,7 +132,7 @@ class SparkEngine:
             if left[0] > 0:
                 left[0] -= len(found)
             if found:
-                show([_change(row) if plan.marks_deleted else _shown(row) for row in found])
+                show([change(row) if plan.marks_deleted else shown_row(row) for row in found])
             if left[0] == 0:
                 done.set()
 
@@ -371,34 +369,38 @@ class SparkEngine:
         assert maintained is not None
         tables: list[LatestTable] = []
         sessions = OpenSessions(maintained) if maintained.session_ms else None
-        before: list[DataFrame] = []
+        shown: list[DataFrame] = []
+        written: list[Written] = []
 
         def write_changes(arrived: DataFrame, batch_id: int) -> None:
             session = arrived.sparkSession
             [newest] = arrived.agg(F.max("timestamp").alias("t")).collect()
+            at = F.lit(newest["t"]).cast("timestamp")
             if not tables:
                 tables.extend(self._latest(session, plan, each.topic) for each in plan.inputs)
             frames = [each.now() if sessions is None else each.fresh() for each in tables]
             result = self._result(session, plan, frames, sessions)
             if plan.sink is None:
-                shown = result.localCheckpoint(eager=True)
-                write(shown if not before else shown.exceptAll(before[0]), batch_id)
-                before[:] = [shown]
+                rows = result.localCheckpoint(eager=True)
+                write(rows if not shown else rows.exceptAll(shown[0]), batch_id)
+                shown[:] = [rows]
                 return
-            if not before:
-                written = self._latest(session, plan, plan.sink.topic.name)
-                before.append(written.now().select("key", "value").localCheckpoint(eager=True))
-            now = self._records(session, plan, result).where(F.col("key").isNotNull()).localCheckpoint(eager=True)
+            if not written:
+                written.append(Written(self._latest(session, plan, plan.sink.topic.name)))
+            before = written[0].rows()
+            now = self._records(session, plan, result).where(F.col("key").isNotNull())
             if maintained.groups is not None:
-                gone = without(before[0], now).withColumn("timestamp", F.lit(newest["t"]))
-                now = now.unionByName(self._undone(session, plan, gone)).localCheckpoint(eager=True)
+                now = now.localCheckpoint(eager=True)
+                now = now.unionByName(self._undone(session, plan, without(before, now).withColumn("timestamp", at)))
             closed = None
             if sessions is not None:
                 cut = sessions.stream_time() - sessions.late_ms
                 closed = session_end(F.col("k")) < F.lit(cut)
+            found = compared(before, now, at, closed).localCheckpoint(eager=True)
+            if sessions is not None:
                 self._prune(session, maintained, sessions)
-            write(changes(before[0], now, F.lit(newest["t"]), closed), batch_id)
-            before[:] = [now.select("key", "value")]
+            write(found.where(CHANGED).drop(CHANGED), batch_id)
+            written[0].wrote(found.where("value IS NOT NULL").drop(CHANGED))
 
         return write_changes
 
@@ -546,32 +548,3 @@ class _translated:
 def _reason(error: PySparkException) -> str:
     """Return the cause in one line; the source's advice to set an option in the words of a script."""
     return reason(error).replace(_SOURCES_ADVICE, "SET 'corrupt.batches' = 'skip' in the script")
-
-
-def _shown(row: SparkRow) -> Row:
-    return tuple(_value(each) for each in row)
-
-
-def _change(row: SparkRow) -> Row:
-    """Return a row of a plan that marks those that left their table."""
-    *columns, is_deleted = _shown(row)
-    return Tombstone(columns) if is_deleted else tuple(columns)
-
-
-def _value(value: Any) -> Any:
-    """Return a value in its JSON form."""
-    if isinstance(value, SparkRow):
-        return {name: _value(each) for name, each in value.asDict().items()}
-    if isinstance(value, dict):
-        return {str(_value(key)): _value(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_value(each) for each in value]
-    if isinstance(value, datetime):  # Spark returns the time in this machine's zone
-        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, bytes | bytearray):
-        return base64.b64encode(value).decode()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return str(value)

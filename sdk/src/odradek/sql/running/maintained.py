@@ -6,8 +6,9 @@
 
 A table is a topic, so there is no other state: the inputs are the latest record of each key, and what was written
 before is the latest record of each key of the sink's topic. Spark keeps both between micro-batches; a restart reads the
-topics. A micro-batch that is repeated after a crash may see newer tables: its result is that of those, and what it
-misses the next one writes. Of session windows, the rows of open sessions are kept.
+topics. A micro-batch that is repeated after a crash may see newer tables: its result is that of those. The sink drops
+it if the first run was committed, so what it had in addition is written by the next one: both compare with the topic.
+Of session windows, the rows of open sessions are kept.
 
 docs/decisions/0043 says why, and what it costs.
 """
@@ -25,32 +26,66 @@ from odradek.sql.plan import Maintained
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
+    from odradek.spark.jobs.latest import LatestTable
+
+CHANGED = "is_changed"
 _BOUND_BYTES = 8
 
 
-def changes(before: DataFrame, now: DataFrame, at: Column, closed: Column | None = None) -> DataFrame:
-    """Return the records that turn one table into another: key, value, timestamp.
+def compared(before: DataFrame, now: DataFrame, at: Column, closed: Column | None = None) -> DataFrame:
+    """Compare a table as it was written with the one that it is now.
 
     Args:
-        before, now: key and value, and of `now` the timestamp; a key is there once.
-        at: the timestamp of tombstones.
-        closed: a condition on a key that is gone: it needs no tombstone.
+        before, now: key, value, timestamp; a key is there once.
+        at: the time of what changed: of tombstones, and of rows that changed though they have nothing newer than what
+            was written, such as the count of a group that lost a row.
+        closed: of session windows, a condition on a key that is gone: it needs no tombstone.
+
+    Returns:
+        Each key of both with what it has now: key, value (NULL: gone), timestamp, and whether that must be written.
     """
-    old = before.select(F.col("key").alias("k"), F.col("value").alias("v"))
+    old = before.select(F.col("key").alias("k"), F.col("value").alias("v"), F.col("timestamp").alias("t"))
     both = now.join(old, now["key"] == old["k"], "full_outer")
-    gone = F.col("key").isNull()
-    is_changed = gone | F.col("k").isNull() | ~F.col("value").eqNullSafe(F.col("v"))
-    found = both.where(is_changed if closed is None else is_changed & ~(gone & closed))
-    return found.select(
+    gone, new = F.col("key").isNull(), F.col("k").isNull()
+    is_changed = gone | new | ~F.col("value").eqNullSafe(F.col("v"))
+    time = F.when(gone, at).when(new, F.col("timestamp")).when(~is_changed, F.col("t"))
+    if closed is None:
+        time = time.when(F.col("timestamp") <= F.col("t"), F.greatest("t", at))
+    return both.select(
         F.coalesce("key", "k").alias("key"),
         F.col("value"),
-        F.when(gone, at).otherwise(F.col("timestamp")).alias("timestamp"),
+        time.otherwise(F.col("timestamp")).alias("timestamp"),
+        (is_changed if closed is None else is_changed & ~(gone & closed)).alias(CHANGED),
     )
 
 
 def without(before: DataFrame, now: DataFrame) -> DataFrame:
-    """Return the records of a table, without tombstones, whose keys another one has not."""
-    return before.where(F.col("value").isNotNull()).join(now.select("key"), "key", "left_anti")
+    """Return the records of a table whose keys another one has not."""
+    return before.join(now.select("key"), "key", "left_anti")
+
+
+class Written:
+    """What the topic of a result has, between micro-batches.
+
+    The first one of a run may be a repetition, whose records the sink drops: the topic is asked again after it.
+    """
+
+    def __init__(self, topic: LatestTable) -> None:
+        self._topic: LatestTable | None = topic
+        self._rows: DataFrame | None = None
+
+    def rows(self) -> DataFrame:
+        """Return key, value, timestamp."""
+        if self._topic is not None:
+            return self._topic.now().select("key", "value", "timestamp")
+        assert self._rows is not None
+        return self._rows
+
+    def wrote(self, rows: DataFrame) -> None:
+        """Take rows as those that are there."""
+        if self._rows is not None:
+            self._topic = None
+        self._rows = rows
 
 
 def session_end(key: Column) -> Column:
