@@ -398,7 +398,7 @@ class Planner:
     def _show(self, statement: Show) -> Shown | ShownTopics:
         what = statement.what
         if what == "TOPICS":
-            return ShownTopics()
+            return ShownTopics(statement.all)
         if what in ("STREAMS", "TABLES"):
             rows = [
                 (each.name, each.topic, each.key_format, each.value_format, each.window or "-")
