@@ -164,6 +164,11 @@ class Build(Transformer[Token, Any]):
         name, *numbers = children
         return TypeName(name, place_of(meta), numbers=tuple(whole_number(number) for number in numbers))
 
+    def type_named(self, meta: Meta, children: Children) -> TypeName:
+        if children[0] not in ("VARCHAR", "STRING") or children[1] != "STRING":
+            raise SqlError("write the type as VARCHAR", place_of(meta))
+        return TypeName("VARCHAR", place_of(meta))
+
     def type_inner(self, meta: Meta, children: Children) -> TypeName:
         name, *inner = children
         return TypeName(name, place_of(meta), inner=tuple(inner))

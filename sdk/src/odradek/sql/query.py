@@ -327,7 +327,7 @@ class _Planner:
         names, found = self._names(), []
         for item in self.query.items:
             if item.expression is None:
-                if item.source is None and any(join.kind == "FULL" for join in self.query.joins):
+                if item.source is None and self.query.joins and self.query.joins[-1].kind == "FULL":
                     key = ColumnRef(Name(self.scope.row_key_name, item.at), None, item.at)
                     found.append(SelectItem(key, key.name, None, item.at))
                 found += [_named(each) for each in self._star(item, check=False)]

@@ -83,10 +83,11 @@ _CORRUPT_BATCHES = "corrupt.batches"
 _KEY_FORMAT = "ksql.persistence.default.format.key"
 _VALUE_FORMAT = "ksql.persistence.default.format.value"
 _WRAPPED = "ksql.persistence.wrap.single.values"
-SETTINGS = {
+_PREFIX = "ksql.output.topic.name.prefix"
+SETTINGS: dict[str, tuple[str, ...]] = {  # and their values; (): any
     _OFFSET_RESET: ("earliest", "latest"), _CORRUPT_BATCHES: ("fail", "skip"),
     _KEY_FORMAT: tuple(map(str.lower, FORMATS)), _VALUE_FORMAT: tuple(map(str.lower, FORMATS)),
-    _WRAPPED: ("true", "false"),
+    _WRAPPED: ("true", "false"), _PREFIX: (),
 }  # fmt: skip
 WITHOUT_EFFECT = (  # of ksqlDB: they tune Kafka Streams, or ask for what is the case here
     "cache.max.bytes.buffering", "statestore.cache.max.bytes", "commit.interval.ms", "num.stream.threads",
@@ -282,7 +283,7 @@ class Planner:
         )
         value_format = first.value_format if is_bare or first.value_format not in ("KAFKA", "RAW", "NONE") else "JSON"
         return Source(
-            kind, name, name, tuple(columns), key_format if planned.keys else "NONE", value_format,
+            kind, name, self.settings.get(_PREFIX, "") + name, tuple(columns), key_format if planned.keys else "NONE", value_format,
             value_delimiter=first.value_delimiter, window=planned.window, window_ms=planned.window_ms,
             query_id=query_id, same_key=tuple(planned.same_key), wrapped=self._is_wrapped,
         )  # fmt: skip
@@ -539,8 +540,8 @@ class Planner:
         if statement.value is None:
             self.settings.pop(name, None)
             return Said(f"{name} is unset")
-        value = statement.value.lower()
-        if value not in allowed:
+        value = statement.value.lower() if allowed else statement.value
+        if allowed and value not in allowed:
             raise SqlError(f"'{name}' is {' or '.join(allowed)}, not {statement.value}", statement.at)
         self.settings[name] = value
         return Said(f"{name} is {value}")

@@ -16,8 +16,11 @@ from typing import Any
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import is_aggregate
 from odradek.sql.query import named_items
-from odradek.sql.scope import PSEUDO_COLUMNS
+from odradek.sql.scope import PSEUDO_COLUMNS, Bound, Scope
 from odradek.sql.syntax import ColumnRef, Expression, Name, Query, SelectItem, SourceRef
+
+
+_KEY = "STAGE_KEY"  # of a stream between two full joins
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,12 @@ def split(query: Query, catalog: Catalog) -> Split | None:
         return _mapped(changed, lambda each: moved(each, between))  # type: ignore[no-any-return]
 
     rest("")  # finds the pseudo columns that are used
-    star = SelectItem(None, None, None, query.at)
+    items_between: tuple[SelectItem, ...] = (SelectItem(None, None, None, query.at),)
+    if query.joins[count - 1].kind == "FULL" and any(join.kind == "FULL" for join in query.joins[count:]):
+        # The last join has a key of its own by that name.
+        key = ColumnRef(Name(Scope([Bound(*each) for each in inside.items()]).row_key_name, query.at), None, query.at)
+        stars = [SelectItem(None, None, Name(alias, query.at), query.at) for alias in inside]
+        items_between = (SelectItem(key, Name(_KEY, query.at), None, query.at), *stars)
     times = [
         SelectItem(
             ColumnRef(Name(name, query.at), Name(alias, query.at), query.at),
@@ -73,7 +81,7 @@ def split(query: Query, catalog: Catalog) -> Split | None:
         for alias, name in sorted(used)
     ]  # fmt: skip
     first = Query(
-        items=(star, *times), source=query.source, joins=query.joins[:count], window=None, where=None, group_by=(),
+        items=(*items_between, *times), source=query.source, joins=query.joins[:count], window=None, where=None, group_by=(),
         partition_by=(), having=None, emit="CHANGES", limit=None, at=query.at,
     )  # fmt: skip
     return Split(first, rest)

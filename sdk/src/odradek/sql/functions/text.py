@@ -108,7 +108,7 @@ def _mask_part(name: str, *, left: bool, masked: bool) -> Function:
 
 def _encoding(argument: Rendered, number: int) -> None:
     known = literal_of(argument)
-    if known is not None and known.lower() not in _ENCODINGS:
+    if known is not None and known.lower() not in (*_ENCODINGS, "null"):  # 'null' gives NULL
         raise Mismatch(f"an encoding is one of {', '.join(_ENCODINGS)}, not {known}", number)
 
 
