@@ -255,6 +255,4 @@ def _frame(spark: SparkSession, records: list[Record]) -> Any:
          datetime.fromtimestamp(each.ms / 1000, UTC), each.partition, each.offset)
         for each in records
     ]  # fmt: skip
-    return spark.createDataFrame(
-        rows, "key binary, value binary, timestamp timestamp, partition int, offset long"
-    )
+    return spark.createDataFrame(rows, "key binary, value binary, timestamp timestamp, partition int, offset long")

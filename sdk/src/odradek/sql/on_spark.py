@@ -343,9 +343,7 @@ class SparkEngine:
 
         return write_joined
 
-    def _joined(
-        self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame], kept: KeptRecords
-    ) -> DataFrame:
+    def _joined(self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame], kept: KeptRecords) -> DataFrame:
         """Return the rows that records of both inputs make when they arrive."""
         fresh = [self._columns(session, each, frame) for each, frame in zip(plan.inputs, frames, strict=True)]
         for each, rows in zip(plan.inputs, kept.arrive(fresh), strict=True):

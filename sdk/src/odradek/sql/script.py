@@ -283,8 +283,9 @@ class Planner:
         )
         value_format = first.value_format if is_bare or first.value_format not in ("KAFKA", "RAW", "NONE") else "JSON"
         return Source(
-            kind, name, self.settings.get(_PREFIX, "") + name, tuple(columns), key_format if planned.keys else "NONE", value_format,
-            value_delimiter=first.value_delimiter, window=planned.window, window_ms=planned.window_ms,
+            kind, name, self.settings.get(_PREFIX, "") + name, tuple(columns),
+            key_format if planned.keys else "NONE", value_format, value_delimiter=first.value_delimiter,
+            window=planned.window, window_ms=planned.window_ms,
             query_id=query_id, same_key=tuple(planned.same_key), wrapped=self._is_wrapped,
         )  # fmt: skip
 

@@ -19,7 +19,6 @@ from odradek.sql.query import named_items
 from odradek.sql.scope import PSEUDO_COLUMNS, Bound, Scope
 from odradek.sql.syntax import ColumnRef, Expression, Name, Query, SelectItem, SourceRef
 
-
 _KEY = "STAGE_KEY"  # of a stream between two full joins
 
 
@@ -81,8 +80,8 @@ def split(query: Query, catalog: Catalog) -> Split | None:
         for alias, name in sorted(used)
     ]  # fmt: skip
     first = Query(
-        items=(*items_between, *times), source=query.source, joins=query.joins[:count], window=None, where=None, group_by=(),
-        partition_by=(), having=None, emit="CHANGES", limit=None, at=query.at,
+        items=(*items_between, *times), source=query.source, joins=query.joins[:count], window=None, where=None,
+        group_by=(), partition_by=(), having=None, emit="CHANGES", limit=None, at=query.at,
     )  # fmt: skip
     return Split(first, rest)
 

@@ -53,7 +53,9 @@ def eager_sql(
 
     def driven_by(number: int, kind: str) -> str:
         driver, other = (left, right) if number == 1 else (right, left)
-        views = [f"input_{each}" if each != number else f"(SELECT * FROM input_{each} WHERE __fresh)" for each in (1, 2)]
+        views = [
+            f"input_{each}" if each != number else f"(SELECT * FROM input_{each} WHERE __fresh)" for each in (1, 2)
+        ]
         earlier = f"{other}.__arrived < {driver}.__arrived AND unix_millis({other}.__time) > {driver}.__since"
         order = f"struct({driver}.__arrived AS a, {other}.__time AS t, {other}.__arrived AS b) AS __order"
         return (

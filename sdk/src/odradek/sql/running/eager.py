@@ -200,9 +200,7 @@ class KeptRecords:
 
     def _without_old(self, slab: Slab, newest: Mapping[int, int]) -> Slab:
         """Return a slab without rows that are not kept any more, if it has some."""
-        if all(
-            span.first_ms > newest[partition] - self._plan.retention_ms for partition, span in slab.spans.items()
-        ):
+        if all(span.first_ms > newest[partition] - self._plan.retention_ms for partition, span in slab.spans.items()):
             return slab
         found = _slab(slab.frame.where(self._is_kept(newest)).localCheckpoint(eager=True))
         assert found is not None
@@ -254,7 +252,9 @@ def _slab(rows: DataFrame) -> Slab | None:
     spans = rows.groupBy("__partition").agg(
         F.count("*").alias("n"), F.min(ms).alias("first"), F.max(ms).alias("last"), F.min("__offset").alias("offset")
     )
-    found = {each["__partition"]: Span(each["n"], each["first"], each["last"], each["offset"]) for each in spans.collect()}
+    found = {
+        each["__partition"]: Span(each["n"], each["first"], each["last"], each["offset"]) for each in spans.collect()
+    }
     return Slab(rows, found) if found else None
 
 
