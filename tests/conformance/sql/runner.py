@@ -31,6 +31,7 @@ from odradek.sql.plan import Input as PlanInput
 from odradek.sql.running.eager import KeptRecords
 from odradek.sql.running.maintained import OpenSessions
 from odradek.sql.running.registered import RegistryAddress, columns_of, reader, writer
+from odradek.sql.running.rows import shown_row
 from odradek.sql.script import Planner
 from odradek.sql.session import Row, Session, Step
 
@@ -118,6 +119,12 @@ class MemoryEngine(SparkEngine):
         self._append(plan, self._frame(self._spark, plan, []))
 
     def changes(self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool) -> None:
+        if plan.eager is not None:
+            frames = [self._batch(plan, each) for each in plan.inputs]
+            show(
+                [shown_row(each) for each in self._joined(self._spark, plan, frames, KeptRecords(plan.eager)).collect()]
+            )
+            return
         rows = self.rows(plan)
         show([row[:-1] for row in rows] if plan.marks_deleted else rows)
 
