@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from odradek.sql import late
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import check_grouped, condition, is_aggregate, is_table_function, parts, render
 from odradek.sql.formats import EPOCH, interval
@@ -23,7 +24,6 @@ from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import Rendered, SqlType, quote
 
-GRACE_MS = 24 * 3_600_000  # ksqlDB's default, of windows less their size
 _FINAL_NOTE = "a window is written once, when the watermark has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
     "a row without a match is written when the watermark has passed its time: the last ones wait for later records"
@@ -124,6 +124,8 @@ class _Planner:
         self.has_sessions = self.aggregates and query.window is not None and query.window.kind == "SESSION"
         # What Spark's own operators cannot retract is computed again from what is kept, and compared.
         self.is_maintained = self.is_stream and (has_tables or (self.has_sessions and query.emit != "FINAL"))
+        # Late records are left out: of windows and joins of streams by Spark's own operators.
+        self.is_timed = self.is_stream and not self.is_maintained and first.kind == "STREAM"
         # A record of a stream without a value stays one, where nothing but columns is asked of it.
         is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
         self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
@@ -136,6 +138,8 @@ class _Planner:
         window = query.window
         if window is not None:
             self.scope.window = "session_window" if window.kind == "SESSION" else "window"
+            if self.is_timed and window.kind != "SESSION":
+                self.scope.window = f"{first.quoted}.__window"
             self.scope.window_gap_ms = window.size.ms if window.kind == "SESSION" else 0
         where = "" if query.where is None else condition(self._plain(query.where, "WHERE"), self.scope, "WHERE")
         if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB drops such records too
@@ -166,6 +170,11 @@ class _Planner:
         if marks_deleted:
             columns.append(f"{first.quoted}.__deleted AS __deleted")
             where = f"({where}) OR {first.quoted}.__deleted" if where else ""
+        used = [*columns, text, rows, where, having, *self._grouping(window)]
+        if self.is_timed and window is not None:
+            reads[0], text, where = late.windowed(reads[0], first, window, where, used)
+        elif self.is_timed and any(each.source.kind == "STREAM" for each in self.scope.bounds[1:]):
+            reads = late.joined(reads, self.scope.bounds, query.joins[0], used)
         sql = f"SELECT {', '.join(columns)} FROM {text}{rows}"
         sql += f" WHERE {where}" if where else ""
         sql += f" GROUP BY {', '.join(self._grouping(window))}" if self.aggregates and self._grouping(window) else ""
@@ -248,10 +257,10 @@ class _Planner:
             )
         grace: int | None = None
         if self.is_stream and query.window is not None:
-            grace = _grace_ms(query.window)
+            grace = late.grace_ms(query.window)
         if self.is_stream and stream_joins:
             within = stream_joins[0].within
-            grace = GRACE_MS if within is None or within.grace is None else within.grace.ms
+            grace = None if within is None else late.join_ms(within)
             if stream_joins[0].kind != "INNER":
                 self.notes.append(_OUTER_NOTE)
         inputs: list[Input] = []
@@ -310,8 +319,14 @@ class _Planner:
     def _grouping(self, window: Window | None) -> list[str]:
         texts = self._group_texts()
         if window is not None:
-            texts.insert(0, _spark_window(window, self.scope.bounds[0]))
+            texts.insert(0, self._window(window))
         return texts
+
+    def _window(self, window: Window) -> str:
+        """Return what a query groups by: the window of a record."""
+        if self.is_timed and window.kind != "SESSION":
+            return self.scope.window
+        return late.spark_window(window, f"{self.scope.bounds[0].quoted}.__time")
 
     def _outputs(self) -> list[Output]:
         names = self._names()
@@ -463,7 +478,7 @@ class _Planner:
             f"SELECT {alias}.* FROM input_1 AS {alias} JOIN ({sessions}) AS s ON {same} AND {within} "
             f"WHERE unix_millis(s.session_window.end) - {self.scope.window_gap_ms} >= :cut"
         )
-        return Maintained(window.size.ms, _grace_ms(window), open_rows)
+        return Maintained(window.size.ms, late.grace_ms(window), open_rows)
 
     def _output_mode(self, window: Window | None) -> str:
         if not self.aggregates or not self.is_stream or self.is_maintained:
@@ -554,23 +569,6 @@ def _is_copy(expression: Expression | None) -> bool:
 
 def _shown(expression: Expression) -> str:
     return expression.name.text if isinstance(expression, ColumnRef) else "of this expression"
-
-
-def _spark_window(window: Window, bound: Bound) -> str:
-    time = f"{bound.quoted}.__time"
-    if window.kind == "SESSION":
-        return f"session_window({time}, {_length(window.size.ms)})"  # a record at the end of the gap still belongs
-    advance = f", {_length(window.advance.ms)}" if window.advance is not None else ""
-    return f"window({time}, {_length(window.size.ms)}{advance})"
-
-
-def _grace_ms(window: Window) -> int:
-    """Return how late a record of a window may be; ksqlDB's default is what the size leaves of 24 hours."""
-    return max(GRACE_MS - window.size.ms, 0) if window.grace is None else window.grace.ms
-
-
-def _length(ms: int) -> str:
-    return f"'{ms} milliseconds'"
 
 
 def _window_ms(window: Window | None, passed_on: Source | None) -> int:
