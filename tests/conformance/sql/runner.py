@@ -11,14 +11,18 @@ those of the stream or table that the script declares over it.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import os
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.sql.catalog import REGISTERED, Source
@@ -67,6 +71,7 @@ class MemoryEngine(SparkEngine):
     def __init__(self, spark: SparkSession, registry: RegistryAddress | None = None) -> None:
         super().__init__(spark, store={}, sink={}, checkpoints="", stop=threading.Event(), registry=registry)
         self.topics: dict[str, list[Record]] = {}
+        self.cuts: Sequence[int] = ()
 
     def _batch(self, plan: QueryPlan, given: PlanInput) -> DataFrame:
         rows = [
@@ -77,10 +82,33 @@ class MemoryEngine(SparkEngine):
         return self._spark.createDataFrame(rows, _RECORDS)
 
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
+        if any(each.observed for each in plan.inputs) and (plan.output_mode == "append" or self.cuts):
+            self._process_as_stream(plan)
+            return {}
         frames = [self._batch(plan, each) for each in plan.inputs]
         sessions = OpenSessions(plan.maintained) if plan.maintained and plan.maintained.session_ms else None
         self._append(plan, self._records(self._spark, plan, self._result(self._spark, plan, frames, sessions)))
         return {}
+
+    def _process_as_stream(self, plan: QueryPlan) -> None:
+        """Run a plan on Spark's streams: only these close windows, and know rows without a match."""
+        with tempfile.TemporaryDirectory(prefix="odradek-sql-conformance-") as folder:
+            streams = []
+            for number, each in enumerate(plan.inputs):
+                path = Path(folder, str(number))
+                frame = self._batch(plan, each).coalesce(1)
+                ends = [*(end for end in self.cuts if end < frame.count()), frame.count()]
+                for batch, (start, end) in enumerate(itertools.pairwise([0, *ends])):
+                    part = frame.where(f"offset >= {start} AND offset < {end}")
+                    part.write.mode("append").parquet(str(path / f"{batch}"))
+                    for file in (path / f"{batch}").glob("*.parquet"):
+                        os.utime(file, (1_000_000 + batch, 1_000_000 + batch))  # Spark reads the oldest first
+                files = self._spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
+                streams.append(files.parquet(str(path / "*")))
+            query = self._begin(
+                plan, streams, lambda frame, _: self._append(plan, frame), f"{folder}/checkpoint", once=True
+            )
+            query.awaitTermination()
 
     def insert(self, plan: QueryPlan) -> None:
         self._append(plan, self._frame(self._spark, plan, []))
@@ -140,12 +168,19 @@ class Runner:
         self._spark = spark
         self._registry = registry
 
-    def run(self, script: str, inputs: Sequence[Input], topics: Sequence[str] = ()) -> Outcome:
-        """Run a script over records that are there before it. Raises SqlError."""
+    def run(
+        self, script: str, inputs: Sequence[Input], topics: Sequence[str] = (), *, cuts: Sequence[int] = ()
+    ) -> Outcome:
+        """Run a script over records that are there before it. Raises SqlError.
+
+        Args:
+            cuts: offsets at which micro-batches end; windows and joins of streams then run in these.
+        """
         schemas = None if self._registry is None else partial(columns_of, self._registry.open())
         planner = Planner(schemas=schemas)
         steps = [Step(planner.plan(each), each.at, script, "") for each in parse(script)]
         engine = MemoryEngine(self._spark, self._registry)
+        engine.cuts = cuts
         outcome = Outcome(planner, engine.topics)
         for name in {each.topic for each in planner.catalog.sources.values()} | set(topics):
             engine.topics[name] = []

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from odradek.sql.formats import interval
 from odradek.sql.plan import Input
 from odradek.sql.scope import Bound
 from odradek.sql.syntax import Join, Window, Within
@@ -22,6 +23,7 @@ from odradek.sql.types import quote
 GRACE_MS = 24 * 3_600_000  # ksqlDB's default, of windows less their size
 KEEPS = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
 """Whether a join writes the records of its left and of its right side without a match."""
+_TICK = interval(1)
 
 
 def grace_ms(window: Window) -> int:
@@ -61,16 +63,45 @@ def windowed(
     return found, windows, f"unix_millis({alias}.__window.end) + {grace} > {alias}.__stream_ms"
 
 
+def with_sessions(bound: Bound, window: Window, groups: list[str], view: str) -> str:
+    """Return FROM of sessions that are computed from all their records: `__session` changes where one was closed.
+
+    A record within the gap of a session that its own stream time closed begins another: of two neighbours in time the
+    second came when the first was older than gap and grace.
+    """
+    alias = bound.quoted
+    order = f"OVER (PARTITION BY {', '.join(groups)} ORDER BY {alias}.__time, {alias}.__offset)"
+    earlier = ", ".join(f"lag({alias}.{each}) {order} AS __earlier{each}" for each in ("__time", "__partition", "__offset"))
+    closed = (
+        f"{alias}.__earlier__partition = {alias}.__partition AND {alias}.__earlier__offset < {alias}.__offset "
+        f"AND unix_millis({alias}.__earlier__time) + {window.size.ms + grace_ms(window)} <= {alias}.__stream_ms"
+    )
+    return (
+        f"(SELECT {alias}.*, sum(IF({closed}, 1, 0)) {order} AS __session "
+        f"FROM (SELECT {alias}.*, {earlier} FROM {view} AS {alias}) AS {alias}) AS {alias}"
+    )
+
+
+def filtered(given: Input, bound: Bound, where: str) -> Input:
+    """Return an input without the records that do not meet a condition."""
+    alias = bound.quoted
+    return replace(given, sql=f"SELECT {alias}.* FROM ({given.sql}) AS {alias} WHERE {where}") if where else given
+
+
 def joined(inputs: list[Input], bounds: list[Bound], join: Join, used: Iterable[str]) -> list[Input]:
-    """Return the two inputs of a join of streams. A late record has the stream time as its time in the join."""
+    """Return the two inputs of a join of streams, with the time in the join.
+
+    That of a late record is the stream time, so that it passes the watermark. All are a millisecond later than they
+    are: Spark takes a record of the epoch for late, whose time is not after the watermark of a new query, 0.
+    """
     assert join.within is not None
     texts = list(used)
     late = f"unix_millis(__time) + {join_ms(join.within)} <= __stream_ms"
     found = []
     for given, bound, keeps in zip(inputs, bounds, KEEPS[join.kind], strict=True):
-        on_time = f"SELECT *, __time AS __joined_time FROM {{view}} WHERE NOT ({late})"
+        on_time = f"SELECT *, __time + {_TICK} AS __joined_time FROM {{view}} WHERE NOT ({late})"
         if keeps:
-            time = f"IF({late}, timestamp_millis(__stream_ms), __time)"
+            time = f"IF({late}, timestamp_millis(__stream_ms), __time) + {_TICK}"
             on_time = f"SELECT *, {late} AS __late, {time} AS __joined_time FROM {{view}}"
         found.append(replace(_observed(given, bound, "", texts, on_time), event_time="__joined_time"))
     return found

@@ -173,6 +173,9 @@ class _Planner:
         used = [*columns, text, rows, where, having, *self._grouping(window)]
         if self.is_timed and window is not None:
             reads[0], text, where = late.windowed(reads[0], first, window, where, used)
+        elif self.is_maintained and self.has_sessions and window is not None:
+            reads[0], where = late.filtered(reads[0], first, where), ""
+            text = late.with_sessions(first, window, self._group_texts(), "input_1")
         elif self.is_timed and any(each.source.kind == "STREAM" for each in self.scope.bounds[1:]):
             reads = late.joined(reads, self.scope.bounds, query.joins[0], used)
         sql = f"SELECT {', '.join(columns)} FROM {text}{rows}"
@@ -320,6 +323,8 @@ class _Planner:
         texts = self._group_texts()
         if window is not None:
             texts.insert(0, self._window(window))
+            if self.is_maintained and self.has_sessions:
+                texts.append(f"{self.scope.bounds[0].quoted}.__session")
         return texts
 
     def _window(self, window: Window) -> str:
@@ -470,12 +475,15 @@ class _Planner:
         alias = self.scope.bounds[0].quoted
         named = ", ".join([f"{text} AS g{number}" for number, text in enumerate(groups)])
         same = " AND ".join(f"s.g{number} <=> {text}" for number, text in enumerate(groups))
+        rows = late.with_sessions(self.scope.bounds[0], window, groups, "input_1")
         sessions = (
-            f"SELECT {named}, session_window FROM input_1 AS {alias} GROUP BY {', '.join(self._grouping(window))}"
+            f"SELECT {named}, {alias}.__session AS __session, session_window FROM {rows} "
+            f"GROUP BY {', '.join(self._grouping(window))}"
         )
         within = f"{alias}.__time >= s.session_window.start AND {alias}.__time < s.session_window.end"
         open_rows = (
-            f"SELECT {alias}.* FROM input_1 AS {alias} JOIN ({sessions}) AS s ON {same} AND {within} "
+            f"WITH rows AS (SELECT * FROM {rows}) SELECT {alias}.* FROM rows AS {alias} JOIN ({sessions}) AS s "
+            f"ON {same} AND {alias}.__session = s.__session AND {within} "
             f"WHERE unix_millis(s.session_window.end) - {self.scope.window_gap_ms} >= :cut"
         )
         return Maintained(window.size.ms, late.grace_ms(window), open_rows)
