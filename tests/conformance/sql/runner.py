@@ -1,8 +1,9 @@
 """Runs a case of stream SQL on Spark: records of input topics in, a script, records of its topics out.
 
 Topics are lists in this process. Each persistent query runs once, as Spark's batch of the same plan: the same Spark SQL
-on the same records as one micro-batch, without the second that it takes to start a streaming query. What depends on
-several micro-batches is tested through the service (tests/integration/sql).
+on the same records as one micro-batch, without the second that it takes to start a streaming query. Those that wait for
+stream time (EMIT FINAL, joins of streams) run as streams over files, and with `cuts` all that know stream time do, in
+several micro-batches. What depends on the service is in tests/integration/sql.
 
 A key or a value is written in a case as data: what JSON says of it, or a text for DELIMITED. The formats of a topic are
 those of the stream or table that the script declares over it.
@@ -30,10 +31,11 @@ from odradek.sql.on_spark import SparkEngine, by_time
 from odradek.sql.parse import parse
 from odradek.sql.plan import Codec, QueryPlan, Started
 from odradek.sql.plan import Input as PlanInput
-from odradek.sql.running.maintained import OpenSessions
+from odradek.sql.running.maintained import OpenSessions, changes, session_end
 from odradek.sql.running.registered import RegistryAddress, columns_of, reader, writer
 from odradek.sql.script import Planner
 from odradek.sql.session import Row, Session, Step
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,10 +87,29 @@ class MemoryEngine(SparkEngine):
         if any(each.observed for each in plan.inputs) and (plan.output_mode == "append" or self.cuts):
             self._process_as_stream(plan)
             return {}
+        if plan.maintained and plan.maintained.session_ms and self.cuts:
+            self._process_sessions(plan)
+            return {}
         frames = [self._batch(plan, each) for each in plan.inputs]
         sessions = OpenSessions(plan.maintained) if plan.maintained and plan.maintained.session_ms else None
         self._append(plan, self._records(self._spark, plan, self._result(self._spark, plan, frames, sessions)))
         return {}
+
+    def _cut(self, frame: DataFrame) -> list[DataFrame]:
+        """Return the micro-batches of an input, by offset."""
+        ends = [*(end for end in self.cuts if end < frame.count()), frame.count()]
+        return [frame.where(f"offset >= {a} AND offset < {b}") for a, b in itertools.pairwise([0, *ends])]
+
+    def _process_sessions(self, plan: QueryPlan) -> None:
+        assert plan.maintained is not None
+        sessions, before = OpenSessions(plan.maintained), None
+        for part in self._cut(self._batch(plan, plan.inputs[0])):
+            now = self._records(self._spark, plan, self._result(self._spark, plan, [part], sessions)).localCheckpoint()
+            cut = sessions.stream_time() - sessions.late_ms
+            self._prune(self._spark, plan.maintained, sessions)
+            at, closed = F.lit(None).cast("timestamp"), session_end(F.col("k")) < F.lit(cut)
+            self._append(plan, now if before is None else changes(before, now, at, closed))
+            before = now
 
     def _process_as_stream(self, plan: QueryPlan) -> None:
         """Run a plan on Spark's streams: only these close windows, and know rows without a match."""
@@ -97,9 +118,7 @@ class MemoryEngine(SparkEngine):
             for number, each in enumerate(plan.inputs):
                 path = Path(folder, str(number))
                 frame = self._batch(plan, each).coalesce(1)
-                ends = [*(end for end in self.cuts if end < frame.count()), frame.count()]
-                for batch, (start, end) in enumerate(itertools.pairwise([0, *ends])):
-                    part = frame.where(f"offset >= {start} AND offset < {end}")
+                for batch, part in enumerate(self._cut(frame)):
                     part.write.mode("append").parquet(str(path / f"{batch}"))
                     for file in (path / f"{batch}").glob("*.parquet"):
                         os.utime(file, (1_000_000 + batch, 1_000_000 + batch))  # Spark reads the oldest first

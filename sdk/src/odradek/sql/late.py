@@ -26,9 +26,11 @@ KEEPS = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True),
 _TICK = interval(1)
 
 
-def grace_ms(window: Window) -> int:
-    """Return how late a record of a window may be; ksqlDB's default is what the size leaves of 24 hours."""
-    return max(GRACE_MS - window.size.ms, 0) if window.grace is None else window.grace.ms
+def grace_ms(window: Window, emit: str = "CHANGES") -> int:
+    """Return how late a record of a window may be; ksqlDB's default is what the size leaves of 24 hours, FINAL: none."""
+    if window.grace is not None:
+        return window.grace.ms
+    return 0 if emit == "FINAL" else max(GRACE_MS - window.size.ms, 0)
 
 
 def join_ms(within: Within) -> int:
@@ -51,10 +53,11 @@ def windowed(
     """Return the input of an aggregate over windows of a stream, FROM, and WHERE.
 
     Args:
+        given: its watermark stays behind stream time by the grace period.
         where: of the query. What does not meet it does not exist for stream time, as in Kafka Streams.
         used: all texts of the query that name columns.
     """
-    alias, grace = bound.quoted, grace_ms(window)
+    alias, grace = bound.quoted, given.watermark_ms or 0
     if window.kind == "SESSION":
         on_time = f"SELECT * FROM {{view}} WHERE unix_millis(__time) + {window.size.ms + grace} >= __stream_ms"
         return _observed(given, bound, where, used, on_time), f"{given.view} AS {alias}", ""

@@ -260,7 +260,7 @@ class _Planner:
             )
         grace: int | None = None
         if self.is_stream and query.window is not None:
-            grace = late.grace_ms(query.window)
+            grace = late.grace_ms(query.window, query.emit)
         if self.is_stream and stream_joins:
             within = stream_joins[0].within
             grace = None if within is None else late.join_ms(within)
