@@ -7,7 +7,15 @@ one head, each request a batch of keyed records to each of its partitions. The d
     units   of one request, by what the write was for; a refused write is billed as one that is applied
     bytes   of the head's item after an append, on average: of the attribute, its name included
 
-    python -m bench.head_units [--producers 40] [--partitions 32] [--requests-per-s 40] [--record-bytes 2600]
+With --heat: what would it help to divide a hot head? The same producers over heads of fewer partitions, with requests
+that touch all partitions, eight, or one. A key takes 1,000 write units a second, so by the units of the head that has
+the most of them follows how many such requests a second the topic takes.
+
+    head units   of a request: writes of the hottest head's item, and of what else is under its key
+    requests/s   1,000 / head units
+    all units    of a request: what it costs
+
+    python -m bench.head_units [--heat] [--producers 40] [--partitions 32] [--requests-per-s 40] [--record-bytes 2600]
 """
 
 from __future__ import annotations
@@ -24,7 +32,11 @@ from odradek.engine.maintenance.wal_uploads import HOUR_MS
 from odradek.errors import ConditionFailed
 from odradek.format.item_size import attributes_size, item_size
 from odradek.format.record_batch import RecordBatchBuilder
-from odradek.limits import TABLE_WRITE_UNIT_BYTES
+from odradek.limits import (
+    PARTITIONS_PER_HEAD_MAX,
+    TABLE_PARTITION_KEY_WRITE_UNITS_MAX,
+    TABLE_WRITE_UNIT_BYTES,
+)
 from odradek.model.log import ProducePartition
 from odradek.ports.table import Put
 from odradek.settings import Settings
@@ -51,6 +63,7 @@ class MeasuredTable:
     def forget(self) -> None:
         """Begin anew."""
         self.units: Counter[str] = Counter()
+        self.key_units: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         self.head_bytes: Counter[str] = Counter()
 
@@ -78,17 +91,33 @@ class MeasuredTable:
     def _count(self, kind: str, write: Any, item: dict[str, Any]) -> None:
         key = write.key
         left = item if isinstance(write, Put) else {k: v for k, v in item.items() if k not in ("pk", "sk")}
-        self.units[kind] += max(1, -(-item_size(key.pk, key.sk, left) // TABLE_WRITE_UNIT_BYTES))
+        units = max(1, -(-item_size(key.pk, key.sk, left) // TABLE_WRITE_UNIT_BYTES))
+        self.units[kind] += units
+        self.key_units[key.pk] += units
         self.calls[kind] += 1
 
 
-async def measure(producers: int, partitions: int, per_s: float, record_bytes: int) -> dict[str, Any]:
-    """Requests of so many producers to all partitions of a head, evenly over time: where their units go."""
+async def measure(
+    producers: int,
+    partitions: int,
+    per_s: float,
+    record_bytes: int,
+    *,
+    per_head: int = PARTITIONS_PER_HEAD_MAX,
+    touched: int | None = None,
+) -> dict[str, Any]:
+    """Requests of so many producers, evenly over time: where their units go.
+
+    Args:
+        touched: partitions of a request, drawn for each; None: all.
+    """
     clock, chance = LoopClock(), random.Random(producers)
     store = Store(LoopClock(), LATENCIES, seed=producers)
     tables: Any = store.slow_tables
     tables.log = log = MeasuredTable(tables.log)
-    settings = Settings(catalog_cache_ms=HOUR_MS, leader_cache_ms=HOUR_MS, item_bytes_max=0)
+    settings = Settings(
+        catalog_cache_ms=HOUR_MS, leader_cache_ms=HOUR_MS, item_bytes_max=0, default_partitions_per_head=per_head
+    )
     engines = [
         Engine(tables=tables, objects=store.slow_objects, clock=clock, rng=store.rng, settings=settings)
         for _ in range(FUNCTIONS)
@@ -113,7 +142,8 @@ async def measure(producers: int, partitions: int, per_s: float, record_bytes: i
         await asyncio.sleep(chance.uniform(0, pause_s))
         for _ in range(count):
             began_s = clock.monotonic()
-            request = [batch(producer, partition) for partition in range(partitions)]
+            places = range(partitions) if touched is None else chance.sample(range(partitions), touched)
+            request = [batch(producer, partition) for partition in places]
             engine = engines[chance.randrange(FUNCTIONS)]
             while any(result.error for result in await engine.produce(request)):
                 await asyncio.sleep(BACKOFF_S)
@@ -131,9 +161,22 @@ async def measure(producers: int, partitions: int, per_s: float, record_bytes: i
         "units": {kind: units / requests for kind, units in log.units.items()},
         "calls": {kind: calls / requests for kind, calls in log.calls.items()},
         "bytes": {name: count / log.calls["append"] for name, count in log.head_bytes.items()},
+        "head_units": max(log.key_units.values()) / requests,
         "write_units": usage.table_write_units / requests,
         "read_units": usage.table_read_units / requests,
     }
+
+
+def print_heat(producers: int, partitions: int, per_s: float, record_bytes: int) -> None:
+    """Measure the topic with heads of fewer and fewer partitions."""
+    shown = Table("partitions of a request", "a head", "head units", "requests/s", "all units", title="Of one request")
+    for touched in (each for each in (partitions, 8, 1) if each <= partitions):
+        for per_head in (each for each in (32, 16, 8, 1) if each <= partitions):
+            found = run(measure(producers, partitions, per_s, record_bytes, per_head=per_head, touched=touched))
+            head_units = found["head_units"]
+            rate = f"{TABLE_PARTITION_KEY_WRITE_UNITS_MAX / head_units:,.0f}"
+            shown.add_row(str(touched), str(per_head), f"{head_units:.2f}", rate, f"{found['write_units']:.2f}")
+    Console().print(shown)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -143,7 +186,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--partitions", type=int, default=32)
     parser.add_argument("--requests-per-s", type=float, default=40)
     parser.add_argument("--record-bytes", type=int, default=2_600, help="of a partition's batch, on average")
+    parser.add_argument("--heat", action="store_true", help="heads of fewer partitions, requests to fewer")
     arguments = parser.parse_args(argv)
+    if arguments.heat:
+        print_heat(arguments.producers, arguments.partitions, arguments.requests_per_s, arguments.record_bytes)
+        return 0
     found = run(measure(arguments.producers, arguments.partitions, arguments.requests_per_s, arguments.record_bytes))
     units = Table("operation", "calls", "write units", title="Of one request")
     for kind, count in sorted(found["units"].items(), key=lambda each: -each[1]):

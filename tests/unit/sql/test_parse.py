@@ -112,6 +112,15 @@ def test_places_are_those_of_the_text() -> None:
     assert create.properties[0].at == Position(5, 17, 3)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["CREATE STREAMX;", "CREATE STREAMx (a INT) WITH (KAFKA_TOPIC='t');", "SHOWTOPICS;", "DROPSTREAM s;"],
+)
+def test_a_keyword_is_a_whole_word(text: str) -> None:
+    with pytest.raises(SqlError):
+        parse(text)
+
+
 def test_precedence() -> None:
     for loose, tight in (
         ("a OR b AND c", "a OR (b AND c)"),

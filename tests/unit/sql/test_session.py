@@ -165,6 +165,10 @@ def test_nothing_runs_of_a_script_that_is_wrong() -> None:
 def test_topics_and_settings() -> None:
     world = perform("SHOW TOPICS; SET 'spark.sql.shuffle.partitions' = '3'; UNSET 'spark.sql.shuffle.partitions'")
     assert world.done[0] == ("table", "Topics", ("topic", "partitions"), [("s", 3), ("t", 1)])
+    between = World()
+    between.topics["_odradek_sql_CSAS_X_1_STAGE_1"] = 3
+    shown = perform("SHOW TOPICS; LIST ALL TOPICS", world=between).done
+    assert [len(each[3]) for each in shown] == [2, 3]
     assert [each for each in world.done if each[0] == "configure"] == [
         ("configure", "spark.sql.shuffle.partitions", "3"),
         ("configure", "spark.sql.shuffle.partitions", None),

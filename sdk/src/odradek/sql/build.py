@@ -532,7 +532,8 @@ class Build(Transformer[Token, Any]):
     def show(self, meta: Meta, children: Children) -> Show:
         words = [each for each in children if isinstance(each, Name)]
         extended = len(words) > 1 and words[-1].folded == "EXTENDED"
-        if words[0].folded == "ALL" and len(words) > 1:
+        shows_all = words[0].folded == "ALL" and len(words) > 1
+        if shows_all:
             words.pop(0)
         folded = [each.folded for each in words]
         if folded[:2] == ["CONNECTOR", "PLUGINS"]:
@@ -541,7 +542,7 @@ class Build(Transformer[Token, Any]):
             return Show("CONNECTORS", place_of(meta), kind=folded[0])
         if words[0].folded not in _SHOWN:
             raise SqlError(f"SHOW must be followed by {', '.join(_SHOWN)}, not {words[0].text}", words[0].at)
-        return Show(words[0].folded, place_of(meta), extended)
+        return Show(words[0].folded, place_of(meta), extended, all=shows_all)
 
     def describe(self, meta: Meta, children: Children) -> Describe:
         names = [each for each in children if isinstance(each, Name)]

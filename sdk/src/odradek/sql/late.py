@@ -47,9 +47,7 @@ def spark_window(window: Window, time: str) -> str:
     return f"window({time}, {_length(window.size.ms)}{advance})"
 
 
-def windowed(
-    given: Input, bound: Bound, window: Window, where: str, used: Iterable[str]
-) -> tuple[Input, str, str]:
+def windowed(given: Input, bound: Bound, window: Window, where: str, used: Iterable[str]) -> tuple[Input, str, str]:
     """Return the input of an aggregate over windows of a stream, FROM, and WHERE.
 
     Args:
@@ -74,7 +72,9 @@ def with_sessions(bound: Bound, window: Window, groups: list[str], view: str) ->
     """
     alias = bound.quoted
     order = f"OVER (PARTITION BY {', '.join(groups)} ORDER BY {alias}.__time, {alias}.__offset)"
-    earlier = ", ".join(f"lag({alias}.{each}) {order} AS __earlier{each}" for each in ("__time", "__partition", "__offset"))
+    earlier = ", ".join(
+        f"lag({alias}.{each}) {order} AS __earlier{each}" for each in ("__time", "__partition", "__offset")
+    )
     closed = (
         f"{alias}.__earlier__partition = {alias}.__partition AND {alias}.__earlier__offset < {alias}.__offset "
         f"AND unix_millis({alias}.__earlier__time) + {window.size.ms + grace_ms(window)} <= {alias}.__stream_ms"

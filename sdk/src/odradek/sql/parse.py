@@ -9,6 +9,7 @@ from importlib.resources import files
 
 from lark import Lark, Token, UnexpectedInput
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
+from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from odradek.sql.build import Build, place_of
 from odradek.sql.position import Position, SqlError
@@ -114,7 +115,16 @@ def substituted(script: str, given: Mapping[str, str] | None = None) -> str:
 @cache
 def _parser() -> Lark:
     grammar = files("odradek.sql").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True)
+    return Lark(
+        grammar, parser="lalr", propagate_positions=True, maybe_placeholders=True, edit_terminals=_ends_with_its_word
+    )
+
+
+def _ends_with_its_word(terminal: TerminalDef) -> None:
+    """Let a keyword match whole words: where no name may stand, STREAMX would be read as STREAM and X."""
+    if isinstance(terminal.pattern, PatternStr) and terminal.pattern.value.isalpha():
+        terminal.pattern = PatternRE(terminal.pattern.value + "(?![a-z0-9_])", terminal.pattern.flags)
+        terminal.priority = 1  # before NAME, which has it as a string, too
 
 
 def _too_deep() -> SqlError:

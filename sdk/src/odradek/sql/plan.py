@@ -11,6 +11,7 @@ Texts are Spark SQL. EXPLAIN prints such a plan; the golden tests compare it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,6 +19,7 @@ from odradek.sql.catalog import Column, Form, Source
 from odradek.sql.types import SqlType
 
 RESULT = "result"
+_INTERNAL = "_odradek_"  # topics of the service itself, and those between the steps of queries
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,13 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class ShownTopics:
-    """The topics of the installation, for the screen."""
+    """The topics of the installation, for the screen; internal ones only if `all`."""
+
+    all: bool = False
+
+    def of(self, partitions: Mapping[str, int]) -> dict[str, int]:
+        """Return those of the topics that are shown, by name, with their partition counts."""
+        return {name: n for name, n in sorted(partitions.items()) if self.all or not name.startswith(_INTERNAL)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,15 @@ from odradek.sql.plan import (
     Terminated,
 )
 from odradek.sql.planning.connectors import plan_connector
-from odradek.sql.planning.declare import Schemas, declared_columns, inferred, key_in_value, versioned, windowed
+from odradek.sql.planning.declare import (
+    Schemas,
+    check_registered,
+    declared_columns,
+    inferred,
+    key_in_value,
+    versioned,
+    windowed,
+)
 from odradek.sql.planning.others import plan_other
 from odradek.sql.planning.own_functions import FUNCTIONS_MODULE, load_functions
 from odradek.sql.planning.sinks import sink_of, topic_of
@@ -218,6 +226,7 @@ class Planner:
         source = replace(timestamped, timestamp="", timestamp_format="")  # the column becomes the record's timestamp
         _check_topic(source.topic, given["KAFKA_TOPIC"].at if "KAFKA_TOPIC" in given else name.at)
         check_columns(source, name.at)
+        check_registered(source, self.schemas, given)
         if not source.values and statement.kind == "TABLE":
             raise SqlError("all columns belong to the key: a value is required, too. AS_VALUE(key) copies it", query.at)
         plan = self._persistent(query_id, planned, source, first, timestamped)
@@ -398,7 +407,7 @@ class Planner:
     def _show(self, statement: Show) -> Shown | ShownTopics:
         what = statement.what
         if what == "TOPICS":
-            return ShownTopics()
+            return ShownTopics(statement.all)
         if what in ("STREAMS", "TABLES"):
             rows = [
                 (each.name, each.topic, each.key_format, each.value_format, each.window or "-")

@@ -251,7 +251,7 @@ class Session:
         elif isinstance(action, Shown):
             screen.table(action.title, action.columns, action.rows)
         elif isinstance(action, ShownTopics):
-            found = sorted(self._topics.partitions().items())
+            found = list(action.of(self._topics.partitions()).items())
             screen.table("Topics", ("topic", "partitions"), found)
         elif isinstance(action, Said):
             screen.say(action.text)

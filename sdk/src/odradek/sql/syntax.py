@@ -269,7 +269,7 @@ class InsertValues:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW | LIST STREAMS | TABLES | TOPICS | QUERIES | PROPERTIES | FUNCTIONS | TYPES | VARIABLES [EXTENDED].
+    """SHOW | LIST STREAMS | TABLES | [ALL] TOPICS | QUERIES | PROPERTIES | FUNCTIONS | TYPES | VARIABLES [EXTENDED].
 
     SHOW [SOURCE | SINK] CONNECTORS and SHOW CONNECTOR PLUGINS as well.
     """
@@ -278,6 +278,7 @@ class Show:
     at: Position = field(compare=False)
     extended: bool = False
     kind: str = ""  # of connectors: SOURCE | SINK; empty: both
+    all: bool = False  # internal topics, too
 
 
 @dataclass(frozen=True, slots=True)

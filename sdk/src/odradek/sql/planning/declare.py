@@ -67,6 +67,19 @@ def inferred(source: Source, schemas: Schemas | None, at: Position) -> Source:
     return changed
 
 
+def check_registered(source: Source, schemas: Schemas | None, given: Mapping[str, Property]) -> None:
+    """Raise SqlError unless the schemas that KEY_SCHEMA_ID and VALUE_SCHEMA_ID name exist, with all columns."""
+    for part, columns in (("key", source.keys), ("value", source.values)):
+        wanted = given.get(f"{part.upper()}_SCHEMA_ID")
+        found = None if wanted is None else _ask(source, part, schemas, wanted.at)
+        if wanted is None or found is None or found.name != "STRUCT" or not source.form(part).wrapped:
+            continue
+        fields = {name.upper() for name in found.fields}
+        missing = [each.name for each in columns if each.name.upper() not in fields]
+        if missing:
+            raise SqlError(f"the schema with id {wanted.value} has no field for {', '.join(missing)}", wanted.at)
+
+
 def _ask(source: Source, part: str, schemas: Schemas | None, at: Position) -> SqlType | None:
     if schemas is None:
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from odradek.sql.catalog import Catalog
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.functions.signature import ANY, Function
-from odradek.sql.plan import Action, Said, Selected, Started
+from odradek.sql.plan import Action, Said, Selected, ShownTopics, Started
 from odradek.sql.position import SqlError
 from odradek.sql.script import RunningQuery, explain
 from odradek.sql.server.entities import (
@@ -27,8 +27,6 @@ from odradek.sql.types import VARCHAR
 
 if TYPE_CHECKING:
     from odradek.sql.server.service import SqlService
-
-INTERNAL = "_odradek_"  # topics of the service itself, and those between the steps of queries
 
 
 class Shows:
@@ -59,7 +57,7 @@ class Shows:
                 )  # fmt: skip
             return entity(what.lower(), text, **{what.lower(): [source_row(each) for each in found]})
         if what == "TOPICS":
-            return self._topics(text, extended=statement.extended)
+            return self._topics(text, statement)
         if what == "QUERIES" and statement.extended:
             described = [self._persistent(text, each, planner.queries[each]) for each in sorted(planner.queries)]
             return entity("query_descriptions", text, queryDescriptions=described)
@@ -83,13 +81,12 @@ class Shows:
         ]
         return entity("function_names", text, functions=functions)
 
-    def _topics(self, text: str, *, extended: bool) -> Json:
-        counts = self._service.topics.partitions()
+    def _topics(self, text: str, statement: Show) -> Json:
+        extended = statement.extended
+        counts = ShownTopics(statement.all).of(self._service.topics.partitions())
         consumers = self._service.topics.consumers() if extended else {}
         topics = [
-            topic_row(name, counts[name], consumers.get(name, ()) if extended else None)
-            for name in sorted(counts)
-            if not name.startswith(INTERNAL)
+            topic_row(name, count, consumers.get(name, ()) if extended else None) for name, count in counts.items()
         ]
         return entity("kafka_topics_extended" if extended else "kafka_topics", text, topics=topics)
 
