@@ -1,5 +1,6 @@
-"""Late records: the same input gives the same rows, wherever micro-batches end. Slow: streams of Spark, some seconds each.
+"""Late records: the same input gives the same rows, wherever micro-batches end.
 
+Slow: a stream of Spark for each case, some seconds.
 Expected are the rows of Kafka Streams: what is late is decided at each record by the largest timestamp before it.
 """
 
@@ -21,7 +22,8 @@ pytestmark = pytest.mark.slow
 SOURCES = """
     CREATE STREAM a (k VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'a', VALUE_FORMAT = 'JSON');
     CREATE STREAM b (k VARCHAR KEY, w VARCHAR) WITH (KAFKA_TOPIC = 'b', VALUE_FORMAT = 'JSON');
-    CREATE STREAM t (k VARCHAR KEY, v VARCHAR, at BIGINT) WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON', TIMESTAMP = 'at');
+    CREATE STREAM t (k VARCHAR KEY, v VARCHAR, at BIGINT)
+        WITH (KAFKA_TOPIC = 't', VALUE_FORMAT = 'JSON', TIMESTAMP = 'at');
 """
 CUTS = ([], [2, 4], [1, 2, 3, 4, 5, 6, 7])
 LIST = "SELECT k, COLLECT_LIST(v) AS vs FROM"
@@ -34,7 +36,8 @@ AGGREGATES: dict[str, tuple[str, list[tuple[str, int]], list[Any]]] = {
     ),
     # A record may be late for one of its windows and not for the other.
     "hopping": (
-        f"{LIST} a WINDOW HOPPING (SIZE 10 MILLISECONDS, ADVANCE BY 5 MILLISECONDS, GRACE PERIOD 0 MILLISECONDS) GROUP BY k",
+        f"{LIST} a WINDOW HOPPING (SIZE 10 MILLISECONDS, ADVANCE BY 5 MILLISECONDS, GRACE PERIOD 0 MILLISECONDS) "
+        "GROUP BY k",
         [("x", 6), ("y", 12), ("half", 7), ("z", 20), ("late", 6), ("w", 21)],
         [["k", ["x"], 0], ["k", ["x", "y", "half"], 5], ["k", ["y"], 10], ["k", ["z", "w"], 15], ["k", ["z", "w"], 20]],
     ),

@@ -60,7 +60,8 @@ def table(log: ServedLog, topic: str) -> dict[tuple[str, int], Any]:
     """Return the counts by key and start of the window, in seconds."""
     found = {}
     for each in (record for part in log.records(topic).values() for record in part):
-        assert each.key is not None and each.value is not None
+        assert each.key is not None
+        assert each.value is not None
         start = int.from_bytes(each.key[-8:], "big") // 1000
         found[each.key[:-8].decode(), start] = json.loads(each.value)["N"]
     return found

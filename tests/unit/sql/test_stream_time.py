@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
-from odradek.sql.stream_time import IDLE_MS, Progress, advanced, clock, decode, encode, running
+from odradek.sql.running.stream_time import IDLE_MS, Progress, advanced, clock, decode, encode, running
 
 
 def stream_times(partitions: list[int], times: list[int], newest: dict[int, int]) -> list[int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from odradek.sql.conversions import comparable
 from odradek.sql.expressions import parts, render
 from odradek.sql.formats import interval
-from odradek.sql.late import KEEPS
+from odradek.sql.planning.late import KEEPS
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import ColumnRef, Expression, Join, Operation
@@ -63,8 +63,8 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         conditions.append(f"{there} >= {here} - {interval(join.within.before.ms)}")
         conditions.append(f"{there} <= {here} + {interval(join.within.after.ms)}")
         if is_stream:
-            conditions += [f"NOT {each.quoted}.__late" for each, keeps in zip((left, right), KEEPS[join.kind], strict=True)
-                           if keeps]  # fmt: skip
+            kept = zip((left, right), KEEPS[join.kind], strict=True)
+            conditions += [f"NOT {each.quoted}.__late" for each, keeps in kept if keeps]
     if kinds == ("STREAM", "TABLE") and right.source.history_ms:
         at, since, until = f"{left.quoted}.__time", f"{right.quoted}.__time", f"{right.quoted}.__until"
         oldest = f"{right.quoted}.__newest - {interval(right.source.history_ms)}"

@@ -382,12 +382,11 @@ class SparkEngine:
             if sessions is not None:
                 columns = sessions.add(columns)
             if each.observed:
-                timed = stream_time is not None and columns.isStreaming
-                columns = stream_time.add(each, number, columns) if timed else add_stream_time(columns)
+                timed = stream_time if columns.isStreaming else None
+                columns = add_stream_time(columns) if timed is None else timed.add(each, number, columns)
                 columns.createOrReplaceTempView(each.observed)
                 columns = session.sql(each.on_time)
-                if timed:
-                    columns = stream_time.under_watermark(each, columns)
+                columns = columns if timed is None else timed.under_watermark(each, columns)
             columns.createOrReplaceTempView(each.view)
         self._register(session, plan.sql, ())
         return session.sql(plan.sql)

@@ -1,8 +1,8 @@
 """Plans of Spark's work, as plain data: they can be printed, compared and tested without Spark.
 
-    inputs    each topic becomes the view `records_N`, then by `sql` the view `input_N`, under a watermark if it has one;
-              where late records matter, by `sql` the view `observed_N` with the stream time at each record, then by
-              `on_time` the view `input_N`
+    inputs    each topic becomes the view `records_N`, then by `sql` the view `input_N`; where late records matter, by
+              `sql` the view `observed_N` with the stream time at each record, then by `on_time` the view `input_N`,
+              under a watermark
     sql       one statement over the inputs: the query's result
     sink      one statement over the view `result`: key, value, timestamp of the records to write
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from odradek.sql import late
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import check_grouped, condition, is_aggregate, is_table_function, parts, render
 from odradek.sql.formats import EPOCH, interval
@@ -19,6 +18,7 @@ from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Input, Maintained
+from odradek.sql.planning import late
 from odradek.sql.position import SqlError
 from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window

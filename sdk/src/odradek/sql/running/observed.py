@@ -8,9 +8,9 @@ A task reads whole ranges of a partition, in order, so it needs only the stream 
 the file of the micro-batch before. The file of a micro-batch is written before Spark commits it, so what is repeated
 after a crash begins where it began before. A file that was torn by the crash is written again before it is read.
 
-Spark's own watermark is the largest time of all partitions, which would drop records of the others. So the column has a
-watermark that is far behind (_FAR_MS), and the time up to which windows are closed, stream_time.clock(), is added to the
-statistics of the operator after each micro-batch, by so much ahead. Spark then writes it to its log, as any watermark.
+Spark's own watermark is the largest time of all partitions, which would drop records of the others. So the column has
+a watermark that is far behind (_FAR_MS), and the time up to which windows are closed, stream_time.clock(), is added to
+the statistics of the operator after each micro-batch, by so much ahead. Spark then logs it as any watermark.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from pyspark.sql.window import Window
 
 from odradek.sql.plan import Input
-from odradek.sql.stream_time import Progress, advanced, clock, decode, encode, running
+from odradek.sql.running.stream_time import Progress, advanced, clock, decode, encode, running
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -137,6 +137,7 @@ class StreamTime:
     def _move_watermark(self, to_ms: int) -> None:
         """Let Spark's watermark be at a time from the next micro-batch on, if it is not there yet."""
         query_id = self._spark.sparkContext.getLocalProperty(_QUERY_ID)
+        assert query_id is not None, "outside of foreachBatch"
         query: Any = self._spark.streams.get(query_id)
         for node in _nodes(query._jsq.streamingQuery().lastExecution().executedPlan()):
             if node.getClass().getSimpleName() == _OPERATOR:

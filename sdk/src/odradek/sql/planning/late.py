@@ -27,7 +27,7 @@ _TICK = interval(1)
 
 
 def grace_ms(window: Window, emit: str = "CHANGES") -> int:
-    """Return how late a record of a window may be; ksqlDB's default is what the size leaves of 24 hours, FINAL: none."""
+    """Return how late a record of a window may be; by default what its size leaves of 24 hours, or FINAL: 0."""
     if window.grace is not None:
         return window.grace.ms
     return 0 if emit == "FINAL" else max(GRACE_MS - window.size.ms, 0)
