@@ -58,7 +58,9 @@ def windowed(given: Input, bound: Bound, window: Window, where: str, used: Itera
     alias, grace = bound.quoted, given.watermark_ms or 0
     if window.kind == "SESSION":
         on_time = f"SELECT * FROM {{view}} WHERE unix_millis(__time) + {window.size.ms + grace} >= __stream_ms"
-        return _observed(given, bound, where, used, on_time), f"{given.view} AS {alias}", ""
+        # Spark closes a session at the time at which a record is not late yet.
+        behind = replace(given, watermark_ms=grace + 1)
+        return _observed(behind, bound, where, used, on_time), f"{given.view} AS {alias}", ""
     found = _observed(given, bound, where, used, "SELECT * FROM {view}")
     windows = f"(SELECT *, {spark_window(window, '__time')} AS __window FROM {given.view}) AS {alias}"
     return found, windows, f"unix_millis({alias}.__window.end) + {grace} > {alias}.__stream_ms"
