@@ -1,9 +1,10 @@
 """Runs a case of stream SQL on Spark: records of input topics in, a script, records of its topics out.
 
 Topics are lists in this process. Each persistent query runs once, as Spark's batch of the same plan: the same Spark SQL
-on the same records as one micro-batch, without the second that it takes to start a streaming query. A case may ask for
-a micro-batch for each record of a table that is maintained. What else depends on several micro-batches is tested
-through the service (tests/integration/sql).
+on the same records as one micro-batch, without the second that it takes to start a streaming query. Those that wait for
+stream time (EMIT FINAL, joins of streams) run as streams over files, and with `cuts` all that know stream time do, in
+several micro-batches. A case may ask for a micro-batch for each record of a table that is maintained. What depends on
+the service is in tests/integration/sql.
 
 A key or a value is written in a case as data: what JSON says of it, or a text for DELIMITED. The formats of a topic are
 those of the stream or table that the script declares over it.
@@ -12,14 +13,18 @@ those of the stream or table that the script declares over it.
 from __future__ import annotations
 
 import base64
+import itertools
 import json
+import os
 import struct
+import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from odradek.spark.jobs.latest import latest_per_key
@@ -29,11 +34,12 @@ from odradek.sql.parse import parse
 from odradek.sql.plan import Codec, QueryPlan, Started
 from odradek.sql.plan import Input as PlanInput
 from odradek.sql.running.eager import KeptRecords
-from odradek.sql.running.maintained import OpenSessions
+from odradek.sql.running.maintained import CHANGED, OpenSessions, compared, session_end
 from odradek.sql.running.registered import RegistryAddress, columns_of, reader, writer
 from odradek.sql.running.rows import shown_row
 from odradek.sql.script import Planner
 from odradek.sql.session import Row, Session, Step
+from pyspark.sql import functions as F
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,12 +76,18 @@ class MemoryEngine(SparkEngine):
     """Runs plans over topics in memory."""
 
     def __init__(
-        self, spark: SparkSession, registry: RegistryAddress | None = None, *, one_by_one: bool = False
+        self,
+        spark: SparkSession,
+        registry: RegistryAddress | None = None,
+        *,
+        one_by_one: bool = False,
+        cuts: Sequence[int] = (),
     ) -> None:
         super().__init__(spark, store={}, sink={}, checkpoints="", stop=threading.Event(), registry=registry)
         self.topics: dict[str, list[Record]] = {}
         self._one_by_one = one_by_one
         self._arrived: int | None = None  # the last record that has; None: all have
+        self._cuts = cuts
 
     def _batch(self, plan: QueryPlan, given: PlanInput) -> DataFrame:
         return self.records(given.topic)
@@ -106,6 +118,12 @@ class MemoryEngine(SparkEngine):
         if self._one_by_one and plan.maintained is not None and not plan.maintained.session_ms:
             self._maintain_one_by_one(plan)
             return {}
+        if any(each.observed for each in plan.inputs) and (plan.output_mode == "append" or self._cuts):
+            self._process_as_stream(plan)
+            return {}
+        if plan.maintained and plan.maintained.session_ms and self._cuts:
+            self._process_sessions(plan)
+            return {}
         frames = [self._batch(plan, each) for each in plan.inputs]
         if plan.eager is not None:
             result = self._joined(self._spark, plan, frames, KeptRecords(plan.eager))
@@ -114,6 +132,41 @@ class MemoryEngine(SparkEngine):
             result = self._result(self._spark, plan, frames, sessions)
         self._append(plan, self._records(self._spark, plan, result))
         return {}
+
+    def _cut(self, frame: DataFrame) -> list[DataFrame]:
+        """Return the micro-batches of an input, by offset."""
+        ends = [*(end for end in self._cuts if end < frame.count()), frame.count()]
+        return [frame.where(f"offset >= {a} AND offset < {b}") for a, b in itertools.pairwise([0, *ends])]
+
+    def _process_sessions(self, plan: QueryPlan) -> None:
+        assert plan.maintained is not None
+        sessions, before = OpenSessions(plan.maintained), None
+        for part in self._cut(self._batch(plan, plan.inputs[0])):
+            now = self._records(self._spark, plan, self._result(self._spark, plan, [part], sessions)).localCheckpoint()
+            cut = sessions.stream_time() - sessions.late_ms
+            self._prune(self._spark, plan.maintained, sessions)
+            at, closed = F.lit(None).cast("timestamp"), session_end(F.col("k")) < F.lit(cut)
+            found = now if before is None else compared(before, now, at, closed).where(CHANGED).drop(CHANGED)
+            self._append(plan, found)
+            before = now
+
+    def _process_as_stream(self, plan: QueryPlan) -> None:
+        """Run a plan on Spark's streams: only these close windows, and know rows without a match."""
+        with tempfile.TemporaryDirectory(prefix="odradek-sql-conformance-") as folder:
+            streams = []
+            for number, each in enumerate(plan.inputs):
+                path = Path(folder, str(number))
+                frame = self._batch(plan, each).coalesce(1)
+                for batch, part in enumerate(self._cut(frame)):
+                    part.write.mode("append").parquet(str(path / f"{batch}"))
+                    for file in (path / f"{batch}").glob("*.parquet"):
+                        os.utime(file, (1_000_000 + batch, 1_000_000 + batch))  # Spark reads the oldest first
+                files = self._spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1)
+                streams.append(files.parquet(str(path / "*")))
+            query = self._begin(
+                plan, streams, lambda frame, _: self._append(plan, frame), f"{folder}/checkpoint", once=True
+            )
+            query.awaitTermination()
 
     def insert(self, plan: QueryPlan) -> None:
         self._append(plan, self._frame(self._spark, plan, []))
@@ -191,13 +244,24 @@ class Runner:
         self._registry = registry
 
     def run(
-        self, script: str, inputs: Sequence[Input], topics: Sequence[str] = (), *, one_by_one: bool = False
+        self,
+        script: str,
+        inputs: Sequence[Input],
+        topics: Sequence[str] = (),
+        *,
+        one_by_one: bool = False,
+        cuts: Sequence[int] = (),
     ) -> Outcome:
-        """Run a script over records that are there before it. Raises SqlError."""
+        """Run a script over records that are there before it. Raises SqlError.
+
+        Args:
+            one_by_one: tables that are maintained take each record in a micro-batch of its own.
+            cuts: offsets at which micro-batches end; windows and joins of streams then run in these.
+        """
         schemas = None if self._registry is None else partial(columns_of, self._registry.open())
         planner = Planner(schemas=schemas)
         steps = [Step(planner.plan(each), each.at, script, "") for each in parse(script)]
-        engine = MemoryEngine(self._spark, self._registry, one_by_one=one_by_one)
+        engine = MemoryEngine(self._spark, self._registry, one_by_one=one_by_one, cuts=cuts)
         outcome = Outcome(planner, engine.topics)
         for name in {each.topic for each in planner.catalog.sources.values()} | set(topics):
             engine.topics[name] = []

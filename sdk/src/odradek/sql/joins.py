@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from odradek.sql.conversions import comparable
 from odradek.sql.expressions import parts, render
 from odradek.sql.formats import interval
+from odradek.sql.planning.eager import eager_join
+from odradek.sql.planning.late import KEEPS
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import ColumnRef, Expression, Join, Operation
@@ -58,9 +60,14 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
     one, other = comparable(left_key, right_key, "=", join.condition.at)
     conditions = [f"{one} = {other}"]
     if join.within is not None:
-        here, there = f"{left.quoted}.__time", f"{right.quoted}.__time"
+        is_timed = is_stream and eager_join(join) is None
+        time = "__joined_time" if is_timed else "__time"
+        here, there = f"{left.quoted}.{time}", f"{right.quoted}.{time}"
         conditions.append(f"{there} >= {here} - {interval(join.within.before.ms)}")
         conditions.append(f"{there} <= {here} + {interval(join.within.after.ms)}")
+        if is_timed:
+            kept = zip((left, right), KEEPS[join.kind], strict=True)
+            conditions += [f"NOT {each.quoted}.__late" for each, keeps in kept if keeps]
     if kinds == ("STREAM", "TABLE") and right.source.history_ms:
         at, since, until = f"{left.quoted}.__time", f"{right.quoted}.__time", f"{right.quoted}.__until"
         oldest = f"{right.quoted}.__newest - {interval(right.source.history_ms)}"

@@ -1,4 +1,4 @@
-"""Plans on Spark: views, one statement, a sink. With maintained.py the only module that imports pyspark.
+"""Plans on Spark: views, one statement, a sink. With those of running/ the only module that imports pyspark.
 
 A persistent query keeps position and state in `<checkpoints>/<query id>`, and writes through the sink, which adds each
 micro-batch once (spark/exactly_once.py). A SELECT ... EMIT CHANGES starts again each time.
@@ -36,15 +36,18 @@ from odradek.sql.position import SqlError
 from odradek.sql.running.eager import KeptRecords
 from odradek.sql.running.history import HistoryTable
 from odradek.sql.running.maintained import CHANGED, OpenSessions, Written, compared, one_frame, session_end, without
+from odradek.sql.running.observed import StreamTime, add_stream_time
 from odradek.sql.running.own import register_own
 from odradek.sql.running.positions import Positions
 from odradek.sql.running.rows import change, shown_row
 from odradek.sql.session import Row
+from odradek.system import SystemClock
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from odradek.ports.clock import Clock
     from odradek.sql.running.registered import RegistryAddress
 
 WriteBatch = Callable[["DataFrame", int], None]
@@ -63,6 +66,7 @@ _SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"
 _INPUT = "__input"  # of a record that arrived: the number of its input, from 0
 _KEY_ALONE = ("key", "CAST(NULL AS BINARY) AS value", "timestamp", "0 AS partition", "0L AS offset")
 _LOOKED_UP = ("table", "history")  # inputs of a micro-batch that are not its stream
+_WHOLE_BYTES = str(1 << 50)
 _POLL_S = 0.2
 _ROWS_MAX = 100_000  # per result on a screen
 
@@ -78,6 +82,7 @@ class SparkEngine:
         trigger: how often a running query looks for records.
         max_offsets_per_trigger: maximum number of records of a micro-batch.
         registry: of the formats with schemas; None: they cannot be used.
+        clock: None: the machine's.
     """
 
     def __init__(
@@ -91,8 +96,10 @@ class SparkEngine:
         trigger: str = "1 second",
         max_offsets_per_trigger: int | None = None,
         registry: RegistryAddress | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._spark = spark
+        self._clock = clock or SystemClock()
         self._before: dict[str, str | None] = {}
         for name, value in _SETTINGS.items():
             self.configure(name, value)
@@ -288,10 +295,13 @@ class SparkEngine:
             [frame] = streams
             write = self._with_tables(plan, write)
         else:
+            stream_time = StreamTime(self._spark, checkpoint, self._clock.now_ms)
             with self._planning:
-                frame = self._frame(self._spark, plan, streams)
+                frame = self._frame(self._spark, plan, streams, stream_time)
             if plan.by_time:
                 write = _in_order(write)
+            if any(each.observed for each in plan.inputs):
+                write = stream_time.around(write)
         writer = frame.writeStream.queryName(plan.query_id).outputMode(plan.output_mode).foreachBatch(write)
         writer = writer.option("checkpointLocation", checkpoint)
         return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
@@ -418,20 +428,31 @@ class SparkEngine:
 
         sessions.prune(open_rows)
 
-    def _frame(self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame]) -> DataFrame:
+    def _frame(
+        self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame], stream_time: StreamTime | None = None
+    ) -> DataFrame:
         """Return the result or, with a sink, its records."""
-        result = self._result(session, plan, frames)
+        result = self._result(session, plan, frames, stream_time=stream_time)
         return result if plan.sink is None else self._records(session, plan, result)
 
     def _result(
-        self, session: SparkSession, plan: QueryPlan, frames: list[DataFrame], sessions: OpenSessions | None = None
+        self,
+        session: SparkSession,
+        plan: QueryPlan,
+        frames: list[DataFrame],
+        sessions: OpenSessions | None = None,
+        stream_time: StreamTime | None = None,
     ) -> DataFrame:
-        for each, frame in zip(plan.inputs, frames, strict=True):
+        for number, (each, frame) in enumerate(zip(plan.inputs, frames, strict=True)):
             columns = self._columns(session, each, frame)
             if sessions is not None:
                 columns = sessions.add(columns)
-            if each.watermark_ms is not None:
-                columns = columns.withWatermark("__time", f"{each.watermark_ms} milliseconds")
+            if each.observed:
+                timed = stream_time if columns.isStreaming else None
+                columns = add_stream_time(columns) if timed is None else timed.add(each, number, columns)
+                columns.createOrReplaceTempView(each.observed)
+                columns = session.sql(each.on_time)
+                columns = columns if timed is None else timed.under_watermark(each, columns)
             columns.createOrReplaceTempView(each.view)
         self._register(session, plan.sql, ())
         return session.sql(plan.sql)
@@ -472,7 +493,11 @@ class SparkEngine:
         if plan.maintained is not None:
             return [self._options(plan, each) | more for each in dict.fromkeys(each.topic for each in plan.inputs)]
         inputs = [each for each in plan.inputs if each.read == "stream"]
-        return [self._options(plan, each.topic, headers=each.has_headers) | more for each in inputs]
+        found = []
+        for each in inputs:
+            whole = {"rangeBytes": _WHOLE_BYTES} if each.observed else {}  # one task reads a partition, in order
+            found.append(self._options(plan, each.topic, headers=each.has_headers) | more | whole)
+        return found
 
     def _options(self, plan: QueryPlan, topic: str, *, headers: bool = False) -> dict[str, str]:
         how = {"corruptBatches": plan.corrupt_batches} if plan.corrupt_batches else {}

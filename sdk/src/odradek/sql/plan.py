@@ -1,6 +1,8 @@
 """Plans of Spark's work, as plain data: they can be printed, compared and tested without Spark.
 
-    inputs    each topic becomes the view `records_N`, then by `sql` the view `input_N`, under a watermark if it has one
+    inputs    each topic becomes the view `records_N`, then by `sql` the view `input_N`; where late records matter, by
+              `sql` the view `observed_N` with the stream time at each record, then by `on_time` the view `input_N`,
+              under a watermark
     sql       one statement over the inputs: the query's result
     sink      one statement over the view `result`: key, value, timestamp of the records to write
 
@@ -41,10 +43,13 @@ class Input:
     records: str  # view of the topic's records
     view: str  # view of the columns
     sql: str  # from `records` to `view`
-    watermark_ms: int | None = None  # the largest lateness of a record; None: no watermark
+    watermark_ms: int | None = None  # how far the watermark stays behind stream time; None: no watermark
     codecs: tuple[Codec, ...] = ()
     has_headers: bool = False  # reads the headers of records
     history_ms: int = 0  # of history: how far back
+    observed: str = ""  # view of the columns with the stream time at each record, __stream_ms; empty: not needed
+    on_time: str = ""  # from `observed` to `view`
+    event_time: str = "__time"  # the column under the watermark
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +114,11 @@ class QueryPlan:
         """Return the plan as JSON, without unset fields."""
         found = asdict(self)
         for each in found["inputs"]:
-            if not each["history_ms"]:
-                del each["history_ms"]
+            for name in ("history_ms", "observed", "on_time"):
+                if not each[name]:
+                    del each[name]
+            if each["event_time"] == "__time":
+                del each["event_time"]
         return {name: value for name, value in found.items() if value not in (None, "", (), {}) and value is not False}
 
 

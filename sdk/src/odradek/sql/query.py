@@ -19,6 +19,7 @@ from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
+from odradek.sql.planning import late
 from odradek.sql.planning.eager import eager_join, eager_sql
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.planning.undone import undone_sql
@@ -27,7 +28,6 @@ from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import Rendered, SqlType, quote
 
-GRACE_MS = 24 * 3_600_000  # ksqlDB's default, of windows less their size
 _FINAL_NOTE = "a window is written once, when the watermark has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
     "a row without a match is written when the watermark has passed its time: the last ones wait for later records"
@@ -102,6 +102,8 @@ class _Planner:
         self.has_sessions = self.aggregates and query.window is not None and query.window.kind == "SESSION"
         # What Spark's own operators cannot retract is computed again from what is kept, and compared.
         self.is_maintained = self.is_stream and (has_tables or (self.has_sessions and query.emit != "FINAL"))
+        # Late records are left out: of windows and joins of streams by Spark's own operators.
+        self.is_timed = self.is_stream and not self.is_maintained and first.kind == "STREAM"
         # A record of a stream without a value stays one, where nothing but columns is asked of it.
         is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
         self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
@@ -116,6 +118,8 @@ class _Planner:
         window = query.window
         if window is not None:
             self.scope.window = "session_window" if window.kind == "SESSION" else "window"
+            if self.is_timed and window.kind != "SESSION":
+                self.scope.window = f"{first.quoted}.__window"
             self.scope.window_gap_ms = window.size.ms if window.kind == "SESSION" else 0
         where = "" if query.where is None else condition(self._plain(query.where, "WHERE"), self.scope, "WHERE")
         if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB drops such records too
@@ -146,6 +150,15 @@ class _Planner:
         if marks_deleted:
             columns.append(f"{first.quoted}.__deleted AS __deleted")
             where = f"({where}) OR {first.quoted}.__deleted" if where else ""
+        joins_streams = any(each.source.kind == "STREAM" for each in self.scope.bounds[1:])
+        used = [*columns, text, rows, where, having, *self._grouping(window)]
+        if self.is_timed and window is not None:
+            reads[0], text, where = late.windowed(reads[0], first, window, where, used)
+        elif self.is_maintained and self.has_sessions and window is not None:
+            reads[0], where = late.filtered(reads[0], first, where), ""
+            text = late.with_sessions(first, window, self._group_texts(), "input_1")
+        elif self.is_timed and joins_streams and self.eager is None:
+            reads = late.joined(reads, self.scope.bounds, query.joins[0], used)
         rest = f"{rows} WHERE {where}" if where else rows
         sql = f"SELECT {', '.join(columns)} FROM {text}{rest}"
         sql += f" GROUP BY {', '.join(self._grouping(window))}" if self.aggregates and self._grouping(window) else ""
@@ -170,9 +183,7 @@ class _Planner:
             window_ms=_window_ms(window, passed_on),
             retention_ms=window.retention.ms if window is not None and window.retention is not None else None,
             keeps_empty_key=len(query.partition_by) > 1,
-            by_time=self.eager is None
-            and not self.aggregates
-            and any(bound.source.kind == "STREAM" for bound in self.scope.bounds[1:]),
+            by_time=self.eager is None and not self.aggregates and joins_streams,
             has_keep=has_keep,
             marks_deleted=marks_deleted,
             same_key=same_key,
@@ -235,15 +246,14 @@ class _Planner:
             )
         grace: int | None = None
         if self.is_stream and query.window is not None:
-            grace = _grace_ms(query.window)
+            grace = late.grace_ms(query.window, query.emit)
         if self.is_stream and stream_joins:
             within = stream_joins[0].within
             self.eager = eager_join(stream_joins[0])
-            grace = GRACE_MS if within is None or within.grace is None else within.grace.ms
-            if self.eager is not None:
-                grace = None
-            elif stream_joins[0].kind != "INNER":
-                self.notes.append(_OUTER_NOTE)
+            if self.eager is None:
+                grace = None if within is None else late.join_ms(within)
+                if stream_joins[0].kind != "INNER":
+                    self.notes.append(_OUTER_NOTE)
         inputs: list[Input] = []
         text, key = "", None
         for number, bound in enumerate(bounds, 1):
@@ -301,8 +311,16 @@ class _Planner:
     def _grouping(self, window: Window | None) -> list[str]:
         texts = self._group_texts()
         if window is not None:
-            texts.insert(0, _spark_window(window, self.scope.bounds[0]))
+            texts.insert(0, self._window(window))
+            if self.is_maintained and self.has_sessions:
+                texts.append(f"{self.scope.bounds[0].quoted}.__session")
         return texts
+
+    def _window(self, window: Window) -> str:
+        """Return what a query groups by: the window of a record."""
+        if self.is_timed and window.kind != "SESSION":
+            return self.scope.window
+        return late.spark_window(window, f"{self.scope.bounds[0].quoted}.__time")
 
     def _outputs(self) -> list[Output]:
         names = self._names()
@@ -451,15 +469,18 @@ class _Planner:
         alias = self.scope.bounds[0].quoted
         named = ", ".join([f"{text} AS g{number}" for number, text in enumerate(groups)])
         same = " AND ".join(f"s.g{number} <=> {text}" for number, text in enumerate(groups))
+        rows = late.with_sessions(self.scope.bounds[0], window, groups, "input_1")
         sessions = (
-            f"SELECT {named}, session_window FROM input_1 AS {alias} GROUP BY {', '.join(self._grouping(window))}"
+            f"SELECT {named}, {alias}.__session AS __session, session_window FROM {rows} "
+            f"GROUP BY {', '.join(self._grouping(window))}"
         )
         within = f"{alias}.__time >= s.session_window.start AND {alias}.__time < s.session_window.end"
         open_rows = (
-            f"SELECT {alias}.* FROM input_1 AS {alias} JOIN ({sessions}) AS s ON {same} AND {within} "
+            f"WITH rows AS (SELECT * FROM {rows}) SELECT {alias}.* FROM rows AS {alias} JOIN ({sessions}) AS s "
+            f"ON {same} AND {alias}.__session = s.__session AND {within} "
             f"WHERE unix_millis(s.session_window.end) - {self.scope.window_gap_ms} >= :cut"
         )
-        return Maintained(window.size.ms, _grace_ms(window), open_rows)
+        return Maintained(window.size.ms, late.grace_ms(window), open_rows)
 
     def _output_mode(self, window: Window | None) -> str:
         if not self.aggregates or not self.is_stream or self.is_maintained:
@@ -550,23 +571,6 @@ def _is_copy(expression: Expression | None) -> bool:
 
 def _shown(expression: Expression) -> str:
     return expression.name.text if isinstance(expression, ColumnRef) else "of this expression"
-
-
-def _spark_window(window: Window, bound: Bound) -> str:
-    time = f"{bound.quoted}.__time"
-    if window.kind == "SESSION":
-        return f"session_window({time}, {_length(window.size.ms)})"  # a record at the end of the gap still belongs
-    advance = f", {_length(window.advance.ms)}" if window.advance is not None else ""
-    return f"window({time}, {_length(window.size.ms)}{advance})"
-
-
-def _grace_ms(window: Window) -> int:
-    """Return how late a record of a window may be; ksqlDB's default is what the size leaves of 24 hours."""
-    return max(GRACE_MS - window.size.ms, 0) if window.grace is None else window.grace.ms
-
-
-def _length(ms: int) -> str:
-    return f"'{ms} milliseconds'"
 
 
 def _window_ms(window: Window | None, passed_on: Source | None) -> int:

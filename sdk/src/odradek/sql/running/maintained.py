@@ -108,22 +108,22 @@ class OpenSessions:
         return self._plan.session_ms + self._plan.grace_ms
 
     def add(self, fresh: DataFrame) -> DataFrame:
-        """Return all rows kept with those that arrived; late ones are dropped.
+        """Return all rows kept with those that arrived, and the stream time at each; late ones are dropped.
 
         Args:
             fresh: columns of the input, with __time, __partition and __offset.
         """
         ms = F.unix_millis("__time")
         order = Window.partitionBy("__partition").orderBy("__offset")
-        rows = fresh.withColumn("__newest", F.max(ms).over(order))
+        rows = fresh.withColumn("__stream_ms", F.max(ms).over(order))
         if self._newest is not None:
             rows = rows.join(F.broadcast(self._newest), "__partition", "left")
-            rows = rows.withColumn("__newest", F.greatest("__newest", "__known")).drop("__known")
-        newest = rows.groupBy("__partition").agg(F.max("__newest").alias("__known"))
+            rows = rows.withColumn("__stream_ms", F.greatest("__stream_ms", "__known")).drop("__known")
+        newest = rows.groupBy("__partition").agg(F.max("__stream_ms").alias("__known"))
         if self._newest is not None:
             newest = newest.unionByName(self._newest).groupBy("__partition").agg(F.max("__known").alias("__known"))
         self._newest = newest.localCheckpoint(eager=True)
-        on_time = rows.where(ms + self.late_ms >= F.col("__newest")).drop("__newest").select(*fresh.columns)
+        on_time = rows.where(ms + self.late_ms >= F.col("__stream_ms")).select(*fresh.columns, "__stream_ms")
         self._rows = on_time if self._rows is None else self._rows.unionByName(on_time)
         return self._rows
 
@@ -136,7 +136,7 @@ class OpenSessions:
     def prune(self, open_keys: Callable[[DataFrame, int], DataFrame]) -> None:
         """Keep the rows that `open_keys`, given all and the time before which sessions are closed, returns."""
         assert self._rows is not None
-        kept = open_keys(self._rows, self.stream_time() - self.late_ms)
+        kept = open_keys(self._rows, self.stream_time() - self.late_ms).select(*self._rows.columns)
         self._rows = kept.localCheckpoint(eager=True)
 
 
