@@ -11,6 +11,7 @@ QUESTIONS = (
         "groups",
         "codec",
         "cold_start",
+        "request_cpu",
         "scale_model",
         "fleet",
         "cost",

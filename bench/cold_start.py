@@ -4,14 +4,16 @@ Runs what `make package` builds (for this machine, with bytecode), isolated from
 holds the function's code and the layer, as on Lambda. Best of N processes, since other load only ever adds; CPU time is
 shown beside wall time for the same reason.
 
-    imports    odradek, kio and all that they import, botocore excepted
-    botocore   importing botocore
-    clients    making the DynamoDB and the S3 client (their descriptions are read and compiled)
     ready      the process' start to the handler, the interpreter's own start included
+    cpu        CPU time of that
+    goal       the CPU time of the line "botocore", and 60 ms
+    modules    how many were imported
+    Minstr     millions of instructions, as callgrind counts them: repeatable on a busy machine (--instructions)
 
-The line "interpreter" is Python alone: about 11 ms on an idle machine, so it tells how loaded this one is.
+The line "interpreter" is Python alone: about 11 ms on an idle machine, so it tells how loaded this one is. The line
+"botocore" is what a function pays that does nothing but to make boto3's clients of DynamoDB and S3.
 
-    python -m bench.cold_start [--runs 7]
+    python -m bench.cold_start [--runs 7] [--instructions] [--functions produce,fetch]
 """
 
 from __future__ import annotations
@@ -19,11 +21,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,31 +46,19 @@ from odradek.functions.environment import (
 from tools.package import Target, build
 
 RESULTS = Path(__file__).parent / "results" / "cold_start.json"
-COLUMNS = ("imports_ms", "botocore_ms", "clients_ms", "ready_ms", "cpu_ms")
+COLUMNS = ("ready_ms", "cpu_ms", "modules")
+GOAL_ABOVE_BOTOCORE_MS = 60.0
 
-# Runs in the child. botocore first, so that what it imports is not counted as ours; then the function.
-_PROBE = """
+BOTOCORE = """
+import botocore.session
+session = botocore.session.get_session()
+for service in ("dynamodb", "s3"):
+    session.create_client(service)
+"""
+# Runs in the child, after the program.
+_REPORT = """
 import json, sys, time
-start = time.perf_counter()
-import botocore.session, botocore.client, botocore.config
-botocore_ms = (time.perf_counter() - start) * 1000
-clients_ms = 0.0
-create = botocore.session.Session.create_client
-def timed(*args, **options):
-    global clients_ms
-    begun = time.perf_counter()
-    try:
-        return create(*args, **options)
-    finally:
-        clients_ms += (time.perf_counter() - begun) * 1000
-botocore.session.Session.create_client = timed
-import importlib
-importlib.import_module(sys.argv[1])
-total_ms = (time.perf_counter() - start) * 1000
-print(json.dumps({
-    "imports_ms": total_ms - botocore_ms - clients_ms, "botocore_ms": botocore_ms, "clients_ms": clients_ms,
-    "cpu_ms": time.process_time() * 1000, "ended_at": time.time(),
-}))
+print(json.dumps({"cpu_ms": time.process_time() * 1000, "modules": len(sys.modules), "ended_at": time.time()}))
 """
 
 ENVIRONMENT = {
@@ -75,6 +67,7 @@ ENVIRONMENT = {
     CATALOG_TABLE: "catalog",
     BUCKET: "bucket",
     REGION: "us-east-1",
+    "AWS_DEFAULT_REGION": "us-east-1",
     ROWS_TABLE: "rows",
     QUEUE_URL: "https://sqs.us-east-1.amazonaws.com/000000000000/tasks",
     WAKE_QUEUE_URL: "https://sqs.us-east-1.amazonaws.com/000000000000/wakes",
@@ -83,36 +76,51 @@ ENVIRONMENT = {
 }
 
 
-def measure(function: str, python_path: str, runs: int) -> dict[str, float]:
-    """The best of each column over the runs, in ms."""
-    module = HANDLERS[function].rpartition(".")[0]
-    results = [_run_once(module, python_path) for _ in range(runs)]
+def measure(program: str, python_path: str, runs: int) -> dict[str, float]:
+    """The best of each column over the runs."""
+    results = [_run_once(program, python_path) for _ in range(runs)]
     return {column: min(result[column] for result in results) for column in COLUMNS}
 
 
-def _run_once(module: str, python_path: str) -> dict[str, float]:
-    started_at = time.time()
-    child = subprocess.run(
-        [sys.executable, "-S", "-s", "-c", _PROBE, module],
-        env={**ENVIRONMENT, "PYTHONPATH": python_path, "PATH": os.environ.get("PATH", "")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def importing(function: str) -> str:
+    """The program that starts a function as Lambda does."""
+    return f"import {HANDLERS[function].rpartition('.')[0]}"
+
+
+def _child(command: list[str], python_path: str) -> subprocess.CompletedProcess[str]:
+    with tempfile.TemporaryDirectory() as empty:  # the current folder comes first on the path of `python -c`
+        child = subprocess.run(
+            command,
+            env={**ENVIRONMENT, "PYTHONPATH": python_path, "PATH": os.environ.get("PATH", ""), "PYTHONHASHSEED": "0"},
+            cwd=empty,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if child.returncode:
-        raise SystemExit(f"{module} does not import from the package:\n{child.stderr}")
+        raise SystemExit(f"this fails with the package's path: {' '.join(command)}\n{child.stderr}")
+    return child
+
+
+def _run_once(program: str, python_path: str) -> dict[str, float]:
+    started_at = time.time()
+    child = _child([sys.executable, "-S", "-s", "-c", program + _REPORT], python_path)
     result: dict[str, float] = json.loads(child.stdout.splitlines()[-1])
     result["ready_ms"] = (result.pop("ended_at") - started_at) * 1000
     return result
 
 
-def _interpreter_ms() -> float:
-    begun = time.perf_counter()
-    subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
-    return (time.perf_counter() - begun) * 1000
+def instructions(program: str, python_path: str) -> float:
+    """Millions of instructions of a start, as valgrind counts them."""
+    valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    child = _child([*valgrind, sys.executable, "-S", "-s", "-c", program], python_path)
+    counted = re.search(r"Collected : (\d+)", child.stderr)
+    if counted is None:
+        raise SystemExit(f"valgrind counts nothing:\n{child.stderr}")
+    return int(counted[1]) / 1e6
 
 
-def run(runs: int) -> dict[str, Any]:
+def run(runs: int, functions: Sequence[str], *, counts: bool) -> dict[str, Any]:
     """Package, measure, print the table, write the JSON; returns what was written."""
     with tempfile.TemporaryDirectory(prefix="odradek-cold-start-") as folder:
         root = Path(folder)
@@ -121,31 +129,38 @@ def run(runs: int) -> dict[str, Any]:
                 with zipfile.ZipFile(artifact.path) as archive:
                     archive.extractall(root / "opt")
         python_path = os.pathsep.join([str(root / "opt"), str(root / "opt" / "python")])
-        interpreter_ms = min(_interpreter_ms() for _ in range(2 * runs))
-        functions = {name: measure(name, python_path, runs) for name in HANDLERS}
+        programs = {"interpreter": "", "botocore": BOTOCORE} | {name: importing(name) for name in functions}
+        rows = {name: measure(program, python_path, runs) for name, program in programs.items()}
+        if counts:
+            for name, program in programs.items():
+                rows[name]["Minstr"] = instructions(program, python_path)
+    goal_ms = rows["botocore"]["cpu_ms"] + GOAL_ABOVE_BOTOCORE_MS
     results = {
         "bench": "cold_start",
         "runs": runs,
         "python": sys.version.split()[0],
-        "interpreter_ms": interpreter_ms,
-        "functions": functions,
+        "goal_cpu_ms": goal_ms,
+        "starts": rows,
     }
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    columns = (*COLUMNS, *(("Minstr",) if counts else ()))
     print(f"cold start, best of {runs}, Python {results['python']}")
-    print(f"{'function':<12}" + "".join(f"{column:>13}" for column in COLUMNS))
-    print(f"{'interpreter':<12}" + " " * 39 + f"{interpreter_ms:>13.0f}")
-    for name, row in functions.items():
-        print(f"{name:<12}" + "".join(f"{row[column]:>13.0f}" for column in COLUMNS))
+    print(f"{'':<20}" + "".join(f"{column:>12}" for column in columns) + f"{'goal_ms':>12}")
+    for name, row in rows.items():
+        goal = f"{goal_ms:>12.0f}" if name in HANDLERS else ""
+        print(f"{name:<20}" + "".join(f"{row[column]:>12.0f}" for column in columns) + goal)
     return results
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Import time and process start to ready of each packaged function.")
+    parser = argparse.ArgumentParser(description="Process start to ready of each packaged function.")
     parser.add_argument("--runs", type=int, default=7, help="processes a function (7)")
     parser.add_argument("--quick", action="store_true", help="two processes a function")
+    parser.add_argument("--instructions", action="store_true", help="count them, too: needs valgrind and a minute each")
+    parser.add_argument("--functions", default=",".join(HANDLERS), help="names, separated by commas (all)")
     arguments = parser.parse_args(argv)
-    run(2 if arguments.quick else arguments.runs)
+    run(2 if arguments.quick else arguments.runs, arguments.functions.split(","), counts=arguments.instructions)
     return 0
 
 

@@ -101,6 +101,7 @@ class Stage:
     canary_minutes: int = (
         0  # a tenth of the requests goes to a new version for so long first: 5, 10, 15, 30; 0: at once
     )
+    snap_start: bool = False  # functions with a URL start from a snapshot of their memory, which is billed by the hour
     tags: Mapping[str, str] = field(default_factory=dict)  # the owner's, on every resource that has tags
     client_principals: tuple[str, ...] = ()  # ARNs of roles or accounts elsewhere that may call the functions' URLs
     client_org_id: str = ""  # every principal of this AWS organization may: "o-a1b2c3d4e5"

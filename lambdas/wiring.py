@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from odradek.adapters.aws import open_queue
-from odradek.adapters.iceberg import open_catalog
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode, KafkaError
 from odradek.functions.environment import WAKE_QUEUE_URL, Environment
@@ -84,8 +83,11 @@ class Wiring:
             settings=self.settings,
             wakes=self._wakes(),
         )
-        bucket = self.environment.bucket.partition(",")[0]
-        self.engine.keep_tables(open_catalog(self.settings.table_catalog, f"s3://{bucket}"))
+        if self.settings.table_catalog:
+            from odradek.adapters.iceberg import open_catalog  # most functions have none
+
+            bucket = self.environment.bucket.partition(",")[0]
+            self.engine.keep_tables(open_catalog(self.settings.table_catalog, f"s3://{bucket}"))
 
     def _wakes(self) -> TaskQueue | None:
         url = self.environment.wake_queue_url

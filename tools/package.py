@@ -3,7 +3,8 @@
     dist/odradek-<version>-py3-none-any.whl         for the gateway's image, and for people
     dist/odradek.gluewheels.zip    wheels/...       that wheel and what jobs need beyond Glue's own libraries
     dist/jobs.zip        glue_jobs/... the jobs; Glue: --extra-py-files
-    dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all
+    dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all,
+                                       and of the methods of dataclasses
     dist/functions.zip   lambdas/...   the handlers
     dist/tables.zip      python/...    with --tables: a layer for the maintainer alone, with which it writes columnar
                                        history and keeps Iceberg tables (docs/decisions/0049)
@@ -34,6 +35,8 @@ import zipfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from odradek.functions.environment import HANDLERS
 
 ROOT = Path(__file__).resolve().parent.parent
 LAMBDA_PLATFORM = "aarch64-manylinux_2_28"
@@ -106,6 +109,7 @@ def build(out: Path, target: Target, *, tables: bool = False) -> list[Artifact]:
         copy_modules("lambdas", functions)
         compile_bytecode(layer / "python", "/opt/python", target)
         compile_bytecode(functions, "/var/task", target)
+        compile_dataclasses(layer / "python", functions, target)
         in_lambda = [write_zip(out / "layer.zip", layer), write_zip(out / "functions.zip", functions)]
         (out / "tables.zip").unlink(missing_ok=True)  # of an earlier lock
         if tables:
@@ -269,6 +273,25 @@ def compile_bytecode(tree: Path, deployed_at: str, target: Target) -> None:
         env={"PYTHONHASHSEED": "0", "PATH": os.environ.get("PATH", "")},
         stdout=subprocess.DEVNULL,
     )
+
+
+def compile_dataclasses(layer: Path, functions: Path, target: Target) -> None:
+    """Write the code of the functions' dataclasses (odradek.functions.compiled_dataclasses), as with bytecode.
+
+    Raises PackagingFailed if a function cannot be imported.
+    """
+    interpreter = find_interpreter(target.python_version)
+    if interpreter is None:
+        return
+    modules = [handler.rpartition(".")[0] for handler in HANDLERS.values()]
+    done = subprocess.run(
+        [interpreter, "-I", "-S", "-B", ROOT / "tools" / "dataclass_code.py", layer, functions, *modules],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise PackagingFailed(f"the packaged functions cannot be imported:\n{done.stderr.strip()}")
 
 
 def find_interpreter(version: str) -> Path | None:

@@ -42,7 +42,14 @@ class ApiStack(Stack):
         artifacts.require(self)
         layer = OdradekLayer(self, "Layer", artifacts=artifacts)
         registry = OdradekFunction(
-            self, "Registry", name=REGISTRY, stage=stage, store=store, artifacts=artifacts, layer=layer
+            self,
+            "Registry",
+            name=REGISTRY,
+            stage=stage,
+            store=store,
+            artifacts=artifacts,
+            layer=layer,
+            snap_start=stage.snap_start,
         )
         canaries = CanaryDeployments(self, "Canaries") if stage.canary_minutes else None
 
@@ -72,6 +79,7 @@ class ApiStack(Stack):
                 artifacts=artifacts,
                 layer=layer,
                 extra_environment=wakes,
+                snap_start=stage.snap_start,
             )
             allow_wakes(self, stage, name, made.role)
             aliases.append(released(title, name, made))
@@ -93,6 +101,7 @@ class ApiStack(Stack):
                 store=store,
                 artifacts=artifacts,
                 layer=layer,
+                snap_start=stage.snap_start,
                 extra_environment={
                     **(wakes if PERMISSIONS[name.value].wakes else {}),
                     **(

@@ -1,4 +1,7 @@
-"""The contracts of the ports over DynamoDB and S3, as moto plays them (tests/support/stores/aws.py)."""
+"""The contracts of the ports over DynamoDB and S3, as moto plays them (tests/support/stores/aws.py).
+
+Once over botocore's clients, once over the direct ones that the functions use.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 from odradek.adapters.aws import AwsStore
+from odradek.adapters.aws.direct.dynamodb import DirectDynamoDb
+from odradek.adapters.aws.direct.s3 import DirectS3
 from odradek.testing.contract import check_id
 from odradek.testing.contract_object_store import OBJECT_STORE_CHECKS, ObjectStoreCheck
 from odradek.testing.contract_table import TABLE_CHECKS, TABLES_CHECKS, TableCheck, TablesCheck
@@ -15,13 +20,15 @@ from odradek.testing.contract_table import TABLE_CHECKS, TABLES_CHECKS, TableChe
 from tests.support.stores.aws import CREDENTIALS, DYNAMODB, create_tables, moto_server, open_store
 
 
-@pytest.fixture(scope="module")
-def store() -> Iterator[AwsStore]:
+@pytest.fixture(scope="module", params=[False, True], ids=["botocore", "direct"])
+def store(request: pytest.FixtureRequest) -> Iterator[AwsStore]:
     """One store for all checks: it belongs to no event loop, and making clients takes longer than a check."""
     with pytest.MonkeyPatch.context() as patch, moto_server() as endpoint:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
-        store = open_store(endpoint, create_tables(endpoint))
+        store = open_store(endpoint, create_tables(endpoint), direct=request.param)
+        assert isinstance(store._dynamodb, DirectDynamoDb) is request.param
+        assert isinstance(store._s3, DirectS3) is request.param
         yield store
         asyncio.run(store.aclose())
 
@@ -36,7 +43,7 @@ MOTO_FAULTS = {
 @pytest.fixture(autouse=True)
 def _expect_faults_of_moto(request: pytest.FixtureRequest) -> None:
     """DynamoDB does these right; the day that moto does, the mark must go."""
-    if DYNAMODB is None and (fault := MOTO_FAULTS.get(request.node.callspec.id)):
+    if DYNAMODB is None and (fault := MOTO_FAULTS.get(check_id(request.node.callspec.params["check"]))):
         request.applymarker(pytest.mark.xfail(reason=fault, strict=True))
 
 

@@ -90,6 +90,18 @@ def test_without_a_canary_the_alias_moves_at_once_and_nothing_is_paid_for(dev: D
     assert not dev.resources("api", "AWS::CloudWatch::Alarm")
 
 
+def test_snapshots_are_taken_of_versions_where_the_stage_asks_for_them(
+    synthesize_stage: Callable[..., Deployment], prod: Deployment
+) -> None:
+    deployment = synthesize_stage(replace(STAGES["dev"], snap_start=True), {})
+    functions = deployment.functions()
+    taken = {name for name, properties in functions.items() if "SnapStart" in properties}
+    assert taken == CALLED, "the others are called without a version, of which nothing is taken"
+    assert all(functions[name]["SnapStart"] == {"ApplyOn": "PublishedVersions"} for name in taken)
+    assert all("EphemeralStorage" not in each and "FileSystemConfigs" not in each for each in functions.values())
+    assert not [each for each in prod.functions().values() if "SnapStart" in each]
+
+
 def test_consumers_cannot_take_what_producers_and_the_coordinator_need(prod: Deployment) -> None:
     functions = prod.functions()
     assert functions["produce"]["ReservedConcurrentExecutions"] == 200

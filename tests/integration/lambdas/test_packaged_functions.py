@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -338,6 +341,26 @@ def test_the_layer_holds_what_the_functions_need_and_no_more(deployment: Deploym
     assert described >= {"dynamodb", "s3", "sqs", "sns", "lambda"}, "the services that functions call"
     assert list((python / "odradek").rglob("__pycache__/*.pyc")), "bytecode is packaged"
     assert (python / "odradek" / "py.typed").exists()
+
+
+@pytest.mark.parametrize("name", list(FunctionName))
+def test_a_cold_function_compiles_no_dataclass(name: FunctionName, deployment: Deployment, tmp_path: Path) -> None:
+    """One is a millisecond, and a function imports 130: what the package has must be what this Python asks for."""
+    code = (
+        f"import dataclasses, lambdas.{name.value}.handler; print(dataclasses.exec.missed, len(dataclasses.exec.codes))"
+    )
+    names = dict.fromkeys((LOG_TABLE, GROUPS_TABLE, CATALOG_TABLE, BUCKET), "none")
+    path = os.pathsep.join([str(deployment.task_root), str(deployment.layer / "python")])
+    child = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        env={**CREDENTIALS, **names, REGION_VARIABLE: REGION, "PYTHONPATH": path},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    missed, codes = map(int, child.stdout.split())
+    assert (missed, codes > 100) == (0, True)
 
 
 @pytest.mark.slow

@@ -115,7 +115,12 @@ def receive(endpoint_url: str, queue_url: str) -> list[dict[str, Any]]:
 
 
 def open_store(
-    endpoint_url: str, names: StoreNames | None = None, *, meter: Meter | None = None, prefix: str = ""
+    endpoint_url: str,
+    names: StoreNames | None = None,
+    *,
+    meter: Meter | None = None,
+    prefix: str = "",
+    direct: bool = False,
 ) -> AwsStore:
     """A store over existing tables. The environment needs CREDENTIALS; close it with `aclose` or `async with`."""
     names = names or StoreNames()
@@ -134,6 +139,7 @@ def open_store(
             # A busy machine is slow; a test that wants a timeout makes one.
             table_timeout_s=120,
             object_timeout_s=120,
+            direct=direct,
         )
 
     store = opened(endpoint_url)

@@ -24,6 +24,9 @@ from botocore.exceptions import (
 )
 from odradek.adapters.aws import DynamoTable, S3ObjectStore
 from odradek.adapters.aws.calls import READ_ATTEMPTS_MAX, Calls, Refused, translated
+from odradek.adapters.aws.direct.connections import Connections
+from odradek.adapters.aws.direct.dynamodb import DirectDynamoDb
+from odradek.adapters.aws.direct.signature import Credentials, Signer
 from odradek.backoff import Backoff
 from odradek.cost.metering import UsageMeter
 from odradek.errors import (
@@ -39,6 +42,7 @@ from odradek.errors import (
 )
 from odradek.ports.meter import Usage
 from odradek.ports.table import Absent, Add, Check, Exists, Key, Put, Update
+from odradek.system import SystemClock
 
 KEY = Key("t", "head")
 URL = "http://127.0.0.1"
@@ -249,7 +253,7 @@ def test_a_stores_prefix_is_a_folder(calls: Calls) -> None:
         S3ObjectStore(Script(), "b", "prefix", calls=calls)
 
 
-# --- over real sockets: which errors botocore raises when -----------------------------------------------------------
+# --- over real sockets: which errors the clients raise when -----------------------------------------------------------
 
 
 @contextmanager
@@ -280,7 +284,11 @@ def _server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
             connection.close()
 
 
-def _table(url: str, calls: Calls) -> DynamoTable:
+def _table(url: str, calls: Calls, kind: str) -> DynamoTable:
+    if kind == "direct":
+        connections = Connections(url, connect_timeout_s=5, read_timeout_s=0.5)
+        signer = Signer(Credentials("testing", "testing"), "us-east-1", "dynamodb")
+        return DynamoTable(DirectDynamoDb(connections, signer, SystemClock(), lambda _: None), "log", calls=calls)
     config = Config(read_timeout=0.5, connect_timeout=5, retries={"total_max_attempts": 1})
     client = botocore.session.get_session().create_client(
         "dynamodb",
@@ -293,19 +301,20 @@ def _table(url: str, calls: Calls) -> DynamoTable:
     return DynamoTable(client, "log", calls=calls)
 
 
-async def test_lost_answers_leave_the_outcome_open(calls: Calls) -> None:
+@pytest.mark.parametrize("kind", ["botocore", "direct"])
+async def test_lost_answers_leave_the_outcome_open(kind: str, calls: Calls) -> None:
     write = Update(KEY, (Add(("n",), 1),))
     with _server(lambda connection: connection.close()) as url:
         with pytest.raises(OutcomeUnknown):
-            await _table(url, calls).update(write)
+            await _table(url, calls, kind).update(write)
         with pytest.raises(StoreUnavailable):
-            await _table(url, calls).get(KEY)
+            await _table(url, calls, kind).get(KEY)
     with _server(lambda connection: None) as url, pytest.raises(OutcomeUnknown):
-        await _table(url, calls).update(write)
+        await _table(url, calls, kind).update(write)
     half_an_answer = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"
     with _server(lambda connection: connection.sendall(half_an_answer)) as url, pytest.raises(OutcomeUnknown):
-        await _table(url, calls).update(write)
+        await _table(url, calls, kind).update(write)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with pytest.raises(StoreUnavailable):
-        await _table(url, calls).update(write)
+        await _table(url, calls, kind).update(write)

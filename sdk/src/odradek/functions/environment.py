@@ -131,6 +131,7 @@ class Environment:
             rows_table=self.rows_table,
             endpoint_url=self.endpoint_url,
             meter=meter,
+            direct=True,
         )
 
 

@@ -10,13 +10,13 @@ import base64
 from collections.abc import Sequence
 from typing import Any, Final
 
-import crc32c
 from botocore.exceptions import ClientError
 
 from odradek.adapters.aws.calls import BACKOFF, Calls, Refused, error_code
 from odradek.adapters.object_keys import check_limit, check_object_key, check_object_prefix, check_range, check_upload
 from odradek.adapters.rejections import RejectionsTold
 from odradek.errors import ObjectExists, ObjectMissing, StoreUnavailable
+from odradek.format.crc import crc32c
 from odradek.model.log import Buffer
 from odradek.ports.meter import Meter, NullMeter, Usage
 from odradek.ports.object_store import ObjectInfo
@@ -56,7 +56,7 @@ class S3ObjectStore:
         with RejectionsTold(self._meter, "PutObject", key):
             check_upload(key, parts, self._prefix)
         content = b"".join(parts)
-        checksum = base64.b64encode(crc32c.crc32c(content).to_bytes(4, "big")).decode()
+        checksum = base64.b64encode(crc32c(content).to_bytes(4, "big")).decode()
         for attempt in range(CONFLICT_ATTEMPTS_MAX):
             self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=len(content)))
             try:

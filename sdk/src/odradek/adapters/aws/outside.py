@@ -30,7 +30,7 @@ from botocore.exceptions import (
     NoCredentialsError,
 )
 
-from odradek.adapters.aws.store import CONNECT_TIMEOUT_S
+from odradek.adapters.aws.clients import CONNECT_TIMEOUT_S
 from odradek.limits import CALLS_AT_ONCE
 from odradek.ports.meter import Meter, NullMeter, Usage
 from odradek.ports.outside import OutsideFailed, OutsideRefused, PayloadTooLarge

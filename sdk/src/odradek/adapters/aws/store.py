@@ -1,20 +1,15 @@
-"""The store on AWS: DynamoDB tables and a bucket.
-
-Clients come from botocore's session and share its loaded models. boto3 above it makes a cold start a little longer (3 %
-of the CPU time for two clients when measured) and adds nothing here. The clients make one attempt per call (calls.py
-says why) and have as many connections as there are threads.
-"""
+"""The store on AWS: DynamoDB tables and a bucket. clients.py makes its clients."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any
 
 from odradek.adapters.aws.calls import Calls
+from odradek.adapters.aws.clients import Clients
 from odradek.adapters.aws.object_store import S3ObjectStore
 from odradek.adapters.aws.table import DynamoTable
 from odradek.adapters.aws.transaction import transact
@@ -28,7 +23,6 @@ from odradek.ports.tables import TableOperation
 from odradek.system import SystemClock
 
 CONNECTIONS = 32
-CONNECT_TIMEOUT_S = 2.0
 TABLE_TIMEOUT_S = 5.0  # a table answers in milliseconds
 OBJECT_TIMEOUT_S = 20.0
 
@@ -118,6 +112,7 @@ def open_aws(
     connections: int = CONNECTIONS,
     table_timeout_s: float = TABLE_TIMEOUT_S,
     object_timeout_s: float = OBJECT_TIMEOUT_S,
+    direct: bool = False,
 ) -> AwsStore:
     """Create the clients and the store; makes no call yet.
 
@@ -130,46 +125,14 @@ def open_aws(
         meter: counts what AWS bills.
         connections: concurrent calls to each service.
         table_timeout_s, object_timeout_s: the timeout of a response, after which a write's outcome is unknown.
+        direct: call DynamoDB and S3 without botocore where the environment is a plain one (direct/access.py): for
+            functions, which start in a third of the time.
     """
-    import botocore.session
-    from botocore.config import Config
-
-    session = botocore.session.get_session()
-
-    def client(service: str, read_timeout_s: float, **config: Any) -> Any:
-        return session.create_client(
-            service,
-            region_name=region,
-            endpoint_url=endpoint_url,
-            config=Config(
-                connect_timeout=CONNECT_TIMEOUT_S,
-                read_timeout=read_timeout_s,
-                retries={"total_max_attempts": 1},
-                max_pool_connections=connections,
-                tcp_keepalive=True,
-                **config,
-            ),
-        )
-
     clock = StoreClock(SystemClock())
-
-    def heed(parsed: dict[str, Any], **_: Any) -> None:
-        """Note the time of a response, also of a refusal."""
-        if clock.wants_answer() and (date := parsed.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date")):
-            try:
-                clock.answered(int(parsedate_to_datetime(date).timestamp() * 1000))
-            except ValueError:
-                return  # an unknown date format: an emulator's, or a proxy's
-
-    def watched(client: Any) -> Any:
-        client.meta.events.register("after-call", heed)
-        return client
-
-    path_style = {"addressing_style": "path"} if endpoint_url else {}
+    clients = Clients(region, endpoint_url, connections, clock)
     return AwsStore(
-        dynamodb=watched(client("dynamodb", table_timeout_s)),
-        # Uploads have a CRC-32C from us; batches are checked by their own when they are read.
-        s3=watched(client("s3", object_timeout_s, response_checksum_validation="when_required", s3=path_style)),
+        dynamodb=clients.dynamodb(table_timeout_s, direct=direct),
+        s3=clients.s3(bucket, object_timeout_s, direct=direct),
         log_table=log_table,
         groups_table=groups_table,
         catalog_table=catalog_table,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from odradek.adapters.aws.calls import Calls, Refused
-from odradek.adapters.aws.store import CONNECT_TIMEOUT_S
+from odradek.adapters.aws.clients import CONNECT_TIMEOUT_S
 from odradek.errors import StoreRejected, StoreUnavailable
 from odradek.limits import QUEUE_BATCH_BYTES_MAX
 from odradek.ports.meter import Meter, NullMeter, Usage

@@ -1,0 +1,259 @@
+"""How much of a processor does a warm request take? CPU time of a function's process for 1 MB produced and fetched.
+
+The handlers that are deployed, with the store on AWS over TLS: moto, in a process of its own, plays DynamoDB and S3.
+CPU time of the least of N requests, so that other load and the collector of garbage count for little.
+
+    event     Lambda's runtime parses the JSON of the event, whose body is base64
+    handler   ours: base64, frame, CRC of the batch, append or fetch, TLS, two calls of AWS
+    answer    Lambda's runtime writes the JSON of the response
+    log       bytes of log lines a request, averaged
+
+`botocore` is the same with botocore's clients in place of the direct ones (docs/decisions/0074). Event and answer are
+Lambda's and the function URL's, whatever the function does. The goal is 5 ms of handler for 1 MB.
+
+    python -m bench.request_cpu [--requests 40] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from wsgiref.util import setup_testing_defaults
+
+from odradek.adapters.aws.direct import connections
+from odradek.functions.environment import BUCKET, CATALOG_TABLE, ENDPOINT_URL, GROUPS_TABLE, LOG_TABLE, REGION
+from odradek.functions.handler import FunctionHandler
+from odradek.protocol.api import ApiKey, FunctionName
+
+from tests.support.engine import batch
+from tests.support.services.function_calls import FakeContext, body_of, decode, frame, function_event
+from tests.support.stores.aws import CREDENTIALS, StoreNames, create_tables
+
+RESULTS = Path(__file__).parent / "results" / "request_cpu.json"
+GOAL_MS = 5.0
+RECORDS, RECORD_BYTES = 1_000, 1_000  # 1 MB a request
+COLUMNS = ("event_ms", "handler_ms", "answer_ms")
+
+
+class Kept(BaseHTTPRequestHandler):
+    """Answers requests with a WSGI application over connections that stay open, as AWS's do; werkzeug's server closes
+    each, and a TLS handshake costs more than a request."""
+
+    protocol_version = "HTTP/1.1"
+    application: Any
+
+    def answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        environ: dict[str, Any] = {}
+        setup_testing_defaults(environ)
+        path, _, query = self.path.partition("?")
+        environ |= {"REQUEST_METHOD": self.command, "PATH_INFO": unquote(path), "QUERY_STRING": query}
+        environ |= {"RAW_URI": self.path, "HTTP_HOST": self.headers["host"], "wsgi.url_scheme": "https"}
+        environ |= {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in self.headers.items()}
+        environ |= {"CONTENT_LENGTH": str(len(body)), "CONTENT_TYPE": self.headers.get("content-type", "")}
+        environ["wsgi.input"] = io.BytesIO(body)
+        begun: list[Any] = []
+        content = b"".join(type(self).application(environ, lambda *line: begun.extend(line)))
+        self.send_response_only(int(begun[0].partition(" ")[0]))
+        for name, value in begun[1]:
+            if name.lower() not in ("content-length", "connection"):
+                self.send_header(name, value)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = answer
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return None
+
+
+def serve_moto(certificate: str, key: str, port: Any) -> None:
+    """Run moto over TLS, for good."""
+    from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+    Kept.application = staticmethod(DomainDispatcherApplication(create_backend_app))
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Kept)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    port.put(server.server_port)
+    server.serve_forever()
+
+
+@contextlib.contextmanager
+def moto_over_tls(folder: Path) -> Iterator[tuple[str, str]]:
+    """Give the URL and the certificate of moto in another process."""
+    certificate, key = str(folder / "cert.pem"), str(folder / "key.pem")
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
+    command += ["-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    subprocess.run(command, check=True, capture_output=True)
+    context = multiprocessing.get_context("spawn")
+    port = context.Queue()
+    process = context.Process(target=serve_moto, args=(certificate, key, port), daemon=True)
+    process.start()
+    try:
+        yield f"https://127.0.0.1:{port.get(timeout=60)}", certificate
+    finally:
+        process.terminate()
+        process.join()
+
+
+def measure(kind: str, url: str, certificate: str, names: StoreNames, requests: int) -> dict[str, Any]:
+    """Produce and fetch with one kind of clients; the columns by function."""
+    os.environ.pop("AWS_CA_BUNDLE", None)
+    if kind == "botocore":
+        os.environ["AWS_CA_BUNDLE"] = certificate  # which the direct clients leave to botocore
+    else:
+        trusted = ssl.create_default_context(cafile=certificate)
+        vars(connections)["amazon_tls"] = lambda: trusted
+    from lambdas.serving import serve
+
+    produce, fetch, coordinator = (
+        serve(name) for name in (FunctionName.PRODUCE, FunctionName.FETCH, FunctionName.ADMIN)
+    )
+    topic = f"cpu-{kind}"
+    fields = {"name": topic, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+    created = coordinator(
+        function_event(frame(ApiKey.CREATE_TOPICS, 7, {"topics": (fields,), "timeout": 1000, "validate_only": False})),
+        FakeContext(),
+    )
+    (made,) = decode(body_of(created), ApiKey.CREATE_TOPICS, 7).topics
+    assert made.error_code == 0, made
+    records = batch([os.urandom(RECORD_BYTES)] * RECORDS)
+    partition = {"index": 0, "records": records}
+    produced = frame(
+        ApiKey.PRODUCE,
+        9,
+        {
+            "transactional_id": None,
+            "acks": -1,
+            "timeout": 1000,
+            "topic_data": ({"name": topic, "partition_data": (partition,)},),
+        },
+    )
+    results = {"produce": least(produce, produced, requests, check_produced)}
+    fetched = frame(
+        ApiKey.FETCH,
+        12,
+        {
+            "max_wait": 0,
+            "min_bytes": 1,
+            "max_bytes": 1_000_000,
+            "isolation_level": 0,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": (
+                {"topic": topic, "partitions": ({"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1},)},
+            ),
+            "forgotten_topics_data": (),
+            "rack_id": "",
+        },
+    )
+    results["fetch"] = least(fetch, fetched, requests, lambda body: check_fetched(body, len(records)))
+    return results
+
+
+def check_produced(body: bytes) -> None:
+    (topic,) = decode(body, ApiKey.PRODUCE, 9).responses
+    assert topic.partition_responses[0].error_code == 0
+
+
+def check_fetched(body: bytes, size: int) -> None:
+    (topic,) = decode(body, ApiKey.FETCH, 12).responses
+    assert len(topic.partitions[0].records or b"") >= size, topic.partitions[0].error_code
+
+
+def least(handler: FunctionHandler, body: bytes, requests: int, check: Callable[[bytes], None]) -> dict[str, float]:
+    """Call the handler as Lambda's runtime does; the least CPU time of each step, and the bytes that were logged."""
+    event = json.dumps(function_event(body)).encode()
+    steps: list[tuple[float, float, float]] = []
+    log = io.StringIO()
+    for number in range(requests + 3):  # the first ones connect, and specialize the code
+        with contextlib.redirect_stdout(log):
+            begun = time.process_time()
+            parsed = json.loads(event)
+            read = time.process_time()
+            response = handler(parsed, FakeContext())
+            answered = time.process_time()
+            json.dumps(response).encode()
+            written = time.process_time()
+        if number < 3:
+            check(body_of(response))
+        else:
+            steps.append((read - begun, answered - read, written - answered))
+    found = {column: min(step[at] for step in steps) * 1000 for at, column in enumerate(COLUMNS)}
+    return found | {"log_bytes": len(log.getvalue()) / (requests + 3)}
+
+
+def run(requests: int) -> dict[str, Any]:
+    """Measure, print the table, write the JSON; returns what was written."""
+    names = StoreNames()
+    with (
+        tempfile.TemporaryDirectory(prefix="odradek-request-cpu-") as folder,
+        moto_over_tls(Path(folder)) as (url, certificate),
+    ):
+        os.environ |= CREDENTIALS | {
+            ENDPOINT_URL: url,
+            REGION: "us-east-1",
+            LOG_TABLE: names.log_table,
+            GROUPS_TABLE: names.groups_table,
+            CATALOG_TABLE: names.catalog_table,
+            BUCKET: names.bucket,
+        }
+        os.environ["AWS_CA_BUNDLE"] = certificate
+        create_tables(url, names)
+        rows = {kind: measure(kind, url, certificate, names, requests) for kind in ("direct", "botocore")}
+    results = {
+        "bench": "request_cpu",
+        "requests": requests,
+        "goal_ms": GOAL_MS,
+        "python": sys.version.split()[0],
+    } | rows
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    print(f"CPU time of a warm request of {RECORDS * RECORD_BYTES / 1e6:.0f} MB, least of {requests}, ms")
+    print(f"{'':<20}" + "".join(f"{column:>12}" for column in (*COLUMNS, "goal", "log_bytes")))
+    for kind, functions in rows.items():
+        for name, row in functions.items():
+            figures = "".join(f"{row[column]:>12.2f}" for column in COLUMNS)
+            print(f"{name + ', ' + kind:<20}{figures}{GOAL_MS:>12.1f}{row['log_bytes']:>12.0f}")
+    return results
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="CPU time of a warm produce and a warm fetch of 1 MB.")
+    parser.add_argument("--requests", type=int, default=40, help="of each kind (40)")
+    parser.add_argument("--quick", action="store_true", help="ten of each kind")
+    arguments = parser.parse_args(argv)
+    run(10 if arguments.quick else arguments.requests)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
