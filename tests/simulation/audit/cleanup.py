@@ -31,6 +31,7 @@ from tests.simulation.world import Process, World
 
 _HOUR_MS = 3_600_000
 _WEEK_MS = 7 * 24 * _HOUR_MS
+_PASSES_MAX = 4
 _SLACK_S = 200.0  # clocks that are ahead, leases of the dead
 
 
@@ -39,12 +40,17 @@ async def clean_up(world: World) -> list[str]:
     await asyncio.sleep(world.settings.sweep_horizon_ms / 1000 + _SLACK_S)
     janitor = world.process("janitor", 0)
     started_ms = world.clock.now_ms()
-    with patch.object(orphans, "_SCAN_EVERY_EPOCHS", 1):
-        failures = await run_maintenance(janitor)
-        failures += await run_maintenance(janitor)  # a merge may part a row where the log starts
+    failures: list[str] = []
+    planned: list[str] = []
+    for number in range(_PASSES_MAX):  # a merge may part a row, and one of the parts has expired
+        with patch.object(orphans, "_SCAN_EVERY_EPOCHS", 1):
+            failures += await run_maintenance(janitor)
+        planned = await _still_planned(janitor)
+        if number and not planned:
+            break
     failures += _too_long_active(world, started_ms)
     failures += _too_large(world)
-    failures += await _still_planned(janitor)
+    failures += planned
     await _forget_topics(janitor)
     try:
         await janitor.engine.sweep.run(Counter())
