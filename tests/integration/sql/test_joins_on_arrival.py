@@ -136,7 +136,7 @@ def test_a_query_that_began_at_the_end_does_not_find_what_was_before(case: Case)
     assert case.rows(1) == [("p", None, 2_000), ("p", "x", 3_000)]
 
 
-def test_a_restart_reads_what_is_kept_and_not_all_of_the_topics(case: Case) -> None:
+def test_a_restart_without_the_file_of_what_is_kept_joins_all_the_same(case: Case) -> None:
     day = 24 * 3_600_000
     case.send("a", *((1, f"{number}", number * day) for number in range(1, 6)))
     case.run()
