@@ -221,10 +221,10 @@ class KeptRecords:
             count += 1
         count = len(slabs) if len(slabs) > _SLABS_MAX else count
         if count > 1:
-            frame = reduce(type(slabs[0].frame).unionByName, (each.frame for each in slabs[-count:]))
-            spans = reduce(_together, (each.spans for each in slabs[-count:]))
-            merged = Slab(frame, spans)
-            merged = Slab(frame.coalesce(1 + merged.rows // _ROWS_A_TASK), spans)
+            last = slabs[-count:]
+            frame = reduce(type(slabs[0].frame).unionByName, (each.frame for each in last))
+            spans = reduce(_together, (each.spans for each in last))
+            merged = Slab(frame.coalesce(1 + sum(each.rows for each in last) // _ROWS_A_TASK), spans)
             trimmed = self._without_old(merged, newest)
             slabs[-count:] = [Slab(merged.frame.localCheckpoint(eager=True), spans) if trimmed is merged else trimmed]
 
