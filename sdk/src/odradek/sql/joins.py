@@ -63,8 +63,8 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         is_timed = is_stream and eager_join(join) is None
         time = "__joined_time" if is_timed else "__time"
         # Kafka Streams has no right join: ksqlDB takes the left join of the other stream, with the same bounds.
-        driver, other = (right, left) if join.kind == "RIGHT" else (left, right)
-        here, there = f"{driver.quoted}.{time}", f"{other.quoted}.{time}"
+        sides = (right, left) if join.kind == "RIGHT" else (left, right)
+        here, there = (f"{each.quoted}.{time}" for each in sides)
         conditions.append(f"{there} >= {here} - {interval(join.within.before.ms)}")
         conditions.append(f"{there} <= {here} + {interval(join.within.after.ms)}")
         if is_timed:
