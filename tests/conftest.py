@@ -7,6 +7,7 @@ together costs most: CDK's templates, a Spark session. They begin first, or the 
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -39,6 +40,16 @@ def scope_of(nodeid: str) -> str:
         if nodeid.startswith(folders):
             return name
     return nodeid.partition("::")[0]
+
+
+SLOW_UNTIL = "ODRADEK_SLOW_UNTIL"  # seconds since the epoch: no slow test begins after that
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out the slow tests for which a run has no time left, and say so: it would be ended without a result."""
+    until = os.environ.get(SLOW_UNTIL)
+    if until and item.get_closest_marker("slow") is not None and time.time() > float(until):
+        pytest.skip(f"the run is over its time ({SLOW_UNTIL}): this machine is slow; `make test-slow` runs it")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
