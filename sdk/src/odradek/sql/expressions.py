@@ -10,6 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
+from odradek.sql.failures import failure
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import ORDER
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
@@ -363,10 +364,11 @@ def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> 
         scope.parameters[parameter.text] = Rendered(name, kinds[number] if number < len(kinds) else None)
     try:
         body = render(wanted.body, scope)
+        fails = failure(wanted.body, lambda each: render(each, scope))
     finally:
         scope.parameters = before
     head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # Spark takes no parentheses around one
-    return Rendered(f"{head} -> {body.text}", body.type)
+    return Rendered(f"{head} -> {body.text}", body.type, fails)
 
 
 def _call(wanted: Call, scope: Scope) -> Rendered:

@@ -74,12 +74,16 @@ class SqlType:
         return self.name == name or any(each.holds(name) for each in self.inner)
 
 
+NEVER = "FALSE"
+
+
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """An expression of Spark SQL with its type."""
 
     text: str
     type: SqlType | None  # None: not known, or NULL
+    fails: str = NEVER  # of a lambda: a condition over its parameters, TRUE where its body is an error (failures.py)
 
 
 VARCHAR = SqlType("VARCHAR")

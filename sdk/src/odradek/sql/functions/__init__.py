@@ -2,22 +2,34 @@
 
     signature.py     a function: how many arguments, of which types, and what it becomes
     numbers.py  text.py  json_text.py  times.py  collections.py      scalar functions
+    lambdas.py       those that take lambdas
     aggregates.py    aggregate functions
     in_python.py     the few that Spark SQL cannot say: registered with Spark by name, run on Arrow batches
 
-The package imports only types and positions.
+The package imports only types, positions, and what failures.py says of lambdas.
 """
 
 from odradek.sql.functions.aggregates import AGGREGATES, SPARK_AGGREGATES, SPARK_TYPES
 from odradek.sql.functions.collections import COLLECTIONS, TABLE_FUNCTIONS
 from odradek.sql.functions.json_text import JSON_TEXT
+from odradek.sql.functions.lambdas import WITH_LAMBDAS
 from odradek.sql.functions.numbers import NUMBERS
 from odradek.sql.functions.signature import Function
 from odradek.sql.functions.text import TEXT
 from odradek.sql.functions.times import TIMES
 
 FUNCTIONS: dict[str, Function] = {
-    each.name: each for each in (*AGGREGATES, *NUMBERS, *TEXT, *JSON_TEXT, *TIMES, *COLLECTIONS, *TABLE_FUNCTIONS)
+    each.name: each
+    for each in (
+        *AGGREGATES,
+        *NUMBERS,
+        *TEXT,
+        *JSON_TEXT,
+        *TIMES,
+        *COLLECTIONS,
+        *WITH_LAMBDAS,
+        *TABLE_FUNCTIONS,
+    )  # fmt: skip
 }
 
 __all__ = ["FUNCTIONS", "SPARK_AGGREGATES", "SPARK_TYPES", "Function"]

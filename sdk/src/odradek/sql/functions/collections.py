@@ -1,4 +1,4 @@
-"""Functions of arrays, maps and structs, those that take lambdas, and the table functions.
+"""Functions of arrays, maps and structs, and the table functions.
 
 A table function stands in a SELECT item; query.py turns all of one SELECT into one lateral view, side by side.
 """
@@ -118,48 +118,6 @@ def _series(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(f"IF({ok}, sequence({first}, {last}, CAST({number} AS {kind.spark})), NULL)", array_of(kind))
 
 
-def _filter(arguments: Sequence[Rendered]) -> Rendered:
-    value, body = arguments
-    is_map = value.type is not None and value.type.name == "MAP"
-    return Rendered(f"{'map_filter' if is_map else 'filter'}({value.text}, {body.text})", value.type)
-
-
-def _transform(arguments: Sequence[Rendered]) -> Rendered:
-    value = arguments[0]
-    if len(arguments) == 2:
-        kind = arguments[1].type
-        return Rendered(f"transform({value.text}, {arguments[1].text})", None if kind is None else array_of(kind))
-    keys, values = arguments[1:]
-    kind = map_of(keys.type, values.type) if keys.type is not None and values.type is not None else None
-    pair = f"struct({_body(keys)} AS k, {_body(values)} AS v)"
-    changed = f"filter(transform(map_entries({value.text}), e -> {pair}), e -> e.k IS NOT NULL)"
-    return Rendered(f"map_from_entries({changed})", kind)
-
-
-def _body(lambda_: Rendered) -> str:
-    """Return the body of a lambda of a key and a value, over the entry `e` of a map."""
-    names, _, body = lambda_.text.partition(") -> ")
-    key, value = (name.strip() for name in names.removeprefix("(").split(","))
-    return body.replace(key, "e.key").replace(value, "e.value")
-
-
-def _reduce(arguments: Sequence[Rendered]) -> Rendered:
-    value, state, body = arguments
-    kind = state.type or body.type
-    if value.type is not None and value.type.name == "MAP":
-        names, _, inside = body.text.partition(") -> ")
-        held, key, each = (name.strip() for name in names.removeprefix("(").split(","))
-        inside = inside.replace(key, "e.key").replace(each, "e.value")
-        body = Rendered(f"({held}, e) -> {inside}", body.type)
-        value = Rendered(f"map_entries({value.text})", value.type)
-    if kind is not None:
-        names, _, inside = body.text.partition(" -> ")
-        body = Rendered(f"{names} -> CAST({inside} AS {kind.spark})", kind)
-        state = Rendered(f"CAST({state.text} AS {kind.spark})", kind)
-    found = f"aggregate({value.text}, {state.text}, {body.text})"
-    return Rendered(f"IF({value.text} IS NULL, {state.text}, {found})", kind)
-
-
 def _explode(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(arguments[0].text, _element([arguments[0].type]))
 
@@ -199,9 +157,6 @@ COLLECTIONS = [
     template("MAP_KEYS", "map_keys({0})", 1, 1, _keys, "map"),
     template("MAP_VALUES", "map_values({0})", 1, 1, _values, "map"),
     Function("MAP_UNION", 2, 2, _map_union, ("map",)),
-    Function("FILTER", 2, 2, _filter, ("array|map", "any"), lambdas=True),
-    Function("TRANSFORM", 2, 3, _transform, ("array|map", "any"), lambdas=True),
-    Function("REDUCE", 3, 3, _reduce, ("array|map", "any"), lambdas=True),
 ]
 TABLE_FUNCTIONS = [
     Function("EXPLODE", 1, 1, _explode, ("array",), "table"),
