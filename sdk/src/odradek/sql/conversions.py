@@ -16,6 +16,7 @@ from odradek.sql.types import BIGINT, DATE, TIME, TIMESTAMP, VARCHAR, Rendered, 
 
 _DAY_MS = 86_400_000
 _PLAIN_SCALE_MAX = 6  # beyond it Spark may write a DECIMAL with an exponent
+_TRUE = "'t', 'tr', 'tru', 'true', 'y', 'ye', 'yes'"  # ksqlDB takes the first letters
 _IMPOSSIBLE = ("BOOLEAN", "BYTES")
 
 
@@ -93,7 +94,7 @@ def as_text(text: str, kind: SqlType) -> str:
 def from_text(text: str, kind: SqlType) -> str:
     """Return text as a value; NULL for what it does not say."""
     if kind.name == "BOOLEAN":
-        return f"(lower({text}) = 'true')"
+        return f"(lower(trim({text})) IN ({_TRUE}))"
     if kind.is_time:
         return time_of(text, kind)
     return f"try_cast({text} AS {kind.spark})"

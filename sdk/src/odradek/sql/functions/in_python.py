@@ -39,6 +39,17 @@ def chr_(code: int | None) -> str | None:
     return chr(code)
 
 
+def chr_of_text(text: str | None) -> str | None:
+    r"""Return a text that begins with \uXXXX, with all such codes as characters; two may be halves of one."""
+    if text is None or not re.match(r"\\u.{4}", text, re.DOTALL) or re.search(r"\\u(?![0-9A-Fa-f]{4})", text):
+        return None
+    found = re.sub(r"\\u([0-9A-Fa-f]{4})", lambda code: chr(int(code[1], 16)), text)
+    try:
+        return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError:  # half of a character
+        return None
+
+
 def group(text: str | None, pattern: str | None, number: int | None) -> str | None:
     """Return a group of the first match; None without a match or without such a group."""
     if text is None or pattern is None or number is None:
@@ -111,6 +122,7 @@ def url_port(url: str | None, _: str | None) -> int | None:
 IN_PYTHON: dict[str, tuple[Callable[..., object], str]] = {
     "ksql_instr": (instr, "INT"),
     "ksql_chr": (chr_, "STRING"),
+    "ksql_chr_of_text": (chr_of_text, "STRING"),
     "ksql_group": (group, "STRING"),
     "ksql_double_from_bytes": (double_from_bytes, "DOUBLE"),
     "ksql_double_to_bytes": (double_to_bytes, "BINARY"),

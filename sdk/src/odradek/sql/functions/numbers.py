@@ -120,15 +120,17 @@ def _logarithm(arguments: Sequence[Rendered]) -> Rendered:
 
 
 def _geo_distance(arguments: Sequence[Rendered]) -> Rendered:
-    one_lat, one_lon, other_lat, other_lon = (f"radians(CAST({each.text} AS DOUBLE))" for each in arguments[:4])
-    half = f"pow(sin(({other_lat} - {one_lat}) / 2), 2)"
-    across = f"cos({one_lat}) * cos({other_lat}) * pow(sin(({other_lon} - {one_lon}) / 2), 2)"
+    """Return the great circle's length by haversines; in this order of operations its last digits are ksqlDB's."""
+    one_lat, one_lon, other_lat, other_lon = (f"CAST({each.text} AS DOUBLE)" for each in arguments[:4])
+    half = f"pow(sin(radians({other_lat} - {one_lat}) / 2), 2)"
+    across = f"pow(sin(radians({other_lon} - {one_lon}) / 2), 2) * cos(radians({one_lat})) * cos(radians({other_lat}))"
+    is_place = f"greatest(abs({one_lat}), abs({other_lat})) <= 90 AND greatest(abs({one_lon}), abs({other_lon})) <= 180"
     radius = "6371.0D"
     if len(arguments) == 5:
         unit = f"lower({arguments[4].text})"
         miles = f"{unit} LIKE 'mi%'"
         radius = f"IF({unit} IS NULL, 6371.0D, CASE WHEN {miles} THEN 3959.0D WHEN {unit} LIKE 'k%' THEN 6371.0D END)"
-    return Rendered(f"({radius} * 2 * asin(sqrt({half} + {across})))", DOUBLE)
+    return Rendered(f"IF({is_place}, 2 * asin(sqrt({half} + {across})) * {radius}, NULL)", DOUBLE)
 
 
 def _double(name: str, spark: str = "") -> Function:

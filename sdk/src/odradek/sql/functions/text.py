@@ -112,11 +112,20 @@ def _encoding(argument: Rendered, number: int) -> None:
         raise Mismatch(f"an encoding is one of {', '.join(_ENCODINGS)}, not {known}", number)
 
 
-def bytes_of(value: str, encoding: str) -> str:
-    """Return text as bytes, by the encoding that an expression names."""
-    plain = f"regexp_replace({value}, '^(0[xX]|[xX]\\'|\\')|\\'$', '')"
+def _hex_digits(value: str) -> str:
+    """Return hexadecimal without its `0x`, where a digit may be missing, or its `X'...'`."""
+    rest = f"substring({value}, 3)"
     return (
-        f"(CASE lower({encoding}) WHEN 'hex' THEN unhex(IF(length({plain}) % 2 = 1, concat('0', {plain}), {plain})) "
+        f"(CASE WHEN {value} LIKE '0x%' THEN concat(IF(length({value}) % 2 = 1, '0', ''), {rest}) "
+        f"WHEN {value} RLIKE '^[xX]\\'.*\\'$' THEN substring({value}, 3, length({value}) - 3) ELSE {value} END)"
+    )
+
+
+def bytes_of(value: str, encoding: str, digits: str = "") -> str:
+    """Return text as bytes, by the encoding that an expression names. Args: the text's digits, of hexadecimal."""
+    digits = digits or value
+    return (
+        f"(CASE lower({encoding}) WHEN 'hex' THEN IF(length({digits}) % 2 = 0, unhex({digits}), NULL) "
         f"WHEN 'base64' THEN unbase64({value}) WHEN 'utf8' THEN encode({value}, 'UTF-8') "
         f"WHEN 'ascii' THEN encode({value}, 'US-ASCII') END)"
     )
@@ -145,15 +154,14 @@ def _encode(arguments: Sequence[Rendered]) -> Rendered:
     for number in (1, 2):
         _encoding(arguments[number], number)
     value, from_, to = (each.text for each in arguments)
-    return Rendered(text_from(bytes_of(value, from_), to, "lower(hex({0}))"), VARCHAR)
+    return Rendered(text_from(bytes_of(value, from_, _hex_digits(value)), to, "lower(hex({0}))"), VARCHAR)
 
 
 def _chr(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0]
-    code = value.text
     if value.type == VARCHAR:
-        code = f"IF({value.text} LIKE '\\\\\\\\u%', CAST(conv(substring({value.text}, 3), 16, 10) AS INT), NULL)"
-    return Rendered(f"ksql_chr(CAST({code} AS INT))", VARCHAR)
+        return Rendered(f"ksql_chr_of_text({value.text})", VARCHAR)
+    return Rendered(f"ksql_chr(CAST({value.text} AS INT))", VARCHAR)
 
 
 def _extract(name: str, spark: str, kind: SqlType) -> Function:
