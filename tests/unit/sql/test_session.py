@@ -95,7 +95,7 @@ def test_once_a_query_sees_the_inserts_that_follow_it() -> None:
 def test_what_spark_cannot_do_at_once_is_said_beforehand() -> None:
     world = perform("SELECT k, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY k EMIT FINAL;")
     assert world.said() == [
-        "note: a window is written once, when the watermark has passed its end: the last ones wait for later records"
+        "note: a window is written once, when stream time has passed its end: the last ones wait for later records"
     ]
     assert world.done[-1] == ("rows", ["K", "KSQL_COL_0"], [("y", 2)])
 

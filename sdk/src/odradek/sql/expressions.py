@@ -7,12 +7,13 @@ range is NULL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
 from odradek.sql.failures import failure
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
-from odradek.sql.functions.aggregates import ORDER
+from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted
@@ -334,6 +335,7 @@ def _check_numbers(operands: list[Rendered], wanted: Operation) -> None:
 def _construct(wanted: Construct, scope: Scope) -> Rendered:
     values = [render(each, scope) for each in wanted.values]
     if wanted.kind == "ARRAY":
+        values = _as_texts(values, wanted.values)
         texts, kind = aligned(values, wanted.at, "the elements of ARRAY are")
         return Rendered(f"array({', '.join(texts)})", None if kind is None else array_of(kind))
     if wanted.kind == "STRUCT":
@@ -344,7 +346,9 @@ def _construct(wanted: Construct, scope: Scope) -> Rendered:
         fields = ", ".join(f"{literal(name)}, {value.text}" for name, value in zip(names, values, strict=True))
         kinds = {name: each.type for name, each in zip(names, values, strict=True) if each.type is not None}
         return Rendered(f"named_struct({fields})", struct_of(kinds) if len(kinds) == len(values) else None)
-    keys = [render(each, scope) for each in wanted.keys if not isinstance(each, Name)]
+    given_keys = [each for each in wanted.keys if not isinstance(each, Name)]
+    keys = _as_texts([render(each, scope) for each in given_keys], given_keys)
+    values = _as_texts(values, wanted.values)
     key_texts, key_type = aligned(keys, wanted.at, "the keys of MAP are")
     value_texts, value_type = aligned(values, wanted.at, "the values of MAP are")
     if key_type == VARCHAR:  # a key that is NULL ends Spark's query; ksqlDB writes it as this text
@@ -353,6 +357,19 @@ def _construct(wanted: Construct, scope: Scope) -> Rendered:
     pairs = ", ".join(f"{key}, {value}" for key, value in zip(key_texts, value_texts, strict=True))
     known = map_of(key_type, value_type) if key_type is not None and value_type is not None else None
     return Rendered(f"map({pairs})", known)
+
+
+def _as_texts(values: list[Rendered], given: Sequence[Expression]) -> list[Rendered]:
+    """Return the elements of ARRAY or MAP: after a VARCHAR that is not a literal, literal numbers are texts."""
+    first = next((number for number, each in enumerate(values) if each.type is not None), None)
+    if first is None or values[first].type != VARCHAR or isinstance(given[first], Literal):
+        return values
+    return [
+        Rendered(converted(each.text, each.type, VARCHAR), VARCHAR)
+        if isinstance(written, Literal) and each.type is not None and (each.type.is_number or each.type == BOOLEAN)
+        else each
+        for each, written in zip(values, given, strict=True)
+    ]
 
 
 def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> Rendered:
@@ -405,6 +422,9 @@ def _called(known: Function, arguments: list[Rendered], wanted: Call, scope: Sco
         places = wanted.arguments
         at = places[min(mismatch.number, len(places) - 1)].at if places else wanted.at
         raise SqlError(mismatch.problem, at) from None
+    if COLLECTED in found.text:
+        limit = scope.collected.get(known.name, COLLECTED_MAX)
+        found = Rendered(found.text.replace(COLLECTED, str(limit)), found.type)
     if ORDER in found.text:
         first = scope.bounds[0].quoted
         return Rendered(found.text.replace(ORDER, f"struct({first}.__offset, {first}.__partition)"), found.type)

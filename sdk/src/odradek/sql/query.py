@@ -10,6 +10,7 @@ What Spark's streams cannot run is done in other ways:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from odradek.sql.catalog import Catalog, Source
@@ -24,13 +25,14 @@ from odradek.sql.planning.eager import eager_join, eager_sql
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.planning.undone import undone_sql
 from odradek.sql.position import SqlError
-from odradek.sql.scope import PSEUDO_COLUMNS, WINDOW_BOUNDS, Bound, Scope
+from odradek.sql.scope import PSEUDO_COLUMNS, ROW_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
 from odradek.sql.types import Rendered, SqlType, quote
 
-_FINAL_NOTE = "a window is written once, when the watermark has passed its end: the last ones wait for later records"
+_FINAL_NOTE = "a window is written once, when stream time has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
-    "a row without a match is written when the watermark has passed its time: the last ones wait for later records"
+    "a row without a match is written when no match can come any more, by stream time: the last ones wait for later "
+    "records"
 )
 
 
@@ -67,29 +69,30 @@ class Planned:
     notes: list[str] = field(default_factory=list)
 
 
-def plan_query(query: Query, catalog: Catalog, purpose: str) -> Planned:
+def plan_query(query: Query, catalog: Catalog, purpose: str, collected: Mapping[str, int] | None = None) -> Planned:
     """Plan a SELECT.
 
     Args:
         purpose: STREAM or TABLE (to create), "push" (its changes for the screen), "pull" (the present state).
+        collected: the number of elements that COLLECT_LIST and COLLECT_SET keep, if not 1,000.
 
     Raises:
         SqlError: at an unsupported part.
     """
-    return _Planner(query, catalog, purpose).plan()
+    return _Planner(query, catalog, purpose, collected or {}).plan()
 
 
 def named_items(query: Query, catalog: Catalog) -> tuple[SelectItem, ...]:
     """Return the items of a query with their names: stars are written out. Raises SqlError."""
-    return _Planner(query, catalog, "pull").named_items()
+    return _Planner(query, catalog, "pull", {}).named_items()
 
 
 class _Planner:
-    def __init__(self, query: Query, catalog: Catalog, purpose: str) -> None:
+    def __init__(self, query: Query, catalog: Catalog, purpose: str, collected: Mapping[str, int]) -> None:
         self.query = query
         self.purpose = purpose
         self.is_stream = purpose != "pull"
-        self.scope = Scope([], types=catalog.types)
+        self.scope = Scope([], types=catalog.types, collected=collected)
         refs = [query.source, *(join.source for join in query.joins)]
         for ref in refs:
             self._bind(ref, catalog.find(ref.name))
@@ -424,9 +427,13 @@ class _Planner:
             if self.query.partition_by:  # the old key becomes the last of the value's columns
                 columns.sort(key=lambda column: column.is_key)
             names = [column.name for column in columns]
-            if bound.source.window and self.purpose in ("push", "pull"):
-                # After the key, as in ksqlDB: on a screen, windows of one key would look alike.
-                names[len(bound.source.keys) : len(bound.source.keys)] = WINDOW_BOUNDS
+            keys = len(bound.source.keys)
+            if prefixed and self.query.partition_by:  # as in ksqlDB, whose join passes them on to the repartitioning
+                names[len(names) - keys : len(names) - keys] = ROW_COLUMNS
+                names += WINDOW_BOUNDS if bound.source.window else ()
+            elif bound.source.window and (prefixed or self.purpose in ("push", "pull")):
+                # After the key, as in ksqlDB: on a screen, or in joined rows, windows of one key would look alike.
+                names[keys:keys] = WINDOW_BOUNDS
             for each in names:
                 reference = ColumnRef(Name(each, item.at), Name(bound.alias, item.at), item.at)
                 if self.aggregates and check:
@@ -524,8 +531,8 @@ class _Planner:
         """Return the number of the output that is a part of the key; PARTITION BY may add one before a star's."""
         for text in wanted.texts:
             for number, each in enumerate(outputs):
-                is_copy = _is_copy(each.expression) and not _is_copy(wanted.expression)
-                if each.text == text and not is_copy and each.name not in keys:
+                is_same = _is_copy(each.expression) == _is_copy(wanted.expression)
+                if each.text == text and is_same and each.name not in keys:
                     return number
         starred = any(each.expression is None and each.source is None for each in self.query.items)
         if not (self.query.partition_by and starred and wanted.expression is not None):

@@ -22,8 +22,9 @@ _PSEUDO = {
     "ROWPARTITION": ("{alias}.__partition", INT),
     "ROWOFFSET": ("{alias}.__offset", BIGINT),
 }
+ROW_COLUMNS = tuple(_PSEUDO)
 WINDOW_BOUNDS = ("WINDOWSTART", "WINDOWEND")
-PSEUDO_COLUMNS = (*_PSEUDO, *WINDOW_BOUNDS)
+PSEUDO_COLUMNS = (*ROW_COLUMNS, *WINDOW_BOUNDS)
 _WINDOW = {"WINDOWSTART": ("__window_start", "start"), "WINDOWEND": ("__window_end", "end")}
 
 
@@ -53,6 +54,7 @@ class Scope:
     parameters: dict[str, Rendered] = field(default_factory=dict)  # of enclosing lambdas
     lambdas: int = 0  # so many were rendered: their parameters have names of their own
     types: Mapping[str, SqlType] = field(default_factory=dict)  # of CREATE TYPE
+    collected: Mapping[str, int] = field(default_factory=dict)  # elements that COLLECT_LIST and COLLECT_SET keep
     replacements: list[tuple[Expression, Rendered]] = field(default_factory=list)  # of table functions
 
     @property

@@ -13,7 +13,6 @@ import json
 from dataclasses import dataclass, field, replace
 
 from odradek.sql.catalog import (
-    FORMATS,
     Catalog,
     Column,
     Source,
@@ -54,6 +53,18 @@ from odradek.sql.planning.declare import (
 )
 from odradek.sql.planning.others import plan_other
 from odradek.sql.planning.own_functions import FUNCTIONS_MODULE, load_functions
+from odradek.sql.planning.settings import (
+    CORRUPT_BATCHES,
+    KEY_FORMAT,
+    OFFSET_RESET,
+    SETTINGS,
+    TOPIC_PREFIX,
+    VALUE_FORMAT,
+    WITHOUT_EFFECT,
+    WRAPPED,
+    checked,
+    collected,
+)
 from odradek.sql.planning.sinks import sink_of, topic_of
 from odradek.sql.position import Position, SqlError
 from odradek.sql.query import Planned, plan_query
@@ -78,23 +89,6 @@ from odradek.sql.syntax import (
 )
 from odradek.sql.types import BIGINT, SqlType, quote
 
-_OFFSET_RESET = "auto.offset.reset"
-_CORRUPT_BATCHES = "corrupt.batches"
-_KEY_FORMAT = "ksql.persistence.default.format.key"
-_VALUE_FORMAT = "ksql.persistence.default.format.value"
-_WRAPPED = "ksql.persistence.wrap.single.values"
-_PREFIX = "ksql.output.topic.name.prefix"
-SETTINGS: dict[str, tuple[str, ...]] = {  # and their values; (): any
-    _OFFSET_RESET: ("earliest", "latest"), _CORRUPT_BATCHES: ("fail", "skip"),
-    _KEY_FORMAT: tuple(map(str.lower, FORMATS)), _VALUE_FORMAT: tuple(map(str.lower, FORMATS)),
-    _WRAPPED: ("true", "false"), _PREFIX: (),
-}  # fmt: skip
-WITHOUT_EFFECT = (  # of ksqlDB: they tune Kafka Streams, or ask for what is the case here
-    "cache.max.bytes.buffering", "statestore.cache.max.bytes", "commit.interval.ms", "num.stream.threads",
-    "num.standby.replicas", "processing.guarantee", "ksql.query.pull.table.scan.enabled",
-    "ksql.query.pull.max.allowed.offset.lag", "ksql.query.push.v2.enabled", "ksql.query.pull.stream.enabled",
-    "ksql.suppress.enabled", "max.task.idle.ms", "topology.optimization",
-)  # fmt: skip
 _TOPIC_LENGTH_MAX = 249
 _UNTYPED = "the type of {name} is unknown: use CAST({shown} AS ...)"
 
@@ -192,7 +186,7 @@ class Planner:
         if "KAFKA_TOPIC" not in given:
             raise SqlError(f"WITH (KAFKA_TOPIC = '...') is required: the topic of {name.text}?", name.at)
         columns = declared_columns(statement, self.catalog.types)
-        value_format = self.settings.get(_VALUE_FORMAT, "json").upper()
+        value_format = self.settings.get(VALUE_FORMAT, "json").upper()
         bare = Source(
             statement.kind, name.text, "", columns, self._key_format, value_format, wrapped=self._is_wrapped
         )  # fmt: skip
@@ -217,7 +211,7 @@ class Planner:
         if there is not None and there.query_id in self.queries:
             query_id = there.query_id  # it goes on from its checkpoint
         stages, rest, catalog = self._stages(query, query_id)
-        planned = plan_query(rest, catalog, statement.kind)
+        planned = plan_query(rest, catalog, statement.kind, collected(self.settings))
         source = self._made(statement.kind, name.text, planned, first, query_id)
         source = apply_properties(source, given)
         for property_ in ("KEY", "WINDOW_TYPE", "WINDOW_SIZE"):
@@ -239,11 +233,11 @@ class Planner:
 
     @property
     def _key_format(self) -> str:
-        return self.settings.get(_KEY_FORMAT, "kafka").upper()
+        return self.settings.get(KEY_FORMAT, "kafka").upper()
 
     @property
     def _is_wrapped(self) -> bool | None:
-        return self.settings[_WRAPPED] == "true" if _WRAPPED in self.settings else None
+        return self.settings[WRAPPED] == "true" if WRAPPED in self.settings else None
 
     def _id(self, name: str) -> str:
         return name if self.number is None else f"{name}_{self.number}"
@@ -283,7 +277,7 @@ class Planner:
         )
         value_format = first.value_format if is_bare or first.value_format not in ("KAFKA", "RAW", "NONE") else "JSON"
         return Source(
-            kind, name, self.settings.get(_PREFIX, "") + name, tuple(columns),
+            kind, name, self.settings.get(TOPIC_PREFIX, "") + name, tuple(columns),
             key_format if planned.keys else "NONE", value_format, value_delimiter=first.value_delimiter,
             window=planned.window, window_ms=planned.window_ms,
             query_id=query_id, same_key=tuple(planned.same_key), wrapped=self._is_wrapped,
@@ -304,8 +298,8 @@ class Planner:
             columns=tuple((each.name, str(each.type or "")) for each in planned.outputs),
             output_mode=planned.output_mode,
             sink=sink_of(target, planned, timestamped or target, topic),
-            starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
-            corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
+            starting_offsets=self.settings.get(OFFSET_RESET, "earliest"),
+            corrupt_batches=self.settings.get(CORRUPT_BATCHES, ""),
             maintained=maintained,
             eager=planned.eager,
             by_time=planned.by_time,
@@ -315,7 +309,7 @@ class Planner:
     # --- SELECT
 
     def _select(self, query: Query) -> Selected:
-        planned = plan_query(query, self.catalog, "push" if query.emit else "pull")
+        planned = plan_query(query, self.catalog, "push" if query.emit else "pull", collected(self.settings))
         self._selects += 1
         plan = QueryPlan(
             query_id=f"SELECT_{self._selects}",
@@ -324,8 +318,8 @@ class Planner:
             sql=planned.sql,
             columns=tuple((each.name, str(each.type or "")) for each in planned.outputs),
             output_mode=planned.output_mode,
-            starting_offsets=self.settings.get(_OFFSET_RESET, "earliest"),
-            corrupt_batches=self.settings.get(_CORRUPT_BATCHES, ""),
+            starting_offsets=self.settings.get(OFFSET_RESET, "earliest"),
+            corrupt_batches=self.settings.get(CORRUPT_BATCHES, ""),
             limit=query.limit,
             maintained=planned.maintained,
             eager=planned.eager,
@@ -534,18 +528,11 @@ class Planner:
                 raise SqlError(error.problem, statement.at) from None
         if name in WITHOUT_EFFECT:
             return Said(f"{name} has no effect here")
-        allowed = SETTINGS.get(name)
-        if allowed is None:
-            known = ", ".join(f"'{each}'" for each in SETTINGS)
-            raise SqlError(f"unknown property '{statement.name}': {known} and those of Spark (spark.*)", statement.at)
-        if statement.value is None:
+        if statement.value is None and name in SETTINGS:
             self.settings.pop(name, None)
             return Said(f"{name} is unset")
-        value = statement.value.lower() if allowed else statement.value
-        if allowed and value not in allowed:
-            raise SqlError(f"'{name}' is {' or '.join(allowed)}, not {statement.value}", statement.at)
-        self.settings[name] = value
-        return Said(f"{name} is {value}")
+        self.settings[name] = checked(name, statement)
+        return Said(f"{name} is {self.settings[name]}")
 
 
 def explain(plan: QueryPlan) -> str:

@@ -29,7 +29,7 @@ FUNCTIONS: dict[str, Function] = {
         *COLLECTIONS,
         *WITH_LAMBDAS,
         *TABLE_FUNCTIONS,
-    )  # fmt: skip
+    )
 }
 
 __all__ = ["FUNCTIONS", "SPARK_AGGREGATES", "SPARK_TYPES", "Function"]

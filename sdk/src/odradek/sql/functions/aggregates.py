@@ -1,7 +1,7 @@
 """Aggregate functions. ORDER in an expression is the position of a record in its log.
 
 NULL is ignored, except by COLLECT_LIST, COLLECT_SET and ATTR; SUM of nothing is 0. Without an argument a function
-takes ROWTIME. At most 1,000 elements are collected, as in ksqlDB.
+takes ROWTIME. COLLECTED in COLLECT_LIST and COLLECT_SET is the number of elements that they keep: a setting.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from odradek.sql.types import (
     struct_of,
 )  # fmt: skip
 
-ORDER = "__odradek_order__"  # expressions.py replaces it
+ORDER = "__odradek_order__"  # expressions.py replaces it, and this:
+COLLECTED = "__odradek_collected__"
 COLLECTED_MAX = 1000
 
 
@@ -53,13 +54,13 @@ def ordered(value: str) -> str:
 def _collect_list(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0]
     known = None if value.type is None else array_of(value.type)
-    return Rendered(f"slice({ordered(value.text)}, 1, {COLLECTED_MAX})", known)
+    return Rendered(f"slice({ordered(value.text)}, 1, {COLLECTED})", known)
 
 
 def _collect_set(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0]
     known = None if value.type is None else array_of(value.type)
-    return Rendered(f"slice({distinct(ordered(value.text), value.type)}, 1, {COLLECTED_MAX})", known)
+    return Rendered(f"slice({distinct(ordered(value.text), value.type)}, 1, {COLLECTED})", known)
 
 
 def _topk(name: str, distinct: bool) -> Function:

@@ -57,7 +57,7 @@ def undone_sql(
     rendered = [render(each, scope) for each in aggregates]
     keys = [(name, kind) for _, name, kind in groups]
     values = [(f"a{number}", each.type) for number, each in enumerate(rendered)]
-    inside = Scope([_bound(GONE, keys), _bound(_UNDONE, values)], types=scope.types)
+    inside = Scope([_bound(GONE, keys), _bound(_UNDONE, values)], types=scope.types, collected=scope.collected)
     columns = [f"{render(each, inside).text} AS {quote(name)}" for name, each in shown.items()]
     nothing = ", ".join(f"{each.text} AS `{name}`" for (name, _), each in zip(values, rendered, strict=True)) or "1"
     sql = f"SELECT {', '.join(columns)}, {quote(GONE)}.__time AS __time FROM {quote(GONE)} "

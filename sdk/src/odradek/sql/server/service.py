@@ -36,8 +36,9 @@ from odradek.sql.plan import (
 )
 from odradek.sql.planning.declare import Schemas
 from odradek.sql.planning.own_functions import FUNCTIONS_MODULE
+from odradek.sql.planning.settings import SETTINGS, WITHOUT_EFFECT
 from odradek.sql.position import START, SqlError
-from odradek.sql.script import SETTINGS, WITHOUT_EFFECT, Planner
+from odradek.sql.script import Planner
 from odradek.sql.server.command_log import Command, CommandLog
 from odradek.sql.server.connectors import Connectors
 from odradek.sql.server.entities import Json, command_status, entity
