@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -46,24 +47,39 @@ class Case:
             log.create(f"{name}{topic}", 2)
         self._topics = OpenTopics(log.source, log.bootstrap_servers)
         self._engine = SparkEngine(
-            spark, store={"store": log.source["store"]}, sink=log.sink, checkpoints=str(folder), stop=threading.Event()
-        )
+            spark, store={"store": log.source["store"]}, sink=log.sink, checkpoints=str(folder), stop=threading.Event(),
+            trigger="100 milliseconds",
+        )  # fmt: skip
 
     def run(self, before: str = "") -> None:
         steps = check([("script", before + SCRIPT.format(self.name))])
         Session(self._engine, self._topics, Screen(), once=True).run(steps)
 
+    def run_on(self) -> Callable[[], None]:
+        """Start the query, and return what stops it."""
+        actions = [each.action for each in check([("script", SCRIPT.format(self.name))])]
+        [plan] = [each.plan for each in actions if isinstance(each, Started)]
+        self._engine.start(plan)
+        return lambda: self._engine.stop(plan.query_id)
+
     def send(self, topic: str, *rows: tuple[int, str, int]) -> None:
         with producer_of(self.log) as producer:
-            for key, text, time in rows:
+            for key, text, at in rows:
                 value = json.dumps({"v": text, "w": text}).encode()
-                producer.send(f"{self.name}{topic}", value, key=str(key).encode(), timestamp_ms=time)
+                producer.send(f"{self.name}{topic}", value, key=str(key).encode(), timestamp_ms=at)
 
     def rows(self, key: int) -> list[tuple[str | None, str | None, int]]:
         """What was written for a key, in order."""
         found = [each for part in self.log.records(f"{self.name.upper()}R").values() for each in part]
         mine = [each for each in found if each.key == str(key).encode()]
         return [(*json.loads(each.value or b"").values(), each.timestamp_ms) for each in mine]
+
+    def wait_for(self, key: int, count: int) -> None:
+        """Wait until so many rows are written for a key."""
+        deadline = time.monotonic() + 120
+        while len(self.rows(key)) < count:
+            assert time.monotonic() < deadline, f"{self.rows(key)} instead of {count} rows"
+            time.sleep(0.1)
 
     def repeat(self) -> int:
         """Let Spark believe that the last micro-batch has not ended. Returns its number."""
@@ -149,6 +165,35 @@ def test_a_restart_without_the_file_of_what_is_kept_joins_all_the_same(case: Cas
     case.send("a", (1, "6", 5 * day + 2))
     case.run()
     assert case.rows(1)[-1] == ("6", "x", 5 * day + 2)
+
+
+def test_a_restart_reads_from_where_the_kept_records_begin(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    day = 24 * 3_600_000
+    case.send("a", (1, "1", day))
+    case.run()
+    stop = case.run_on()
+    for number, at in ((2, 2 * day), (3, 3 * day), (4, 4 * day), (5, 4 * day + 1)):
+        case.send("a", (1, f"{number}", at))
+        case.wait_for(1, number)  # a micro-batch for each, in which records fall away
+    stop()
+    files = {int(each.name): each for each in (case.checkpoint / "kept").iterdir() if each.name.isdigit()}
+    assert max(files) > 0
+    starts = json.loads(files[max(files)].read_text())[0][f"{case.name}a"]
+    [(place, first)] = [each for each in starts.items() if each[1]]
+    assert first in (1, 2, 3)  # neither the whole topic nor less than is kept
+
+    read: list[Any] = []
+    within = on_spark.SparkEngine._within
+
+    def noted(engine: Any, session: Any, plan: Any, given: Any, ranges: Any) -> Any:
+        read.append({at.partition: spans for at, spans in ranges.items()})
+        return within(engine, session, plan, given, ranges)
+
+    monkeypatch.setattr(on_spark.SparkEngine, "_within", noted)
+    case.send("b", (1, "x", 4 * day + 5_000))
+    case.run()
+    assert read[0] == {int(place): ((first, 5),)}
+    assert case.rows(1)[-2:] == [("4", "x", 4 * day + 5_000), ("5", "x", 4 * day + 5_000)]
 
 
 # --- the join, record by record

@@ -33,6 +33,7 @@ from odradek.sql.plan import RESULT, Codec, Input, Maintained, QueryPlan
 from odradek.sql.planning.own_functions import OWN
 from odradek.sql.planning.undone import GONE
 from odradek.sql.position import SqlError
+from odradek.sql.running.checkpoint_files import CheckpointFiles
 from odradek.sql.running.eager import KeptRecords
 from odradek.sql.running.history import HistoryTable
 from odradek.sql.running.maintained import CHANGED, OpenSessions, Written, compared, one_frame, session_end, without
@@ -201,9 +202,7 @@ class SparkEngine:
     def forget(self, query_id: str) -> None:
         """Remove the checkpoint of a query that does not run, if there is one."""
         with _translated(self._spark):
-            jvm: Any = self._spark._jvm
-            path = jvm.org.apache.hadoop.fs.Path(f"{self._checkpoints}/{query_id}")
-            path.getFileSystem(self._spark._jsc.hadoopConfiguration()).delete(path, True)
+            CheckpointFiles(self._spark, self._checkpoints).delete(query_id)
 
     def failure(self, query_id: str) -> str | None:
         """Return why a started query no longer runs, None while it runs."""

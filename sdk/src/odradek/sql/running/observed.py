@@ -28,6 +28,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from pyspark.sql.window import Window
 
 from odradek.sql.plan import Input
+from odradek.sql.running.checkpoint_files import CheckpointFiles
 from odradek.sql.running.stream_time import Progress, advanced, clock, decode, encode, running
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class StreamTime:
 
     def __init__(self, spark: SparkSession, checkpoint: str, now_ms: Callable[[], int]) -> None:
         self._spark = spark
-        self._folder = f"{checkpoint}/{_FOLDER}"
+        self._files = CheckpointFiles(spark, f"{checkpoint}/{_FOLDER}")
         self._now_ms = now_ms
         self._newest: dict[int, Accumulator[dict[int, int]]] = {}  # by number of the input
         self._watermark_ms = 0
@@ -107,30 +108,13 @@ class StreamTime:
     def _before(self, batch_id: int) -> dict[int, dict[int, Progress]]:
         if self._after is not None and self._after[0] == batch_id - 1:
             return self._after[1]
-        fs, path = self._path(batch_id - 1)
-        if not fs.exists(path):
-            return {}
-        jvm: Any = self._spark._jvm
-        stream = fs.open(path)
-        try:
-            return decode(bytes(jvm.org.apache.commons.io.IOUtils.toByteArray(stream)))
-        finally:
-            stream.close()
+        written = self._files.read(f"{batch_id - 1}")
+        return {} if written is None else decode(written)
 
     def _keep(self, batch_id: int, after: dict[int, dict[int, Progress]]) -> None:
-        fs, path = self._path(batch_id)
-        stream = fs.create(path, True)
-        try:
-            stream.write(bytearray(encode(after)))
-        finally:
-            stream.close()
+        self._files.write(f"{batch_id}", encode(after))
         self._after = (batch_id, after)
-        fs.delete(self._path(batch_id - 2)[1], False)  # Spark repeats no micro-batch but the last
-
-    def _path(self, batch_id: int) -> tuple[Any, Any]:
-        jvm: Any = self._spark._jvm
-        path = jvm.org.apache.hadoop.fs.Path(f"{self._folder}/{batch_id}")
-        return path.getFileSystem(self._spark._jsc.hadoopConfiguration()), path
+        self._files.delete(f"{batch_id - 2}")  # Spark repeats no micro-batch but the last
 
     # --- Spark's watermark
 

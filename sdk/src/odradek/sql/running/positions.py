@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import TopicPartition
 from odradek.spark.offsets import Offsets, Ranges, decode_position, offsets_document, parse_offsets
+from odradek.sql.running.checkpoint_files import CheckpointFiles
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ class Positions:
     """The checkpoint of one query. Methods raise KafkaError(INVALID_CONFIG) for one of another query."""
 
     def __init__(self, session: SparkSession, checkpoint: str) -> None:
-        self._folder = _Folder(session, checkpoint)
+        self._files = CheckpointFiles(session, checkpoint)
 
     def ends(self, batch_id: int) -> list[Offsets]:
         """Return the end of a micro-batch, by input."""
@@ -59,64 +60,26 @@ class Positions:
         ]
 
     def _logged(self, batch_id: int) -> list[dict[str, Any]]:
-        text = self._folder.read(f"offsets/{batch_id}")
-        lines = [] if text is None else text.splitlines()[2:]  # after the version and Spark's own metadata
+        text = (self._files.read(f"offsets/{batch_id}") or b"").decode()
+        lines = text.splitlines()[2:]  # after the version and Spark's own metadata
         if not lines:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"the checkpoint has no offsets of micro-batch {batch_id}")
         return [json.loads(each) for each in lines]
 
     def _numbers(self) -> list[int]:
-        return sorted((int(each) for each in self._folder.names(_KEPT) if each.isdigit()), reverse=True)
+        return sorted((int(each) for each in self._files.names(_KEPT) if each.isdigit()), reverse=True)
 
     def _starts(self, batch_id: int) -> list[Offsets] | None:
         for number in self._numbers():
             if number <= batch_id:
                 try:
-                    found = json.loads(self._folder.read(f"{_KEPT}/{number}") or "")
+                    found = json.loads(self._files.read(f"{_KEPT}/{number}") or b"")
                 except ValueError:
                     continue
                 return [parse_offsets(_KEPT, json.dumps(each)) for each in found]
         return None
 
     def _write(self, batch_id: int, starts: Sequence[Mapping[TopicPartition, int]]) -> None:
-        self._folder.write(f"{_KEPT}/{batch_id}", json.dumps([offsets_document(each) for each in starts]))
+        self._files.write(f"{_KEPT}/{batch_id}", json.dumps([offsets_document(each) for each in starts]).encode())
         for number in self._numbers()[_FILES:]:
-            self._folder.delete(f"{_KEPT}/{number}")
-
-
-class _Folder:
-    """A folder of Hadoop's file systems: local, HDFS, S3."""
-
-    def __init__(self, session: SparkSession, path: str) -> None:
-        self._jvm: Any = session._jvm
-        self._path = path
-        self._files = self._of("").getFileSystem(session._jsc.hadoopConfiguration())
-
-    def _of(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(f"{self._path}/{name}" if name else self._path)
-
-    def read(self, name: str) -> str | None:
-        path = self._of(name)
-        if not self._files.exists(path):
-            return None
-        stream = self._files.open(path)
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
-
-    def write(self, name: str, text: str) -> None:
-        stream = self._files.create(self._of(name), True)
-        try:
-            stream.write(bytearray(text.encode()))
-        finally:
-            stream.close()
-
-    def names(self, name: str) -> list[str]:
-        path = self._of(name)
-        if not self._files.exists(path):
-            return []
-        return [str(each.getPath().getName()) for each in self._files.listStatus(path)]
-
-    def delete(self, name: str) -> None:
-        self._files.delete(self._of(name), False)
+            self._files.delete(f"{_KEPT}/{number}")
