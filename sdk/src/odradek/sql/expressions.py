@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
-from odradek.sql.failures import failure
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
+from odradek.sql.functions.failures import failure
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted

@@ -83,7 +83,7 @@ class Rendered:
 
     text: str
     type: SqlType | None  # None: not known, or NULL
-    fails: str = NEVER  # of a lambda: a condition over its parameters, TRUE where its body is an error (failures.py)
+    fails: str = NEVER  # of a lambda: a condition, TRUE where its body is an error (functions/failures.py)
 
 
 VARCHAR = SqlType("VARCHAR")

@@ -2,11 +2,11 @@
 
     signature.py     a function: how many arguments, of which types, and what it becomes
     numbers.py  text.py  json_text.py  times.py  collections.py      scalar functions
-    lambdas.py       those that take lambdas
+    lambdas.py       those that take lambdas; failures.py: where a lambda's body has no result
     aggregates.py    aggregate functions
     in_python.py     the few that Spark SQL cannot say: registered with Spark by name, run on Arrow batches
 
-The package imports only types, positions, and what failures.py says of lambdas.
+The package imports only types, positions and syntax.
 """
 
 from odradek.sql.functions.aggregates import AGGREGATES, SPARK_AGGREGATES, SPARK_TYPES

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from odradek.sql.failures import any_of
+from odradek.sql.functions.failures import any_of
 from odradek.sql.functions.signature import Function
 from odradek.sql.types import NEVER, Rendered, array_of, map_of
 
