@@ -47,6 +47,7 @@ TABLE_BYTES = 128 * 1024 * 1024  # of one table that is sent; Arrow's binary col
 SIZES = (100, 1024, 10_240)
 ACKS_OF = 1024  # bytes
 ACK_BYTES_S = 5_000_000  # the steady load under which acknowledgements are timed
+QUEUED_MESSAGES, QUEUED_KBYTES = 1_000_000, 1024 * 1024  # before librdkafka stops fetching
 SECONDS = 6.0  # about what each measurement may take
 RATES = {
     "confluent-kafka": 150_000,
@@ -116,7 +117,15 @@ def confluent_acks(servers: str, topic: str, count: int, value: bytes) -> dict[s
 def confluent_consume(servers: str, topic: str, count: int, partitions: int = 1) -> None:
     from confluent_kafka import Consumer, TopicPartition
 
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench", "enable.auto.commit": False})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "queued.min.messages": QUEUED_MESSAGES,
+            "queued.max.messages.kbytes": QUEUED_KBYTES,
+        }
+    )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     seen = 0
     while seen < count:

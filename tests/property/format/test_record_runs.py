@@ -13,7 +13,7 @@ from odradek.format.batch_header import parse_header
 from odradek.format.batch_validation import TimestampBounds, check_records
 from odradek.format.record_encoder import RecordBatchBuilder
 from odradek.format.record_runs import RUN_MAX, Wanted, pass_run
-from odradek.format.varint import decode_varint
+from odradek.format.varint import decode_varint, encode_varlong
 from odradek.limits import BATCH_HEADER_BYTES
 
 from tests.support.kafka.poison import rebuilt
@@ -111,6 +111,32 @@ def test_no_byte_of_a_record_in_a_run_is_overlooked(name: str, index: int) -> No
             batch = rebuilt(good, good[BATCH_HEADER_BYTES:at] + bytes((byte,)) + good[at + 1 :])
             found = verdict(batch, TimestampBounds(), needs_keys=False)
             assert found == decoded_verdict(batch, TimestampBounds(), needs_keys=False), (at - start, byte)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_wrong_with_every_record_is_not_overlooked(name: str) -> None:
+    good = encoded(RUNS[name])
+    places = [position_of(good, index) for index in range(len(RUNS[name]))]
+    for at in range(6):
+        for flipped in (0x01, 0x02, 0x80, 0x81):
+            body = bytearray(good)
+            for place in places:
+                body[place + at] ^= flipped
+            batch = rebuilt(good, bytes(body[BATCH_HEADER_BYTES:]))
+            found = verdict(batch, TimestampBounds(), needs_keys=False)
+            assert found == decoded_verdict(batch, TimestampBounds(), needs_keys=False), (at, flipped)
+
+
+def test_a_length_of_three_bytes_is_not_taken_for_one_of_two() -> None:
+    first = encoded([(None, 100, 0)])
+    records = first[BATCH_HEADER_BYTES:]
+    for index in range(1, 20):
+        # As two bytes, f0 80 says 8,248, and the rest is as it must be; but the length goes on in the attributes.
+        value = encode_varlong(8_240)
+        records += b"\xf0\x80" + bytes((0, 0, index << 1, 1)) + value + b"v" * 8_240 + b"\0"
+    batch = rebuilt(first, records, count=20)
+    assert decoded_verdict(batch, TimestampBounds(), needs_keys=False) != "good"
+    assert verdict(batch, TimestampBounds(), needs_keys=False) != "good"
 
 
 @pytest.mark.parametrize("name", RUNS)

@@ -189,11 +189,9 @@ def _pass_unequal(
     if width > 2:
         return 0, position  # so few in a batch that it does not matter
     ends = _ends(data, position, most, width)
-    while ends and ends[-1] > len(data):
-        ends.pop()
     if not ends:
         return 0, position
-    # Each record's last byte and the next one's head.
+    # Each record's last byte and the next one's head. What ends past the data has no last byte, so it is not counted.
     stride = 1 + width + _HEAD_BYTES
     heads = b"".join([data[position - 1 : position] or b"\x00", data[position : position + stride - 1]])
     heads += b"".join([data[end - 1 : end - 1 + stride] for end in ends])
@@ -223,7 +221,7 @@ def _pass_unequal(
 
 
 def _ends(data: bytes, position: int, most: int, width: int) -> list[int]:
-    """Where the records from there on end: as many as have length fields of that width, then anything."""
+    """Where the records from there on end; wrong after a length that is negative or of another width."""
     ends: list[int] = []
     stop = len(data) - width - _HEAD_BYTES
     for _ in repeat(None, most):
