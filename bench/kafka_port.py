@@ -11,6 +11,10 @@ In the end goals and figures stand side by side: at least as fast as Apache Kafk
 is to reach. Where a goal is missed, the shares of CPU tell whether client or server was at its limit; a sum well below
 the number of cores says that both waited for the disk or for each other.
 
+confluent-kafka's consumers may queue a million messages and 1 GiB. With librdkafka's defaults (100,000 and 64 MiB) they
+stop fetching for a second (`fetch.queue.backoff.ms`) whenever the queue is full, which is what records of 100 bytes
+would measure.
+
     python -m bench.kafka_port [--quick] [--servers HOST:PORT] [--size BYTES ...] [--client NAME ...]
 """
 

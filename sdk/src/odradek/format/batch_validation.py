@@ -3,9 +3,9 @@
 A batch whose header passes has a known size, a number of offsets that its body can hold, and an undamaged body. If the
 topic's `record.validation` is `full`, readers can decode a batch that passes: the body decompresses, it has as many
 records as the header says and not a byte more, their offset deltas are 0, 1, 2 ..., and their timestamps are in the
-topic's range. Apache Kafka's broker checks the same (LogValidator), and the error codes are its codes. Records are
-checked in one flat loop without an object per record, and with the short forms of varints inline: 0.6 us for a record
-of 100 bytes, a third of decoding it (docs/decisions/0011).
+topic's range. Apache Kafka's broker checks the same (LogValidator), and the error codes are its codes. Usual records
+are checked in runs (record_runs.py); the others in one flat loop without an object per record, and with the short forms
+of varints inline, a third of decoding them (docs/decisions/0011).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RECORD_BYTES_MIN = 7
 _RECORD_ERRORS_MAX = 10  # further errors are not reported
 _NO_TIMESTAMP = -1
 _STEP = 8192  # records: they take some milliseconds
-_AHEAD_MIN, _APART_MIN = 32, 64
+_AHEAD_MIN, _APART_MIN = 32, 64  # records
 
 
 # The largest number of bytes that one byte can decompress to in these formats: deflate 1,032; a snappy copy makes 64
@@ -202,7 +202,7 @@ class _Walk:
             else:
                 first, index = index + passed, min(self._count, index + passed + apart)
                 position = self._decode(position, first, index)
-                ahead, apart = _AHEAD_MIN, min(2 * apart, _STEP)
+                ahead, apart = _AHEAD_MIN, min(4 * apart, _STEP)
             if index // _STEP != begun // _STEP:
                 yield
         if position != len(self._data):
