@@ -8,11 +8,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from odradek.errors import FormatError
-from odradek.format import batch_validation
 from odradek.format.batch_header import parse_header
-from odradek.format.batch_validation import TimestampBounds, check_records
 from odradek.format.record_encoder import RecordBatchBuilder
-from odradek.format.record_runs import RUN_MAX, Wanted, pass_run
+from odradek.format.validation import batches as validation
+from odradek.format.validation.batches import TimestampBounds, check_records
+from odradek.format.validation.runs import RUN_MAX, Wanted, pass_run
 from odradek.format.varint import decode_varint, encode_varlong
 from odradek.limits import BATCH_HEADER_BYTES
 
@@ -63,7 +63,7 @@ def batches(draw: st.DrawFn) -> bytes:
 
 def decoded_verdict(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) -> object:
     """The verdict of decoding each record."""
-    with mock.patch.object(batch_validation, "pass_run", lambda data, position, *rest: (0, position)):
+    with mock.patch.object(validation, "pass_run", lambda data, position, *rest: (0, position)):
         return verdict(batch, bounds, needs_keys=needs_keys)
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.batch_validation import TimestampBounds
+from odradek.format.validation.batches import TimestampBounds
 from odradek.limits import MESSAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from odradek.model.topic import ConfigEntry, Topic
 from odradek.model.topic_partition import partitions_per_head

@@ -8,7 +8,7 @@ deltas with the bytes that they must have, other varints by their top bits. The 
 leave one length for the value, so those bytes are known, too. Records of equal size need no walk at all: each of their
 columns is one slice with a stride.
 
-A run is never longer than the truth: what passes here passes the walk that decodes each record (batch_validation.py).
+A run is never longer than the truth: what passes here passes the walk that decodes each record (batches.py).
 That gets the rest, malformed or merely unusual: records with headers or with keys of 64 bytes and more, tombstones
 among values, deltas of mixed widths. A run ends where the width of its offset deltas does, and at multiples of 8,192.
 """
@@ -60,10 +60,10 @@ _Column = Callable[[int], bytes]
 
 
 class Wanted(NamedTuple):
-    """What is wanted of each record: how far its timestamp may be from the base, both included; whether it needs a key."""
+    """What the topic wants of each record."""
 
-    earliest_delta_ms: int
-    latest_delta_ms: int
+    earliest_delta_ms: int  # of its timestamp, from the base timestamp
+    latest_delta_ms: int  # inclusive, as the earliest
     needs_key: bool
 
 
@@ -182,9 +182,7 @@ def _value_length(left: int) -> bytes | tuple[bytes, ...]:
     return ()
 
 
-def _pass_unequal(
-    data: bytes, position: int, index: int, most: int, width: int, wanted: Wanted
-) -> tuple[int, int]:
+def _pass_unequal(data: bytes, position: int, index: int, most: int, width: int, wanted: Wanted) -> tuple[int, int]:
     """Pass records of any size, whose length fields have that width; see `pass_run`."""
     if width > 2:
         return 0, position  # so few in a batch that it does not matter

@@ -4,7 +4,7 @@ A batch whose header passes has a known size, a number of offsets that its body 
 topic's `record.validation` is `full`, readers can decode a batch that passes: the body decompresses, it has as many
 records as the header says and not a byte more, their offset deltas are 0, 1, 2 ..., and their timestamps are in the
 topic's range. Apache Kafka's broker checks the same (LogValidator), and the error codes are its codes. Usual records
-are checked in runs (record_runs.py); the others in one flat loop without an object per record, and with the short forms
+are checked in runs (runs.py); the others in one flat loop without an object per record, and with the short forms
 of varints inline, a third of decoding them (docs/decisions/0011).
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import COMPRESSION_MASK, check_crc, parse_header
 from odradek.format.compression import decompress
-from odradek.format.record_runs import RUN_MAX, RUN_MIN, Wanted, pass_run
+from odradek.format.validation.runs import RUN_MAX, RUN_MIN, Wanted, pass_run
 from odradek.format.varint import decode_varint, decode_varlong
 from odradek.limits import (
     BATCH_HEADER_BYTES,
