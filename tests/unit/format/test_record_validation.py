@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import parse_header
-from odradek.format.batch_validation import TimestampBounds, check_records, validate_batches
 from odradek.format.record_batch import decode_batch
 from odradek.format.record_encoder import RecordBatchBuilder
+from odradek.format.validation.batches import TimestampBounds, check_records, validate_batches
 from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.record import CompressionType
 

@@ -3,10 +3,10 @@
 A producer's compressed bytes are stored and returned to consumers: a server parses the 61 bytes of the header and
 checks the CRC, and does not decode records on its hot path. This module re-exports
 
-    batch_header      the fixed part: parse, walk, patch offsets
-    batch_validation  what a produce server refuses, with Kafka's codes
-    record_encoder    records -> batch
-    record_decoder    batch -> records
+    batch_header        the fixed part: parse, walk, patch offsets
+    validation.batches  what a produce server refuses, with Kafka's codes
+    record_encoder      records -> batch
+    record_decoder      batch -> records
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from odradek.format.batch_header import (
     patch_log_append_time,
     patch_offsets,
 )
-from odradek.format.batch_validation import validate_batches
 from odradek.format.record_decoder import Row, batch_payload, decode_batch, decode_batches, decode_rows
 from odradek.format.record_encoder import RecordBatchBuilder, encode_batch, pack_batch
+from odradek.format.validation.batches import validate_batches
 
 __all__ = [
     "RecordBatchBuilder",

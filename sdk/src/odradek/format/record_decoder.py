@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import COMPRESSION_MASK, check_crc, iter_headers, parse_header
-from odradek.format.batch_validation import RECORD_BYTES_MIN, records_max
 from odradek.format.compression import decompress
+from odradek.format.validation.batches import RECORD_BYTES_MIN, records_max
 from odradek.format.varint import decode_varint, decode_varlong
 from odradek.limits import BATCH_HEADER_BYTES, DECOMPRESSED_BATCH_BYTES_MAX, HEADERS_PER_RECORD_MAX, OFFSET_MAX
 from odradek.model.log import Buffer

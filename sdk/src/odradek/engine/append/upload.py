@@ -17,11 +17,11 @@ from odradek.engine.catalog.partitions import resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
-from odradek.format.batch_validation import check_records, check_timestamps
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import validate_batches
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
+from odradek.format.validation.batches import check_records, check_timestamps
 from odradek.limits import BATCH_HEADER_BYTES, REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
 from odradek.model.topic import Topic

@@ -12,10 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from odradek.errors import ErrorCode, KafkaError
-from odradek.format.batch_validation import TimestampBounds
+from odradek.format.validation.batches import TimestampBounds
 from odradek.limits import MESSAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
 from odradek.model.topic import ConfigEntry, Topic
 from odradek.model.topic_partition import partitions_per_head
@@ -421,10 +422,15 @@ class TopicConfig:
 
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
-        """The effective configuration of a topic."""
+        """The effective configuration of a topic. Computed once: each produce request asks for it."""
+        return _config_of(topic.name, frozenset(topic.configs.items()), settings)
+
+    @classmethod
+    def computed(cls, topic: str, configs: Mapping[str, str], settings: Settings) -> TopicConfig:
+        """The effective configuration of a topic with these overrides."""
 
         def value(name: str) -> str:
-            return topic.configs.get(name, default_of(name, settings, topic.name))
+            return configs.get(name, default_of(name, settings, topic))
 
         policies = split_list(value("cleanup.policy"))
         segment_ms, max_lag_ms = int(value("segment.ms")), int(value("max.compaction.lag.ms"))
@@ -459,6 +465,11 @@ class TopicConfig:
         return TimestampBounds(
             max(TIMESTAMP_MS_MIN, now_ms - self.before_max_ms), min(now_ms + self.after_max_ms, TIMESTAMP_MS_MAX)
         )
+
+
+@lru_cache(maxsize=1024)
+def _config_of(topic: str, configs: frozenset[tuple[str, str]], settings: Settings) -> TopicConfig:
+    return TopicConfig.computed(topic, dict(configs), settings)
 
 
 def growth_hold_ms(topic: Topic, settings: Settings) -> int:

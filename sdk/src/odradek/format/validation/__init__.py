@@ -1,0 +1,5 @@
+"""What a server checks of produced batches before it stores them.
+
+batches.py    headers, CRC, and the records one by one
+runs.py       records that are alike, many at a time
+"""
