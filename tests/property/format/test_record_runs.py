@@ -13,7 +13,7 @@ from odradek.format.record_encoder import RecordBatchBuilder
 from odradek.format.validation import batches as validation
 from odradek.format.validation.batches import TimestampBounds, check_records
 from odradek.format.validation.runs import RUN_MAX, Wanted, pass_run
-from odradek.format.varint import decode_varint, encode_varlong
+from odradek.format.varint import SMALL, decode_varint, encode_varlong
 from odradek.limits import BATCH_HEADER_BYTES
 
 from tests.support.kafka.poison import rebuilt
@@ -137,6 +137,32 @@ def test_a_length_of_three_bytes_is_not_taken_for_one_of_two() -> None:
     batch = rebuilt(first, records, count=20)
     assert decoded_verdict(batch, TimestampBounds(), needs_keys=False) != "good"
     assert verdict(batch, TimestampBounds(), needs_keys=False) != "good"
+
+
+def test_a_length_that_goes_on_in_the_attributes_is_not_cut_after_three_bytes() -> None:
+    records = b""
+    for index in range(20):
+        # As three bytes, d6 81 80 says 107, which is right; a varint ends with the zero behind them.
+        records += b"\xd6\x81\x80" + bytes((0, 0, index << 1, 1)) + encode_varlong(100) + b"v" * 100 + b"\0"
+    batch = rebuilt(encoded([(None, 100, 0)]), records, count=20)
+    assert decoded_verdict(batch, TimestampBounds(), needs_keys=False) != "good"
+    assert verdict(batch, TimestampBounds(), needs_keys=False) != "good"
+
+
+@pytest.mark.parametrize("beyond", range(5, 12))
+def test_a_key_does_not_reach_into_the_next_record(beyond: int) -> None:
+    good = encoded([(b"k" * 8, 40 + number % 3, 0) for number in range(60)])
+    start, end = position_of(good, 50), position_of(good, 51)
+    key_length = start + 4  # after a byte each of length, attributes and two deltas
+    for value_bytes in (*range(64, 100), *range(len(SMALL) - 100, len(SMALL))):
+        body = bytearray(good)
+        body[key_length] = (end + beyond - key_length - 1) << 1
+        # In the next record's key is what would be the length of a value; a table of lengths ends with some of these.
+        body[end + beyond : end + beyond + 2] = encode_varlong(value_bytes)
+        batch = rebuilt(good, bytes(body[BATCH_HEADER_BYTES:]))
+        found = verdict(batch, TimestampBounds(), needs_keys=False)
+        assert found != "good"
+        assert found == decoded_verdict(batch, TimestampBounds(), needs_keys=False), value_bytes
 
 
 @pytest.mark.parametrize("name", RUNS)
