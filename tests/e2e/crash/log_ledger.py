@@ -54,14 +54,15 @@ class Ledger:
             for partition, records in (await consumer.poll(1000, max_records=10_000)).items():
                 for record in records:
                     assert record.offset == positions[partition], "offsets are dense"
-                    assert record.value is not None
+                    assert record.value is not None, f"offset {record.offset} has lost its value"
                     self._see(record.partition, record.offset, record.value)
                     positions[partition] += 1
                     count += 1
         for (partition, offset), value in acknowledged.items():
             if offset >= first[partition]:
                 assert offset < len(self.log[partition]), f"acknowledged, and lost: {value[:20]!r} at {offset}"
-                assert self.log[partition][offset] == value
+                found = self.log[partition][offset]
+                assert found == value, f"acknowledged, and lost: {value[:20]!r} at {offset}, where {found[:20]!r} is"
         for value, partition in unplaced.items():
             place = self._places.get(value)
             assert place is not None, f"acknowledged, and lost: {value[:20]!r}"
@@ -83,7 +84,7 @@ class Ledger:
         """The producer's records stand in its order, in each partition."""
         for values in self.log.values():
             numbers = [int(v.split()[1]) for v in values if v.split()[0] == producer.encode()]
-            assert numbers == sorted(numbers)
+            assert numbers == sorted(numbers), f"the records of {producer} are not in its order"
 
     def count_of(self, producer: str) -> int:
         """How many of the producer's records are in the log."""
