@@ -10,6 +10,8 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     delivery   from `send` to `poll`
     requests   produce calls per second, and what each costs in write units, all writes of the window included
 
+The case `large` takes three quarters of an hour of CPU.
+
     python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
 """
 

@@ -13,7 +13,7 @@ the number of cores says that both waited for the disk or for each other.
 
 confluent-kafka's consumers may queue a million messages and 1 GiB. With librdkafka's defaults (100,000 and 64 MiB) they
 stop fetching for a second (`fetch.queue.backoff.ms`) whenever the queue is full, which is what records of 100 bytes
-would measure.
+would measure. Clients in Python send or read one record before they are timed.
 
     python -m bench.kafka_port [--quick] [--servers HOST:PORT] [--size BYTES ...] [--client NAME ...]
 """

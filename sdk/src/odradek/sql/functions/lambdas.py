@@ -1,7 +1,7 @@
 """The functions that take lambdas. As in ksqlDB, one element for which a lambda fails makes all of the result NULL.
 
-A map is read as its entries: a key and a value become fields of an entry. As Java's maps have
-it, a result that is a map has no NULL as a value, and TRANSFORM none of its keys twice: such a result is NULL too.
+A map is read as its entries: a key and a value become fields of an entry. As Java's maps have it, a result that is a
+map has no NULL as a value, and TRANSFORM none of its keys twice: such a result is NULL too.
 """
 
 from __future__ import annotations

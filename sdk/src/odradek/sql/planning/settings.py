@@ -40,7 +40,7 @@ def checked(name: str, statement: Set) -> str:
     value = statement.value.lower() if allowed else statement.value
     if allowed and value not in allowed:
         raise SqlError(f"'{name}' is {' or '.join(allowed)}, not {statement.value}", statement.at)
-    is_number = value.isascii() and value.isdigit()
+    is_number = value.isascii() and value.isdigit() and len(value) <= len(str(COLLECTED_MAX))
     if name in _COLLECTED.values() and not (is_number and int(value) <= COLLECTED_MAX):
         raise SqlError(f"'{name}' is a number up to {COLLECTED_MAX}, not {statement.value}", statement.at)
     return value
