@@ -79,7 +79,7 @@ async def measure(mib: int, partitions: int, stored: str, read_ahead: str, pace:
     clock, meter = LoopClock(), UsageMeter()
     tables, objects = MemoryStore(meter), MemoryObjectStore(clock, meter)
 
-    def engine(tables: Any, objects: Any, **settings: int) -> Engine:
+    def engine(tables: Any, objects: Any, **settings: Any) -> Engine:
         return Engine(tables=tables, objects=objects, clock=clock, rng=SeededRng(1), settings=Settings(**settings))
 
     writer = engine(tables, objects, **MERGING)
