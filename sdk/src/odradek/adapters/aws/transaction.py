@@ -13,11 +13,11 @@ from typing import Any
 from odradek.adapters import capacity
 from odradek.adapters.aws.attribute_values import from_item, to_item, to_key, to_parameters
 from odradek.adapters.aws.calls import Calls, Refused, invalid
-from odradek.adapters.expression_text import Expressions
 from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import check_transact_get, check_transaction
 from odradek.errors import ConditionFailed, StoreUnavailable, TransactionCanceled, TransactionConflict
 from odradek.format.item_size import item_size
+from odradek.ports.expression_text import Expressions
 from odradek.ports.meter import Meter, Usage
 from odradek.ports.table import Check, Delete, Item, Key, Operation, Put, Update
 
