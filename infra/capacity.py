@@ -12,7 +12,8 @@ import re
 from dataclasses import replace
 
 from constructs import Node
-from odradek.operations.capacity import TARGET_PERCENT, TableCapacity
+from odradek.cost.tables import TARGET_PERCENT
+from odradek.operations.capacity import TableCapacity
 
 from infra.permissions import TableName
 from infra.stages import Stage

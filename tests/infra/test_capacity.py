@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from odradek.cost.tables import ALARM_METRICS, SCALING_ALARM_METRICS
 from odradek.operations.capacity import TableCapacity
 
 from infra.capacity import with_capacities
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
+from tests.infra.test_alarms import metrics_of
 
 LOG = {"capacity_log_writes": "2500-6000", "capacity_log_reads": "2700-8000"}
 
@@ -66,6 +68,16 @@ def test_the_doctor_learns_what_the_stage_says(of_the_context: Deployment, prod:
     assert set(told) == {"LogTableCapacity"}
     assert TableCapacity.parse(told["LogTableCapacity"]) == TableCapacity(2500, 6000, 2700, 8000, 60)
     assert not [key for key in prod.templates["storage"]["Outputs"] if key.endswith("TableCapacity")]
+
+
+def test_the_estimate_counts_the_alarms_of_a_provisioned_table(of_the_context: Deployment, prod: Deployment) -> None:
+    def watched(deployment: Deployment) -> int:
+        found = deployment.resources("observability", "AWS::CloudWatch::Alarm").values()
+        return sum(len(metrics_of(each["Properties"])) for each in found)
+
+    assert watched(of_the_context) - watched(prod) == ALARM_METRICS
+    policies = of_the_context.resources("storage", "AWS::ApplicationAutoScaling::ScalingPolicy")
+    assert 4 * len(policies) == SCALING_ALARM_METRICS, "two for the use of the capacity, two for the capacity"
 
 
 class Context:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-TARGET_PERCENT: Final = 70
+from odradek.cost.tables import TARGET_PERCENT
+
 TARGET_PERCENT_MIN, TARGET_PERCENT_MAX = 20, 90  # that Application Auto Scaling takes for a table
 _TEXT: Final = re.compile(r"writes=(\d+)-(\d+) reads=(\d+)-(\d+) target=(\d+)")
 _PERIOD_S: Final = 300
