@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from constructs import Node
 from odradek.cost.tables import TARGET_PERCENT
-from odradek.operations.capacity import TableCapacity
+from odradek.operations.health.capacity import TableCapacity
 
 from infra.permissions import TableName
 from infra.stages import Stage

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
-from odradek.operations.capacity import TableCapacity
+from odradek.operations.health.capacity import TableCapacity
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
 

@@ -18,7 +18,7 @@ from aws_cdk import RemovalPolicy
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_kms as kms
 from constructs import Construct
-from odradek.operations.capacity import TableCapacity
+from odradek.operations.health.capacity import TableCapacity
 
 from infra.permissions import TableName
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 from odradek.gateway.cloudwatch import INTERVAL_S, KafkaTelemetry
-from odradek.operations.capacity import TableCapacity
+from odradek.operations.health.capacity import TableCapacity
 from odradek.ports.meter import Usage
 from odradek.spark.jobs.progress import waiting_metric
 from odradek.testing.manual_clock import ManualClock

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from odradek.cost.tables import ALARM_METRICS, SCALING_ALARM_METRICS
-from odradek.operations.capacity import TableCapacity
+from odradek.operations.health.capacity import TableCapacity
 
 from infra.capacity import with_capacities
 from infra.stages import STAGES

@@ -17,7 +17,7 @@ from moto import mock_aws
 from odradek.cli import run
 from odradek.cli.service.doctor import check_store
 from odradek.client.profiles import FILE, Profile, save_profile
-from odradek.operations.health import Finding, check_reach
+from odradek.operations.health.checks import Finding, check_reach
 
 REGION = "eu-west-1"
 TABLES = {"LogTableName": "log", "GroupsTableName": "groups", "CatalogTableName": "catalog"}

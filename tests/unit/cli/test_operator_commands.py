@@ -13,9 +13,9 @@ from odradek.cost.clients import Clients
 from odradek.cost.measure import measure
 from odradek.cost.model import Measured, Workload, deleted_copies, own_cost, peer_costs, with_linger
 from odradek.errors import ErrorCode, KafkaError
-from odradek.operations.capacity import TableCapacity
 from odradek.operations.costs import parse_rate, parse_time
-from odradek.operations.health import advice, check_reach, clock_finding, queue_finding, table_findings
+from odradek.operations.health.capacity import TableCapacity
+from odradek.operations.health.checks import advice, check_reach, clock_finding, queue_finding, table_findings
 
 MIB = 2**20
 

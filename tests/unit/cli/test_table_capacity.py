@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from odradek.operations.capacity import TableCapacity, TableUse, faults_of_scaling, faults_of_use
+from odradek.operations.health.capacity import TableCapacity, TableUse, faults_of_scaling, faults_of_use
 
 CAPACITY = TableCapacity(100, 1000, 200, 2000)
 

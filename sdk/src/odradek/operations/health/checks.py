@@ -15,7 +15,7 @@ from urllib.request import Request, urlopen
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.trigger import TriggerStatus
 from odradek.operations.alarms import read_alarms
-from odradek.operations.capacity import (
+from odradek.operations.health.capacity import (
     TableCapacity,
     faults_of_mode,
     faults_of_scaling,
