@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
@@ -26,7 +27,10 @@ from odradek.limits import (
 )
 
 ENV_PREFIX = "ODRADEK_"
-UPLOADS_KEPT_BYTES = 64 * 1024 * 1024
+# Of a process that stays and has memory, a gateway or the embedded service; a function keeps nothing.
+SERVER_MEMORY: Final[Mapping[str, int]] = MappingProxyType(
+    {"uploads_kept_bytes": 64 * 1024 * 1024, "read_ahead_bytes": 64 * 1024 * 1024}
+)
 _BYTES_MAX = {
     "item_bytes_max": WAL_ITEM_BYTES_MAX,
     "offset_metadata_bytes_max": OFFSET_METADATA_BYTES_MAX,
@@ -101,6 +105,9 @@ class Settings:
     # Newest uploads of a process that stay in its memory, for who reads at the end of a log. Gateways and the embedded
     # service keep 64 MiB; a function that uploads is not the one that reads.
     uploads_kept_bytes: int = _knob(0, hostile=2_000)
+    # What a process has read ahead for consumers that catch up (engine/read/read_ahead.py). Gateways and the embedded
+    # service keep 64 MiB; a function is frozen between two requests.
+    read_ahead_bytes: int = _knob(0, hostile=3_000)
     gateway_linger_ms: int = _knob(100)  # longest wait of a produce request for the one in flight, to share an upload
     connections_max_reauth_ms: int = _knob(0)  # lifetime of a login on the Kafka port; 0: unlimited
     http_connections_max: int = _knob(1_000)  # connections of each HTTP port: function URLs, schema registry

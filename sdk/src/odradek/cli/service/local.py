@@ -102,7 +102,7 @@ async def _serve(
 
     from odradek.local import LocalService
     from odradek.local.credentials import FILE_NAME as CREDENTIALS_NAME
-    from odradek.settings import UPLOADS_KEPT_BYTES, Settings
+    from odradek.settings import SERVER_MEMORY, Settings
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -113,7 +113,7 @@ async def _serve(
                 data_dir,
                 host=host,
                 port=port,
-                settings=Settings.from_env(os.environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES),
+                settings=Settings.from_env(os.environ, **SERVER_MEMORY),
                 kafka=kafka,
                 registry=registry,
                 trigger_modules=trigger_modules,
