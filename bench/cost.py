@@ -280,7 +280,7 @@ class Run:
                 for owner, used in usage.items()
             },
         }
-        return report | {"provisioned": provisioned(report)}
+        return report | {"provisioned": provisioned(rounded(report))}  # as from what is kept
 
 
 def provisioned(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -385,7 +385,7 @@ def main(argv: list[str] | None = None) -> int:
         names = {case.name for case in cases}
         found = [each for each in json.loads(kept.read_text()) if each["case"]["name"] in names]
         for each in found:
-            each["provisioned"] = provisioned(each)
+            each["provisioned"] = rounded(provisioned(each))
             if arguments.keep:
                 _write(kept, each)
         show(Console(width=max(Console().width, 140)), found)

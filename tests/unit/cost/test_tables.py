@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
+from odradek.cli import run
 from odradek.cost.fixtures import MONTH_S
 from odradek.cost.model import Measured, Workload, own_cost
 from odradek.cost.prices import US_EAST_1, cost
@@ -56,3 +58,21 @@ def test_a_workload_is_priced_either_way_and_nothing_else_changes() -> None:
     twice = own_cost(replace(load, tables=TableMode.PROVISIONED), measured, dearer)
     heartbeats = 0.2 * MONTH_S * 0.625e-6  # of the group, whose table stays on demand
     assert twice["table writes"] - heartbeats == pytest.approx(2 * (provisioned["table writes"] - heartbeats))
+
+
+def test_the_command_prices_either_way(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["cost", "estimate", "--rate", "1MiB/s", "--linger-ms", "1000", "--partitions", "4"]
+
+    def dollars(*options: str) -> dict[str, float]:
+        assert run([*asked, *options, "--output", "json"]) == 0
+        printed = json.loads(capsys.readouterr().out)
+        assert printed["tables"] == (options[1] if options else "on-demand")
+        found: dict[str, float] = printed["odradek"][0]["dollars_month"]
+        return found
+
+    on_demand, provisioned = dollars(), dollars("--tables", "provisioned")
+    assert provisioned["alarms"] - on_demand["alarms"] == pytest.approx(provisioned_alarms())
+    assert provisioned["table writes"] < 0.8 * on_demand["table writes"]
+    assert run([*asked, "--tables", "provisioned"]) == 0
+    assert "70% of its capacity is in use" in capsys.readouterr().out
+    assert run([*asked, "--tables", "cheap"]) == 2
