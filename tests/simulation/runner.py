@@ -32,6 +32,7 @@ from tests.simulation.actors.gateways import Gateway
 from tests.simulation.actors.group_members import GroupMember
 from tests.simulation.actors.growing_topics import KeyedClient, Multiplier
 from tests.simulation.actors.maintainers import Maintainer, Sweeper
+from tests.simulation.actors.merged_producers import MergedProducers
 from tests.simulation.actors.producers import ConditionalProducer, Habits, Producer
 from tests.simulation.actors.share_workers import ShareGroupDeleter, ShareWorker, queue_at_rest
 from tests.simulation.actors.streams_members import StreamsGroupMember
@@ -254,13 +255,24 @@ def _writers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
                 scenario.pace_s,
                 plans[name].keys if name in plans else 0,
                 scenario.together,
-                scenario.in_parts,
-                scenario.overtaken,
-                scenario.tombstones,
-                scenario.epoch_batches,
+                in_parts=scenario.in_parts,
+                overtaken=scenario.overtaken,
+                tombstones=scenario.tombstones,
+                epoch_batches=scenario.epoch_batches,
             ),
         )
         writers.append(lives(world, f"producer{i}", producer.program))
+    if scenario.merged:
+        merged = MergedProducers(
+            world,
+            "m",
+            scenario.topics[0].name,
+            scenario.merged,
+            scenario.records_of,
+            scenario.merged_ms,
+            Habits(scenario.pace_s, everywhere=0.5, epoch_batches=scenario.epoch_batches),
+        )
+        writers.append(lives(world, "merged", merged.program))
     for i in range(scenario.conditional):
         conditional = ConditionalProducer(world, f"c{i}", rng.choice(list(plans)), 15, pace_s=scenario.pace_s * 4)
         writers.append(lives(world, f"conditional{i}", conditional.program))

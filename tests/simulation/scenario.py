@@ -172,6 +172,32 @@ def _storm(rng: Random) -> Scenario:
     )
 
 
+def _merged(rng: Random) -> Scenario:
+    """Producers of many partitions of one head whose requests a gateway merges, while updates fail in every way and the
+    gateway dies between them."""
+    return Scenario(
+        "merged",
+        (TopicPlan("alpha", 24),),
+        producers=1,
+        merged=rng.choice((8, 12)),
+        merged_ms=rng.choice((250, 1_000)),
+        records_of=rng.choice((60, 120)),
+        maintainers=rng.choice((0, 1)),
+        maintainer_turns=3,
+        maintainer_pace_s=30.0,
+        pace_s=rng.choice((0.02, 0.5)),
+        fates=rng.choice((Fates(crash=0.01, late=0.02, stall=0.01), Fates(lost_answer=0.1, unavailable=0.05))),
+        settings={
+            **group_settings(rng),
+            **sweep_settings(rng),
+            "default_partitions_per_head": rng.choice((8, 24, 24)),
+            "producers_bytes_max": rng.choice((1_024, 100_000, 100_000)),
+            "paged_appends": rng.choice((3, 128)),
+            "append_attempts_max": 20,
+        },
+    )
+
+
 def _connections(rng: Random) -> Scenario:
     """Connections on which batches come without their predecessors, too large, or under an epoch that has ended."""
     return Scenario(
@@ -464,6 +490,7 @@ PROFILES: dict[str, Draw] = {
     "exchange": _exchange,
     "large_groups": _large_groups,
     "leaders": _leaders,
+    "merged": _merged,
     "share": _share,
     "stock": _stock,
     "storm": _storm,

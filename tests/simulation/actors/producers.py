@@ -61,12 +61,14 @@ class Habits:
         pace_s: about how long it rests between two requests.
         keys: how many different keys; 0: none. With keys some records are tombstones.
         together: how many of the requests have batches for two partitions.
+        everywhere: how many of the requests have batches for all partitions.
         in_parts, overtaken, tombstones, epoch_batches: see Scenario.
     """
 
     pace_s: float = 0.05
     keys: int = 0
     together: float = 0.2
+    everywhere: float = 0.0
     in_parts: float = 0.0
     overtaken: float = 0.0
     tombstones: float = 0.15
@@ -112,6 +114,8 @@ class Producer:
                 numbers = [0, 1]
             if partitions_per_head(topic.topic_id) > 1 and topic.partition_count > 1 and rng.random() < 0.5:
                 numbers = sorted(rng.sample(range(topic.partition_count), rng.randrange(2, topic.partition_count + 1)))
+            if self._happens(self._habits.everywhere):
+                numbers = list(range(topic.partition_count))
             batches = [self._batch(process, session, number) for number in numbers]
             pending.add(asyncio.ensure_future(self._send(engine, session, batches)))
             # Five in flight, like a client's connection.
@@ -230,6 +234,8 @@ class Producer:
             if self._idempotent and ready == batch.base_sequence and not is_gone:
                 self._world.history.problem(f"{batch.sends[0].identity!r} refused with {code.name}: nothing is missing")
             return False
+        if code is ErrorCode.INVALID_RECORD:  # of a valid batch: the store rejected what the engine made of it
+            self._world.history.problem(f"{batch.sends[0].identity!r} refused for good: {result.message}")
         if not self._idempotent and not code.has_no_side_effects:
             return True  # a plain producer that does not want duplicates leaves it there
         if code.is_retryable:

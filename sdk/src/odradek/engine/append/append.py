@@ -128,8 +128,8 @@ class Appender:
 
         async def append_run(run: Sequence[Upload]) -> None:
             if len(run) == 1 or not await self._append_together(call, run, shared):
-                for upload in run:
-                    await append(upload)
+                # Side by side, in the order of their turns: one of them may wait for another that is behind it here.
+                await asyncio.gather(*(append(upload) for upload in run))
 
         async def append(upload: Upload) -> None:
             turn = call.turns[upload.index]

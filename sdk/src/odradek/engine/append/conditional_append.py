@@ -185,7 +185,8 @@ class ConditionalAppend:
         self._on_settled = on_settled
         self._head_id = members[0].partition.head_id
         self._members = list(members)
-        self._parted: list[ConditionalAppend] = []
+        self._parted: list[ConditionalAppend] = []  # to wait, once the others are through
+        self._beside: list[asyncio.Task[None]] = []  # what one update cannot take
         self._deadline_s = 0.0
         self._maybe_applied = False
         if is_new:
@@ -200,11 +201,12 @@ class ConditionalAppend:
         The outcomes are told as they come.
         """
         self._deadline_s = deadline_s
-        await self._run_from(await self._first() if self._image is None else self._next(self._image))
-        for parted in self._parted:
-            if self._image is not None and not self._is_gone:
-                parted._image = self._image
-        await asyncio.gather(*(parted.run(deadline_s) for parted in self._parted))
+        try:
+            await self._run_from(await self._first() if self._image is None else self._next(self._image))
+            await asyncio.gather(*self._beside, *(parted.run(deadline_s) for parted in self._parted))
+        finally:
+            for task in self._beside:
+                task.cancel()
 
     async def _run_from(self, verdicts: Verdicts) -> None:
         try:
@@ -326,18 +328,16 @@ class ConditionalAppend:
     def _part(self, verdicts: Verdicts) -> Verdicts:
         """Let those that have to wait continue each by itself; return the verdicts of the others."""
         for member in [each for each in self._members if isinstance(verdicts[each.partition], Ahead)]:
-            self._part_with([member])
+            self._parted.append(self._parted_with([member]))
         return {member.partition: verdicts[member.partition] for member in self._members}
 
-    def _part_with(self, members: Sequence[Member]) -> None:
-        """Let these go on by themselves, together."""
-        if not members:
-            return
+    def _parted_with(self, members: Sequence[Member]) -> ConditionalAppend:
+        """An append that goes on with these."""
         self._members = [each for each in self._members if each not in members]
         parted = ConditionalAppend(self._tools, members, self._on_settled, is_new=False)
         parted._claim, parted._image = self._claim, self._image
         parted._maybe_applied = self._maybe_applied
-        self._parted.append(parted)
+        return parted
 
     def _settle(self, member: Member, result: Appended | Reject) -> None:
         self._members.remove(member)
@@ -395,7 +395,9 @@ class ConditionalAppend:
             self._settle(self._members[0], MAYBE_APPENDED if self._maybe_applied else APART)
             return True
         parts = parts[: max(1, count)]
-        self._part_with(self._members[len(parts) :])
+        if left := self._members[len(parts) :]:  # at once: one of these may be the predecessor that another waits for
+            beside = self._parted_with(left).run(self._deadline_s)
+            self._beside.append(asyncio.get_running_loop().create_task(beside))
         try:
             image = await index.append_all(self._head_id, parts, claim)
         except ConditionFailed as refused:
