@@ -14,7 +14,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from odradek.sql.catalog import Catalog, Source
-from odradek.sql.expressions import check_grouped, condition, is_aggregate, is_table_function, parts, render
+from odradek.sql.expressions import (
+    check_grouped,
+    computed,
+    erring_groups,
+    filtering,
+    is_aggregate,
+    is_table_function,
+    parts,
+)
 from odradek.sql.formats import EPOCH, interval
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
@@ -124,7 +132,8 @@ class _Planner:
             if self.is_timed and window.kind != "SESSION":
                 self.scope.window = f"{first.quoted}.__window"
             self.scope.window_gap_ms = window.size.ms if window.kind == "SESSION" else 0
-        where = "" if query.where is None else condition(self._plain(query.where, "WHERE"), self.scope, "WHERE")
+        where = "" if query.where is None else filtering(self._plain(query.where, "WHERE"), self.scope, "WHERE")
+        self.scope.groups = erring_groups(self.groups, self.scope)
         if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB drops such records too
             present = [f"{each} IS NOT NULL" for each in self._group_texts()]
             where = " AND ".join(([where] if where else []) + present)
@@ -306,10 +315,10 @@ class _Planner:
 
     def _having(self, having: Expression) -> str:
         check_grouped(having, self.groups, self.scope)
-        return condition(having, self.scope, "HAVING")
+        return filtering(having, self.scope, "HAVING")
 
     def _group_texts(self) -> list[str]:
-        return [render(self._plain(each, "GROUP BY"), self.scope).text for each in self.groups]
+        return [computed(self._plain(each, "GROUP BY"), self.scope).text for each in self.groups]
 
     def _grouping(self, window: Window | None) -> list[str]:
         texts = self._group_texts()
@@ -366,7 +375,7 @@ class _Planner:
             return ""
         if self.aggregates:
             raise SqlError("a table function cannot be combined with GROUP BY: create a stream from it", calls[0].at)
-        arrays = [render(call, self.scope) for call in calls]
+        arrays = [computed(call, self.scope) for call in calls]
         for call, array in zip(calls, arrays, strict=True):
             element = Rendered(f"try_element_at({array.text}, __row)", array.type)
             self.scope.replacements.append((call, element))
@@ -381,7 +390,7 @@ class _Planner:
     def _output(self, item: SelectItem, expression: Expression, names: GeneratedNames) -> Output:
         if self.aggregates and self.groups:
             check_grouped(expression, self.groups, self.scope)
-        found = render(expression, self.scope)
+        found = computed(expression, self.scope)
         name = item.alias.text if item.alias is not None else self._name(expression, names)
         return Output(name, found.type, found.text, expression, item)
 
@@ -401,7 +410,7 @@ class _Planner:
 
     def _fields(self, item: SelectItem, expression: Expression) -> list[Output]:
         """Return the columns of `struct->*`."""
-        outer = render(expression, self.scope)
+        outer = computed(expression, self.scope)
         if outer.type is None or outer.type.name != "STRUCT":
             raise SqlError(f"->* needs a STRUCT, not {outer.type}", item.at)
         found = []
@@ -508,10 +517,10 @@ class _Planner:
             return []
         wanted: list[_WantedKey] = []
         if query.group_by:
-            wanted = [_WantedKey(_shown(each), (render(each, self.scope).text,), each) for each in query.group_by]
+            wanted = [_WantedKey(_shown(each), (computed(each, self.scope).text,), each) for each in query.group_by]
         elif query.partition_by:
             wanted = [
-                _WantedKey(_shown(each), (render(self._plain(each, "PARTITION BY"), self.scope).text,), each)
+                _WantedKey(_shown(each), (computed(self._plain(each, "PARTITION BY"), self.scope).text,), each)
                 for each in query.partition_by
             ]
         elif joined is not None:
@@ -540,7 +549,7 @@ class _Planner:
                 f"the key {wanted.shown} is not selected: a record needs its key, add it to SELECT", self.query.at
             )
         expression = wanted.expression
-        found = render(expression, self.scope)
+        found = computed(expression, self.scope)
         names = GeneratedNames({each.name for each in outputs})
         if isinstance(expression, ColumnRef):
             name = expression.name.text
