@@ -29,8 +29,6 @@ def declared_columns(statement: Create, types: Mapping[str, SqlType]) -> tuple[C
             wanted = HEADERS if each.role == "HEADERS" else SqlType("BYTES")
             if kind != wanted:
                 raise SqlError(f"a column of {each.role} is {wanted}, not {kind}", each.name.at)
-            if statement.kind == "TABLE":
-                raise SqlError("a table has no headers: declare a stream", each.name.at)
             columns.append(Column(each.name.text, kind, header=each.header))
             continue
         wanted_role = "PRIMARY KEY" if statement.kind == "TABLE" else "KEY"
