@@ -11,7 +11,7 @@ What Spark's streams cannot run is done in other ways:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import (
@@ -30,29 +30,19 @@ from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
 from odradek.sql.planning import late
 from odradek.sql.planning.eager import eager_join, eager_sql
+from odradek.sql.planning.keys import Output, result_keys, without_aggregates
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.planning.undone import undone_sql
 from odradek.sql.position import SqlError
 from odradek.sql.scope import PSEUDO_COLUMNS, ROW_COLUMNS, WINDOW_BOUNDS, Bound, Scope
-from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
-from odradek.sql.types import Rendered, SqlType, quote
+from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Name, Query, SelectItem, SourceRef, Window
+from odradek.sql.types import Rendered, quote
 
 _FINAL_NOTE = "a window is written once, when stream time has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
     "a row without a match is written when no match can come any more, by stream time: the last ones wait for later "
     "records"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of a result."""
-
-    name: str
-    type: SqlType | None
-    text: str  # Spark SQL
-    expression: Expression | None  # None: from a star
-    item: SelectItem
 
 
 @dataclass(slots=True)
@@ -132,7 +122,7 @@ class _Planner:
             if self.is_timed and window.kind != "SESSION":
                 self.scope.window = f"{first.quoted}.__window"
             self.scope.window_gap_ms = window.size.ms if window.kind == "SESSION" else 0
-        where = "" if query.where is None else filtering(self._plain(query.where, "WHERE"), self.scope, "WHERE")
+        where = "" if query.where is None else filtering(without_aggregates(query.where, "WHERE"), self.scope, "WHERE")
         self.scope.groups = erring_groups(self.groups, self.scope)
         if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB drops such records too
             present = [f"{each} IS NOT NULL" for each in self._group_texts()]
@@ -140,7 +130,9 @@ class _Planner:
         rows = self._rows()
         outputs = self._outputs()
         same_key = [each.name for each in outputs if joined is not None and each.text in joined.texts]
-        keys = self._keys(outputs, joined)
+        keys = []
+        if self.purpose in ("STREAM", "TABLE"):
+            keys = result_keys(query, self.scope, outputs, joined, passes_nulls=self.passes_nulls)
         is_changelog = self.is_stream and first.source.kind == "TABLE" and not self.is_maintained
         columns = [f"{each.text} AS {quote(each.name)}" for each in outputs]
         if self.purpose in ("STREAM", "TABLE"):
@@ -308,17 +300,12 @@ class _Planner:
 
     # --- the clauses
 
-    def _plain(self, expression: Expression, clause: str) -> Expression:
-        if is_aggregate(expression):
-            raise SqlError(f"{clause} cannot contain an aggregate: use HAVING", expression.at)
-        return expression
-
     def _having(self, having: Expression) -> str:
         check_grouped(having, self.groups, self.scope)
         return filtering(having, self.scope, "HAVING")
 
     def _group_texts(self) -> list[str]:
-        return [computed(self._plain(each, "GROUP BY"), self.scope).text for each in self.groups]
+        return [computed(without_aggregates(each, "GROUP BY"), self.scope).text for each in self.groups]
 
     def _grouping(self, window: Window | None) -> list[str]:
         texts = self._group_texts()
@@ -506,67 +493,6 @@ class _Planner:
             return "append"
         return "update"
 
-    # --- the key
-
-    def _keys(self, outputs: list[Output], joined: JoinedKey | None) -> list[str]:
-        """Return the outputs that form the key of the records. Raises SqlError if a key column is not selected."""
-        if self.purpose not in ("STREAM", "TABLE"):
-            return []
-        query, first = self.query, self.scope.bounds[0]
-        if query.partition_by and isinstance(query.partition_by[0], Literal) and query.partition_by[0].kind == "null":
-            return []
-        wanted: list[_WantedKey] = []
-        if query.group_by:
-            wanted = [_WantedKey(_shown(each), (computed(each, self.scope).text,), each) for each in query.group_by]
-        elif query.partition_by:
-            wanted = [
-                _WantedKey(_shown(each), (computed(self._plain(each, "PARTITION BY"), self.scope).text,), each)
-                for each in query.partition_by
-            ]
-        elif joined is not None:
-            wanted = [_WantedKey(joined.shown, joined.texts, None)]
-        else:
-            wanted = [_WantedKey(each.name, (first.render(each.name, each.type).text,), None)
-                      for each in first.source.keys]  # fmt: skip
-        keys: list[str] = []
-        for each in wanted:
-            number = self._key_number(each, outputs, keys)
-            if joined is not None and not query.partition_by and not query.group_by:
-                outputs[number] = replace(outputs[number], text=joined.key.text, type=joined.key.type)
-            keys.append(outputs[number].name)
-        return keys
-
-    def _key_number(self, wanted: _WantedKey, outputs: list[Output], keys: list[str]) -> int:
-        """Return the number of the output that is a part of the key; PARTITION BY may add one before a star's."""
-        for text in wanted.texts:
-            for number, each in enumerate(outputs):
-                is_same = _is_copy(each.expression) == _is_copy(wanted.expression)
-                if each.text == text and is_same and each.name not in keys:
-                    return number
-        starred = any(each.expression is None and each.source is None for each in self.query.items)
-        if not (self.query.partition_by and starred and wanted.expression is not None):
-            raise SqlError(
-                f"the key {wanted.shown} is not selected: a record needs its key, add it to SELECT", self.query.at
-            )
-        expression = wanted.expression
-        found = computed(expression, self.scope)
-        names = GeneratedNames({each.name for each in outputs})
-        if isinstance(expression, ColumnRef):
-            name = expression.name.text
-        else:
-            name = names.of_field(expression.name.text) if isinstance(expression, Field) else names.next()
-        outputs.insert(len(keys), Output(name, found.type, found.text, expression, outputs[0].item))
-        return len(keys)
-
-
-@dataclass(frozen=True, slots=True)
-class _WantedKey:
-    """A part of a record's key, to be found among the outputs."""
-
-    shown: str
-    texts: tuple[str, ...]  # Spark SQL, any of which is the key
-    expression: Expression | None
-
 
 def _tables(expression: Expression) -> list[Call]:
     """Return the calls of table functions in an expression."""
@@ -579,14 +505,6 @@ def _tables(expression: Expression) -> list[Call]:
 
 def _named(output: Output) -> SelectItem:
     return SelectItem(output.expression, Name(output.name, output.item.at), None, output.item.at)
-
-
-def _is_copy(expression: Expression | None) -> bool:
-    return isinstance(expression, Call) and expression.name.folded == "AS_VALUE"
-
-
-def _shown(expression: Expression) -> str:
-    return expression.name.text if isinstance(expression, ColumnRef) else "of this expression"
 
 
 def _window_ms(window: Window | None, passed_on: Source | None) -> int:
