@@ -104,7 +104,11 @@ class _Planner:
         # What Spark's own operators cannot retract is computed again from what is kept, and compared.
         self.is_maintained = self.is_stream and (has_tables or (self.has_sessions and query.emit != "FINAL"))
         # Late records are left out: of windows and joins of streams by Spark's own operators.
-        self.is_timed = self.is_stream and not self.is_maintained and first.kind == "STREAM"
+        reads_windows = not self.is_stream and self.aggregates and query.window is not None and not query.joins
+        is_timed = self.is_stream or reads_windows
+        self.is_timed = is_timed and not self.is_maintained and first.kind == "STREAM"
+        # Of records that are all there, those between which a session was closed are told apart.
+        self.marks_sessions = self.has_sessions and (self.is_maintained or (reads_windows and self.is_timed))
         # A record of a stream without a value stays one, where nothing but columns is asked of it.
         is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
         self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
@@ -158,6 +162,8 @@ class _Planner:
         used = [*columns, text, rows, where, having, *self._grouping(window)]
         if self.is_timed and window is not None:
             reads[0], text, where = late.windowed(reads[0], first, window, where, used)
+            if self.marks_sessions:
+                text = late.with_sessions(first, window, self._group_texts(), reads[0].view)
         elif self.is_maintained and self.has_sessions and window is not None:
             reads[0], where = late.filtered(reads[0], first, where), ""
             text = late.with_sessions(first, window, self._group_texts(), "input_1")
@@ -249,7 +255,7 @@ class _Planner:
                 query.joins[-1].at,
             )
         grace: int | None = None
-        if self.is_stream and query.window is not None:
+        if query.window is not None:
             grace = late.grace_ms(query.window, query.emit)
         if self.is_stream and stream_joins:
             within = stream_joins[0].within
@@ -267,7 +273,7 @@ class _Planner:
                 read = "stream"
             if read == "table" and bound.source.history_ms and first.source.kind == "STREAM":
                 read = "history"
-            watermark = grace if read == "stream" else None
+            watermark = grace if self.is_timed and read in ("stream", "batch") else None
             inputs.append(plan_input(bound.source, number, read, watermark, pass_nulls=self.passes_nulls))
             if number == 1:
                 text = f"input_1 AS {bound.quoted}"
@@ -311,7 +317,7 @@ class _Planner:
         texts = self._group_texts()
         if window is not None:
             texts.insert(0, self._window(window))
-            if self.is_maintained and self.has_sessions:
+            if self.marks_sessions:
                 texts.append(f"{self.scope.bounds[0].quoted}.__session")
         return texts
 
