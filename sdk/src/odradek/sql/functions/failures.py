@@ -115,18 +115,17 @@ def any_of(conditions: Sequence[str]) -> str:
 def _of_operation(wanted: Operation, meaning: Meaning) -> str:
     operator, operands = wanted.operator, wanted.operands
     if operator in ("AND", "OR"):
-        return any_of([_of_logic(wanted, meaning, _no_truth)])
+        return _of_logic(wanted, meaning, _no_truth)
     if operator == "NOT":
         return _no_truth(operands[0], meaning)
     if operator == "CASE":
         return _of_case(wanted, meaning, failure)
     if operator in _COMPARISONS or operator == "BETWEEN":
         return _of_comparison(wanted, meaning)
-    inner = any_of([failure(each, meaning) for each in operands])
     is_text = operator == "+" and VARCHAR in [meaning.render(each).type for each in operands]
-    if operator == "LIKE" or (operator in _ARITHMETIC and not is_text):
-        return any_of([inner, f"{meaning.text(wanted)} IS NULL"])
-    return inner
+    if operator == "LIKE" or (operator in _ARITHMETIC and not is_text):  # NULL, too, where an operand fails
+        return any_of([*(unseen(each, meaning) for each in operands), f"{meaning.text(wanted)} IS NULL"])
+    return any_of([failure(each, meaning) for each in operands])
 
 
 def _of_comparison(wanted: Operation, meaning: Meaning) -> str:
