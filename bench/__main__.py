@@ -18,6 +18,7 @@ QUESTIONS = (
         "validation",
         "abuse",
         "connections",
+        "catch_up",
         "growth",
         "console",
         "connect",

@@ -1,15 +1,17 @@
 """How fast are Kafka's own clients through the Kafka port, and what do they cost in CPU? All in one run, side by side.
 
-The service runs in a process of its own (SQLite and files with fsync); each client in another, so that its CPU seconds
-are its own. The SDK speaks HTTP to the functions of the same service, with records and with Arrow tables. The same
-clients then meet a real Apache Kafka broker (kafka_broker.py), where one can be had; `--servers host:port` adds any
-other Kafka. The SDK has no part in those. `java tools` are Kafka's own, with their defaults (java_tools.py). What the
-service acknowledges is on disk; Apache Kafka leaves that to replicas and to the system, so producers meet it once more
-with `flush.messages=1`, which syncs before it answers as well.
+The service runs in a process of its own (SQLite and files); each client in another, so that its CPU seconds are its
+own. The SDK speaks HTTP to the functions of the same service, with records and with Arrow tables. The same clients then
+meet a real Apache Kafka broker (kafka_broker.py), where one can be had; `--servers host:port` adds any other Kafka. The
+SDK has no part in those. `java tools` are Kafka's own, with their defaults (java_tools.py).
 
-In the end goals and figures stand side by side: at least as fast as Apache Kafka for the same client, and what the SDK
-is to reach. Where a goal is missed, the shares of CPU tell whether client or server was at its limit; a sum well below
-the number of cores says that both waited for the disk or for each other.
+By default what the service acknowledges is on disk, and Apache Kafka leaves that to replicas and to the system. So
+producers meet both once more: the service with `--no-fsync`, Apache Kafka with `flush.messages=1`.
+
+In the end goals and figures stand side by side: at least as fast as Apache Kafka for the same client, where producers
+are promised the same by both, and what the SDK is to reach. Where a goal is missed, the shares of CPU tell whether
+client or server was at its limit; a sum well below the number of cores says that both waited for the disk or for each
+other.
 
 confluent-kafka's consumers may queue a million messages and 1 GiB. With librdkafka's defaults (100,000 and 64 MiB) they
 stop fetching for a second (`fetch.queue.backoff.ms`) whenever the queue is full, which is what records of 100 bytes
@@ -43,7 +45,8 @@ from bench.maven import APACHE_KAFKA, NoJars, maven_jars
 
 RESULTS = Path(__file__).parent / "results" / "kafka_port.json"
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java tools", "sdk records", "sdk tables")
-OURS_IS, THEIRS_IS, SYNCED_IS = "odradek", "Apache Kafka", "Apache Kafka, synced"
+OURS_IS, UNSYNCED_IS = "odradek", "odradek, unsynced"
+THEIRS_IS, SYNCED_IS = "Apache Kafka", "Apache Kafka, synced"
 FOR_GOALS = ("confluent-kafka", "java tools")
 OURS = frozenset({"sdk records", "sdk tables"})
 TABLE_BYTES = 128 * 1024 * 1024  # of one table that is sent; Arrow's binary columns end at 2 GiB
@@ -284,12 +287,13 @@ def side(task: dict[str, Any]) -> None:
 
 
 @contextmanager
-def service() -> Iterator[tuple[int, str, dict[str, Any]]]:
+def service(*, fsync: bool = True) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Process id, address of the Kafka port and the SDK's configuration of a new service."""
     from odradek.local import load_credentials
 
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "odradek.local", "--data-dir", folder, "--kafka-port", "0"]
+        command += [] if fsync else ["--synchronous", "NORMAL"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         assert process.stdout is not None
         try:
@@ -428,14 +432,17 @@ def goals(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, float
         client, server = (row[f"{side}_cpu_s_per_million"] * row["records_s"] / 1e6 for side in ("client", "server"))
         return f"client {client:.2f}, server {server:.2f} cores"
 
+    pairs = (
+        ("produce", UNSYNCED_IS, THEIRS_IS, "produce"),
+        ("produce", OURS_IS, SYNCED_IS, "produce, synced"),
+        ("consume", OURS_IS, THEIRS_IS, "consume"),
+    )
     for size in SIZES:
         for client in FOR_GOALS:
-            for what in ("produce", "consume"):
-                ours, theirs = by.get((OURS_IS, client, what, size)), by.get((THEIRS_IS, client, what, size))
-                synced = by.get((SYNCED_IS, client, what, size))
-                beside = f"; Kafka that syncs {synced['records_s']:,.0f}" if synced else ""
+            for what, here, there, name in pairs:
+                ours, theirs = by.get((here, client, what, size)), by.get((there, client, what, size))
                 if ours and theirs:
-                    yield f"{client}, {what}, {size} B", theirs["records_s"], ours["records_s"], busy(ours) + beside
+                    yield f"{client}, {name}, {size} B", theirs["records_s"], ours["records_s"], busy(ours)
     for size in (100, 1024):
         for what in ("produce", "consume"):
             ours, theirs = by.get((OURS_IS, "sdk records", what, size)), by.get((THEIRS_IS, "aiokafka", what, size))
@@ -480,18 +487,20 @@ def main(argv: list[str] | None = None) -> int:
         except NoJars as reason:
             print(f"without Kafka's own tools: {reason}")
             wanted = replace(wanted, clients=[each for each in wanted.clients if each != "java tools"])
+    otherwise = replace(wanted, clients=[each for each in wanted.clients if each in FOR_GOALS])
     with service() as (pid, servers, config):
         rows = measure(OURS_IS, servers, config, pid, wanted)
+    with service(fsync=False) as (pid, servers, _):
+        rows += measure(UNSYNCED_IS, servers, None, pid, otherwise, steps=["produce"])
     try:
         with kafka_broker() as broker:
             rows += measure(THEIRS_IS, broker.servers, None, broker.pid, wanted)
-            synced = replace(wanted, clients=[each for each in wanted.clients if each in FOR_GOALS])
             rows += measure(
                 SYNCED_IS,
                 broker.servers,
                 None,
                 broker.pid,
-                synced,
+                otherwise,
                 steps=["produce"],
                 topic_configs={"flush.messages": "1"},
             )

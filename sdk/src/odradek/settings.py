@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_network
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
@@ -26,11 +27,15 @@ from odradek.limits import (
 )
 
 ENV_PREFIX = "ODRADEK_"
-UPLOADS_KEPT_BYTES = 64 * 1024 * 1024
+# Of a process that stays and has memory, a gateway or the embedded service; a function keeps nothing.
+SERVER_MEMORY: Final[Mapping[str, int]] = MappingProxyType(
+    {"uploads_kept_bytes": 64 * 1024 * 1024, "read_ahead_bytes": 64 * 1024 * 1024}
+)
 _BYTES_MAX = {
     "item_bytes_max": WAL_ITEM_BYTES_MAX,
     "offset_metadata_bytes_max": OFFSET_METADATA_BYTES_MAX,
 }
+UPLOAD_INTERVAL_MS_MAX = 10_000
 EVERYONE_WITHOUT_ACLS = ("until_first_acl", "true", "false")  # of allow_everyone_if_no_acl_found
 
 
@@ -101,6 +106,11 @@ class Settings:
     # Newest uploads of a process that stay in its memory, for who reads at the end of a log. Gateways and the embedded
     # service keep 64 MiB; a function that uploads is not the one that reads.
     uploads_kept_bytes: int = _knob(0, hostile=2_000)
+    # What a process has read ahead for consumers that catch up (engine/read/read_ahead.py). Gateways and the embedded
+    # service keep 64 MiB; a function is frozen between two requests.
+    read_ahead_bytes: int = _knob(0, hostile=3_000)
+    # Shortest time between two uploads of a gateway: what comes meanwhile shares one, up to 4 MiB; 0: none.
+    gateway_upload_interval_ms: int = _knob(0)
     gateway_linger_ms: int = _knob(100)  # longest wait of a produce request for the one in flight, to share an upload
     connections_max_reauth_ms: int = _knob(0)  # lifetime of a login on the Kafka port; 0: unlimited
     http_connections_max: int = _knob(1_000)  # connections of each HTTP port: function URLs, schema registry
@@ -174,6 +184,12 @@ class Settings:
         if not 0 <= self.upload_hedge_percent <= 50:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, f"upload_hedge_percent must be 0 to 50, not {self.upload_hedge_percent}"
+            )
+        if not 0 <= self.gateway_upload_interval_ms <= UPLOAD_INTERVAL_MS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"gateway_upload_interval_ms must be 0 to {UPLOAD_INTERVAL_MS_MAX}, not "
+                f"{self.gateway_upload_interval_ms}: producers wait for it, and give up after request.timeout.ms",
             )
         if not 1 <= self.head_bytes_max <= HEAD_BYTES_MAX:
             raise KafkaError(

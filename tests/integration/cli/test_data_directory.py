@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import odradek
 import pytest
@@ -69,6 +70,28 @@ def test_a_damaged_database_is_not_served_and_not_called_clean(
     assert (code, printed) == (2, "")
     assert "is damaged (" in error
     assert (data_dir / DATABASE_NAME).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "synchronous"), [((), "FULL"), (("--fsync",), "FULL"), (("--no-fsync",), "NORMAL")]
+)
+def test_what_is_acknowledged_is_on_disk_unless_told_otherwise(
+    options: tuple[str, ...],
+    synchronous: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    opened = []
+
+    def open_recorded(*args: Any, **kwargs: Any) -> Any:
+        opened.append(kwargs["synchronous"])
+        raise StoreUnavailable("seen")
+
+    monkeypatch.setattr("odradek.local.service.open_embedded", open_recorded)
+    code, _, error = said(capsys, "local", "--data-dir", str(tmp_path), "--port", "0", *options)
+    assert (code, opened) == (2, [synchronous])
+    assert "seen" in error
 
 
 def test_a_directory_of_a_newer_release_is_left_alone(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from odradek.engine.partition.producer_places import SequenceClause
 from odradek.engine.partition.shared_head import view_of
 from odradek.engine.partition.spill import Spills
 from odradek.engine.read import fetch
+from odradek.engine.read.read_ahead import Blocks
 from odradek.errors import StoreError
 from odradek.ports.table import Compare, Condition, Contains, Exists, Not, Update
 
@@ -251,4 +252,16 @@ def fetch_beyond_the_high_watermark() -> Iterator[None]:
         return replace(answer, high_watermark=answer.high_watermark + 1)
 
     with patch.object(fetch, "_result", result):
+        yield
+
+
+@bug(change=settings(read_ahead_bytes=3_000, item_bytes_max=0, uploads_kept_bytes=0))
+def a_block_is_known_by_its_place_alone() -> Iterator[None]:
+    """What was read ahead of one object answers for another."""
+    holding = Blocks._holding
+
+    def any_object(self: Blocks, key: str, at: int) -> Any:
+        return next((found for each in self._starts if (found := holding(self, each, at)) is not None), None)
+
+    with patch.object(Blocks, "_holding", any_object):
         yield

@@ -16,7 +16,8 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +42,7 @@ from odradek.model.log import Buffer
 from odradek.ports.meter import Meter, Usage
 from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, TaskQueue
 from odradek.protocol.api import FunctionName
+from odradek.settings import Settings
 from odradek.testing.latency import Latency, Slow, SlowTables
 from odradek.testing.seeded_rng import SeededRng
 from odradek.triggers.sweep import TriggerSweep
@@ -60,6 +62,16 @@ _OPENED_MAX = 64  # objects kept as bytes, for the next range of the same object
 _LOG_EVENT_BYTES = 26  # that CloudWatch Logs adds to each line it bills (its quotas and prices)
 
 _OWNER: ContextVar[str] = ContextVar("owner", default=CLIENTS)
+
+
+@contextmanager
+def owned_by(owner: str) -> Iterator[None]:
+    """Count what is used inside for this owner."""
+    token = _OWNER.set(owner)
+    try:
+        yield
+    finally:
+        _OWNER.reset(token)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +205,12 @@ class VirtualAccount:
 
     # --- functions ------------------------------------------------------------------------------------------------
 
-    def engine(self) -> Engine:
-        """Return an engine with caches of its own, over the slow stores."""
+    def engine(self, settings: Settings | None = None) -> Engine:
+        """Return an engine with caches of its own, over the slow stores.
+
+        Args:
+            settings: the stage's by default.
+        """
         slow_tables = SlowTables(self.tables, self.latencies.table, self.clock, self.rng)
         slow_objects: Any = _SlowObjects(self.objects, self.latencies, self.clock, self.rng)
         return Engine(
@@ -202,7 +218,7 @@ class VirtualAccount:
             objects=slow_objects,
             clock=self.clock,
             rng=self.rng,
-            settings=self.stage.settings,
+            settings=settings or self.stage.settings,
             wakes=self.wakes,
         )
 

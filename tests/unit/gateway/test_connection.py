@@ -1,4 +1,4 @@
-"""A connection's memory is given back, whatever it was doing when its peer went."""
+"""A connection: its memory is given back, whatever it was doing when its peer went; its responses are in order."""
 
 from __future__ import annotations
 
@@ -93,3 +93,121 @@ async def test_what_was_reserved_is_released(sent: bytes, turns: int) -> None:
     for _ in range(10):
         await asyncio.sleep(0)
     assert host.reserved == 0
+
+
+class OrderedSession:
+    """Answers a request when the test says so, with its last byte; 'n' has no response."""
+
+    frame_bytes_max = 1_000_000
+    is_open = True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.may_answer: dict[str, asyncio.Event] = {name: asyncio.Event() for name in "abcdn"}
+
+    async def answer(self, frame: Any, arrival: Any) -> list[bytes] | None:
+        name = chr(frame[-1])
+        self.asked.append(name)
+        await self.may_answer[name].wait()
+        return None if name == "n" else [b"<", name.encode(), b">"]
+
+
+class Sends(FakeTransport):
+    """Each send, with the names of the responses in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sends: list[str] = []
+        self.is_closed = False
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def writelines(self, parts: Any) -> None:
+        sent = b"".join(parts)
+        names = ""
+        while sent:
+            size = int.from_bytes(sent[:4], "big")
+            assert (sent[4:5], sent[3 + size : 4 + size]) == (b"<", b">")
+            names += sent[5 : 3 + size].decode()
+            sent = sent[4 + size :]
+        self.sends.append(names)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class OrderedConnection:
+    """A connection that has received requests: names in upper case are Produce requests."""
+
+    def __init__(self, requests: str) -> None:
+        self.session = OrderedSession()
+        host = FakeHost()
+        host.opened = lambda connection: self.session  # type: ignore[method-assign,assignment,return-value]
+        self.transport = Sends()
+        self.connection = Connection(host, 1)  # type: ignore[arg-type]
+        self.connection.connection_made(self.transport)
+        sent = b"".join(
+            len(body).to_bytes(4, "big") + body
+            for body in ((PRODUCE if each.isupper() else METADATA) + each.lower().encode() for each in requests)
+        )
+        self.connection.get_buffer(-1)[: len(sent)] = sent
+        self.connection.buffer_updated(len(sent))
+
+    async def complete(self, names: str) -> None:
+        for name in names:
+            self.session.may_answer[name].set()
+        await self.rest()
+
+    async def rest(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def test_responses_have_the_order_of_their_requests() -> None:
+    peer = OrderedConnection("ABC")
+    await peer.complete("c")
+    await peer.complete("b")
+    assert peer.transport.sends == []
+    await peer.complete("a")
+    assert "".join(peer.transport.sends) == "abc"
+
+
+async def test_responses_that_are_complete_together_are_one_send() -> None:
+    peer = OrderedConnection("ABCD")
+    await peer.rest()
+    await peer.complete("abc")
+    assert peer.transport.sends == ["abc"]
+    await peer.complete("d")
+    assert peer.transport.sends == ["abc", "d"]
+
+
+async def test_a_request_without_a_response_holds_back_nobody() -> None:
+    peer = OrderedConnection("NAB")
+    await peer.complete("ab")
+    assert peer.transport.sends == []
+    await peer.complete("n")
+    assert "".join(peer.transport.sends) == "ab"
+
+
+async def test_other_requests_begin_when_all_before_them_are_answered() -> None:
+    peer = OrderedConnection("ABcD")
+    await peer.rest()
+    assert peer.session.asked == ["a", "b"]
+    await peer.complete("b")
+    assert peer.session.asked == ["a", "b"]
+    await peer.complete("a")
+    assert peer.session.asked == ["a", "b", "c"]
+    await peer.complete("cd")
+    assert "".join(peer.transport.sends) == "abcd"
+
+
+async def test_a_connection_that_drains_answers_what_it_received_and_closes() -> None:
+    peer = OrderedConnection("AB")
+    await peer.rest()
+    peer.connection.drain()
+    await peer.complete("b")
+    assert not peer.transport.is_closed
+    await peer.complete("a")
+    assert "".join(peer.transport.sends) == "ab"
+    assert peer.transport.is_closed

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.engine.append.append import OnResult
-from odradek.gateway.group_commit import FOLLOWER_BYTES_MAX, GroupCommit
+from odradek.gateway.group_commit import FOLLOWER_BYTES_MAX, FULL_BYTES, GroupCommit
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.testing import ManualClock
 
@@ -229,5 +229,45 @@ async def test_no_linger_merges_nothing(engine: SlowEngine) -> None:
     tasks = [send(commits, connection, request("a", connection)) for connection in (1, 2)]
     await settle()
     assert len(engine.calls) == 2
+    engine.release()
+    await asyncio.gather(*tasks)
+
+
+async def test_with_an_interval_calls_begin_no_sooner_and_share_what_came_meanwhile(engine: SlowEngine) -> None:
+    clock = ManualClock()
+    commits = GroupCommit(engine, clock, 100, interval_ms=250)  # type: ignore[arg-type]
+    tasks = [send(commits, 1, request("a", 0))]
+    await settle()
+    assert engine.calls == [[("a", 0)]]  # nobody waits after a pause
+    engine.release()
+    await settle()
+    for connection in range(2, 6):
+        clock.advance(0.06)
+        tasks.append(send(commits, connection, request("a", connection)))
+        await settle()
+    assert len(engine.calls) == 1
+    clock.advance(0.011)
+    await settle()
+    assert engine.calls[1:] == [[("a", connection) for connection in range(2, 6)]]
+    engine.release()
+    await asyncio.gather(*tasks)
+    clock.advance(1)
+    tasks = [send(commits, 1, request("a", 0))]
+    await settle()
+    assert len(engine.calls) == 3
+    engine.release()
+    await asyncio.gather(*tasks)
+
+
+async def test_no_interval_holds_back_a_full_call(engine: SlowEngine) -> None:
+    commits = GroupCommit(engine, ManualClock(), 0, interval_ms=250)  # type: ignore[arg-type]
+    send(commits, 1, request("a", 0))
+    await settle()
+    large = batch([bytes(FULL_BYTES // 3)])
+    tasks = []
+    for number in range(3):
+        tasks.append(send(commits, 2, [ProducePartition("a", 1, large)]))
+        await settle()
+        assert len(engine.calls) == 1 + (number == 2)
     engine.release()
     await asyncio.gather(*tasks)

@@ -44,7 +44,7 @@ from odradek.gateway.server import Listener, host_and_port
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.meter import Usage
 from odradek.ports.task_queue import TaskQueue
-from odradek.settings import UPLOADS_KEPT_BYTES, Settings
+from odradek.settings import SERVER_MEMORY, Settings
 from odradek.system import SystemRng
 
 logger = logging.getLogger(__name__)
@@ -126,7 +126,7 @@ def _wants_metrics(environ: Mapping[str, str]) -> bool:
 async def serve_from_env(environ: Mapping[str, str]) -> None:
     """Serve until SIGTERM or SIGINT. Raises KafkaError(INVALID_CONFIG)."""
     environment = Environment.from_env(environ)
-    settings = Settings.from_env(environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES)
+    settings = Settings.from_env(environ, **SERVER_MEMORY)
     ports = Ports(
         listener_from_env(environ),
         registry_listener_from_env(environ),

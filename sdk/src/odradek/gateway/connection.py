@@ -3,7 +3,8 @@
 As in Apache Kafka, the requests of a connection are served one after the other, with one exception: consecutive Produce
 requests are in flight together, so that a pipelining producer does not wait for the store at each. They reach the
 engine in the order of their arrival (dispatcher/arrival.py), and the engine keeps that order for the batches
-(engine/append/order.py). Responses have the same order.
+(engine/append/order.py). Responses have the same order; those that are complete in the same turn of the loop, as of
+requests that shared an upload, are one send.
 
 Backpressure works both ways: reading pauses while `REQUESTS_MAX` requests are pending or the gateway's memory is used
 up; the next request is not started while the client does not read its responses.
@@ -63,6 +64,14 @@ class _Progress:
             return True
         self.reset(done)
         return False
+
+
+@dataclass(slots=True, eq=False)
+class _Response:
+    """The place of a response among those of a connection."""
+
+    parts: list[Buffer] | None = None  # None: the request has no response
+    is_complete: bool = False
 
 
 class Session(Protocol):
@@ -142,7 +151,9 @@ class Connection(asyncio.BufferedProtocol):
         self._writable = asyncio.Event()
         self._writable.set()
         self._serving: asyncio.Task[None] | None = None
-        self._produces: dict[asyncio.Task[None], None] = {}  # in the order in which they came
+        self._produces: set[asyncio.Task[None]] = set()
+        self._responses: deque[_Response] = deque()  # of the requests in flight, in their order
+        self._sendable: list[Buffer] = []  # complete responses whose turn has come
         self._is_paused = False
         self._is_draining = False
 
@@ -245,8 +256,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- serving -----------------------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        last: asyncio.Task[None] | None = None  # the newest of the Produce requests in flight
-        arrival: Arrival | None = None  # its place
+        arrival: Arrival | None = None  # of the newest of the Produce requests in flight
         while True:
             if not self._frames:
                 if self._is_draining and not self._produces:
@@ -260,29 +270,33 @@ class Connection(asyncio.BufferedProtocol):
             if frame[:2] == _PRODUCE:
                 if len(self._produces) >= PRODUCES_MAX:
                     await asyncio.wait(self._produces, return_when=asyncio.FIRST_COMPLETED)
-                arrival = Arrival(arrival if last is not None else None)
-                last = asyncio.get_running_loop().create_task(self._answer(frame, last, arrival))
-                self._produces[last] = None
-                last.add_done_callback(self._produce_ended)
+                arrival = Arrival(arrival if self._produces else None)
+                task = asyncio.get_running_loop().create_task(self._answer(frame, self._next_response(), arrival))
+                self._produces.add(task)
+                task.add_done_callback(self._produce_ended)
                 continue
-            if last is not None:
-                await asyncio.wait([last])
-                last = None
-            await self._answer(frame, None)
+            while self._produces:
+                await asyncio.wait(self._produces)
+            await self._answer(frame, self._next_response())
         self._close()
 
+    def _next_response(self) -> _Response:
+        response = _Response()
+        self._responses.append(response)
+        return response
+
     def _produce_ended(self, task: asyncio.Task[None]) -> None:
-        self._produces.pop(task, None)
+        self._produces.discard(task)
         if self._is_draining and self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
-    async def _answer(self, frame: Buffer, previous: asyncio.Task[None] | None, arrival: Arrival | None = None) -> None:
-        """Answer one request, after the response to the previous one."""
+    async def _answer(self, frame: Buffer, response: _Response, arrival: Arrival | None = None) -> None:
+        """Answer one request, after those before it."""
         assert self._session is not None
         size, began_s = len(frame), self._host.monotonic()
         try:
-            parts = await self._session.answer(frame, arrival)
-            self._host.answered(frame, began_s, sum(map(len, parts or ())))
+            response.parts = await self._session.answer(frame, arrival)
+            self._host.answered(frame, began_s, sum(map(len, response.parts or ())))
         except (BadFrame, KafkaError) as refused:
             self._end(str(refused))
             return
@@ -296,22 +310,35 @@ class Connection(asyncio.BufferedProtocol):
             self._release(size)
             self._unanswered -= 1
             self._reader.bytes_max = self._session.frame_bytes_max
-        if previous is not None and not previous.done():
-            await asyncio.wait([previous])
-        if parts is not None:
-            self._write(parts)
+        response.is_complete = True
+        self._respond()
         self._update_reading()
 
-    def _write(self, parts: Sequence[Buffer]) -> None:
-        transport = self._transport
-        if transport is None or transport.is_closing():
+    def _respond(self) -> None:
+        """Send the complete responses whose turn has come."""
+        has_waited = bool(self._sendable)
+        while self._responses and self._responses[0].is_complete:
+            parts = self._responses.popleft().parts
+            if parts is not None:
+                self._sendable.append(sum(map(len, parts)).to_bytes(4, "big"))
+                self._sendable += parts
+        if not self._sendable or has_waited:
+            return
+        if self._responses:  # others may be complete in this turn of the loop
+            asyncio.get_running_loop().call_soon(self._send)
+        else:
+            self._send()
+
+    def _send(self) -> None:
+        transport, parts = self._transport, self._sendable
+        self._sendable = []
+        if transport is None or transport.is_closing() or not parts:
             return
         self.active_s = self._host.monotonic()
-        size = sum(map(len, parts))
-        self._written += size + 4
+        self._written += sum(map(len, parts))
         # In one send: where a response's head and bytes were sent one after the other, a reader on the same machine
         # acknowledged the first only after its 40 ms. (Before Python 3.12 this copies, 0.1 ms a megabyte.)
-        transport.writelines([size.to_bytes(4, "big"), *parts])
+        transport.writelines(parts)
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -382,5 +409,6 @@ class Connection(asyncio.BufferedProtocol):
         logger.warning("connection %d from %s ended: %s", self.number, self.peer, reason)
 
     def _close(self) -> None:
+        self._send()
         if self._transport is not None:
             self._transport.close()

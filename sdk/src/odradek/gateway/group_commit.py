@@ -5,6 +5,9 @@ end, at most for the linger, and become one call (as the SDK's producer does: cl
 flight, a request is sent at once, so a sole producer never waits. Each request of a merged call gets its own results;
 partitions succeed or fail independently, as in any call.
 
+With an interval (`gateway_upload_interval_ms`) a call waits for that instead: it begins no sooner after the one before
+it, unless a few megabytes wait. Many producers then cost as many uploads as one does.
+
 Order and waiting:
 
 * Calls start in the order of their requests, and the engine keeps that order for the batches of one producer and of one
@@ -32,6 +35,7 @@ from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
 
 MERGED_BYTES_MAX = 8 * 1024 * 1024
+FULL_BYTES = 4 * 1024 * 1024  # of a call that no interval holds back
 FOLLOWER_BYTES_MAX = 256 * 1024  # of a request that waits for the one before it
 _ANSWERED_S = 0.001  # for the requests that answers make a client send
 
@@ -75,6 +79,7 @@ class _Commit:
 
     requests: int
     has_followers: bool
+    began_s: float
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     ended_s: float = 0.0
 
@@ -85,13 +90,16 @@ class GroupCommit:
     Args:
         engine: receives the merged calls.
         clock: for the linger.
-        linger_ms: the longest wait of a request for the newest call in flight; 0: requests are not merged.
+        linger_ms: the longest wait of a request for the newest call in flight, without interval; 0: none.
+        interval_ms: from the beginning of one call to that of the next, at least; 0: none. Without linger and interval
+            requests are not merged.
     """
 
-    def __init__(self, engine: Engine, clock: Clock, linger_ms: int) -> None:
+    def __init__(self, engine: Engine, clock: Clock, linger_ms: int, interval_ms: int = 0) -> None:
         self._engine = engine
         self._clock = clock
         self._linger_s = linger_ms / 1000
+        self._interval_s = interval_ms / 1000
         self._gathering: _Gathering | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._newest: _Commit | None = None
@@ -99,7 +107,7 @@ class GroupCommit:
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
         """Append batches that are not part of a transaction, as Engine.produce does."""
-        if self._linger_s == 0:
+        if not self._linger_s and not self._interval_s:
             return await self._engine.produce(partitions)
         places = [_place(each) for each in partitions]
         keys = [(each.connection, place) for each, place in zip(partitions, places, strict=True)]
@@ -109,7 +117,7 @@ class GroupCommit:
         try:
             request = _Request(partitions, results)
             size = sum(len(each.records) for each in partitions)
-            if is_behind and size > FOLLOWER_BYTES_MAX:
+            if is_behind and size > FOLLOWER_BYTES_MAX and not self._interval_s:
                 self._go_alone(request, places)
             else:
                 self._gather(request, places, size, is_behind=is_behind)
@@ -138,7 +146,7 @@ class GroupCommit:
         gathering.places.update(places)
         gathering.size += size
         gathering.has_followers |= is_behind
-        if len(gathering.requests) >= gathering.requests_due:
+        if len(gathering.requests) >= gathering.requests_due or (self._interval_s and gathering.size >= FULL_BYTES):
             gathering.is_complete.set()
 
     def _go_alone(self, request: _Request, places: Sequence[_Place]) -> None:
@@ -148,19 +156,27 @@ class GroupCommit:
         self._call(_Gathering([request]))
 
     async def _linger(self, gathering: _Gathering, newest: _Commit | None) -> None:
-        if newest is not None:
-            before = 0
-            if not newest.ended.is_set():
-                await wait_for(newest.ended, self._linger_s, self._clock)
-                before = len(gathering.requests)
-            if newest.ended.is_set() and (newest.has_followers or gathering.has_followers):
-                gathering.requests_due = before + newest.requests
-                left_s = newest.ended_s + _ANSWERED_S - self._clock.monotonic()
-                if len(gathering.requests) < gathering.requests_due and left_s > 0:
-                    await wait_for(gathering.is_complete, left_s, self._clock)
+        if newest is not None and self._interval_s:
+            left_s = newest.began_s + self._interval_s - self._clock.monotonic()
+            if left_s > 0:
+                await wait_for(gathering.is_complete, left_s, self._clock)
+        elif newest is not None:
+            await self._meet(gathering, newest)
         if self._gathering is gathering:
             self._gathering = None
             await self._run(gathering)
+
+    async def _meet(self, gathering: _Gathering, newest: _Commit) -> None:
+        """Wait for the call in flight, and for the requests that its answers make clients send."""
+        before = 0
+        if not newest.ended.is_set():
+            await wait_for(newest.ended, self._linger_s, self._clock)
+            before = len(gathering.requests)
+        if newest.ended.is_set() and (newest.has_followers or gathering.has_followers):
+            gathering.requests_due = before + newest.requests
+            left_s = newest.ended_s + _ANSWERED_S - self._clock.monotonic()
+            if len(gathering.requests) < gathering.requests_due and left_s > 0:
+                await wait_for(gathering.is_complete, left_s, self._clock)
 
     def _close(self, gathering: _Gathering) -> None:
         self._gathering = None
@@ -176,7 +192,7 @@ class GroupCommit:
 
     async def _run(self, gathering: _Gathering) -> None:
         """Make one call; a request that was cancelled does not keep the others from their results."""
-        self._newest = commit = _Commit(len(gathering.requests), gathering.has_followers)
+        self._newest = commit = _Commit(len(gathering.requests), gathering.has_followers, self._clock.monotonic())
         by_place: dict[_Place, list[tuple[_Request, int]]] = {}
         for request in gathering.requests:
             for index, partition in enumerate(request.partitions):

@@ -125,7 +125,9 @@ class Gateway:
     ) -> None:
         self._settings = engine.settings
         self._engine = engine
-        self._commits = GroupCommit(engine, clock, self._settings.gateway_linger_ms)
+        self._commits = GroupCommit(
+            engine, clock, self._settings.gateway_linger_ms, self._settings.gateway_upload_interval_ms
+        )
         self._listener = listener
         self._observe = observe
         self._clock = clock

@@ -23,7 +23,7 @@ from odradek.gateway import Listener
 from odradek.local.credentials import FILE_NAME
 from odradek.local.server import FunctionLimits
 from odradek.local.service import LocalService
-from odradek.settings import UPLOADS_KEPT_BYTES, Settings
+from odradek.settings import SERVER_MEMORY, Settings
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,7 +47,7 @@ async def _serve(options: argparse.Namespace) -> None:
         options.data_dir,
         host=options.host,
         port=options.port,
-        settings=Settings.from_env(os.environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES),
+        settings=Settings.from_env(os.environ, **SERVER_MEMORY),
         limits=FunctionLimits(options.memory_mb, options.timeout_s),
         synchronous=options.synchronous,
         write_line=write_line,

@@ -79,10 +79,10 @@ async def _serve(store_name: str, ports: Ports) -> None:
     from odradek.functions.environment import Environment
     from odradek.functions.metering import InvocationMeter
     from odradek.gateway.serve import serve
-    from odradek.settings import UPLOADS_KEPT_BYTES, Settings
+    from odradek.settings import SERVER_MEMORY, Settings
     from odradek.system import SystemRng
 
-    settings = Settings.from_env(os.environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES)
+    settings = Settings.from_env(os.environ, **SERVER_MEMORY)
     opened, meter = None, InvocationMeter()
     if store_name.startswith(_EMBEDDED):
         try:

@@ -62,6 +62,14 @@ def local(
     trigger_modules: Annotated[
         str, typer.Option(help="Modules whose functions triggers may call (module:handler), with commas.")
     ] = "",
+    fsync: Annotated[
+        bool,
+        typer.Option(
+            "--fsync/--no-fsync",
+            help="Whether what is acknowledged is on disk. Without, as with Apache Kafka's defaults, it survives the "
+            "end of the process, but not a power loss.",
+        ),
+    ] = True,
 ) -> None:
     """Run Odradek durably on this machine until Ctrl-C: functions, log and groups in one process.
 
@@ -86,7 +94,7 @@ def local(
     if registry_port is not None:  # with the Kafka port's certificate and logins: the same users
         registry = replace(common, port=registry_port)
     modules = tuple(each.strip() for each in trigger_modules.split(",") if each.strip())
-    asyncio.run(_serve(str(data_dir), host, port, kafka, registry, console_port, modules))
+    asyncio.run(_serve(str(data_dir), host, port, kafka, registry, console_port, modules, fsync=fsync))
 
 
 async def _serve(
@@ -97,12 +105,14 @@ async def _serve(
     registry: Listener | None,
     console_port: int | None,
     trigger_modules: tuple[str, ...],
+    *,
+    fsync: bool,
 ) -> None:
     from rich.console import Console
 
     from odradek.local import LocalService
     from odradek.local.credentials import FILE_NAME as CREDENTIALS_NAME
-    from odradek.settings import UPLOADS_KEPT_BYTES, Settings
+    from odradek.settings import SERVER_MEMORY, Settings
 
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -113,7 +123,8 @@ async def _serve(
                 data_dir,
                 host=host,
                 port=port,
-                settings=Settings.from_env(os.environ, uploads_kept_bytes=UPLOADS_KEPT_BYTES),
+                settings=Settings.from_env(os.environ, **SERVER_MEMORY),
+                synchronous="FULL" if fsync else "NORMAL",
                 kafka=kafka,
                 registry=registry,
                 trigger_modules=trigger_modules,

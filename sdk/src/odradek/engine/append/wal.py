@@ -31,6 +31,7 @@ class Wal:
     """Uploads and reads of WAL bytes."""
 
     def __init__(self, log: Table, objects: ObjectStore, clock: Clock, rng: Rng, settings: Settings) -> None:
+        self.clock = clock
         self._log = log
         self._objects = objects
         self._backoff = Backoff(clock, rng, first_s=0.05, max_s=1.0)
@@ -71,6 +72,10 @@ class Wal:
         if not isinstance(data, bytes):
             raise ObjectMissing(f"WAL item {object_id.hex()}")
         return data
+
+    def keeps(self, key: str) -> bool:
+        """Return True if reading this object costs no request."""
+        return self._kept.find(key) is not None
 
     async def read_range(self, key: str, start: int, length: int) -> Buffer:
         """Return a complete range of an object. Raises ObjectMissing (also for a shorter object), StoreUnavailable."""

@@ -26,6 +26,7 @@ from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
 from odradek.engine.partition.shared_head import HeadImage, view_of
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.read.looks import Looks
+from odradek.engine.read.read_ahead import ReadAhead, Served
 from odradek.engine.read.segment_reader import UNBOUNDED
 from odradek.engine.read.uploads import oldest_first
 from odradek.engine.tools import Tools
@@ -96,6 +97,7 @@ class Fetcher:
         epochs: LeaderEpochs,
         looks: Looks,
     ) -> None:
+        self._ahead = ReadAhead(pieces.ahead, self._following, pieces.ranges_ahead)
         self._epochs = epochs
         self._index = index
         self._reader = reader
@@ -145,7 +147,14 @@ class Fetcher:
             if images is None:
                 break
             heads = _newest(seen, images) if images else None
+        self._ahead.served(
+            [Served(each.wanted.partition, each.head, each.wanted.offset, each.pieces) for each in planned]
+        )
         return failed + await self._read(planned)
+
+    async def _following(self, partition: PartitionId, head: PartitionHead, offset: int, size: int) -> list[Piece]:
+        """About so many bytes from an offset on, or to where the next query would begin. Raises as LogReader.pieces."""
+        return await self._reader.pieces(partition, head, offset, max_bytes=size) if offset < head.next_offset else []
 
     async def _plan(
         self,

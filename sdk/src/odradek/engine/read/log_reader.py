@@ -28,6 +28,7 @@ from odradek.engine.append.wal import Wal
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.read.read_ahead import Blocks
 from odradek.engine.read.segment_reader import UNBOUNDED, Piece, SegmentIndexes, Wanted, segment_pieces
 from odradek.errors import ObjectMissing
 from odradek.format.object_keys import wal_key
@@ -189,6 +190,7 @@ class PieceReader:
         self._wal = wal
         self._settings = settings
         self._slots = asyncio.Semaphore(settings.fetch_object_parallelism)
+        self.ahead = Blocks(settings.read_ahead_bytes, wal.read_range, settings.fetch_object_parallelism, wal.clock)
         self._made: OrderedDict[tuple[str, int], bytes] = OrderedDict()  # batches by row group
         self._made_bytes = 0
 
@@ -211,15 +213,13 @@ class PieceReader:
         async def fill_range(key: str, members: Sequence[int]) -> None:
             start = min(pieces[i].position for i in members)
             stop = max(pieces[i].position + pieces[i].length for i in members)
-            async with self._slots:
-                data = memoryview(await self._wal.read_range(key, start, stop - start))
+            data = memoryview(await self._range(key, start, stop - start))
             for i in members:
                 at = pieces[i].position - start
                 found[i] = data[at : at + pieces[i].length]
 
         async def fill_columnar(i: int) -> None:
-            async with self._slots:
-                found[i] = await self._batches(pieces[i])
+            found[i] = await self._batches(pieces[i])
 
         items: dict[bytes, list[int]] = {}
         for i, piece in enumerate(pieces):
@@ -241,7 +241,7 @@ class PieceReader:
             place = piece.object_key, group.position
             batches = self._made.get(place)
             if batches is None:
-                data = await self._wal.read_range(piece.object_key, group.position, group.size_bytes)
+                data = await self._range(piece.object_key, group.position, group.size_bytes)
                 batches = self._made[place] = rebuild(data, group)
                 self._made_bytes += len(batches)
             self._made.move_to_end(place)
@@ -250,6 +250,27 @@ class PieceReader:
             _, dropped = self._made.popitem(last=False)
             self._made_bytes -= len(dropped)
         return memoryview(made[0] if len(made) == 1 else b"".join(made))
+
+    async def _range(self, key: str, start: int, length: int) -> Buffer:
+        """Return a range, which may have been read ahead. Raises as Wal.read_range."""
+        if self.ahead.bytes_max:
+            data = await self.ahead.find(key, start, length)
+            if data is not None:
+                return data
+        async with self._slots:
+            return await self._wal.read_range(key, start, length)
+
+    def ranges_ahead(self, pieces: Sequence[Piece]) -> list[tuple[str, int, int]]:
+        """What of objects to read for these pieces: key, start, stop. Not what this process keeps, and no items."""
+        found = [
+            (key, min(pieces[i].position for i in members), max(pieces[i].position + pieces[i].length for i in members))
+            for key, members in self._ranges(pieces, None)
+        ]
+        for piece in pieces:
+            if piece.groups:
+                last = piece.groups[-1]
+                found.append((piece.object_key, piece.groups[0].position, last.position + last.size_bytes))
+        return [each for each in found if not self._wal.keeps(each[0])]
 
     def bytes_held(self, pieces: Sequence[Piece], *, join_gap_bytes: int) -> int:
         """How many bytes a read of these pieces gets and holds, the gaps between them included."""
