@@ -26,6 +26,7 @@ from odradek.sql.syntax import Call, Expression, Field, Lambda, Literal, Operati
 from odradek.sql.types import NEVER, VARCHAR, Rendered
 
 _ARITHMETIC = ("+", "-", "*", "/", "%")
+PASSING_NULL_ON = (*_ARITHMETIC, "||")  # operators whose result is NULL if an operand is
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _NEVER_NULL = (*_COMPARISONS, "BETWEEN", "IN", "IS NULL", "IS NOT NULL", "IS DISTINCT FROM")
 # Scalar functions that have a result although an argument is NULL.
@@ -122,10 +123,19 @@ def _of_operation(wanted: Operation, meaning: Meaning) -> str:
         return _of_case(wanted, meaning, failure)
     if operator in _COMPARISONS or operator == "BETWEEN":
         return _of_comparison(wanted, meaning)
-    is_text = operator == "+" and VARCHAR in [meaning.render(each).type for each in operands]
-    if operator == "LIKE" or (operator in _ARITHMETIC and not is_text):  # NULL, too, where an operand fails
-        return any_of([*(unseen(each, meaning) for each in operands), f"{meaning.text(wanted)} IS NULL"])
-    return any_of([failure(each, meaning) for each in operands])
+    if not _fails_for_null(wanted, meaning):
+        return any_of([failure(each, meaning) for each in operands])
+    # The result is NULL where an operand is, also one that fails.
+    wrong = [wanted] if operator in _ARITHMETIC and len(operands) > 1 else operands
+    missing = [f"{meaning.text(each)} IS NULL" for each in wrong if not _is_given(each)]
+    return any_of([*(unseen(each, meaning) for each in operands), *missing])
+
+
+def _fails_for_null(wanted: Operation, meaning: Meaning) -> bool:
+    """Return True for an operation that has a result or is an error."""
+    if wanted.operator == "LIKE":
+        return True
+    return wanted.operator in _ARITHMETIC and meaning.render(wanted).type != VARCHAR
 
 
 def _of_comparison(wanted: Operation, meaning: Meaning) -> str:
@@ -213,8 +223,12 @@ def _of_call(wanted: Call, meaning: Meaning) -> str:
 
 def _null(wanted: Expression, meaning: Meaning) -> str:
     """Return where an expression is NULL; NEVER for one that never is, unless it fails."""
-    if isinstance(wanted, Operation) and wanted.operator in (*_NEVER_NULL, "AND", "OR", "NOT"):
+    if _is_given(wanted) or (isinstance(wanted, Operation) and wanted.operator in (*_NEVER_NULL, "AND", "OR", "NOT")):
         return NEVER
-    if isinstance(wanted, Literal) and wanted.kind != "null":
+    if isinstance(wanted, Operation) and _fails_for_null(wanted, meaning):
         return NEVER
     return f"{meaning.text(wanted)} IS NULL"
+
+
+def _is_given(wanted: Expression) -> bool:
+    return isinstance(wanted, Literal) and wanted.kind != "null"

@@ -7,12 +7,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from odradek.sql.catalog import Source
 from odradek.sql.expressions import computed, is_aggregate, parts
+from odradek.sql.functions import FUNCTIONS
+from odradek.sql.functions.failures import PASSING_NULL_ON, TAKING_NULL
 from odradek.sql.joins import JoinedKey
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Scope
-from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Query, SelectItem, Subscript
+from odradek.sql.syntax import (
+    Call,
+    Cast,
+    ColumnRef,
+    Expression,
+    Field,
+    Literal,
+    Operation,
+    Query,
+    SelectItem,
+    Subscript,
+)
 from odradek.sql.types import SqlType
 
 
@@ -115,11 +129,22 @@ def _has_value_without_record(expression: Expression, scope: Scope) -> bool:
     In ksqlDB it has none where there is no value to compute it of. One of the key alone is computed of the key.
     """
     source = scope.bounds[0].source
-    if isinstance(expression, Field | Subscript):
-        return _has_value_without_record(expression.operand, scope)
-    if isinstance(expression, ColumnRef) and source.column(expression.name.text) is not None:
-        return False
-    return not _columns(expression) <= {each.name for each in source.keys}
+    is_of_value = not _columns(expression) <= {each.name for each in source.keys}
+    return is_of_value and not _is_null_of_nulls(expression, source)
+
+
+def _is_null_of_nulls(expression: Expression, source: Source) -> bool:
+    """Return True if an expression is surely NULL where all columns of the value are."""
+    if isinstance(expression, ColumnRef):
+        column = source.column(expression.name.text)
+        return column is not None and not column.is_key
+    if isinstance(expression, Cast | Field | Subscript):
+        return _is_null_of_nulls(expression.operand, source)
+    passes_on = isinstance(expression, Operation) and expression.operator in PASSING_NULL_ON
+    if isinstance(expression, Call):
+        name = expression.name.folded
+        passes_on = name in FUNCTIONS and name not in TAKING_NULL
+    return passes_on and any(_is_null_of_nulls(each, source) for each in parts(expression))
 
 
 def _columns(expression: Expression) -> set[str]:
