@@ -175,6 +175,9 @@ class _Planner:
         if window is not None and window.kind == "HOPPING":  # as in Kafka Streams, none begins before the epoch
             having = " AND ".join([f"{self.scope.window}.start >= {EPOCH}", *([having] if having else [])])
         sql += f" HAVING {having}" if having else ""
+        if self.is_timed and query.joins and not joins_streams:
+            # Spark may build its hash table of the stream, and then reverses the records of a key.
+            sql += f" SORT BY {first.quoted}.__partition, {first.quoted}.__offset"
         if query.limit is not None and not self.is_stream:
             sql += f" LIMIT {query.limit}"
         if self.eager is not None:
