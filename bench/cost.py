@@ -5,14 +5,17 @@ in groups poll and commit, the planner and the maintainers work as on the stage 
 window is counted by owner and component and scaled to a month; storage is rate times retention; alarms, dashboard and
 the queue's polls come from odradek.cost.fixtures. Left out: egress of clients elsewhere, free tiers, support.
 
-    dollars    a month, by component (what is billed) and owner (the function that used it)
+    dollars    a month, by component (what is billed) and owner (the function that used it); and the same units with
+               provisioned capacity of the log table, where the load is steady (odradek.cost.tables)
     ack        from `send` to the future's outcome, at a sampled record
     delivery   from `send` to `poll`
     requests   produce calls per second, and what each costs in write units, all writes of the window included
 
-The case `large` takes three quarters of an hour of CPU.
+The case `large` takes three quarters of an hour of CPU. `--kept` measures nothing: it prints what is committed, with
+the second price from the committed units and today's price list, and with `--keep` writes that price, too.
 
     python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
+    python -m bench.cost --kept [--case NAME ...] [--per-head 1] [--keep]
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from odradek.cost.fixtures import FIXTURES, MONTH_S, fixed_cost
 from odradek.cost.metering import total
 from odradek.cost.model import Workload, peer_costs
 from odradek.cost.prices import GIB, US_EAST_1, cost
+from odradek.cost.tables import provisioned_alarms, provisioned_cost
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
@@ -257,7 +261,7 @@ class Run:
         produce = usage.get("produce", Usage())
         requests = produce.function_requests
         writes = sum(each.table_write_units for owner, each in usage.items() if owner in ("produce", "maintainer"))
-        return {
+        report = {
             "case": {**asdict(case), "configs": dict(case.configs), "consumer_configs": dict(case.consumer_configs)},
             "window_s": window_s,
             "dollars": sum(components.values()),
@@ -276,6 +280,19 @@ class Run:
                 for owner, used in usage.items()
             },
         }
+        return report | {"provisioned": provisioned(rounded(report))}  # as from what is kept
+
+
+def provisioned(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the dollars a month of a result, and the components that differ, with a provisioned log table."""
+    counted = ("table_write_units", "table_read_units")
+    by_function = {
+        owner: Usage(**{name: units[name] * MONTH_S for name in counted if name in units})
+        for owner, units in found["units_per_s"].items()
+    }
+    components = found["by_component"]
+    changed = {**provisioned_cost(by_function), "alarms": components["alarms"] + provisioned_alarms()}
+    return {"dollars": sum({**components, **changed}.values()), "by_component": changed}
 
 
 def measure(case: Case) -> dict[str, Any]:
@@ -289,12 +306,14 @@ def measure(case: Case) -> dict[str, Any]:
 
 
 def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
-    """Print the goals, the components and the owners."""
+    """Print the goals on demand and with a provisioned log table, the components and the owners."""
     goals = Table(title="US dollars a month, everything but egress, 7 days kept", box=None)
     for name in (
         "case",
         "goal",
-        "measured",
+        "on demand",
+        "met",
+        "provisioned",
         "met",
         "ack p50/p99 ms",
         "delivery p50/p99",
@@ -305,11 +324,15 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
     for each in found:
         case = each["case"]
         slow = case["ack_p50_ms"] is not None and each["ack_ms"]["p50"] > case["ack_p50_ms"]
+        priced = [each["dollars"], each["provisioned"]["dollars"]]
         goals.add_row(
             case["name"],
             f"{case['goal']:,.0f}",
-            f"{each['dollars']:,.2f}",
-            "no" if slow or each["dollars"] > case["goal"] else "yes",
+            *(
+                text
+                for dollars in priced
+                for text in (f"{dollars:,.2f}", "no" if slow or dollars > case["goal"] else "yes")
+            ),
             "/".join(f"{value:,.0f}" for value in each["ack_ms"].values()) or "-",
             "/".join(f"{value:,.0f}" for value in each["delivery_ms"].values()) or "-",
             f"{each['produce_requests_per_s']:,.2f}",
@@ -326,14 +349,18 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
             largest = ", ".join(f"{name} {dollars:,.0f}" for dollars, name in sorted(parts, reverse=True)[:5])
             missed = each["dollars"] - each["case"]["goal"]
             console.print(f"{each['case']['name']} misses its goal by {missed:,.0f}: {largest}")
-    for title, key in (("by component", "by_component"), ("by owner", "by_owner")):
-        names = sorted({name for each in found for name in each[key]})
+    for title, columns in (
+        ("by component", [each["by_component"] for each in found]),
+        ("what differs with a provisioned log table", [each["provisioned"]["by_component"] for each in found]),
+        ("by owner", [each["by_owner"] for each in found]),
+    ):
+        names = sorted({name for each in columns for name in each})
         table = Table(title=f"dollars a month, {title}", box=None)
         table.add_column("")
         for each in found:
             table.add_column(each["case"]["name"], justify="right")
         for name in names:
-            table.add_row(name, *(f"{each[key].get(name, 0):,.2f}" for each in found))
+            table.add_row(name, *(f"{each.get(name, 0):,.2f}" for each in columns))
         console.print(table)
 
 
@@ -346,19 +373,30 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--per-head", type=int, default=DEFAULT_PER_HEAD, help="partitions of the topic that share a head"
     )
+    parser.add_argument("--kept", action="store_true", help="print the committed results, measure nothing")
     parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     parser.add_argument("--jobs", type=int, default=2, help="cases at a time")
     arguments = parser.parse_args(argv)
     minutes = 5 if arguments.quick else arguments.minutes
     cases = [CASES[name] for name in arguments.case or (_QUICK if arguments.quick else CASES)]
     cases = [replace(case, minutes=minutes or case.minutes, per_head=arguments.per_head) for case in cases]
+    kept = KEPT if arguments.per_head == DEFAULT_PER_HEAD else KEPT_SINGLE
+    if arguments.kept:
+        names = {case.name for case in cases}
+        found = [each for each in json.loads(kept.read_text()) if each["case"]["name"] in names]
+        for each in found:
+            each["provisioned"] = rounded(provisioned(each))
+            if arguments.keep:
+                _write(kept, each)
+        show(Console(width=max(Console().width, 140)), found)
+        return 0
     found = []
     with ProcessPoolExecutor(max_workers=arguments.jobs) as pool:
         for each in pool.map(measure, cases):
             found.append(each)
             _write(RESULTS, each)
             if arguments.keep:
-                _write(KEPT if arguments.per_head == DEFAULT_PER_HEAD else KEPT_SINGLE, each)
+                _write(kept, each)
     show(Console(width=max(Console().width, 140)), found)
     return 0
 
@@ -367,14 +405,14 @@ def _write(path: Path, measured: Mapping[str, Any]) -> None:
     """Write the result of a case into the file of all."""
     path.parent.mkdir(exist_ok=True)
     kept = {each["case"]["name"]: each for each in (json.loads(path.read_text()) if path.exists() else ())}
-    kept[measured["case"]["name"]] = _rounded(measured)
+    kept[measured["case"]["name"]] = rounded(measured)
     path.write_text(json.dumps([kept[name] for name in CASES if name in kept], indent=1) + "\n")
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Return the value with five significant digits in its numbers."""
     if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
+        return {key: rounded(each) for key, each in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 

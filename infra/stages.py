@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
+from odradek.operations.health.capacity import TableCapacity
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
 
@@ -20,6 +21,7 @@ JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
 MERGE_BYTES_MAX = 256 * 1024 * 1024  # of a maintainer with 1,769 MB: it has them once as read and once as sent
 RESTORABLE_DAYS_MAX = 35  # point-in-time recovery of DynamoDB
 CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
+PROVISIONABLE = ("log", "groups", "catalog")  # tables; rows of served tables follow their readers
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class Stage:
     all_alarms: bool = True  # False: only those that say that something is wrong at all, $0.40 a month
     dashboard: bool = False  # $3 a month; CloudWatch's free tier has three
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
+    capacities: Mapping[str, TableCapacity] = field(default_factory=dict)  # provisioned, by table; others are on demand
     own_key: bool = False  # a separate KMS key for bucket and tables: $1 a month and requests
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
     canary_minutes: int = (
@@ -126,6 +129,9 @@ class Stage:
             raise ValueError(
                 f"job_maintenance_window must be a day and an hour like Sun:02, not {self.job_maintenance_window!r}"
             )
+        for table in self.capacities:
+            if table not in PROVISIONABLE:
+                raise ValueError(f"capacities: {table} is not one of {', '.join(PROVISIONABLE)}")
         unknown = set(self.running_jobs) - set(STREAMING_JOBS)
         if unknown:
             raise ValueError(f"running_jobs: {sorted(unknown)[0]} is not one of {', '.join(STREAMING_JOBS)}")

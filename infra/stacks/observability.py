@@ -122,17 +122,20 @@ class ObservabilityStack(Stack):
     def _throttled_tables(self) -> list[cloudwatch.IMetric]:
         """Of the log's tables. That served tables are behind, maintenance tells (`attention`)."""
         return [
-            cloudwatch.Metric(
-                namespace="AWS/DynamoDB",
-                metric_name=name,
-                dimensions_map={"TableName": table.table_name},
-                statistic="Sum",
-                period=_PERIOD,
-            )
-            for each, table in self._store.tables.items()
-            if each is not TableName.ROWS
+            self._of_table(name, table)
+            for table in self._store.tables
+            if table is not TableName.ROWS
             for name in ("ReadThrottleEvents", "WriteThrottleEvents")
         ]
+
+    def _of_table(self, name: str, table: TableName) -> cloudwatch.Metric:
+        return cloudwatch.Metric(
+            namespace="AWS/DynamoDB",
+            metric_name=name,
+            dimensions_map={"TableName": self._store.tables[table].table_name},
+            statistic="Sum",
+            period=_PERIOD,
+        )
 
     def _of_queue(self, name: str, queue: str) -> cloudwatch.Metric:
         return cloudwatch.Metric(
@@ -172,6 +175,21 @@ class ObservabilityStack(Stack):
         self._alarm("maintenance-dead-letters", dead, 0, periods=1)
         throttled = self._sum("throttled requests to tables", self._throttled_tables())
         self._alarm("tables-throttled", throttled, limits.table_throttles_max, periods=2)
+        if self._stage.capacities:
+            self._alarm("tables-at-maximum", self._outgrown(), 0, periods=3)
+
+    def _outgrown(self) -> cloudwatch.MathExpression:
+        """How many of the capacities of provisioned tables are used beyond what their maximum can be scaled to."""
+        used: dict[str, cloudwatch.IMetric] = {}
+        terms = []
+        for table, capacity in self._stage.capacities.items():
+            for kind, name in (("writes", "ConsumedWriteCapacityUnits"), ("reads", "ConsumedReadCapacityUnits")):
+                used[f"{table}_{kind}"] = self._of_table(name, TableName(table))
+                limit = round(capacity.scalable(kind) * _PERIOD.to_seconds())
+                terms.append(f"IF(FILL({table}_{kind}, 0) > {limit}, 1, 0)")
+        return cloudwatch.MathExpression(
+            expression=" + ".join(terms), using_metrics=used, period=_PERIOD, label="capacities at their maximum"
+        )
 
     def _sum(self, label: str, metrics: Sequence[cloudwatch.IMetric]) -> cloudwatch.MathExpression:
         return cloudwatch.MathExpression(

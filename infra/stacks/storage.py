@@ -29,7 +29,7 @@ class StorageStack(Stack):
             removal = RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY
             key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal, description="Odradek")
         self.store = Store(
-            tables=Tables(self, "Tables", keeps_data=stage.keeps_data, key=key).by_name,
+            tables=Tables(self, "Tables", keeps_data=stage.keeps_data, capacities=stage.capacities, key=key).by_name,
             bucket=LogBucket(
                 self, "Log", keeps_data=stage.keeps_data, keep_deleted_days=stage.keep_deleted_days, key=key
             ).bucket,
@@ -52,3 +52,5 @@ class StorageStack(Stack):
             CfnOutput(self, "WalBucketName", value=self.store.wal_bucket.ref)
         for name, table in self.store.tables.items():
             CfnOutput(self, f"{name.value.capitalize()}TableName", value=table.table_name)
+        for table_name, capacity in stage.capacities.items():  # for `odradek doctor`
+            CfnOutput(self, f"{table_name.capitalize()}TableCapacity", value=str(capacity))

@@ -133,6 +133,40 @@ async def test_appends_to_the_most_partitions_of_a_head(engine_of: Engines) -> N
     assert await sent(3, 2**63 - 2) == {ErrorCode.NONE}
 
 
+@pytest.mark.parametrize("per_head", [1, 8])
+async def test_a_call_of_many_producers(engine_of: Engines, per_head: int) -> None:
+    """What a gateway merges of its connections: more producers of more partitions than one update compares."""
+    engine = engine_of()
+    numbers = range(max(2, per_head))
+    topic = await engine.topics.create(name_of(0), len(numbers), {"odradek.partitions.per.head": str(per_head)})
+    producers = range(2**63 - 41, 2**63 - 1)
+
+    async def sent(epoch: int, sequence: int) -> set[ErrorCode]:
+        """The outcomes, once what an emulator was too slow for has been sent again."""
+        calls = [
+            ProducePartition(topic.name, number, batch([b"x"], producer=(producer, epoch, sequence)))
+            for number in numbers
+            for producer in producers
+        ]
+        outcomes: set[ErrorCode] = set()
+        while calls:
+            results = await engine.produce(calls)
+            outcomes |= {result.error for result in results if result.error is not ErrorCode.NOT_ENOUGH_REPLICAS}
+            again = [
+                call
+                for call, result in zip(calls, results, strict=True)
+                if result.error is ErrorCode.NOT_ENOUGH_REPLICAS
+            ]
+            assert len(again) < len(calls)
+            calls = again
+        return outcomes
+
+    assert await sent(0, 0) == {ErrorCode.NONE}
+    assert await sent(0, 1) == {ErrorCode.NONE}
+    assert await sent(PRODUCER_EPOCH_MAX, 0) == {ErrorCode.NONE}
+    assert [len(await read_all(engine, topic.name, number)) for number in numbers] == [120] * len(numbers)
+
+
 async def test_a_transaction_of_the_most_places(engine_of: Engines) -> None:
     engine = engine_of(offset_metadata_bytes_max=OFFSET_METADATA_BYTES_MAX)
     count = TRANSACTION_PLACES_MAX // 2

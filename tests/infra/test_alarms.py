@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 from odradek.gateway.cloudwatch import INTERVAL_S, KafkaTelemetry
+from odradek.operations.health.capacity import TableCapacity
 from odradek.ports.meter import Usage
 from odradek.spark.jobs.progress import waiting_metric
 from odradek.testing.manual_clock import ManualClock
@@ -54,6 +55,8 @@ def seconds_between_data(namespace: str, name: str, dimensions: Mapping[str, Any
         ("AWS/SQS", "ApproximateNumberOfMessagesVisible"),
         ("AWS/DynamoDB", "ReadThrottleEvents"),
         ("AWS/DynamoDB", "WriteThrottleEvents"),
+        ("AWS/DynamoDB", "ConsumedReadCapacityUnits"),
+        ("AWS/DynamoDB", "ConsumedWriteCapacityUnits"),
         ("AWS/NetworkELB", "HealthyHostCount"),
         ("AWS/NetworkELB", "UnHealthyHostCount"),
         ("ECS/ContainerInsights", "RunningTaskCount"),
@@ -176,7 +179,13 @@ def jobs(synthesize_stage: Callable[..., Deployment]) -> Deployment:
     return synthesize_stage(replace(STAGES["prod"], running_jobs=("word_count", "export_table")))
 
 
-@pytest.fixture(params=["dev", "prod", "gateway", "jobs"])
+@pytest.fixture(scope="module")
+def provisioned(synthesize_stage: Callable[..., Deployment]) -> Deployment:
+    capacities = {"log": TableCapacity(2500, 6000, 2700, 8000), "groups": TableCapacity(10, 100, 10, 100)}
+    return synthesize_stage(replace(STAGES["prod"], capacities=capacities))
+
+
+@pytest.fixture(params=["dev", "prod", "gateway", "jobs", "provisioned"])
 def deployment(request: pytest.FixtureRequest) -> Deployment:
     found: Deployment = request.getfixturevalue(request.param)
     return found
@@ -189,6 +198,8 @@ def test_every_alarm_can_be_reached_and_left_and_is_silent_before_the_first_data
         limit = properties["Threshold"]
         above = properties["ComparisonOperator"] == "GreaterThanThreshold"
         bad, good = (limit + 1_000, 0.0) if above else (limit - 1, limit)
+        if name == "tables-at-maximum":
+            bad = 1e9  # units in a period; the limit is of how many capacities
         ids = metrics_of(properties)
         assert "ALARM" in states(deployment, properties, dict.fromkeys(ids, bad)), f"{name} is never told"
         all_good = states(deployment, properties, dict.fromkeys(ids, good))
@@ -350,3 +361,17 @@ def test_a_run_of_a_job_that_fails_is_told(prod: Deployment) -> None:
     assert {"$.detail.jobName", "$.detail.state", "$.detail.jobRunId", "$.detail.message"} == set(paths)
     policy = prod.only("observability", "AWS::SNS::TopicPolicy")["Properties"]["PolicyDocument"]["Statement"]
     assert "events.amazonaws.com" in json.dumps(policy)
+
+
+def test_a_load_that_has_outgrown_the_maximum_of_a_table_is_told(provisioned: Deployment, prod: Deployment) -> None:
+    properties = alarms(provisioned)["tables-at-maximum"]
+    ids = metrics_of(properties)
+    assert set(ids) == {"log_writes", "log_reads", "groups_writes", "groups_reads"}
+    assert {each["MetricName"] for each in ids.values()} == {"ConsumedWriteCapacityUnits", "ConsumedReadCapacityUnits"}
+    at_most = {"log_writes": 6000, "log_reads": 8000, "groups_writes": 100, "groups_reads": 100}
+    for key, units in at_most.items():
+        # A minute's datum of a period of five stands for all of it here: units of the whole period.
+        scalable = 0.7 * units * 300
+        assert "ALARM" not in states(provisioned, properties, {key: scalable})
+        assert states(provisioned, properties, {key: scalable + 1})[-1] == "ALARM"
+    assert "tables-at-maximum" not in alarms(prod)

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from odradek.cost.measure import measure as coefficients
 from odradek.cost.model import Workload, own_cost
+from odradek.cost.tables import TableMode
 
 from bench import cost
-from bench.cost import CASES, KEPT, Case
+from bench.cost import CASES, KEPT, KEPT_SINGLE, Case
 
 # Rows are merged every ten minutes at this rate: the window has two such merges.
 SMALL = Case("small", 64 * 1024, 0, partitions=6, configs={"linger_ms": 1000}, minutes=20, warm_up_s=780)
 
 
-def estimated(case: Case) -> dict[str, float]:
+def estimated(case: Case) -> dict[TableMode, dict[str, float]]:
+    """The dollars of each component, in each mode of the log table."""
     load = Workload(
         case.bytes_per_s,
         record_bytes=case.record_bytes,
@@ -26,14 +30,15 @@ def estimated(case: Case) -> dict[str, float]:
         linger_ms=case.configs.get("linger_ms"),
         partitions=case.partitions,
     )
-    return dict(own_cost(load, asyncio.run(coefficients(load))))
+    measured = asyncio.run(coefficients(load))
+    return {mode: dict(own_cost(replace(load, tables=mode), measured)) for mode in TableMode}
 
 
 @pytest.mark.slow
 def test_the_estimate_is_what_real_clients_and_functions_use() -> None:
     """Slow: half an hour of simulated time, every call of it counted."""
     counted = cost.measure(SMALL)
-    found, guessed = counted["by_component"], estimated(SMALL)
+    found, guessed = counted["by_component"], estimated(SMALL)[TableMode.ON_DEMAND]
     assert counted["records_per_s"] == pytest.approx(64, rel=0.05)
     assert sum(guessed.values()) == pytest.approx(counted["dollars"], rel=0.25)
     for component in (
@@ -59,4 +64,26 @@ def _comparable() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("result", _comparable(), ids=lambda result: str(result["case"]["name"]))
 def test_the_committed_results_are_what_the_estimate_says(result: dict[str, Any]) -> None:
     case = CASES[result["case"]["name"]]
-    assert sum(estimated(case).values()) == pytest.approx(result["dollars"], rel=0.3)
+    guessed = estimated(case)
+    assert sum(guessed[TableMode.ON_DEMAND].values()) == pytest.approx(result["dollars"], rel=0.3)
+    assert sum(guessed[TableMode.PROVISIONED].values()) == pytest.approx(result["provisioned"]["dollars"], rel=0.3)
+
+
+@pytest.mark.parametrize("path", [KEPT, KEPT_SINGLE], ids=lambda path: str(path.stem))
+def test_the_second_price_is_of_the_committed_units(path: Path) -> None:
+    for result in json.loads(path.read_text()):
+        assert result["provisioned"] == cost.rounded(cost.provisioned(result)), "python -m bench.cost --kept --keep"
+
+
+def test_what_is_kept_is_printed_without_a_measurement(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cost, "measure", lambda case: pytest.fail("measured"))
+    before = KEPT.read_bytes()
+    assert cost.main(["--kept", "--case", "large"]) == 0
+    printed = capsys.readouterr().out
+    [large] = [each for each in json.loads(before) if each["case"]["name"] == "large"]
+    assert f"{large['dollars']:,.2f}" in printed
+    assert f"{large['provisioned']['dollars']:,.2f}" in printed
+    assert "linger-16" not in printed
+    assert KEPT.read_bytes() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from moto import mock_aws
 from odradek.cli import run
 from odradek.cli.service.doctor import check_store
 from odradek.client.profiles import FILE, Profile, save_profile
-from odradek.operations.health import check_reach
+from odradek.operations.health.checks import Finding, check_reach
 
 REGION = "eu-west-1"
 TABLES = {"LogTableName": "log", "GroupsTableName": "groups", "CatalogTableName": "catalog"}
@@ -160,3 +161,61 @@ def test_alarms_that_ring_are_findings(deployed: dict[str, str]) -> None:
         cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="it is late")
     [finding] = [each for each in check_store() if each.check == "alarms"]
     assert (finding.outcome, "lag rings: see odradek-dev-lag" in finding.text) == ("warn", True)
+
+
+def test_tables_with_provisioned_capacity_are_compared_with_the_stage_and_their_load(deployed: dict[str, str]) -> None:
+    outputs = {**TABLES, "LogTableCapacity": "writes=100-1000 reads=200-2000 target=70"}
+
+    def of_the_log() -> list[Finding]:
+        save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
+        return [each for each in check_store() if each.text.startswith("log")]
+
+    [mode, scaling] = of_the_log()
+    assert mode[:2] == ("warn", "tables")
+    assert "is on demand, and its stage says provisioned" in mode[2]
+    assert "has writes that nothing scales: deploy again; it has reads that nothing scales" in scaling[2]
+    boto3.client("dynamodb", REGION).update_table(
+        TableName="log",
+        BillingMode="PROVISIONED",
+        ProvisionedThroughput={"WriteCapacityUnits": 1000, "ReadCapacityUnits": 2000},
+    )
+    autoscaling = boto3.client("application-autoscaling", REGION)
+    for dimension, least, most in (("Write", 100, 1000), ("Read", 200, 2000)):
+        autoscaling.register_scalable_target(
+            ServiceNamespace="dynamodb",
+            ResourceId="table/log",
+            ScalableDimension=f"dynamodb:table:{dimension}CapacityUnits",
+            MinCapacity=least,
+            MaxCapacity=most,
+        )
+    assert of_the_log() == [
+        ("ok", "tables", "log: provisioned capacity, point-in-time recovery"),
+        ("ok", "capacity", "log: at most 0 of 1,000 writes, 0 of 2,000 reads a second of late, none throttled"),
+    ]
+    now = datetime.now(UTC)
+    used = [
+        ("ConsumedWriteCapacityUnits", 900 * 300, now - timedelta(minutes=50)),  # it has passed
+        ("ConsumedReadCapacityUnits", 1500 * 300, now - timedelta(minutes=6)),
+        ("WriteThrottleEvents", 7, now - timedelta(minutes=50)),
+    ]
+    boto3.client("cloudwatch", REGION).put_metric_data(
+        Namespace="AWS/DynamoDB",
+        MetricData=[
+            {
+                "MetricName": name,
+                "Dimensions": [{"Name": "TableName", "Value": "log"}],
+                "Timestamp": at,
+                "Value": value,
+            }
+            for name, value, at in used
+        ],
+    )
+    [mode, (outcome, check, text)] = of_the_log()
+    assert (mode[0], outcome, check) == ("ok", "warn", "capacity")
+    assert "is at the maximum of its reads: 1,500 units a second" in text
+    assert "throttled 7 requests" in text
+    assert "its writes" not in text
+    outputs["LogTableCapacity"] = "of a later release"
+    save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
+    findings = [(each.outcome, each.check) for each in check_store()]
+    assert findings[:2] == [("warn", "tables"), ("warn", "capacity")]

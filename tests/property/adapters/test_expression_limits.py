@@ -7,10 +7,10 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from odradek.adapters.expression_text import Expressions, condition_operators, update_operators
 from odradek.adapters.validation import _check_actions, _check_condition, check_operation
 from odradek.errors import StoreRejected
 from odradek.limits import TABLE_EXPRESSION_BYTES_MAX, TABLE_EXPRESSION_OPERATORS_MAX
+from odradek.ports.expression_text import Expressions, condition_operators, update_operators
 from odradek.ports.table import (
     Absent,
     Action,

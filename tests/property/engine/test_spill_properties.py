@@ -7,7 +7,6 @@ from uuid import UUID
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from odradek.adapters.expression_text import Expressions, condition_operators
 from odradek.adapters.expressions import State, after
 from odradek.engine.partition.head import (
     PartitionHead,
@@ -30,6 +29,7 @@ from odradek.limits import (
     TABLE_EXPRESSION_OPERATORS_MAX,
 )
 from odradek.model.topic_partition import PartitionId
+from odradek.ports.expression_text import Expressions, condition_operators
 from odradek.ports.table import Action, Condition, Item, Update
 from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng

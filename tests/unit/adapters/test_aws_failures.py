@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ from odradek.errors import (
     TransactionConflict,
 )
 from odradek.ports.meter import Usage
-from odradek.ports.table import Absent, Add, Check, Exists, Key, Put, Update
+from odradek.ports.table import Absent, Add, Check, Exists, Key, Put, Row, Update
 from odradek.system import SystemClock
 
 KEY = Key("t", "head")
@@ -161,6 +162,26 @@ async def test_unprocessed_keys_are_asked_for_again(calls: Calls) -> None:
         await DynamoTable(Script(*[throttled] * 20), "log", calls=calls).get_many(keys)
 
 
+def canceled(*codes: str) -> ClientError:
+    reasons = [{"Code": code, "Message": "as told"} for code in codes]
+    return aws_error("TransactionCanceledException", CancellationReasons=reasons)
+
+
+@pytest.mark.parametrize("code", ["ThrottlingError", "ProvisionedThroughputExceeded"])
+async def test_a_throttled_read_of_several_items_at_one_moment_is_tried_again(code: str, calls: Calls) -> None:
+    keys = [KEY, Key("t", "x")]
+    client = Script(canceled(code, "None"), canceled("None", code), {"Responses": [{}, {}]})
+    assert await DynamoTable(client, "log", calls=calls).transact_get(keys) == [None, None]
+    client = Script(*[canceled(code, "None")] * 20)
+    with pytest.raises(StoreUnavailable):
+        await DynamoTable(client, "log", calls=calls).transact_get(keys)
+    assert len(client.requests) == READ_ATTEMPTS_MAX
+    client = Script(*[canceled("TransactionConflict", code)] * 20)
+    with pytest.raises(TransactionConflict):
+        await DynamoTable(client, "log", calls=calls).transact_get(keys)
+    assert len(client.requests) == 1, "whoever reads decides how long to wait for the transaction"
+
+
 @pytest.mark.parametrize(
     ("codes", "expected"),
     [
@@ -173,8 +194,7 @@ async def test_unprocessed_keys_are_asked_for_again(calls: Calls) -> None:
     ],
 )
 async def test_why_a_transaction_was_canceled(codes: list[str], expected: type[Exception], calls: Calls) -> None:
-    reasons = [{"Code": code, "Message": "as told"} for code in codes]
-    client = Script(aws_error("TransactionCanceledException", CancellationReasons=reasons))
+    client = Script(canceled(*codes))
     meter = UsageMeter()
     with pytest.raises(expected) as raised:
         await DynamoTable(client, "log", meter, calls=calls).transact(
@@ -318,3 +338,82 @@ async def test_lost_answers_leave_the_outcome_open(kind: str, calls: Calls) -> N
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with pytest.raises(StoreUnavailable):
         await _table(url, calls, kind).update(write)
+
+
+# --- throttling, as DynamoDB answers it: the same to both clients -----------------------------------------------------
+
+EXCEEDED = "com.amazonaws.dynamodb.v20120810#ProvisionedThroughputExceededException"
+THROTTLED = {
+    "the table's capacity": EXCEEDED,
+    "an account's": "com.amazonaws.dynamodb.v20120810#RequestLimitExceeded",
+    "a key's, on demand": "com.amazon.coral.availability#ThrottlingException",
+}
+ROW = {"pk": {"S": "t"}, "sk": {"S": "head"}, "data": {"B": "AAE="}}
+STORED = {"data": b"\x00\x01"}
+
+
+class Answers:
+    """DynamoDB's answers in turn, the last one for ever; counts the requests."""
+
+    def __init__(self, *documents: dict[str, Any]) -> None:
+        self._documents = list(documents)
+        self.requests = 0
+
+    def __call__(self, connection: socket.socket) -> None:
+        self.requests += 1
+        document = self._documents.pop(0) if len(self._documents) > 1 else self._documents[0]
+        body = json.dumps(document).encode()
+        status = b"400 Bad Request" if "__type" in document else b"200 OK"
+        head = b"HTTP/1.1 %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (status, len(body))
+        connection.sendall(head + body)
+
+
+def refusal(kind: str, *reasons: str) -> dict[str, Any]:
+    document: dict[str, Any] = {"__type": kind, "message": "as told"}
+    return document | ({"CancellationReasons": [{"Code": code} for code in reasons]} if reasons else {})
+
+
+@pytest.mark.parametrize("kind", ["botocore", "direct"])
+@pytest.mark.parametrize("code", THROTTLED.values(), ids=THROTTLED)
+async def test_a_throttled_call_is_told_alike(code: str, kind: str, calls: Calls) -> None:
+    answers = Answers(refusal(code))
+    with _server(answers) as url:
+        for write in (Update(KEY, (Add(("n",), 1),)), Update(KEY, (Add(("n",), 1),), Exists(("n",)))):
+            with pytest.raises(StoreUnavailable):
+                await _table(url, calls, kind).update(write)
+        with pytest.raises(StoreUnavailable):
+            await _table(url, calls, kind).transact([Put(KEY, {})])
+    assert answers.requests == 3, "the engine decides about another attempt"
+    throttled = refusal(code)
+    left = {"log": {"Keys": [{"pk": {"S": "t"}, "sk": {"S": "head"}}]}}
+    for documents, read, expected in (
+        ([{"Item": ROW}], lambda table: table.get(KEY), STORED),
+        ([{"Items": [ROW]}], lambda table: table.query("t"), [Row(KEY, STORED)]),
+        ([{"Responses": [{"Item": ROW}]}], lambda table: table.transact_get([KEY]), [STORED]),
+        (
+            [{"Responses": {}, "UnprocessedKeys": left}, throttled, {"Responses": {"log": [ROW]}}],
+            lambda table: table.get_many([KEY]),
+            [STORED],
+        ),
+    ):
+        with _server(Answers(throttled, throttled, *documents)) as url:
+            assert await read(_table(url, calls, kind)) == expected
+
+
+@pytest.mark.parametrize("kind", ["botocore", "direct"])
+async def test_a_transaction_that_is_canceled_by_a_throttle_is_told_alike(kind: str, calls: Calls) -> None:
+    of = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
+    both = [Put(KEY, {}), Check(Key("t", "x"), Absent(("n",)))]
+    for reasons, expected in (
+        (("ThrottlingError", "None"), StoreUnavailable),
+        (("None", "ProvisionedThroughputExceeded"), StoreUnavailable),
+        (("ThrottlingError", "TransactionConflict"), TransactionConflict),
+        (("ThrottlingError", "ConditionalCheckFailed"), TransactionCanceled),
+    ):
+        answers = Answers(refusal(of, *reasons))
+        with _server(answers) as url, pytest.raises(expected) as raised:
+            await _table(url, calls, kind).transact(both)
+        assert (type(raised.value), answers.requests) == (expected, 1)
+    throttled = refusal(of, "ThrottlingError", "None")
+    with _server(Answers(throttled, throttled, {"Responses": [{"Item": ROW}, {}]})) as url:
+        assert await _table(url, calls, kind).transact_get([KEY, Key("t", "x")]) == [STORED, None]

@@ -1,4 +1,4 @@
-"""Batches of which DynamoDB takes a part: the rest is asked for again, for as long as it helps."""
+"""Batches of which DynamoDB takes a part, or nothing: the rest is asked for again, for as long as it helps."""
 
 from __future__ import annotations
 
@@ -6,16 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from odradek.adapters.aws.restore import TableChanges, make_equal
 from odradek.errors import StoreUnavailable
-
-
-class Paginator:
-    def __init__(self, items: Sequence[Any]) -> None:
-        self._items = items
-
-    def paginate(self, **_: Any) -> list[dict[str, Any]]:
-        return [{"Items": list(self._items)}]
 
 
 class DynamoDb:
@@ -26,8 +19,12 @@ class DynamoDb:
         self._served = list(served)
         self.calls = 0
 
-    def get_paginator(self, _: str) -> Paginator:
-        return Paginator(self._items)
+    def scan(self, *, ExclusiveStartKey: dict[str, Any] | None = None, **_: Any) -> dict[str, Any]:
+        """Pages of 50 items."""
+        start = 0 if ExclusiveStartKey is None else self._items.index(ExclusiveStartKey) + 1
+        page = self._items[start : start + 50]
+        more = {"LastEvaluatedKey": page[-1]} if start + 50 < len(self._items) else {}
+        return {"Items": page, **more}
 
     def batch_get_item(self, RequestItems: dict[str, Any]) -> dict[str, Any]:
         self.calls += 1
@@ -53,3 +50,56 @@ def test_a_table_that_answers_nothing_is_given_up() -> None:
     with pytest.raises(StoreUnavailable, match="run the same command again"):
         make_equal(dynamodb, "t", "restored", sleep=lambda _: None)
     assert dynamodb.calls == 10
+
+
+class Throttled:
+    """DynamoDB with two tables, `own` and `restored`, of provisioned capacity: each call is refused so many times."""
+
+    def __init__(self, refusals: int, code: str = "ProvisionedThroughputExceededException") -> None:
+        items = [{"pk": {"S": "p"}, "sk": {"S": f"{number:03}"}, "n": {"N": "1"}} for number in range(60)]
+        self.tables: dict[str, dict[str, Any]] = {
+            "restored": {each["sk"]["S"]: each for each in items},
+            "own": {"x": {"pk": {"S": "p"}, "sk": {"S": "x"}}},
+        }
+        self._refusals, self._code, self._left = refusals, code, refusals
+
+    def _admit(self, operation: str) -> None:
+        if self._left:
+            self._left -= 1
+            raise ClientError({"Error": {"Code": self._code, "Message": "slow down"}}, operation)
+        self._left = self._refusals
+
+    def scan(self, TableName: str, **_: Any) -> dict[str, Any]:
+        self._admit("Scan")
+        return {"Items": list(self.tables[TableName].values())}
+
+    def batch_get_item(self, RequestItems: dict[str, Any]) -> dict[str, Any]:
+        self._admit("BatchGetItem")
+        [(table, asked)] = RequestItems.items()
+        stored = (self.tables[table].get(key["sk"]["S"]) for key in asked["Keys"])
+        return {"Responses": {table: [item for item in stored if item]}}
+
+    def batch_write_item(self, RequestItems: dict[str, Any]) -> dict[str, Any]:
+        self._admit("BatchWriteItem")
+        [(table, requests)] = RequestItems.items()
+        for each in requests:
+            if "PutRequest" in each:
+                item = each["PutRequest"]["Item"]
+                self.tables[table][item["sk"]["S"]] = item
+            else:
+                del self.tables[table][each["DeleteRequest"]["Key"]["sk"]["S"]]
+        return {}
+
+
+def test_a_table_of_provisioned_capacity_is_restored_at_its_pace() -> None:
+    dynamodb, slept = Throttled(refusals=9), list[float]()
+    assert make_equal(dynamodb, "own", "restored", sleep=slept.append) == TableChanges(put=60, deleted=1)
+    assert dynamodb.tables["own"] == dynamodb.tables["restored"]
+    assert len(slept) == 9 * 8, "two scans, two batches of keys, three of puts, one of deletions"
+
+
+def test_what_is_not_a_throttle_is_not_waited_for() -> None:
+    with pytest.raises(ClientError):
+        make_equal(Throttled(1, "AccessDeniedException"), "own", "restored", sleep=lambda _: pytest.fail("waited"))
+    with pytest.raises(StoreUnavailable, match="restored is throttled"):
+        make_equal(Throttled(10), "own", "restored", sleep=lambda _: None)

@@ -14,7 +14,8 @@ from odradek.cost.measure import measure
 from odradek.cost.model import Measured, Workload, deleted_copies, own_cost, peer_costs, with_linger
 from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.costs import parse_rate, parse_time
-from odradek.operations.health import advice, check_reach, clock_finding, queue_finding, table_findings
+from odradek.operations.health.capacity import TableCapacity
+from odradek.operations.health.checks import advice, check_reach, clock_finding, queue_finding, table_findings
 
 MIB = 2**20
 
@@ -112,10 +113,12 @@ def test_a_refused_signature_is_no_missing_acl() -> None:
 class Tables:
     """DynamoDB's description of a table."""
 
-    def __init__(self, billing: str = "PAY_PER_REQUEST", recovery: str = "ENABLED", sort_key: str = "sk") -> None:
+    def __init__(
+        self, billing: str | None = "PAY_PER_REQUEST", recovery: str = "ENABLED", sort_key: str = "sk"
+    ) -> None:
         keys = [("pk", "HASH"), (sort_key, "RANGE")]
-        self.table = {
-            "BillingModeSummary": {"BillingMode": billing},
+        self.table: dict[str, Any] = {} if billing is None else {"BillingModeSummary": {"BillingMode": billing}}
+        self.table |= {
             "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in keys],
         }
         self.recovery = recovery
@@ -128,17 +131,26 @@ class Tables:
         return {"ContinuousBackupsDescription": {"PointInTimeRecoveryDescription": status}}
 
 
+PROVISIONED = TableCapacity(100, 200, 100, 200)
+
+
 @pytest.mark.parametrize(
-    ("tables", "outcomes"),
+    ("tables", "capacity", "outcome", "text"),
     [
-        (Tables(), ["ok"]),
-        (Tables(billing="PROVISIONED"), ["warn"]),
-        (Tables(recovery="DISABLED"), ["warn"]),
-        (Tables(sort_key="id"), ["FAIL"]),
+        (Tables(), None, "ok", "log: on demand, point-in-time recovery"),
+        (Tables(billing="PROVISIONED"), PROVISIONED, "ok", "log: provisioned capacity, point-in-time recovery"),
+        (Tables(billing=None), PROVISIONED, "ok", "provisioned"),  # one that was never on demand has no summary
+        (Tables(billing="PROVISIONED"), None, "warn", "its stage says on demand"),
+        (Tables(billing=None), None, "warn", "its stage says on demand"),
+        (Tables(), PROVISIONED, "warn", "is on demand, and its stage says provisioned"),
+        (Tables(recovery="DISABLED"), None, "warn", "cannot be restored"),
+        (Tables(sort_key="id"), None, "FAIL", "other keys"),
     ],
 )
-def test_settings_of_tables(tables: Tables, outcomes: list[str]) -> None:
-    assert [finding.outcome for finding in table_findings(tables, "log")] == outcomes
+def test_settings_of_tables(tables: Tables, capacity: TableCapacity | None, outcome: str, text: str) -> None:
+    [finding] = table_findings(tables, "log", capacity)
+    assert finding.outcome == outcome
+    assert text in finding.text
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from odradek.extras import MissingExtra
 from odradek.functions.maintainer import MaintainerHandler
 from odradek.functions.maintenance import MaintenanceHandler
 from odradek.model.kinds import kind_of
-from odradek.operations.health import topic_findings
+from odradek.operations.health.checks import topic_findings
 from odradek.operations.storage import StoreView
 from odradek.testing.faults import Fault
 

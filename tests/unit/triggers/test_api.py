@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.model.trigger import PartitionStatus, Trigger, TriggerStatus
-from odradek.operations.health import trigger_findings
+from odradek.operations.health.checks import trigger_findings
 from odradek.triggers.api import Request, TriggersApi
 from odradek.triggers.calls import Call, CallRefused
 from odradek.triggers.targets import HandlerTarget

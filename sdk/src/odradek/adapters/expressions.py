@@ -1,6 +1,6 @@
 """The evaluation of conditions and operations, which the memory and SQLite backends share.
 
-DynamoDB evaluates the same conditions and actions itself (adapters/expression_text.py translates them); the contract
+DynamoDB evaluates the same conditions and actions itself (ports/expression_text.py translates them); the contract
 suite checks that both agree. Everything here is pure and shares no values with the caller.
 
 Operations must have passed validation.py. Errors that depend on the stored item are found here and raise StoreRejected:

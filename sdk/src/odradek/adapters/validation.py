@@ -8,9 +8,9 @@ DynamoDB refuses most of these itself, later and with other messages, and the ot
 here, for all backends alike, they show in the first unit test over memory. Source: DynamoDB developer guide,
 "Constraints", "Expressions", "Condition and filter expressions, operators and functions".
 
-An expression is measured by the text that the AWS adapter sends (expression_text.py). Most are so short that an upper
-bound, added up on the way, suffices and no text is built. The bound is chosen so that an expression within it has no
-more operators than allowed either.
+An expression is measured by the text that the AWS adapter sends (ports/expression_text.py). Most are so short that an
+upper bound, added up on the way, suffices and no text is built. The bound is chosen so that an expression within it has
+no more operators than allowed either.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
-from odradek.adapters.expression_text import Expressions, condition_operators, update_operators
 from odradek.errors import ItemTooLarge, StoreRejected
 from odradek.format.item_size import item_size, value_size
 from odradek.limits import (
@@ -36,6 +35,7 @@ from odradek.limits import (
     TABLE_TRANSACTION_ITEMS_MAX,
     TRANSACT_GET_KEYS_MAX,
 )
+from odradek.ports.expression_text import Expressions, condition_operators, update_operators
 from odradek.ports.table import (
     Absent,
     Action,

@@ -8,6 +8,7 @@ and functions in virtual time, and a test compares both.
     append       units of one request of that size, by so many producers, with its spills
     merge        units of the merges of one request's data, and of a merge of all partitions: as often as the stage
                  plans, where there are enough rows by then; a third more for merges of what was merged
+    tables       on demand, or the log table provisioned for a steady load (cost/tables.py)
     fetch        each consumer reads everything once. It fetches as often as requests arrive, and lets the function
                  wait, or rests where they are rare (client/consumer/pace.py); each look reads all heads
     commit       each consumer's group commits all partitions, and its member sends a heartbeat, every five seconds
@@ -35,6 +36,7 @@ from dataclasses import dataclass, replace
 from odradek.cost.clients import Clients
 from odradek.cost.fixtures import FIXTURES, MONTH_S, fixed_cost
 from odradek.cost.prices import GIB, PEERS_US_EAST_1, US_EAST_1, PeerPrices, PriceList, cost
+from odradek.cost.tables import TableMode, provisioned_alarms, provisioned_cost
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
 
@@ -71,6 +73,7 @@ class Workload:
     partitions: int = 16
     keep_deleted_s: float = 0  # how long deleted objects are kept (infra/stages.py, keep_deleted_days)
     clients: Clients = Clients.AWS
+    tables: TableMode = TableMode.ON_DEMAND
 
     @property
     def requests_per_s(self) -> float:
@@ -128,9 +131,13 @@ class Measured:
 
 def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
     """Return dollars per month, by component."""
-    dollars = dict(cost(sum(own_usage(load, measured).values(), start=Usage()), prices).components)
+    usage = own_usage(load, measured)
+    dollars = dict(cost(sum(usage.values(), start=Usage()), prices).components)
     dollars["logs"] = _log_gb(load, measured) * prices.logs_gb_ingested
     dollars.update(fixed_cost(FIXTURES[STAGE], prices))
+    if load.tables is TableMode.PROVISIONED:
+        dollars.update(provisioned_cost(usage, prices))
+        dollars["alarms"] += provisioned_alarms(prices)
     dollars["storage"] = load.kept_gb * prices.object_gb_month
     if load.keep_deleted_s:
         deleted = load.bytes_per_s * load.keep_deleted_s * deleted_copies(load, measured.is_item) / GIB

@@ -25,6 +25,8 @@ class PriceList:
     source: str
     per_million_table_write_units: float  # on demand, 1 KB
     per_million_table_read_units: float  # on demand, 4 KB, consistent
+    table_write_capacity_hour: float  # provisioned, for each 1 KB a second
+    table_read_capacity_hour: float  # provisioned, for each 4 KB a second, consistent
     per_thousand_object_put_requests: float  # PUT, LIST
     per_thousand_object_get_requests: float  # GET, HEAD
     per_million_function_requests: float
@@ -47,10 +49,12 @@ class PriceList:
 US_EAST_1: Final = PriceList(
     date="2026-11-20",
     region="us-east-1",
-    source="AWS price pages: DynamoDB on demand (Standard), S3 Standard, Lambda arm64, SQS standard queues, "
-    "CloudWatch, EventBridge, VPC, EC2 data transfer",
+    source="AWS price pages: DynamoDB on demand and provisioned (Standard), S3 Standard, Lambda arm64, "
+    "SQS standard queues, CloudWatch, EventBridge, VPC, EC2 data transfer",
     per_million_table_write_units=0.625,
     per_million_table_read_units=0.125,
+    table_write_capacity_hour=0.00065,
+    table_read_capacity_hour=0.00013,
     per_thousand_object_put_requests=0.005,
     per_thousand_object_get_requests=0.0004,
     per_million_function_requests=0.20,

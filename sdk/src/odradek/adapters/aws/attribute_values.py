@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odradek.adapters.expression_text import Expressions
+from odradek.ports.expression_text import Expressions
 from odradek.ports.table import Item, Key, Value
 
 AttributeValue = dict[str, Any]

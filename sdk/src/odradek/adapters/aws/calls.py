@@ -136,6 +136,10 @@ class Calls:
         """Make several attempts. Raises Refused for a missing object or range, StoreUnavailable, StoreRejected."""
         return await retried(lambda: self._once(call, parameters, write=False))
 
+    async def read_once(self, call: Call, **parameters: Any) -> dict[str, Any]:
+        """Make one attempt, for a caller that has more to say about its refusal. Raises as `read`."""
+        return await self._once(call, parameters, write=False)
+
     async def _once(self, call: Call, parameters: dict[str, Any], *, write: bool) -> dict[str, Any]:
         try:
             return await self._run(call, parameters)
@@ -147,12 +151,15 @@ class Calls:
 
 
 async def retried(attempt: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str, Any]:
-    """Return the first response; retry after StoreUnavailable for a transient reason. Raises the last error."""
+    """Return the first response; retry after StoreUnavailable for a transient reason. Raises the last error.
+
+    A TransactionConflict is for the caller, who knows how long transactions take.
+    """
     for number in range(READ_ATTEMPTS_MAX - 1):
         try:
             return await attempt()
         except StoreUnavailable as error:
-            if not _passes(error.__cause__):
+            if isinstance(error, TransactionConflict) or not _passes(error.__cause__):
                 raise
         await BACKOFF.pause(number)
     return await attempt()
@@ -161,6 +168,11 @@ async def retried(attempt: Callable[[], Awaitable[dict[str, Any]]]) -> dict[str,
 def error_code(error: ClientError) -> str:
     """Return AWS's code of an error, such as "SlowDown"."""
     return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def is_throttled(error: ClientError) -> bool:
+    """Return True if AWS asks to slow down, or another request is in the way: nothing was applied."""
+    return error_code(error) in _THROTTLED
 
 
 def translated(error: Exception, *, write: bool) -> Exception:
@@ -180,7 +192,7 @@ def translated(error: Exception, *, write: bool) -> Exception:
             return StoreRejected(message)
         if code == "TransactionConflictException":
             return TransactionConflict(message)
-        if code in _THROTTLED or status < 500:
+        if is_throttled(error) or status < 500:
             return StoreUnavailable(message)
     return OutcomeUnknown(str(error)) if write else StoreUnavailable(str(error))
 
@@ -195,4 +207,4 @@ def _passes(cause: BaseException | None) -> bool:
     if not isinstance(cause, ClientError):
         return not isinstance(cause, (NoCredentialsError, NoRegionError, PartialCredentialsError, TokenRetrievalError))
     status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    return error_code(cause) in _THROTTLED or status >= 500
+    return is_throttled(cause) or status >= 500

@@ -7,6 +7,9 @@
     objects    a bucket with versions keeps what is deleted: removing the delete marker brings it back. Without versions
                a deleted object is gone.
 
+A table whose capacity is provisioned is read and written as fast as it takes it: what is throttled waits and is tried
+again. Restored tables are on demand.
+
 The caller sees to it that nobody writes meanwhile (deployment.py). Every step may be repeated: a restored table that
 exists is used, an item that is equal is left, a marker that is gone is not looked for. The counter of producer ids is
 not set back: an id that is in use would be given to a second producer, whose batches would look like repetitions.
@@ -23,6 +26,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from botocore.exceptions import ClientError
+
+from odradek.adapters.aws.calls import is_throttled
 from odradek.backoff import bound_s
 from odradek.errors import ErrorCode, KafkaError, StoreUnavailable
 from odradek.format.item_keys import COUNTERS_PK, DROPPED_TABLES_PK, PRODUCER_ID_SK, SERVED_TABLES_PK
@@ -150,12 +156,12 @@ def make_equal(dynamodb: Any, table_name: str, restored: str, *, sleep: Sleep) -
     take the writes; call it again then.
     """
     changes = TableChanges()
-    for page in _scan(dynamodb, restored):
+    for page in _scan(dynamodb, restored, sleep):
         there = _get(dynamodb, table_name, [_key(item) for item in page], sleep)
         different = [item for item in page if _differs(there.get(_identity(item)), item)]
         _write(dynamodb, table_name, [{"PutRequest": {"Item": item}} for item in different], sleep)
         changes.put += len(different)
-    for page in _scan(dynamodb, table_name, ProjectionExpression="pk, sk"):
+    for page in _scan(dynamodb, table_name, sleep, ProjectionExpression="pk, sk"):
         wanted = _get(dynamodb, restored, [_key(item) for item in page], sleep, ProjectionExpression="pk, sk")
         extra = [_key(item) for item in page if _identity(item) not in wanted and not _is_counter(item)]
         _write(dynamodb, table_name, [{"DeleteRequest": {"Key": key}} for key in extra], sleep)
@@ -201,13 +207,17 @@ def _identity(item: Mapping[str, Any]) -> tuple[str, str]:
     return item["pk"]["S"], item["sk"]["S"]
 
 
-def _scan(dynamodb: Any, table_name: str, **parameters: Any) -> Iterator[list[Item]]:
+def _scan(dynamodb: Any, table_name: str, sleep: Sleep, **parameters: Any) -> Iterator[list[Item]]:
     """The items of a table, in lists of what one BatchGetItem takes."""
-    pages = dynamodb.get_paginator("scan").paginate(TableName=table_name, ConsistentRead=True, **parameters)
-    for page in pages:
+    asked = {"TableName": table_name, "ConsistentRead": True, **parameters}
+    while True:
+        page = _patiently(dynamodb.scan, table_name, sleep, **asked)
         items = page["Items"]
         for start in range(0, len(items), _GET_ITEMS):
             yield items[start : start + _GET_ITEMS]
+        if "LastEvaluatedKey" not in page:
+            return
+        asked["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 def _get(
@@ -219,32 +229,49 @@ def _get(
     attempt = 0
     while left and attempt < _ATTEMPTS:
         asked = {table_name: {"Keys": list(left), "ConsistentRead": True, **parameters}}
-        answer = dynamodb.batch_get_item(RequestItems=asked)
+        answer = _patiently(dynamodb.batch_get_item, table_name, sleep, RequestItems=asked)
         some = answer["Responses"].get(table_name, ())
         found |= {_identity(item): item for item in some}
         left = answer.get("UnprocessedKeys", {}).get(table_name, {}).get("Keys", ())
         if left and not some:  # throttled; with some of them, the answer had no room for more than 16 MB
-            sleep(bound_s(attempt, first_s=FIRST_PAUSE_S, max_s=MAX_PAUSE_S))
+            _pause(attempt, sleep)
             attempt += 1
     if not left:
         return found
-    raise StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
+    raise _given_up(table_name)
 
 
 def _write(dynamodb: Any, table_name: str, requests: Sequence[Item], sleep: Sleep) -> None:
     for start in range(0, len(requests), _WRITE_ITEMS):
         left: Sequence[Item] = requests[start : start + _WRITE_ITEMS]
         for attempt in range(_ATTEMPTS):
-            left = (
-                dynamodb.batch_write_item(RequestItems={table_name: list(left)})
-                .get("UnprocessedItems", {})
-                .get(table_name, ())
-            )
+            answer = _patiently(dynamodb.batch_write_item, table_name, sleep, RequestItems={table_name: list(left)})
+            left = answer.get("UnprocessedItems", {}).get(table_name, ())
             if not left:
                 break
-            sleep(bound_s(attempt, first_s=FIRST_PAUSE_S, max_s=MAX_PAUSE_S))
+            _pause(attempt, sleep)
         else:
-            raise StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
+            raise _given_up(table_name)
+
+
+def _patiently(call: Callable[..., Any], table_name: str, sleep: Sleep, **parameters: Any) -> Any:
+    """Call; where DynamoDB takes nothing of it, wait and call again. Raises StoreUnavailable."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return call(**parameters)
+        except ClientError as error:
+            if not is_throttled(error):
+                raise
+        _pause(attempt, sleep)
+    raise _given_up(table_name)
+
+
+def _pause(attempt: int, sleep: Sleep) -> None:
+    sleep(bound_s(attempt, first_s=FIRST_PAUSE_S, max_s=MAX_PAUSE_S))
+
+
+def _given_up(table_name: str) -> StoreUnavailable:
+    return StoreUnavailable(f"{table_name} is throttled: run the same command again in some minutes")
 
 
 def _iso(moment: datetime) -> str:

@@ -15,12 +15,12 @@ from odradek.adapters import capacity
 from odradek.adapters.aws.attribute_values import from_item, to_attribute, to_item, to_key, to_parameters
 from odradek.adapters.aws.calls import BACKOFF, READ_ATTEMPTS_MAX, Calls, Refused
 from odradek.adapters.aws.transaction import transact, transact_get
-from odradek.adapters.expression_text import Expressions
 from odradek.adapters.expressions import copied
 from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import check_key, check_operation, check_query
 from odradek.errors import ConditionFailed, StoreUnavailable
 from odradek.format.item_size import item_size
+from odradek.ports.expression_text import Expressions
 from odradek.ports.meter import Meter, NullMeter, Usage
 from odradek.ports.table import Condition, Delete, Item, Key, Operation, Put, Row, Update
 

@@ -2,7 +2,7 @@
 
 DynamoDB answers a refusal with one reason per operation. A false condition takes precedence, because it persists. A
 conflict with another transaction is TransactionConflict and throttling StoreUnavailable: nothing was applied, try
-again.
+again. A throttled read is tried again here, like every read; how long to wait for a transaction, its caller decides.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 from odradek.adapters import capacity
 from odradek.adapters.aws.attribute_values import from_item, to_item, to_key, to_parameters
-from odradek.adapters.aws.calls import Calls, Refused, invalid
-from odradek.adapters.expression_text import Expressions
+from odradek.adapters.aws.calls import Calls, Refused, invalid, retried
 from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import check_transact_get, check_transaction
 from odradek.errors import ConditionFailed, StoreUnavailable, TransactionCanceled, TransactionConflict
 from odradek.format.item_size import item_size
+from odradek.ports.expression_text import Expressions
 from odradek.ports.meter import Meter, Usage
 from odradek.ports.table import Check, Delete, Item, Key, Operation, Put, Update
 
@@ -46,14 +46,17 @@ async def transact_get(
     """Return the items at one moment, in the order of the keys. Raises as ports.table.Table.transact_get."""
     with RejectionsTold(meter, "TransactGetItems", keys):
         check_transact_get(keys)
-        try:
-            answer = await calls.read(
-                client.transact_get_items,
-                TransactItems=[{"Get": {"TableName": table_name, "Key": to_key(key)}} for key in keys],
-                ReturnConsumedCapacity="TOTAL",
-            )
-        except Refused as refused:
-            raise _refusal(refused.response.get("CancellationReasons", []), str(refused)) from refused
+        gets = [{"Get": {"TableName": table_name, "Key": to_key(key)}} for key in keys]
+
+        async def attempt() -> dict[str, Any]:
+            try:
+                return await calls.read_once(
+                    client.transact_get_items, TransactItems=gets, ReturnConsumedCapacity="TOTAL"
+                )
+            except Refused as refused:
+                raise _refusal(refused.response.get("CancellationReasons", []), str(refused)) from refused
+
+        answer = await retried(attempt)
     units = sum(each["CapacityUnits"] for each in answer.get("ConsumedCapacity", ()))
     meter.add("TransactGetItems", Usage(table_read_units=units, table_requests=1))
     return [from_item(each["Item"])[1] if each.get("Item") else None for each in answer["Responses"]]

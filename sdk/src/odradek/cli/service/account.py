@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
-from odradek.operations.health import Finding
+from odradek.operations.health.checks import Finding
 
 # Source: Lambda developer guide, "Creating and managing Lambda function URLs".
 REGIONS_WITHOUT_URLS: Final = frozenset(

@@ -12,6 +12,7 @@ import typer
 from odradek.cli.command_group import CommandGroup
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cost.clients import Clients
+from odradek.cost.tables import TARGET_PERCENT, TableMode
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 from odradek.operations.costs import parse_rate, parse_time
@@ -47,6 +48,12 @@ def estimate(
     clients: Annotated[
         Clients, typer.Option("--clients", help="Where clients are: in the region, behind a NAT gateway, elsewhere.")
     ] = Clients.AWS,
+    tables: Annotated[
+        TableMode,
+        typer.Option(
+            "--tables", help="Capacity of the log table: on demand, or provisioned for a load that is steady."
+        ),
+    ] = TableMode.ON_DEMAND,
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -67,6 +74,7 @@ def estimate(
         partitions=partitions,
         keep_deleted_s=parse_time(keep_deleted),
         clients=clients,
+        tables=tables,
     )
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
     if chart is not None:
@@ -79,6 +87,7 @@ def estimate(
             "written_gib_month": load.gb_month,
             "kept_gib": load.kept_gb,
             "region": US_EAST_1.region,
+            "tables": tables.value,
             "prices_of": dates,
             "odradek": [
                 {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**each}}
@@ -93,6 +102,11 @@ def estimate(
             f"Prices of {' and '.join(dates)}, {US_EAST_1.region}, without free tiers; requests counted by the engine; "
             "function times from published latencies; alarms, logs and the queue of the stage prod."
         )
+        if tables is TableMode.PROVISIONED:
+            typer.echo(
+                f"The log table is provisioned so that {TARGET_PERCENT}% of its capacity is in use, every hour alike: "
+                "short peaks need more."
+            )
     if chart is not None:
         _draw(load, lingers, chart)
         typer.echo(f"chart: {chart}", err=output is not Output.TABLE)

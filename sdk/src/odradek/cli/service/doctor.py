@@ -31,7 +31,7 @@ import typer
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, client_configs, profile
 from odradek.cli.output import Output, OutputOption, show_data
 from odradek.errors import ErrorCode, KafkaError, StoreError
-from odradek.operations.health import (
+from odradek.operations.health.checks import (
     Finding,
     advice,
     check_deployment,

@@ -15,7 +15,7 @@ from odradek.console.pages.base import THEMES, action, check_forgery, page, rend
 from odradek.console.state import ConsoleState
 from odradek.errors import KafkaError
 from odradek.operations.costs import estimate, parse_rate, parse_time
-from odradek.operations.health import check_deployment, check_reach
+from odradek.operations.health.checks import check_deployment, check_reach
 from odradek.operations.history import storage_dollars_month
 from odradek.operations.topics import sizes_of
 from odradek.operations.transactions import list_transactions

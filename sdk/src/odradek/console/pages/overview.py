@@ -18,7 +18,7 @@ from odradek.console.state import ConsoleState
 from odradek.cost.prices import cost
 from odradek.errors import KafkaError
 from odradek.operations.groups import list_groups
-from odradek.operations.health import Finding, check_reach
+from odradek.operations.health.checks import Finding, check_reach
 from odradek.operations.metrics import Rates, backlog_warnings
 from odradek.operations.topics import sizes_of
 

@@ -24,7 +24,7 @@ from odradek.engine.append.decisions import (
     Applied,
     KnownRows,
     NotLeader,
-    ReadProducerRow,
+    ReadProducerRows,
     ReadRecent,
     Reject,
     SearchRows,
@@ -36,6 +36,7 @@ from odradek.engine.append.decisions import (
     decide_sequences,
     not_leader,
 )
+from odradek.engine.append.fitting import fitting
 from odradek.engine.append.heads_seen import HeadsSeen
 from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
 from odradek.engine.append.refusals import APART, GONE, MAYBE_APPENDED, NOT_APPENDED, REJECTED
@@ -199,14 +200,11 @@ class ConditionalAppend:
         The outcomes are told as they come.
         """
         self._deadline_s = deadline_s
-        await self._run_from(await self._first())
-        await asyncio.gather(*(parted.run_on(deadline_s) for parted in self._parted))
-
-    async def run_on(self, deadline_s: float) -> None:
-        """Continue what has parted from another append. Raises as `run`."""
-        self._deadline_s = deadline_s
-        assert self._image is not None
-        await self._run_from(self._next(self._image))
+        await self._run_from(await self._first() if self._image is None else self._next(self._image))
+        for parted in self._parted:
+            if self._image is not None and not self._is_gone:
+                parted._image = self._image
+        await asyncio.gather(*(parted.run(deadline_s) for parted in self._parted))
 
     async def _run_from(self, verdicts: Verdicts) -> None:
         try:
@@ -245,7 +243,7 @@ class ConditionalAppend:
                     attempt += 1
                     if not await self._attempt(verdicts, attempt):
                         continue  # the same update again: where it was applied, its own entry refuses it
-                case ReadProducerRow() | ReadRecent():
+                case ReadProducerRows() | ReadRecent():
                     attempt += 1
                     await self._read_producers(verdicts, attempt)
                 case Ahead() if len(self._members) > 1:
@@ -328,12 +326,18 @@ class ConditionalAppend:
     def _part(self, verdicts: Verdicts) -> Verdicts:
         """Let those that have to wait continue each by itself; return the verdicts of the others."""
         for member in [each for each in self._members if isinstance(verdicts[each.partition], Ahead)]:
-            self._members.remove(member)
-            parted = ConditionalAppend(self._tools, [member], self._on_settled, is_new=False)
-            parted._claim, parted._image = self._claim, self._image
-            parted._maybe_applied = self._maybe_applied
-            self._parted.append(parted)
+            self._part_with([member])
         return {member.partition: verdicts[member.partition] for member in self._members}
+
+    def _part_with(self, members: Sequence[Member]) -> None:
+        """Let these go on by themselves, together."""
+        if not members:
+            return
+        self._members = [each for each in self._members if each not in members]
+        parted = ConditionalAppend(self._tools, members, self._on_settled, is_new=False)
+        parted._claim, parted._image = self._claim, self._image
+        parted._maybe_applied = self._maybe_applied
+        self._parted.append(parted)
 
     def _settle(self, member: Member, result: Appended | Reject) -> None:
         self._members.remove(member)
@@ -379,15 +383,21 @@ class ConditionalAppend:
 
     async def _attempt(self, verdicts: Verdicts, attempt: int) -> bool:
         """Make one update, and settle what it appended; False: send it again."""
-        index = self._tools.index
-        assert self._claim is not None
+        index, claim = self._tools.index, self._claim
+        assert claim is not None
         parts = [
             PartitionAppend(member.partition, member.entries, verdict.clauses, member.expected_offset, member.chosen_by)
             for member in self._members
             if isinstance(verdict := verdicts[member.partition], Try)
         ]
+        count = fitting(parts, lambda some: index.append_update(self._head_id, some, claim))
+        if not count and self._members[0].is_run:
+            self._settle(self._members[0], MAYBE_APPENDED if self._maybe_applied else APART)
+            return True
+        parts = parts[: max(1, count)]
+        self._part_with(self._members[len(parts) :])
         try:
-            image = await index.append_all(self._head_id, parts, self._claim)
+            image = await index.append_all(self._head_id, parts, claim)
         except ConditionFailed as refused:
             self._is_gone = refused.current is None
             self._image = PartitionHead() if refused.current is None else decode_image(self._head_id, refused.current)
@@ -548,7 +558,8 @@ class ConditionalAppend:
 
     async def _read_producers(self, verdicts: Verdicts, attempt: int) -> None:
         """Read what decisions lack of producers, for all partitions at once, and a producer's row once for all."""
-        wanted = {each.producer_id for each in verdicts.values() if isinstance(each, ReadProducerRow)}
+        unread = (each.producer_ids for each in verdicts.values() if isinstance(each, ReadProducerRows))
+        wanted = {producer_id for producer_ids in unread for producer_id in producer_ids}
         try:
             rows = await asyncio.gather(*(self._tools.index.producer_rows.read(self._head_id, each) for each in wanted))
             read = dict(zip(wanted, rows, strict=True))
@@ -558,10 +569,11 @@ class ConditionalAppend:
             return
         for member in self._members:
             match verdicts[member.partition]:
-                case ReadProducerRow(producer_id):
+                case ReadProducerRows(producer_ids):
                     assert self._image is not None
                     head = view_of(self._image, member.partition)
-                    member.known = member.known.with_row(head, producer_id, read[producer_id])
+                    for producer_id in producer_ids:
+                        member.known = member.known.with_row(head, producer_id, read[producer_id])
 
     async def _read_recent(self, member: Member, verdict: Verdict) -> None:
         """Raises StoreUnavailable, FormatError."""
@@ -571,7 +583,7 @@ class ConditionalAppend:
             member.known = member.known.with_recent(verdict.producer_id, recent)
 
 
-_GRAVITY = (NotLeader, SearchRows, UploadAgain, ReadProducerRow, ReadRecent)
+_GRAVITY = (NotLeader, SearchRows, UploadAgain, ReadProducerRows, ReadRecent)
 
 
 def _gravest(verdicts: Verdicts) -> Verdict:

@@ -83,10 +83,10 @@ class NotLeader:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadProducerRow:
-    """The producer may have been evicted: read its row, then decide again."""
+class ReadProducerRows:
+    """These producers may have been evicted: read their rows, then decide again."""
 
-    producer_id: int
+    producer_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Apart:
     """Not as a whole: some of these batches may be there, or be refused. Each is to be decided by itself."""
 
 
-Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRow | ReadRecent | SearchRows | UploadAgain | Apart
+Verdict = Try | Applied | Reject | Ahead | NotLeader | ReadProducerRows | ReadRecent | SearchRows | UploadAgain | Apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +128,10 @@ class KnownRows:
     bound: int = -1
     rows: Mapping[int, EvictedProducer] = field(default_factory=dict)
     recent: Mapping[int, Sequence[RecentBatch]] = field(default_factory=dict)
+
+    def has_row(self, head: PartitionHead, producer_id: int) -> bool:
+        """Whether a producer's row is known, as it is with this head."""
+        return head.turnover <= self.bound and producer_id in self.rows
 
     def with_row(self, head: PartitionHead, producer_id: int, row: EvictedProducer) -> KnownRows:
         """With a row that was read after this head, and those that still hold."""
@@ -230,10 +234,18 @@ def decide_sequences(
             verdict: SequenceClause | Verdict = _blind(chain, places, chain[0].producer_id in there)
         else:
             verdict = _informed(chain, head, known, accept_unknown, places)
+            if isinstance(verdict, ReadProducerRows):  # those of the chains behind it, too, at once
+                return ReadProducerRows(_unread(entries, head, known))
         if not isinstance(verdict, SequenceClause):
             return verdict
         clauses.append(verdict)
     return Try(tuple(clauses))
+
+
+def _unread(entries: Sequence[TailEntry], head: PartitionHead, known: KnownRows) -> tuple[int, ...]:
+    """The producers of the entries whose rows are to be read."""
+    producers = dict.fromkeys(entry.producer_id for entry in entries)
+    return tuple(each for each in producers if head.may_have_evicted(each) and not known.has_row(head, each))
 
 
 def _chains(entries: Sequence[TailEntry]) -> list[list[TailEntry]]:
@@ -272,8 +284,8 @@ def _informed(
     in_head = state is not None
     row = UNKNOWN
     if head.may_have_evicted(producer_id):
-        if head.turnover > known.bound or producer_id not in known.rows:
-            return ReadProducerRow(producer_id)
+        if not known.has_row(head, producer_id):
+            return ReadProducerRows((producer_id,))
         row = known.rows[producer_id]
         state = places.evicted(row)
         recent = state.recent if state else ()

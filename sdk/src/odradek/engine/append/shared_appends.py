@@ -7,6 +7,7 @@ What is ready at the same moment goes together. A batch that has to wait for its
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from odradek.engine.append.conditional_append import AppendTools, ConditionalAppend, Member, Outcome
@@ -80,18 +81,23 @@ class SharedAppends:
 
 
 def _in_parts(waiting: _Waiting) -> list[_Waiting]:
-    """What one update each takes: a partition once, and so much as its text and the item have room for."""
-    parts: list[_Waiting] = [[]]
-    partitions: set[PartitionId] = set()
-    entries = 0
+    """What one update each takes: a partition once, and so much as its text and the item have room for.
+
+    The first of each partition go together, then the second of each, and so on.
+    """
+    layers: defaultdict[int, _Waiting] = defaultdict(list)
+    earlier: Counter[PartitionId] = Counter()
     for each in waiting:
-        member = each[0]
-        entries += len(member.entries)
-        is_full = len(parts[-1]) >= PARTITIONS_PER_HEAD_MAX or entries > _ENTRIES_MAX
-        if parts[-1] and (is_full or member.partition in partitions):
-            parts.append([])
-            partitions = set()
-            entries = len(member.entries)
-        parts[-1].append(each)
-        partitions.add(member.partition)
+        layers[earlier[each[0].partition]].append(each)
+        earlier[each[0].partition] += 1
+    parts: list[_Waiting] = []
+    for layer in layers.values():
+        parts.append([])
+        entries = 0
+        for each in layer:
+            entries += len(each[0].entries)
+            if parts[-1] and (len(parts[-1]) >= PARTITIONS_PER_HEAD_MAX or entries > _ENTRIES_MAX):
+                parts.append([])
+                entries = len(each[0].entries)
+            parts[-1].append(each)
     return parts

@@ -1,4 +1,5 @@
-"""The text of DynamoDB's expressions for conditions and actions: the AWS adapter sends it, every backend measures it.
+"""The text of DynamoDB's expressions for conditions and actions: the AWS adapter sends it, every backend measures it,
+and who can make an operation smaller asks how much of the limits it takes (`share_of_limits`).
 
 Every name and value is a placeholder (`#0`, `:0`), so reserved words, dots and bytes need no escaping. Some of
 DynamoDB's operators accept more than the port's; the text restricts them:
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from odradek.limits import TABLE_EXPRESSION_BYTES_MAX, TABLE_EXPRESSION_OPERATORS_MAX
 from odradek.ports.table import (
     Absent,
     Action,
@@ -32,6 +34,7 @@ from odradek.ports.table import (
     Remove,
     RemoveFirst,
     Set,
+    Update,
     Value,
 )
 
@@ -125,3 +128,13 @@ def condition_operators(condition: Condition) -> int:
 def update_operators(actions: Sequence[Action]) -> int:
     """Count the operators and functions in an update's text: +, if_not_exists and list_append."""
     return sum(2 if isinstance(action, Add) else 1 if isinstance(action, Append) else 0 for action in actions)
+
+
+def share_of_limits(update: Update) -> float:
+    """Return how much of the limits of an expression an update takes; above 1 every backend rejects it."""
+    expressions = Expressions()
+    text, operators = len(expressions.update(update.actions)), update_operators(update.actions)
+    if update.condition is not None:
+        text = max(text, len(expressions.condition(update.condition)))
+        operators = max(operators, condition_operators(update.condition))
+    return max(text / TABLE_EXPRESSION_BYTES_MAX, operators / TABLE_EXPRESSION_OPERATORS_MAX)

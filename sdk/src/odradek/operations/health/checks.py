@@ -15,10 +15,19 @@ from urllib.request import Request, urlopen
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.trigger import TriggerStatus
 from odradek.operations.alarms import read_alarms
+from odradek.operations.health.capacity import (
+    TableCapacity,
+    faults_of_mode,
+    faults_of_scaling,
+    faults_of_use,
+    read_scaling,
+    read_use,
+)
 from odradek.operations.storage import TableStatus
 
 _DAY_MS = 86_400_000
 CLOCK_WARN_S, CLOCK_FAIL_S = 60, 240  # SigV4 allows 300
+_TABLES = ("Log", "Groups", "Catalog")  # in the names of outputs
 _CODES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
@@ -173,10 +182,19 @@ def check_deployment(outputs: Mapping[str, str], region: str) -> Iterator[Findin
         return
     try:
         client = boto3.client("dynamodb", region_name=region)
-        for key in ("LogTableName", "GroupsTableName", "CatalogTableName"):
-            yield from table_findings(client, outputs[key])
-    except (BotoCoreError, ClientError, KeyError) as error:
+        for table in _TABLES:
+            yield from table_findings(client, outputs[f"{table}TableName"], _capacity(outputs, table))
+    except (BotoCoreError, ClientError, KeyError, ValueError) as error:
         yield Finding("warn", "tables", f"the tables cannot be checked ({error}): you may lack the permission")
+    try:
+        for table in _TABLES:
+            if (capacity := _capacity(outputs, table)) is not None:
+                scaling = boto3.client("application-autoscaling", region_name=region)
+                cloudwatch = boto3.client("cloudwatch", region_name=region)
+                yield capacity_finding(scaling, cloudwatch, outputs[f"{table}TableName"], capacity)
+    except (BotoCoreError, ClientError, KeyError, ValueError) as error:
+        text = f"the use of provisioned tables cannot be checked ({error}): you may lack the permission"
+        yield Finding("warn", "capacity", text)
     if "MaintenanceQueueUrl" not in outputs:
         return  # a deployment of an earlier release
     try:
@@ -220,12 +238,14 @@ def _attributes(sqs: Any, queue_url: str) -> dict[str, str]:
     return attributes
 
 
-def table_findings(dynamodb: Any, name: str) -> Iterator[Finding]:
-    """Report settings of a table that differ from those of the stacks."""
+def table_findings(dynamodb: Any, name: str, capacity: TableCapacity | None = None) -> Iterator[Finding]:
+    """Report settings of a table that differ from those of the stacks.
+
+    Args:
+        capacity: what the stage has provisioned; None: the table is on demand.
+    """
     table = dynamodb.describe_table(TableName=name)["Table"]
-    wrong = []
-    if table.get("BillingModeSummary", {}).get("BillingMode") != "PAY_PER_REQUEST":
-        wrong.append("is not on demand: a busy log will be throttled")
+    wrong = list(faults_of_mode(table, capacity))
     keys = [(each["AttributeName"], each["KeyType"]) for each in table["KeySchema"]]
     if keys != [("pk", "HASH"), ("sk", "RANGE")]:
         wrong.append("has other keys than pk and sk: it is not an Odradek table")
@@ -236,4 +256,21 @@ def table_findings(dynamodb: Any, name: str) -> Iterator[Finding]:
     for text in wrong:
         yield Finding("FAIL" if "keys" in text else "warn", "tables", f"{name} {text}")
     if not wrong:
-        yield Finding("ok", "tables", f"{name}: on demand, point-in-time recovery")
+        mode = "on demand" if capacity is None else "provisioned capacity"
+        yield Finding("ok", "tables", f"{name}: {mode}, point-in-time recovery")
+
+
+def capacity_finding(autoscaling: Any, cloudwatch: Any, name: str, capacity: TableCapacity) -> Finding:
+    """Judge how a provisioned table scales, and whether its load has outgrown it. Raises botocore's errors."""
+    wrong = list(faults_of_scaling(read_scaling(autoscaling, name), capacity))
+    use = read_use(cloudwatch, name, datetime.now(UTC))
+    wrong += faults_of_use(use, capacity)
+    if wrong:
+        return Finding("warn", "capacity", f"{name} {'; it '.join(wrong)} (docs/OPERATIONS.md, Provisioned tables)")
+    used = ", ".join(f"{used:,.0f} of {capacity.bounds[kind][1]:,} {kind}" for kind, used in use.used.items())
+    return Finding("ok", "capacity", f"{name}: at most {used} a second of late, none throttled")
+
+
+def _capacity(outputs: Mapping[str, str], table: str) -> TableCapacity | None:
+    text = outputs.get(f"{table}TableCapacity")
+    return None if text is None else TableCapacity.parse(text)

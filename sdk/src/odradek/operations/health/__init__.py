@@ -1,0 +1,1 @@
+"""Health: the checks of a service and of a deployment (checks.py), and of provisioned tables (capacity.py)."""
