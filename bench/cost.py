@@ -10,6 +10,8 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     ack        from `send` to the future's outcome, at a sampled record
     delivery   from `send` to `poll`
     requests   produce calls per second, and what each costs in write units, all writes of the window included
+    gateways   where a case has them, clients reach these in place of functions, through a load balancer; tasks and
+               balancer are counted, and how much of its processor a task uses (tests/support/services)
 
 The case `large` takes three quarters of an hour of CPU. `--kept` measures nothing: it prints what is committed, with
 the second price from the committed units and today's price list, and with `--keep` writes that price, too.
@@ -31,7 +33,9 @@ from pathlib import Path
 from typing import Any
 
 from odradek import aio
+from odradek.client.transport.base import InProcessTransport
 from odradek.cost.fixtures import FIXTURES, MONTH_S, fixed_cost
+from odradek.cost.gateways import Gateways, gateway_cost
 from odradek.cost.metering import total
 from odradek.cost.model import Workload, peer_costs
 from odradek.cost.prices import GIB, US_EAST_1, cost
@@ -45,6 +49,7 @@ from rich.table import Table
 from infra.stages import STAGES
 from tests.simulation.loop import run
 from tests.support.services.virtual_account import VirtualAccount
+from tests.support.services.virtual_gateway import GATEWAY, VirtualGateway
 
 RESULTS = Path(__file__).parent / "results" / "cost.json"
 KEPT = Path(__file__).parent / "kept" / "cost.json"  # committed: docs and a test of the estimate refer to it
@@ -78,6 +83,8 @@ class Case:
     warm_up_s: float = 120
     plan_minutes: int | None = None  # in place of the stage's: plans within a short window
     per_head: int = DEFAULT_PER_HEAD  # odradek.partitions.per.head
+    gateways: Gateways | None = None  # None: clients call the functions
+    upload_interval_ms: int = 0  # of gateways
 
 
 def _msk_third() -> float:
@@ -92,6 +99,16 @@ CASES = {
         # Rows of a head with a request a second are merged every ten minutes: the window has three of these.
         Case("linger", MIB, 120, configs={"linger_ms": 1000}, minutes=30, warm_up_s=900),
         Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}, minutes=5),
+        Case(
+            "gateways-16",
+            MIB,
+            200,
+            producers=16,
+            configs={"linger_ms": 1000},
+            minutes=5,
+            gateways=Gateways(2, cpu=256, memory_mb=1024),
+            upload_interval_ms=1000,
+        ),
         Case(
             "large",
             20 * MIB,
@@ -148,9 +165,22 @@ class Run:
         self.account = VirtualAccount(stage)
         self.ack, self.delivery = Samples(), Samples()
         self.records = 0
+        self._gateways = (
+            [VirtualGateway(self.account, case.upload_interval_ms) for _ in range(case.gateways.tasks)]
+            if case.gateways
+            else []
+        )
+        self._transports = 0
         self._keys = [b"customer%04d" % number for number in range(KEYS)]
         self._value = bytes(case.record_bytes - KEY_BYTES - RECORD_OVERHEAD_BYTES)
         self._pending: set[asyncio.Task[None]] = set()
+
+    def transport(self) -> InProcessTransport:
+        """Of one more client: to the functions, or to the next one of the gateways."""
+        if not self._gateways:
+            return self.account.transport()
+        self._transports += 1
+        return self._gateways[self._transports % len(self._gateways)].transport()
 
     async def produce(self, number: int) -> None:
         """Send at the producer's share of the rate, until cancelled."""
@@ -158,7 +188,7 @@ class Run:
         rate = self.case.bytes_per_s / self.case.record_bytes / self.case.producers
         configs = {"client_id": f"producer-{number}", **self.case.configs}
         async with aio.Producer(
-            transport=self.account.transport(), clock=clock, rng=SeededRng(100 + number), **configs
+            transport=self.transport(), clock=clock, rng=SeededRng(100 + number), **configs
         ) as producer:
             tick_s = max(TICK_S, 1 / rate)
             await clock.sleep(rng.random() * max(tick_s, 1.0))
@@ -187,7 +217,7 @@ class Run:
         """Poll as a member of a group, until cancelled."""
         clock = self.account.clock
         consumer = aio.Consumer(
-            transport=self.account.transport(),
+            transport=self.transport(),
             clock=clock,
             rng=SeededRng(1000 + 10 * group + member),
             group_id=f"group-{group}",
@@ -214,6 +244,7 @@ class Run:
         self.ack, self.delivery = Samples(), Samples()
         before, calls = account.meter.snapshot(), account.meter.calls()
         logs, records = Counter(account.log_bytes), self.records
+        gateways_before = [(each.cpu_s, each.produce_requests) for each in self._gateways]
         await self._wait(tasks, window_s)
         after, calls_after = account.meter.snapshot(), account.meter.calls()
         usage = {owner: total(operations) - total(before.get(owner, {})) for owner, operations in after.items()}
@@ -223,10 +254,14 @@ class Run:
         }
         log_bytes = {owner: count - logs[owner] for owner, count in account.log_bytes.items()}
         records = self.records - records
+        served = [
+            (each.cpu_s - cpu_s, each.produce_requests - requests)
+            for each, (cpu_s, requests) in zip(self._gateways, gateways_before, strict=True)
+        ]
         for task in tasks:  # clients leave while the functions still answer
             task.cancel()
         await asyncio.wait(tasks)
-        return self._report(usage, made, log_bytes, window_s, records)
+        return self._report(usage, made, log_bytes, window_s, records, served)
 
     @staticmethod
     async def _wait(tasks: Sequence[asyncio.Task[None]], seconds: float) -> None:
@@ -242,6 +277,7 @@ class Run:
         log_bytes: Mapping[str, int],
         window_s: float,
         records: int,
+        served: Sequence[tuple[float, int]],
     ) -> dict[str, Any]:
         case, scale = self.case, MONTH_S / window_s
         dollars: dict[str, dict[str, float]] = defaultdict(dict)
@@ -255,12 +291,16 @@ class Run:
             dollars[owner]["logs"] = count / GIB * scale * price
         dollars["stage"] = dict(fixed_cost(FIXTURES[case.stage]))
         dollars["stage"]["storage"] = case.bytes_per_s * RETENTION_S / GIB * US_EAST_1.object_gb_month
+        if case.gateways is not None:
+            passed = case.bytes_per_s * (1 + case.groups)
+            dollars["stage"] |= gateway_cost(case.gateways, passed)
         components: Counter[str] = Counter()
         for by_component in dollars.values():
             components.update(by_component)
         produce = usage.get("produce", Usage())
-        requests = produce.function_requests
-        writes = sum(each.table_write_units for owner, each in usage.items() if owner in ("produce", "maintainer"))
+        requests = produce.function_requests + sum(count for _, count in served)
+        writers = ("produce", GATEWAY, "maintainer")
+        writes = sum(each.table_write_units for owner, each in usage.items() if owner in writers)
         report = {
             "case": {**asdict(case), "configs": dict(case.configs), "consumer_configs": dict(case.consumer_configs)},
             "window_s": window_s,
@@ -269,6 +309,7 @@ class Run:
             "by_owner": {owner: sum(each.values()) for owner, each in dollars.items()},
             "by_owner_and_component": {owner: dict(each) for owner, each in dollars.items()},
             "records_per_s": records / window_s,
+            "gateway_cpu": [cpu_s / window_s for cpu_s, _ in served],  # vCPUs
             "ack_ms": self.ack.quantiles(),
             "delivery_ms": self.delivery.quantiles(),
             "produce_requests_per_s": requests / window_s,

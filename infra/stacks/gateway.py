@@ -17,6 +17,8 @@ subnets:
     -c gateway_client_cidr=192.0.2.0/24    addresses of clients
     -c gateway_tasks=2                     number of gateways (2); gateways have no state
     -c gateway_tasks_max=8                 maximum for automatic scaling; without it the number is fixed
+    -c gateway_cpu=256                     of each task, 256 to 4096: 1024 is one vCPU (1024)
+    -c gateway_memory_mb=1024              of each task (2048); a quarter of it holds requests at most
     -c gateway_brokers=3                   in place of tasks: brokers that share the partitions, each with a port
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
     -c gateway_endpoints=172.31.0.0/16     create five interface endpoints in the subnets for this range, the VPC's
@@ -70,7 +72,13 @@ ENDPOINT_SERVICES = ("ecr.api", "ecr.dkr", "secretsmanager", "logs", "sqs")
 _CPU_TARGET_PERCENT = 60
 _CONNECTIONS_SHARE = 0.6  # of those that a gateway takes
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
-_OPTIONAL = ("advertised", "tasks", "tasks_max", "brokers", "architecture", "endpoints", "base_image")
+_OPTIONAL = (
+    *("advertised", "tasks", "tasks_max", "cpu", "memory_mb", "brokers", "architecture", "endpoints"),
+    "base_image",
+)
+# Of Fargate, from 1 GB on: below it, a gateway has no room for requests. Source: Amazon ECS, "Task CPU and memory".
+_MEMORY_MB = {256: (1024, 2048), 512: (1024, 4096), 1024: (2048, 8192), 2048: (4096, 16384), 4096: (8192, 30720)}
+_BUFFERED_SHARE = 4
 _ARCHITECTURES = {
     "x86_64": (ecs.CpuArchitecture.X86_64, ecr_assets.Platform.LINUX_AMD64),
     "arm64": (ecs.CpuArchitecture.ARM64, ecr_assets.Platform.LINUX_ARM64),
@@ -88,6 +96,8 @@ class GatewayOptions:
     advertised: str = ""
     tasks: int = 2
     tasks_max: int = 0  # 0: as many as `tasks`, without scaling
+    cpu: int = 1024
+    memory_mb: int = 2048
     brokers: int = 0  # 0: gateways lead nothing
     architecture: str = "x86_64"
     endpoints: str = ""  # the range of the VPC whose hosts may use the endpoints; none: no endpoints
@@ -112,12 +122,21 @@ class GatewayOptions:
         missing = [f"gateway_{name}" for name in _NEEDED if not known[name]]
         if missing:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
-        for name in ("tasks", "tasks_max", "brokers"):
+        for name in ("tasks", "tasks_max", "cpu", "memory_mb", "brokers"):
             if known[name] and not (known[name].isdigit() and int(known[name])):
                 raise SystemExit(f"infra: gateway_{name} must be a number from 1, not {known[name]!r}")
         tasks, tasks_max = int(known["tasks"] or cls.tasks), int(known["tasks_max"] or 0)
         if tasks_max and tasks_max < tasks:
             raise SystemExit(f"infra: gateway_tasks_max must be at least gateway_tasks ({tasks}), not {tasks_max}")
+        cpu, memory_mb = int(known["cpu"] or cls.cpu), int(known["memory_mb"] or cls.memory_mb)
+        if cpu not in _MEMORY_MB:
+            raise SystemExit(f"infra: gateway_cpu must be one of {', '.join(map(str, _MEMORY_MB))}, not {cpu}")
+        least, most = _MEMORY_MB[cpu]
+        if not least <= memory_mb <= most or memory_mb % 1024:
+            raise SystemExit(
+                f"infra: gateway_memory_mb must be {least} to {most} in steps of 1024 with gateway_cpu={cpu}, "
+                f"not {memory_mb}"
+            )
         brokers = int(known["brokers"] or 0)
         if brokers and (known["tasks"] or known["tasks_max"]):
             raise SystemExit("infra: gateway_brokers says how many gateways there are: leave gateway_tasks(_max) out")
@@ -144,6 +163,8 @@ class GatewayOptions:
             known["advertised"],
             tasks,
             tasks_max,
+            cpu,
+            memory_mb,
             brokers,
             architecture,
             known["endpoints"],
@@ -292,7 +313,8 @@ class GatewayStack(Stack):
             self, "Access", service="ecs-tasks.amazonaws.com", permissions=PERMISSIONS[GATEWAY], store=store
         ).role
         allow_wakes(self, stage, GATEWAY, role)
-        cpu, platform = _ARCHITECTURES[options.architecture]
+        architecture, platform = _ARCHITECTURES[options.architecture]
+        buffered = min(stage.settings.gateway_buffered_bytes_max, options.memory_mb * 1024 * 1024 // _BUFFERED_SHARE)
         image = ecs.ContainerImage.from_asset(str(image_directory(artifacts, options.base_image)), platform=platform)
         secret = secretsmanager.Secret.from_secret_complete_arn(self, "Tls", options.tls_secret_arn)
         address = options.advertised or balancer.load_balancer_dns_name
@@ -308,11 +330,11 @@ class GatewayStack(Stack):
             task = ecs.FargateTaskDefinition(
                 self,
                 name,
-                cpu=1024,
-                memory_limit_mib=2048,
+                cpu=options.cpu,
+                memory_limit_mib=options.memory_mb,
                 task_role=role,
                 runtime_platform=ecs.RuntimePlatform(
-                    cpu_architecture=cpu, operating_system_family=ecs.OperatingSystemFamily.LINUX
+                    cpu_architecture=architecture, operating_system_family=ecs.OperatingSystemFamily.LINUX
                 ),
             )
             task.add_container(
@@ -330,6 +352,7 @@ class GatewayStack(Stack):
                     "ODRADEK_GATEWAY_HEALTH_PORT": str(HEALTH_PORT),
                     "ODRADEK_GATEWAY_METRICS": "emf",
                     "ODRADEK_GATEWAY_DRAIN_MS": str(_DRAIN_MS),
+                    "ODRADEK_GATEWAY_BUFFERED_BYTES_MAX": str(buffered),
                     **more,
                 },
                 secrets={

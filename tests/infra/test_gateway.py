@@ -184,6 +184,18 @@ def test_a_task_drains_before_it_is_killed(brokers: Deployment, gateway: Deploym
 
 
 @pytest.mark.parametrize(
+    ("more", "size", "buffered_mib"),
+    [({}, ("1024", "2048"), 512), ({"gateway_cpu": "256", "gateway_memory_mb": "1024"}, ("256", "1024"), 256)],
+)
+def test_a_task_has_the_size_that_is_asked_for(
+    with_gateway: Callable[..., Deployment], more: dict[str, str], size: tuple[str, str], buffered_mib: int
+) -> None:
+    task = with_gateway({**GATEWAY_CONTEXT, **more}).only("gateway", "AWS::ECS::TaskDefinition")
+    assert (task["Properties"]["Cpu"], task["Properties"]["Memory"]) == size
+    assert variables_of(task)["ODRADEK_GATEWAY_BUFFERED_BYTES_MAX"] == str(buffered_mib * 1024 * 1024)
+
+
+@pytest.mark.parametrize(
     ("more", "message"),
     [
         ({"gateway_brokers": "3", "gateway_tasks": "2"}, "gateway_tasks"),

@@ -174,6 +174,13 @@ def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
     [
         ("tasks", "0", "gateway_tasks must be a number from 1, not '0'"),
         ("tasks_max", "1", "gateway_tasks_max must be at least gateway_tasks"),
+        ("cpu", "300", "gateway_cpu must be one of 256, 512, 1024, 2048, 4096, not 300"),
+        (
+            "memory_mb",
+            "1024",
+            "gateway_memory_mb must be 2048 to 8192 in steps of 1024 with gateway_cpu=1024",
+        ),
+        ("memory_mb", "3000", "in steps of 1024"),
         ("architecture", "mips", "gateway_architecture must be x86_64 or arm64, not 'mips'"),
         ("endpoints", "yes", "gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not 'yes'"),
     ],

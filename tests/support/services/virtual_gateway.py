@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 from odradek.client.transport.base import InProcessTransport
 from odradek.dispatcher import Arrival, Dispatcher, RequestContext
@@ -32,12 +33,14 @@ class VirtualGateway:
 
     Attributes:
         cpu_s: processor time so far.
+        produce_requests: so far.
     """
 
     def __init__(self, account: VirtualAccount, upload_interval_ms: int) -> None:
         self._account = account
         settings = account.stage.settings
-        settings = replace(settings, gateway_upload_interval_ms=upload_interval_ms, **SERVER_MEMORY)
+        memory: Any = SERVER_MEMORY
+        settings = replace(settings, gateway_upload_interval_ms=upload_interval_ms, **memory)
         engine = account.engine(settings)
         commits = GroupCommit(
             engine, account.clock, settings.gateway_linger_ms, settings.gateway_upload_interval_ms
@@ -46,6 +49,7 @@ class VirtualGateway:
         self._dispatcher = Dispatcher(engine, cluster, append=commits.produce)
         self._connections = itertools.count(1)
         self.cpu_s = 0.0
+        self.produce_requests = 0
 
     def transport(self) -> InProcessTransport:
         """A transport for one client, which is one connection."""
@@ -63,6 +67,7 @@ class VirtualGateway:
             await self._account.clock.sleep(NETWORK_S)
             with owned_by(GATEWAY):
                 is_produce = int.from_bytes(frame[:2], "big") == ApiKey.PRODUCE
+                self.produce_requests += is_produce
                 arrival = last[0] = Arrival(last[0]) if is_produce else None
                 try:
                     parts = await self._dispatcher.dispatch(frame, context, arrival)

@@ -41,6 +41,10 @@ class PriceList:
     dashboard_month: float
     custom_metric_month: float  # billed by the hour in which it has data
     per_million_scheduled_events: float
+    task_vcpu_hour: float  # Fargate, Linux on x86
+    task_gb_hour: float
+    balancer_hour: float  # a network load balancer
+    balancer_capacity_hour: float  # for each GB an hour through it, over TCP
     nat_hour: float  # a NAT gateway
     nat_gb: float  # through it
     internet_gb: float  # out of AWS, first 10 TB a month
@@ -50,7 +54,7 @@ US_EAST_1: Final = PriceList(
     date="2026-11-20",
     region="us-east-1",
     source="AWS price pages: DynamoDB on demand and provisioned (Standard), S3 Standard, Lambda arm64, "
-    "SQS standard queues, CloudWatch, EventBridge, VPC, EC2 data transfer",
+    "SQS standard queues, CloudWatch, EventBridge, Fargate, Elastic Load Balancing, VPC, EC2 data transfer",
     per_million_table_write_units=0.625,
     per_million_table_read_units=0.125,
     table_write_capacity_hour=0.00065,
@@ -69,6 +73,10 @@ US_EAST_1: Final = PriceList(
     dashboard_month=3.00,
     custom_metric_month=0.30,
     per_million_scheduled_events=1.00,
+    task_vcpu_hour=0.04048,
+    task_gb_hour=0.004445,
+    balancer_hour=0.0225,
+    balancer_capacity_hour=0.006,
     nat_hour=0.045,
     nat_gb=0.045,
     internet_gb=0.09,
