@@ -28,8 +28,9 @@ BINARY = (".png", ".bin", ".gz", ".parquet", ".zip", ".whl", ".svg", ".jpg")
 UNDONE = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 MACHINE = re.compile(
     r"/(?:work|root)/|/Users/\w|/home/(?!runner\b)\w"
-    # MirrorMaker 2 has a configuration dedicated.mode.enable.internal.rest, and internal topics of a cluster "primary".
-    r"|(?<=\w)(?<!mode\.enable)(?<!primary)(?<!checkpoints)\.internal\b"
+    # MirrorMaker 2 has a configuration dedicated.mode.enable.internal.rest, and internal topics of a cluster "primary";
+    # Connect marks a record of Avro with connect.internal.type.
+    r"|(?<=\w)(?<!mode\.enable)(?<!primary)(?<!checkpoints)\.internal\b(?!\.type\b)"
     r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b(?!/)"  # a range, as in a network's rule, is nobody's place
 )
 

@@ -101,7 +101,7 @@ class MemoryEngine(SparkEngine):
         ]  # fmt: skip
         return self._spark.createDataFrame(rows, _RECORDS)
 
-    def _latest(self, session: SparkSession, plan: QueryPlan, topic: str) -> Any:
+    def _latest(self, session: SparkSession, plan: QueryPlan, topic: str, *, has_headers: bool = False) -> Any:
         return _Latest(self, topic, is_result=plan.sink is not None and plan.sink.topic.name == topic)
 
     def _maintain_one_by_one(self, plan: QueryPlan) -> None:

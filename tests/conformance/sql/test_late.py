@@ -86,6 +86,23 @@ def test_windows(spark: SparkSession, name: str, cuts: list[int]) -> None:
     assert rows_of(Runner(spark), f"CREATE TABLE r AS {select};", records("a", given), cuts) == wanted
 
 
+@pytest.mark.parametrize("name", [each for each in AGGREGATES if "final" not in each])
+def test_a_select_without_emit_has_the_rows_of_the_table(spark: SparkSession, name: str) -> None:
+    select, given, wanted = AGGREGATES[name]
+    select = select.replace("AS vs FROM", "AS vs, WINDOWSTART AS since FROM")
+    outcome = Runner(spark).run(SOURCES + f"{select};", records("a", given))
+    [rows] = outcome.results
+    assert sorted(([row["K"], row["VS"], row["SINCE"]] for row in rows), key=lambda row: (row[2], row[1])) == wanted
+
+
+def test_a_select_without_emit_over_windows_of_a_join(spark: SparkSession) -> None:
+    script = """SELECT a.k, COUNT(*) AS n FROM a JOIN b WITHIN 1 SECOND ON a.k = b.k WINDOW TUMBLING (SIZE 1 SECOND)
+        GROUP BY a.k;"""
+    given = records("a", [("x", 1), ("y", 2)]) + records("b", [("z", 3)], "W")
+    [rows] = Runner(spark).run(SOURCES + script, given).results
+    assert [row["N"] for row in rows] == [2]
+
+
 @pytest.mark.parametrize("cuts", CUTS, ids=str)
 def test_a_column_gives_the_time(spark: SparkSession, cuts: list[int]) -> None:
     script = f"""CREATE TABLE r AS {LIST} t WINDOW TUMBLING (SIZE 10 MILLISECONDS, GRACE PERIOD 2 MILLISECONDS)

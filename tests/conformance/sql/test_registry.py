@@ -218,3 +218,34 @@ def test_a_message_of_several_is_found_by_its_name_read_and_written(runner: Runn
     with pytest.raises(SqlError, match="has no message Nothing"):
         script = "CREATE STREAM s WITH (KAFKA_TOPIC = 'messages', VALUE_FORMAT = 'PROTOBUF'"
         runner.run(f"{script}, VALUE_SCHEMA_FULL_NAME = 'Nothing');", [])
+
+
+def test_a_record_that_is_the_value_of_one_column_is_inferred_as_that(runner: Runner, registry: HttpRegistry) -> None:
+    record = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": ["null", "int"]}]}
+    head = b"\0" + registry.register("points-value", Schema(json.dumps(record))).to_bytes(4, "big")
+    script = """
+        CREATE STREAM s WITH (KAFKA_TOPIC = 'points', VALUE_FORMAT = 'AVRO', WRAP_SINGLE_VALUE = false);
+        CREATE STREAM r WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM s;
+        CREATE STREAM t WITH (KAFKA_TOPIC = 'points', VALUE_FORMAT = 'AVRO');
+    """
+    records = [head + b"\2\2", head + b"\0"]  # 1, and null
+    outcome = runner.run(script, [{"topic": "points", "bytes": each, "timestamp": 1} for each in records])
+    assert rows(runner, outcome, "R") == [(None, {"ROWVAL": {"X": 1}}), (None, {"ROWVAL": {"X": None}})]
+    assert [each.name for each in outcome.planner.catalog.sources["T"].columns] == ["X"]
+
+
+def test_maps_of_several_types_are_in_one_schema_of_avro(runner: Runner, registry: HttpRegistry) -> None:
+    columns = "p MAP<VARCHAR, INT>, q MAP<VARCHAR, VARCHAR>, r ARRAY<MAP<VARCHAR, STRUCT<x MAP<VARCHAR, INT>>>>"
+    script = f"""
+        CREATE STREAM s ({columns}) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+        CREATE STREAM maps WITH (VALUE_FORMAT = 'AVRO') AS SELECT * FROM s;
+        CREATE STREAM again ({columns}) WITH (KAFKA_TOPIC = 'MAPS', VALUE_FORMAT = 'AVRO');
+        CREATE STREAM r WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM again;
+    """
+    value = {"P": {"a": 1}, "Q": {"b": "c"}, "R": [{"d": {"X": {"e": 2}}}]}
+    outcome = runner.run(script, [{"topic": "s", "value": value, "timestamp": 1}])
+    assert rows(runner, outcome, "R") == [(None, value)]
+    inferred = runner.run("CREATE STREAM i WITH (KAFKA_TOPIC = 'MAPS', VALUE_FORMAT = 'AVRO');", [])
+    types = [[str(each.type) for each in found.planner.catalog.sources[name].values]
+             for found, name in ((inferred, "I"), (outcome, "S"))]  # fmt: skip
+    assert types[0] == types[1]

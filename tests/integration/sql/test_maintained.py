@@ -149,3 +149,26 @@ def test_a_group_without_rows_stays_after_a_restart_and_is_written_once(
     shutil.rmtree(tmp_path / "CTAS_COUNTED")  # a lost checkpoint
     run(COUNTED)
     assert len(records(log, "COUNTED")) == before
+
+
+def test_headers_of_tables_and_sessions_are_read(run: Callable[..., Screen], log: ServedLog) -> None:
+    log.create("parcels", 1, **{"cleanup.policy": "compact"})
+    log.create("scans", 1)
+    with producer_of(log) as producer:
+        for key, place in ((b"1", b"Rome"), (b"2", b"Rome"), (b"1", b"Pisa")):
+            producer.send("parcels", b'{"KG": 3}', key=key, headers=[("place", place)], timestamp_ms=1_000)
+        producer.send("scans", b'{"N": 1}', key=b"1", headers=[("by", b"Ada")], timestamp_ms=2_000)
+    run("""
+        CREATE TABLE parcels (id INT PRIMARY KEY, kg INT, place BYTES HEADER('place'))
+            WITH (KAFKA_TOPIC = 'parcels', FORMAT = 'JSON');
+        CREATE STREAM scans (id INT KEY, n INT, who BYTES HEADER('by')) WITH (KAFKA_TOPIC = 'scans', FORMAT = 'JSON');
+        CREATE TABLE places AS SELECT FROM_BYTES(place, 'ascii') AS place, SUM(kg) AS kg FROM parcels
+            GROUP BY FROM_BYTES(place, 'ascii');
+        CREATE STREAM scanned WITH (VALUE_FORMAT = 'JSON') AS SELECT scans.id AS id, FROM_BYTES(place, 'ascii') AS place
+            FROM scans JOIN parcels ON scans.id = parcels.id;
+        CREATE TABLE people AS SELECT id, LATEST_BY_OFFSET(FROM_BYTES(who, 'ascii')) AS who FROM scans
+            WINDOW SESSION (10 SECONDS) GROUP BY id;
+    """)
+    assert table(log, "PLACES") == {b'"Pisa"': {"KG": 3}, b'"Rome"': {"KG": 3}}
+    assert [value for _, value in records(log, "SCANNED")] == [{"PLACE": "Pisa"}]
+    assert [value for _, value in records(log, "PEOPLE")] == [{"WHO": "Ada"}]

@@ -8,12 +8,13 @@ range is NULL.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
-from odradek.sql.functions.failures import failure
+from odradek.sql.functions.failures import Meaning, failure, is_caught, unseen, unseen_test
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted
@@ -38,6 +39,7 @@ from odradek.sql.types import (
     DATE,
     DOUBLE,
     INT,
+    NEVER,
     TIME,
     TIMESTAMP,
     VARCHAR,
@@ -166,8 +168,48 @@ def condition(expression: Expression, scope: Scope, clause: str) -> str:
     return found.text
 
 
+def filtering(expression: Expression, scope: Scope, clause: str) -> str:
+    """Render WHERE or HAVING: an error in any part of it lets nothing pass. Raises SqlError as `condition`."""
+    found = condition(expression, scope, clause)
+    wrong = unseen_test(expression, _meaning(scope))
+    return found if wrong == NEVER else f"(NOT {wrong} AND {found})"
+
+
+def computed(expression: Expression, scope: Scope) -> Rendered:
+    """Render what is computed by itself, such as a column or a key: an error in any part of it makes it NULL.
+
+    Raises SqlError at an unsupported part.
+    """
+    found = render(expression, scope)
+    wrong = unseen(expression, _meaning(scope))
+    return found if wrong == NEVER else replace(found, text=f"IF({wrong}, NULL, {found.text})")
+
+
+def erring_groups(groups: Sequence[Expression], scope: Scope) -> list[tuple[Expression, Rendered]]:
+    """Return the GROUP BY expressions in which an error would go unseen, as what they are computed to."""
+    return [(each, computed(each, scope)) for each in groups if unseen(each, _meaning(scope)) != NEVER]
+
+
+def _meaning(scope: Scope) -> Meaning:
+    def is_computed(expression: Expression) -> bool:
+        if scope.replaced(expression) is not None:
+            return True
+        return isinstance(expression, Call) and _is_over_rows(expression.name.folded)
+
+    return Meaning(lambda each: render(each, scope), is_computed, lambda name: name in FUNCTIONS or name in SHIFTS)
+
+
+def _is_over_rows(name: str) -> bool:
+    """Return True for an aggregate or table function."""
+    known = FUNCTIONS.get(name)
+    return name in SPARK_AGGREGATES if known is None else known.kind != "scalar"
+
+
 def render(expression: Expression, scope: Scope) -> Rendered:
-    """Render one expression as Spark SQL. Raises SqlError at an unsupported part."""
+    """Render a part of an expression as Spark SQL, in which only NULL stands for an error.
+
+    Raises SqlError at an unsupported part.
+    """
     replaced = scope.replaced(expression)
     if replaced is not None:
         return replaced
@@ -181,7 +223,7 @@ def render(expression: Expression, scope: Scope) -> Rendered:
         return _operation(expression, scope)
     if isinstance(expression, Cast):
         kind = resolve_type(expression.type, scope.types)
-        return cast(render(expression.operand, scope), kind, expression.at)
+        return cast(computed(expression.operand, scope), kind, expression.at)
     if isinstance(expression, Field):
         place = ColumnRef(expression.name, None, expression.at)
         return struct_field(render(expression.operand, scope), expression.name.text, place)
@@ -333,7 +375,7 @@ def _check_numbers(operands: list[Rendered], wanted: Operation) -> None:
 
 
 def _construct(wanted: Construct, scope: Scope) -> Rendered:
-    values = [render(each, scope) for each in wanted.values]
+    values = [computed(each, scope) for each in wanted.values]
     if wanted.kind == "ARRAY":
         values = _as_texts(values, wanted.values)
         texts, kind = aligned(values, wanted.at, "the elements of ARRAY are")
@@ -347,7 +389,7 @@ def _construct(wanted: Construct, scope: Scope) -> Rendered:
         kinds = {name: each.type for name, each in zip(names, values, strict=True) if each.type is not None}
         return Rendered(f"named_struct({fields})", struct_of(kinds) if len(kinds) == len(values) else None)
     given_keys = [each for each in wanted.keys if not isinstance(each, Name)]
-    keys = _as_texts([render(each, scope) for each in given_keys], given_keys)
+    keys = _as_texts([computed(each, scope) for each in given_keys], given_keys)
     values = _as_texts(values, wanted.values)
     key_texts, key_type = aligned(keys, wanted.at, "the keys of MAP are")
     value_texts, value_type = aligned(values, wanted.at, "the values of MAP are")
@@ -381,7 +423,7 @@ def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> 
         scope.parameters[parameter.text] = Rendered(name, kinds[number] if number < len(kinds) else None)
     try:
         body = render(wanted.body, scope)
-        fails = failure(wanted.body, lambda each: render(each, scope))
+        fails = failure(wanted.body, _meaning(scope))
     finally:
         scope.parameters = before
     head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # Spark takes no parentheses around one
@@ -450,7 +492,8 @@ def _arguments(wanted: Call, known: Function | None, scope: Scope) -> list[Rende
     found: dict[int, Rendered] = {}
     for number, each in enumerate(wanted.arguments):
         if not isinstance(each, Lambda):
-            found[number] = render(each, scope)
+            is_alone = is_caught(each) or _is_over_rows(wanted.name.folded)
+            found[number] = (computed if is_alone else render)(each, scope)
     collection = found[0].type if 0 in found else None
     inner = collection.inner if collection is not None else ()
     for number, each in enumerate(wanted.arguments):
@@ -479,7 +522,7 @@ def _time_shift(wanted: Call, scope: Scope) -> Rendered:
     folded = unit.folded if unit.folded.endswith("S") else f"{unit.folded}S"
     if folded not in UNITS:
         raise SqlError(f"unknown unit of time {unit.text}: {', '.join(UNITS)}", unit.at)
-    number, time = (render(each, scope) for each in wanted.arguments[1:])
+    number, time = ((computed if is_caught(each) else render)(each, scope) for each in wanted.arguments[1:])
     kind = SHIFTS[name][0]
     if time.type not in (None, kind):
         raise SqlError(f"{name} takes a {kind}, not {time.type}", wanted.arguments[2].at)
@@ -494,4 +537,15 @@ def _sparks_own(wanted: Call, texts: list[str]) -> Rendered:
     return Rendered(f"{name.lower()}({', '.join(texts)})", SPARK_TYPES.get(name.upper()))
 
 
-__all__ = ["check_grouped", "condition", "is_aggregate", "is_table_function", "parts", "quote", "render"]
+__all__ = [
+    "check_grouped",
+    "computed",
+    "condition",
+    "erring_groups",
+    "filtering",
+    "is_aggregate",
+    "is_table_function",
+    "parts",
+    "quote",
+    "render",
+]

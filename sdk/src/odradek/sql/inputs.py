@@ -9,7 +9,7 @@ from odradek.sql.plan import Input
 from odradek.sql.types import quote
 
 _LATEST = (
-    "(SELECT latest.* FROM (SELECT max_by(struct(key, value, timestamp, partition, offset), offset) AS latest "
+    "(SELECT latest.* FROM (SELECT max_by(struct(key, value, timestamp, partition, offset{headers}), offset) AS latest "
     "FROM {records} WHERE key IS NOT NULL GROUP BY key))"
 )
 # Of several records of a key with one time the last one counts.
@@ -31,7 +31,9 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
     records = f"records_{number}"
     reading = decoders(source, f"{number}")
     steps, reads, healthy = reading.steps, reading.columns, reading.healthy
-    start = {"table": _LATEST, "history": _VERSIONS}.get(read, "{records}").format(records=records)
+    has_headers = any(each.is_header for each in source.columns)
+    start = {"table": _LATEST, "history": _VERSIONS}.get(read, "{records}")
+    start = start.format(records=records, headers=", headers" if has_headers else "")
     inner = f"(SELECT *, {steps} FROM {start})" if steps else start
     time = _event_time(source, reads)
     reads |= {each.name: _header(each) for each in source.columns if each.header is not None}
@@ -65,7 +67,7 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
         sql,
         watermark_ms,
         reading.codecs,
-        any(each.is_header for each in source.columns),
+        has_headers,
         source.history_ms if read == "history" else 0,
     )
 

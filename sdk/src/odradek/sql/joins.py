@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek.sql.conversions import comparable
-from odradek.sql.expressions import parts, render
+from odradek.sql.expressions import computed, parts, render
 from odradek.sql.formats import interval
 from odradek.sql.planning.eager import eager_join
 from odradek.sql.planning.late import KEEPS
@@ -56,7 +56,7 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
     left_side, right_side = _sides(join, number, scope)
     if kinds[1] == "TABLE":
         _check_primary_key(join, number, left_side, right_side, scope)
-    left_key, right_key = render(left_side, scope), render(right_side, scope)
+    left_key, right_key = computed(left_side, scope), computed(right_side, scope)
     one, other = comparable(left_key, right_key, "=", join.condition.at)
     conditions = [f"{one} = {other}"]
     if join.within is not None:

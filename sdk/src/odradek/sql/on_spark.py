@@ -317,11 +317,7 @@ class SparkEngine:
             frames = []
             for each in plan.inputs:
                 if each.read in _LOOKED_UP and each.view not in tables:
-                    options = self._options(plan, each.topic)
-                    versioned = each.read == "history"
-                    tables[each.view] = (
-                        HistoryTable(session, options, each.history_ms) if versioned else LatestTable(session, options)
-                    )
+                    tables[each.view] = self._looked_up(session, plan, each)
                 frames.append(tables[each.view].now() if each.read in _LOOKED_UP else records)
             write(self._frame(session, plan, frames), batch_id)
 
@@ -384,7 +380,9 @@ class SparkEngine:
             [newest] = arrived.agg(F.max("timestamp").alias("t")).collect()
             at = F.lit(newest["t"]).cast("timestamp")
             if not tables:
-                tables.extend(self._latest(session, plan, each.topic) for each in plan.inputs)
+                tables.extend(
+                    self._latest(session, plan, each.topic, has_headers=each.has_headers) for each in plan.inputs
+                )
             frames = [each.now() if sessions is None else each.fresh() for each in tables]
             result = self._result(session, plan, frames, sessions)
             if plan.sink is None:
@@ -502,8 +500,15 @@ class SparkEngine:
         how = {"corruptBatches": plan.corrupt_batches} if plan.corrupt_batches else {}
         return {**self._store, **how, "subscribe": topic, "columns": f"{_COLUMNS},headers" if headers else _COLUMNS}
 
-    def _latest(self, session: SparkSession, plan: QueryPlan, topic: str) -> LatestTable:
-        return LatestTable(session, self._options(plan, topic))
+    def _latest(self, session: SparkSession, plan: QueryPlan, topic: str, *, has_headers: bool = False) -> LatestTable:
+        return LatestTable(session, self._options(plan, topic), has_headers=has_headers)
+
+    def _looked_up(self, session: SparkSession, plan: QueryPlan, given: Input) -> LatestTable:
+        """Return the table of an input that is not a micro-batch's stream."""
+        if given.read != "history":
+            return self._latest(session, plan, given.topic, has_headers=given.has_headers)
+        options = self._options(plan, given.topic)
+        return HistoryTable(session, options, given.history_ms, has_headers=given.has_headers)
 
     def _streams(self, plan: QueryPlan) -> list[DataFrame]:
         """Return the streams of a query that runs on. `latest` is the end now, not that of its first micro-batch."""

@@ -11,10 +11,18 @@ What Spark's streams cannot run is done in other ways:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from odradek.sql.catalog import Catalog, Source
-from odradek.sql.expressions import check_grouped, condition, is_aggregate, is_table_function, parts, render
+from odradek.sql.expressions import (
+    check_grouped,
+    computed,
+    erring_groups,
+    filtering,
+    is_aggregate,
+    is_table_function,
+    parts,
+)
 from odradek.sql.formats import EPOCH, interval
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
@@ -22,29 +30,19 @@ from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
 from odradek.sql.planning import late
 from odradek.sql.planning.eager import eager_join, eager_sql
+from odradek.sql.planning.keys import Output, result_keys, without_aggregates
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.planning.undone import undone_sql
 from odradek.sql.position import SqlError
 from odradek.sql.scope import PSEUDO_COLUMNS, ROW_COLUMNS, WINDOW_BOUNDS, Bound, Scope
-from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Literal, Name, Query, SelectItem, SourceRef, Window
-from odradek.sql.types import Rendered, SqlType, quote
+from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Name, Query, SelectItem, SourceRef, Window
+from odradek.sql.types import Rendered, quote
 
 _FINAL_NOTE = "a window is written once, when stream time has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
     "a row without a match is written when no match can come any more, by stream time: the last ones wait for later "
     "records"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of a result."""
-
-    name: str
-    type: SqlType | None
-    text: str  # Spark SQL
-    expression: Expression | None  # None: from a star
-    item: SelectItem
 
 
 @dataclass(slots=True)
@@ -106,7 +104,11 @@ class _Planner:
         # What Spark's own operators cannot retract is computed again from what is kept, and compared.
         self.is_maintained = self.is_stream and (has_tables or (self.has_sessions and query.emit != "FINAL"))
         # Late records are left out: of windows and joins of streams by Spark's own operators.
-        self.is_timed = self.is_stream and not self.is_maintained and first.kind == "STREAM"
+        reads_windows = not self.is_stream and self.aggregates and query.window is not None and not query.joins
+        is_timed = self.is_stream or reads_windows
+        self.is_timed = is_timed and not self.is_maintained and first.kind == "STREAM"
+        # Of records that are all there, those between which a session was closed are told apart.
+        self.marks_sessions = self.has_sessions and (self.is_maintained or (reads_windows and self.is_timed))
         # A record of a stream without a value stays one, where nothing but columns is asked of it.
         is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
         self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
@@ -124,14 +126,17 @@ class _Planner:
             if self.is_timed and window.kind != "SESSION":
                 self.scope.window = f"{first.quoted}.__window"
             self.scope.window_gap_ms = window.size.ms if window.kind == "SESSION" else 0
-        where = "" if query.where is None else condition(self._plain(query.where, "WHERE"), self.scope, "WHERE")
+        where = "" if query.where is None else filtering(without_aggregates(query.where, "WHERE"), self.scope, "WHERE")
+        self.scope.groups = erring_groups(self.groups, self.scope)
         if self.purpose == "TABLE":  # a table has no row without a key: ksqlDB drops such records too
             present = [f"{each} IS NOT NULL" for each in self._group_texts()]
             where = " AND ".join(([where] if where else []) + present)
         rows = self._rows()
         outputs = self._outputs()
         same_key = [each.name for each in outputs if joined is not None and each.text in joined.texts]
-        keys = self._keys(outputs, joined)
+        keys = []
+        if self.purpose in ("STREAM", "TABLE"):
+            keys = result_keys(query, self.scope, outputs, joined, passes_nulls=self.passes_nulls)
         is_changelog = self.is_stream and first.source.kind == "TABLE" and not self.is_maintained
         columns = [f"{each.text} AS {quote(each.name)}" for each in outputs]
         if self.purpose in ("STREAM", "TABLE"):
@@ -157,6 +162,8 @@ class _Planner:
         used = [*columns, text, rows, where, having, *self._grouping(window)]
         if self.is_timed and window is not None:
             reads[0], text, where = late.windowed(reads[0], first, window, where, used)
+            if self.marks_sessions:
+                text = late.with_sessions(first, window, self._group_texts(), reads[0].view)
         elif self.is_maintained and self.has_sessions and window is not None:
             reads[0], where = late.filtered(reads[0], first, where), ""
             text = late.with_sessions(first, window, self._group_texts(), "input_1")
@@ -168,6 +175,9 @@ class _Planner:
         if window is not None and window.kind == "HOPPING":  # as in Kafka Streams, none begins before the epoch
             having = " AND ".join([f"{self.scope.window}.start >= {EPOCH}", *([having] if having else [])])
         sql += f" HAVING {having}" if having else ""
+        if self.is_timed and query.joins and not joins_streams:
+            # Spark may build its hash table of the stream, and then reverses the records of a key.
+            sql += f" SORT BY {first.quoted}.__partition, {first.quoted}.__offset"
         if query.limit is not None and not self.is_stream:
             sql += f" LIMIT {query.limit}"
         if self.eager is not None:
@@ -248,7 +258,7 @@ class _Planner:
                 query.joins[-1].at,
             )
         grace: int | None = None
-        if self.is_stream and query.window is not None:
+        if query.window is not None:
             grace = late.grace_ms(query.window, query.emit)
         if self.is_stream and stream_joins:
             within = stream_joins[0].within
@@ -266,7 +276,7 @@ class _Planner:
                 read = "stream"
             if read == "table" and bound.source.history_ms and first.source.kind == "STREAM":
                 read = "history"
-            watermark = grace if read == "stream" else None
+            watermark = grace if self.is_timed and read in ("stream", "batch") else None
             inputs.append(plan_input(bound.source, number, read, watermark, pass_nulls=self.passes_nulls))
             if number == 1:
                 text = f"input_1 AS {bound.quoted}"
@@ -299,23 +309,18 @@ class _Planner:
 
     # --- the clauses
 
-    def _plain(self, expression: Expression, clause: str) -> Expression:
-        if is_aggregate(expression):
-            raise SqlError(f"{clause} cannot contain an aggregate: use HAVING", expression.at)
-        return expression
-
     def _having(self, having: Expression) -> str:
         check_grouped(having, self.groups, self.scope)
-        return condition(having, self.scope, "HAVING")
+        return filtering(having, self.scope, "HAVING")
 
     def _group_texts(self) -> list[str]:
-        return [render(self._plain(each, "GROUP BY"), self.scope).text for each in self.groups]
+        return [computed(without_aggregates(each, "GROUP BY"), self.scope).text for each in self.groups]
 
     def _grouping(self, window: Window | None) -> list[str]:
         texts = self._group_texts()
         if window is not None:
             texts.insert(0, self._window(window))
-            if self.is_maintained and self.has_sessions:
+            if self.marks_sessions:
                 texts.append(f"{self.scope.bounds[0].quoted}.__session")
         return texts
 
@@ -366,7 +371,7 @@ class _Planner:
             return ""
         if self.aggregates:
             raise SqlError("a table function cannot be combined with GROUP BY: create a stream from it", calls[0].at)
-        arrays = [render(call, self.scope) for call in calls]
+        arrays = [computed(call, self.scope) for call in calls]
         for call, array in zip(calls, arrays, strict=True):
             element = Rendered(f"try_element_at({array.text}, __row)", array.type)
             self.scope.replacements.append((call, element))
@@ -381,7 +386,7 @@ class _Planner:
     def _output(self, item: SelectItem, expression: Expression, names: GeneratedNames) -> Output:
         if self.aggregates and self.groups:
             check_grouped(expression, self.groups, self.scope)
-        found = render(expression, self.scope)
+        found = computed(expression, self.scope)
         name = item.alias.text if item.alias is not None else self._name(expression, names)
         return Output(name, found.type, found.text, expression, item)
 
@@ -401,7 +406,7 @@ class _Planner:
 
     def _fields(self, item: SelectItem, expression: Expression) -> list[Output]:
         """Return the columns of `struct->*`."""
-        outer = render(expression, self.scope)
+        outer = computed(expression, self.scope)
         if outer.type is None or outer.type.name != "STRUCT":
             raise SqlError(f"->* needs a STRUCT, not {outer.type}", item.at)
         found = []
@@ -497,67 +502,6 @@ class _Planner:
             return "append"
         return "update"
 
-    # --- the key
-
-    def _keys(self, outputs: list[Output], joined: JoinedKey | None) -> list[str]:
-        """Return the outputs that form the key of the records. Raises SqlError if a key column is not selected."""
-        if self.purpose not in ("STREAM", "TABLE"):
-            return []
-        query, first = self.query, self.scope.bounds[0]
-        if query.partition_by and isinstance(query.partition_by[0], Literal) and query.partition_by[0].kind == "null":
-            return []
-        wanted: list[_WantedKey] = []
-        if query.group_by:
-            wanted = [_WantedKey(_shown(each), (render(each, self.scope).text,), each) for each in query.group_by]
-        elif query.partition_by:
-            wanted = [
-                _WantedKey(_shown(each), (render(self._plain(each, "PARTITION BY"), self.scope).text,), each)
-                for each in query.partition_by
-            ]
-        elif joined is not None:
-            wanted = [_WantedKey(joined.shown, joined.texts, None)]
-        else:
-            wanted = [_WantedKey(each.name, (first.render(each.name, each.type).text,), None)
-                      for each in first.source.keys]  # fmt: skip
-        keys: list[str] = []
-        for each in wanted:
-            number = self._key_number(each, outputs, keys)
-            if joined is not None and not query.partition_by and not query.group_by:
-                outputs[number] = replace(outputs[number], text=joined.key.text, type=joined.key.type)
-            keys.append(outputs[number].name)
-        return keys
-
-    def _key_number(self, wanted: _WantedKey, outputs: list[Output], keys: list[str]) -> int:
-        """Return the number of the output that is a part of the key; PARTITION BY may add one before a star's."""
-        for text in wanted.texts:
-            for number, each in enumerate(outputs):
-                is_same = _is_copy(each.expression) == _is_copy(wanted.expression)
-                if each.text == text and is_same and each.name not in keys:
-                    return number
-        starred = any(each.expression is None and each.source is None for each in self.query.items)
-        if not (self.query.partition_by and starred and wanted.expression is not None):
-            raise SqlError(
-                f"the key {wanted.shown} is not selected: a record needs its key, add it to SELECT", self.query.at
-            )
-        expression = wanted.expression
-        found = render(expression, self.scope)
-        names = GeneratedNames({each.name for each in outputs})
-        if isinstance(expression, ColumnRef):
-            name = expression.name.text
-        else:
-            name = names.of_field(expression.name.text) if isinstance(expression, Field) else names.next()
-        outputs.insert(len(keys), Output(name, found.type, found.text, expression, outputs[0].item))
-        return len(keys)
-
-
-@dataclass(frozen=True, slots=True)
-class _WantedKey:
-    """A part of a record's key, to be found among the outputs."""
-
-    shown: str
-    texts: tuple[str, ...]  # Spark SQL, any of which is the key
-    expression: Expression | None
-
 
 def _tables(expression: Expression) -> list[Call]:
     """Return the calls of table functions in an expression."""
@@ -570,14 +514,6 @@ def _tables(expression: Expression) -> list[Call]:
 
 def _named(output: Output) -> SelectItem:
     return SelectItem(output.expression, Name(output.name, output.item.at), None, output.item.at)
-
-
-def _is_copy(expression: Expression | None) -> bool:
-    return isinstance(expression, Call) and expression.name.folded == "AS_VALUE"
-
-
-def _shown(expression: Expression) -> str:
-    return expression.name.text if isinstance(expression, ColumnRef) else "of this expression"
 
 
 def _window_ms(window: Window | None, passed_on: Source | None) -> int:

@@ -56,6 +56,7 @@ class Scope:
     types: Mapping[str, SqlType] = field(default_factory=dict)  # of CREATE TYPE
     collected: Mapping[str, int] = field(default_factory=dict)  # elements that COLLECT_LIST and COLLECT_SET keep
     replacements: list[tuple[Expression, Rendered]] = field(default_factory=list)  # of table functions
+    groups: list[tuple[Expression, Rendered]] = field(default_factory=list)  # GROUP BY expressions that may be errors
 
     @property
     def row_key_name(self) -> str:
@@ -69,7 +70,8 @@ class Scope:
 
     def replaced(self, expression: Expression) -> Rendered | None:
         """Return what stands for an expression that was computed before, if it was."""
-        return next((found for each, found in self.replacements if each is expression), None)
+        replaced = next((found for each, found in self.replacements if each is expression), None)
+        return replaced or next((found for each, found in self.groups if each == expression), None)
 
     def resolve(self, wanted: ColumnRef) -> Rendered:
         """Resolve a name. Raises SqlError at an unknown or ambiguous one."""

@@ -191,7 +191,8 @@ class Planner:
             statement.kind, name.text, "", columns, self._key_format, value_format, wrapped=self._is_wrapped
         )  # fmt: skip
         source = apply_properties(bare, given)
-        source = inferred(source, self.schemas, name.at)
+        is_unwrapped = "WRAP_SINGLE_VALUE" in given and source.wrapped is False
+        source = inferred(source, self.schemas, name.at, is_unwrapped=is_unwrapped)
         source = versioned(windowed(key_in_value(source, given), given), given)
         if statement.kind == "TABLE" and not source.keys:
             raise SqlError(f"table {name.text} needs a PRIMARY KEY: the column of the record's key", name.at)

@@ -9,7 +9,7 @@ its own: what ksqlDB's repartition topics are. Each step adds its micro-batches 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -17,7 +17,7 @@ from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import is_aggregate
 from odradek.sql.query import named_items
 from odradek.sql.scope import PSEUDO_COLUMNS, Bound, Scope
-from odradek.sql.syntax import ColumnRef, Expression, Name, Query, SelectItem, SourceRef
+from odradek.sql.syntax import ColumnRef, Expression, Join, Name, Operation, Query, SelectItem, SourceRef
 
 _KEY = "STAGE_KEY"  # of a stream between two full joins
 
@@ -61,7 +61,7 @@ def split(query: Query, catalog: Catalog) -> Split | None:
             query,
             items=items,
             source=SourceRef(Name(between, query.source.name.at), None),
-            joins=query.joins[count:],
+            joins=tuple(_by_columns(join, query.joins[:count]) for join in query.joins[count:]),
         )
         return _mapped(changed, lambda each: moved(each, between))  # type: ignore[no-any-return]
 
@@ -84,6 +84,21 @@ def split(query: Query, catalog: Catalog) -> Split | None:
         group_by=(), partition_by=(), having=None, emit="CHANGES", limit=None, at=query.at,
     )  # fmt: skip
     return Split(first, rest)
+
+
+def _by_columns(join: Join, before: Sequence[Join]) -> Join:
+    """Return a join in which an expression that an inner join made equal to a column is that column: the key."""
+    equal: list[tuple[Expression, Expression]] = []
+    for each in before:
+        sides = each.condition.operands if isinstance(each.condition, Operation) else ()
+        if each.kind == "INNER" and len(sides) == 2:
+            equal += [
+                (a, b) for a, b in (sides, sides[::-1]) if isinstance(b, ColumnRef) and not isinstance(a, ColumnRef)
+            ]
+    if not isinstance(join.condition, Operation):
+        return join
+    operands = [next((b for a, b in equal if a == each), each) for each in join.condition.operands]
+    return replace(join, condition=replace(join.condition, operands=tuple(operands)))
 
 
 def _joins_of_first_step(query: Query, catalog: Catalog) -> int:

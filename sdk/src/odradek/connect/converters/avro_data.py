@@ -26,7 +26,9 @@ from odradek.connect.errors import DataError
 
 _NAMESPACE = "io.confluent.connect.avro"
 DEFAULT_NAME = f"{_NAMESPACE}.ConnectDefault"
-_ENTRY = f"{_NAMESPACE}.MapEntry"
+_ENTRY_TYPE = "MapEntry"
+_ENTRY = f"{_NAMESPACE}.{_ENTRY_TYPE}"
+_INTERNAL = "connect.internal.type"
 _UNION = f"{_NAMESPACE}.Union"
 _PRECISION_DEFAULT = 64
 _PRIMITIVE = {
@@ -106,12 +108,14 @@ class _Writer:
             return {"type": "map", "values": self.optional(schema.elements)}
         entry = {
             "type": "record",
-            "name": _ENTRY,
+            "name": schema.name or _ENTRY,
             "fields": [
                 {"name": "key", "type": self.optional(schema.key_schema)},
                 {"name": "value", "type": self.optional(schema.elements)},
             ],
         }
+        if schema.name:  # several maps in one schema need entries with names of their own
+            entry[_INTERNAL] = _ENTRY_TYPE
         return {"type": "array", "items": entry}
 
     def _noted(self, schema: Schema, made: dict[str, Any]) -> Any:
@@ -255,7 +259,7 @@ def _described(schema: Schema, avro: Mapping[str, Any]) -> Schema:
 
 def _array_or_map(avro: Mapping[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
     items = avro["items"]
-    if isinstance(items, dict) and items.get("name") == _ENTRY:
+    if isinstance(items, dict) and (items.get("name") == _ENTRY or items.get(_INTERNAL) == _ENTRY_TYPE):
         key, value = (_read(each["type"], named, inside) for each in items["fields"])
         return schemas.map_of(key, value)
     return schemas.array(_read(items, named, inside))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COLUMNS = "key,value,partition,offset,timestamp"
+_KEPT = ("value", "partition", "offset", "timestamp")
+_HEADERS = "headers"  # of sources that have them
 
 
 def latest_per_key(records: DataFrame) -> DataFrame:
@@ -30,17 +32,18 @@ def latest_per_key(records: DataFrame) -> DataFrame:
 
 def newest_per_key(records: DataFrame) -> DataFrame:
     """Return the newest record of each key, including tombstones, which override older records."""
-    columns = [F.col(name) for name in ("value", "partition", "offset", "timestamp")]
+    columns = [F.col(name) for name in (*_KEPT, *(each for each in records.columns if each == _HEADERS))]
     newest = records.where(F.col("key").isNotNull()).groupBy("key")
     return newest.agg(F.max_by(F.struct(*columns), "offset").alias("newest")).select("key", "newest.*")
 
 
 class LatestTable:
-    """The table of a topic, for the driver of one query."""
+    """The table of a topic, for the driver of one query. Args: has_headers: its rows have the records' headers."""
 
-    def __init__(self, spark: SparkSession, options: Mapping[str, str]) -> None:
+    def __init__(self, spark: SparkSession, options: Mapping[str, str], *, has_headers: bool = False) -> None:
         self._spark = spark
-        self._options = {**options, "columns": COLUMNS, "failOnDataLoss": "false"}
+        columns = f"{COLUMNS},{_HEADERS}" if has_headers else COLUMNS
+        self._options = {**options, "columns": columns, "failOnDataLoss": "false"}
         self._end: str | None = None
         self._rows: DataFrame | None = None
 
@@ -52,7 +55,7 @@ class LatestTable:
         return found
 
     def now(self) -> DataFrame:
-        """Return the present table: key, value, partition, offset, timestamp. Raises KafkaError."""
+        """Return the present table: key, value, partition, offset, timestamp, and headers. Raises KafkaError."""
         end = latest_offsets(self._options)
         if self._rows is None or end != self._end:
             fresh = self._read(self._end, end)

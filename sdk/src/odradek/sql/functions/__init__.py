@@ -2,7 +2,7 @@
 
     signature.py     a function: how many arguments, of which types, and what it becomes
     numbers.py  text.py  json_text.py  times.py  collections.py      scalar functions
-    lambdas.py       those that take lambdas; failures.py: where a lambda's body has no result
+    lambdas.py       those that take lambdas; failures.py: errors in expressions
     aggregates.py    aggregate functions
     in_python.py     the few that Spark SQL cannot say: registered with Spark by name, run on Arrow batches
 

@@ -77,9 +77,9 @@ def _array_join(arguments: Sequence[Rendered]) -> Rendered:
 
 def _slice(arguments: Sequence[Rendered]) -> Rendered:
     value, first, last = (each.text for each in arguments)
-    start = f"greatest(coalesce({first}, 1), 1)"
-    end = f"least(coalesce({last}, size({value})), size({value}))"
-    return Rendered(f"slice({value}, {start}, greatest({end} - {start} + 1, 0))", arguments[0].type)
+    start, end = f"coalesce({first}, 1)", f"coalesce({last}, size({value}))"
+    is_inside = f"{start} BETWEEN 1 AND {end} + 1 AND {end} <= size({value})"
+    return Rendered(f"IF({is_inside}, slice({value}, {start}, {end} - {start} + 1), NULL)", arguments[0].type)
 
 
 def _entries(arguments: Sequence[Rendered]) -> Rendered:
@@ -102,10 +102,8 @@ def _as_map(arguments: Sequence[Rendered]) -> Rendered:
     kind = None
     if keys.type is not None and values.type is not None:
         kind = map_of(keys.type.inner[0], values.type.inner[0])
-    size = f"least(size({keys.text}), size({values.text}))"
-    pairs = f"arrays_zip(slice({keys.text}, 1, {size}), slice({values.text}, 1, {size}))"
-    named = f"filter(transform({pairs}, x -> struct(x.`0` AS k, x.`1` AS v)), x -> x.k IS NOT NULL)"
-    return Rendered(f"map_from_entries({named})", kind)
+    pairs = f"zip_with({keys.text}, {values.text}, (k, v) -> struct(k AS k, v AS v))"
+    return Rendered(f"map_from_entries(filter({pairs}, x -> x.k IS NOT NULL))", kind)
 
 
 def _series(arguments: Sequence[Rendered]) -> Rendered:

@@ -1,46 +1,110 @@
-"""Errors in the body of a lambda -> a condition of Spark SQL that is TRUE where there is one. Pure.
+"""Errors in an expression -> conditions of Spark SQL that are TRUE where there is one. Pure.
 
 Spark goes on with NULL where an expression cannot be computed. In ksqlDB an error ends the whole expression around it,
-up to the next place where it is caught: so one element that fails makes all of a TRANSFORM NULL. What fails:
+up to the next place where it is caught, which makes of it NULL: so COALESCE(n / 0, 1) is NULL, not 1. What fails:
 
-    a + b, -a           NULL as an operand, a division by zero, a DECIMAL that overflows
-    a AND b, NOT a      NULL as an operand; of AND and OR, one that decides nothing by itself
-    CASE WHEN a         a condition that is NULL; only the branch that is taken counts
-    a[i]                an array's index that is NULL
-    TRANSFORM(...)      and its like, within a lambda: an error in their own lambdas
+    a + b, -a, a LIKE b  NULL as an operand, a division by zero, a DECIMAL that overflows
+    a AND b, NOT a       NULL as an operand; of AND and OR, one that decides nothing by itself
+    CASE WHEN a          a condition that is NULL; only the branch that is taken counts
+    a[i]                 an array's index that is NULL
+    PARSE_DATE(a, f)     and its like, RAISING: no result for arguments that are there
+    TRANSFORM(...)       and its like, within a lambda: an error in their own lambdas
 
-What catches: CAST, the elements of ARRAY, MAP and STRUCT, and an argument that is itself a call. Comparisons and the
-other functions give a result for NULL.
+What catches: a column of the result, a key, an argument of an aggregate or table function; CAST, the elements of ARRAY,
+MAP and STRUCT, and an argument that is itself a call or a field. Comparisons and the other functions give a result for
+NULL.
+
+Most errors need no condition: an operator that makes NULL of NULL has passed them on. `unseen` is what remains.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from odradek.sql.syntax import Call, Expression, Field, Lambda, Literal, Operation, Subscript
 from odradek.sql.types import NEVER, VARCHAR, Rendered
 
-Render = Callable[[Expression], Rendered]
-
 _ARITHMETIC = ("+", "-", "*", "/", "%")
-_NEVER_NULL = ("=", "<>", "<", "<=", ">", ">=", "BETWEEN", "IN", "IS NULL", "IS NOT NULL", "IS DISTINCT FROM")
+PASSING_NULL_ON = (*_ARITHMETIC, "||")  # operators whose result is NULL if an operand is
+_COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
+_NEVER_NULL = (*_COMPARISONS, "BETWEEN", "IN", "IS NULL", "IS NOT NULL", "IS DISTINCT FROM")
+# Scalar functions that have a result although an argument is NULL.
+TAKING_NULL = frozenset({
+    "ARRAY_CONCAT", "ARRAY_CONTAINS", "ARRAY_JOIN", "ARRAY_REMOVE", "COALESCE", "CONCAT", "CONCAT_WS", "ELT",
+    "ENTRIES", "FIELD", "GEO_DISTANCE", "GREATEST", "IFNULL", "IS_JSON_STRING", "JSON_ARRAY_CONTAINS", "LEAST",
+    "MAP_UNION", "MASK", "MASK_KEEP_LEFT", "MASK_KEEP_RIGHT", "MASK_LEFT", "MASK_RIGHT", "NULLIF", "REDUCE", "SLICE",
+    "TO_JSON_STRING",
+})  # fmt: skip
+# Scalar functions for which arguments without a result are an error.
+RAISING = frozenset({
+    "BIGINT_FROM_BYTES", "DOUBLE_FROM_BYTES", "ENCODE", "GEO_DISTANCE", "INT_FROM_BYTES", "PARSE_DATE", "PARSE_TIME",
+    "PARSE_TIMESTAMP", "STRINGTODATE", "STRINGTOTIMESTAMP", "TO_BYTES",
+})  # fmt: skip
 
 
-def failure(body: Expression, render: Render) -> str:
-    """Return a condition, never NULL, that is TRUE where an expression is an error; NEVER if it cannot be one.
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What an expression means where it is."""
 
-    Args:
-        render: of subexpressions, with the parameters of the lambdas around them.
-    """
+    render: Callable[[Expression], Rendered]  # with the parameters of the lambdas around it
+    is_computed: Callable[[Expression], bool]  # before the expression around it, such as an aggregate
+    is_listed: Callable[[str], bool]  # a function of this package, by name: not Spark's own or the user's
+
+    def text(self, wanted: Expression) -> str:
+        return self.render(wanted).text
+
+
+def failure(body: Expression, meaning: Meaning) -> str:
+    """Return a condition, never NULL, that is TRUE where an expression is an error; NEVER if it cannot be one."""
+    if meaning.is_computed(body):
+        return NEVER
     if isinstance(body, Operation):
-        return _of_operation(body, render)
+        return _of_operation(body, meaning)
     if isinstance(body, Subscript):
-        return _of_subscript(body, render)
+        return _of_subscript(body, meaning)
     if isinstance(body, Field):
-        return _of_argument(body.operand, render)
+        return failure(body.operand, meaning)
     if isinstance(body, Call):
-        return any_of([*(_of_argument(each, render) for each in body.arguments), _of_lambdas(body, render)])
+        inner = [failure(each, meaning) for each in _uncaught(body)]
+        return any_of([*inner, _of_call(body, meaning)])
     return NEVER
+
+
+def unseen(body: Expression, meaning: Meaning) -> str:
+    """Return a condition that is TRUE where an expression is an error, and has a value in Spark all the same."""
+    if meaning.is_computed(body):
+        return NEVER
+    if isinstance(body, Operation):
+        if body.operator == "CASE":
+            return _of_case(body, meaning, unseen)
+        if body.operator in (*_NEVER_NULL, "AND", "OR"):
+            return failure(body, meaning)
+        return any_of([unseen(each, meaning) for each in body.operands])
+    if isinstance(body, Subscript):
+        return any_of([unseen(body.operand, meaning), unseen(body.index, meaning)])
+    if isinstance(body, Field):
+        return unseen(body.operand, meaning)
+    if isinstance(body, Call):
+        passes_on = meaning.is_listed(body.name.folded) and body.name.folded not in TAKING_NULL
+        return any_of([(unseen if passes_on else failure)(each, meaning) for each in _uncaught(body)])
+    return NEVER
+
+
+def unseen_test(test: Expression, meaning: Meaning) -> str:
+    """Return a condition that is TRUE where a condition is an error, and TRUE in Spark all the same."""
+    if not isinstance(test, Operation) or meaning.is_computed(test):
+        return unseen(test, meaning)
+    if test.operator == "AND":
+        return any_of([unseen_test(each, meaning) for each in test.operands])
+    if test.operator == "OR":
+        return _of_logic(test, meaning, unseen_test)
+    if test.operator == "IN":
+        first, *others = test.operands
+        return any_of([unseen(first, meaning), *(failure(each, meaning) for each in others)])
+    if test.operator in (*_COMPARISONS, "BETWEEN", "IS NOT NULL"):
+        return any_of([unseen(each, meaning) for each in test.operands])
+    return unseen(test, meaning)
 
 
 def any_of(conditions: Sequence[str]) -> str:
@@ -49,72 +113,122 @@ def any_of(conditions: Sequence[str]) -> str:
     return NEVER if not found else found[0] if len(found) == 1 else f"({' OR '.join(found)})"
 
 
-def _of_operation(wanted: Operation, render: Render) -> str:
+def _of_operation(wanted: Operation, meaning: Meaning) -> str:
     operator, operands = wanted.operator, wanted.operands
     if operator in ("AND", "OR"):
-        return _of_logic(wanted, render)
+        return _of_logic(wanted, meaning, _no_truth)
     if operator == "NOT":
-        return any_of([failure(operands[0], render), _null(operands[0], render)])
+        return _no_truth(operands[0], meaning)
     if operator == "CASE":
-        return _of_case(wanted, render)
-    inner = any_of([failure(each, render) for each in operands])
-    if operator in _ARITHMETIC and VARCHAR not in [render(each).type for each in operands]:
-        return any_of([inner, f"{render(wanted).text} IS NULL"])
-    return inner
+        return _of_case(wanted, meaning, failure)
+    if operator in _COMPARISONS or operator == "BETWEEN":
+        return _of_comparison(wanted, meaning)
+    if not _fails_for_null(wanted, meaning):
+        return any_of([failure(each, meaning) for each in operands])
+    # The result is NULL where an operand is, also one that fails.
+    wrong = [wanted] if operator in _ARITHMETIC and len(operands) > 1 else operands
+    missing = [f"{meaning.text(each)} IS NULL" for each in wrong if not _is_given(each)]
+    return any_of([*(unseen(each, meaning) for each in operands), *missing])
 
 
-def _of_logic(wanted: Operation, render: Render) -> str:
+def _fails_for_null(wanted: Operation, meaning: Meaning) -> bool:
+    """Return True for an operation that has a result or is an error."""
+    if wanted.operator == "LIKE":
+        return True
+    return wanted.operator in _ARITHMETIC and meaning.render(wanted).type != VARCHAR
+
+
+def _of_comparison(wanted: Operation, meaning: Meaning) -> str:
+    """Return where a comparison fails: its second operand is computed only if the first is not NULL."""
+    first, second, *third = wanted.operands
+    later = failure(second, meaning)
+    if later != NEVER and _null(first, meaning) != NEVER:
+        later = f"({meaning.text(first)} IS NOT NULL AND {later})"
+    last = NEVER if not third else failure(third[0], meaning)
+    if last != NEVER:
+        last = f"({meaning.text(Operation('>=', (first, second), wanted.at))} AND {last})"
+    return any_of([failure(first, meaning), later, last])
+
+
+def _no_truth(wanted: Expression, meaning: Meaning) -> str:
+    """Return where an operand of AND, OR and NOT is an error or NULL."""
+    return any_of([failure(wanted, meaning), _null(wanted, meaning)])
+
+
+def _of_logic(wanted: Operation, meaning: Meaning, of_second: Callable[[Expression, Meaning], str]) -> str:
+    """Return where AND or OR fails; `of_second` says it of the second operand, where the first does not decide."""
     one, other = wanted.operands
-    at_once = any_of([failure(one, render), _null(one, render)])
-    later = any_of([failure(other, render), _null(other, render)])
+    later = of_second(other, meaning)
     if later != NEVER:
-        first = render(one).text
+        first = meaning.text(one)
         later = f"({first if wanted.operator == 'AND' else f'NOT {first}'} AND {later})"
-    return any_of([at_once, later])
+    return any_of([_no_truth(one, meaning), later])
 
 
-def _of_case(wanted: Operation, render: Render) -> str:
+def _of_case(wanted: Operation, meaning: Meaning, of_result: Callable[[Expression, Meaning], str]) -> str:
     rest = list(wanted.operands)
     held = rest.pop(0) if wanted.has_operand else None
-    default = failure(rest.pop(), render) if wanted.has_default else NEVER
-    whens, thens = rest[::2], rest[1::2]
+    default = of_result(rest.pop(), meaning) if wanted.has_default else NEVER
     branches = []
-    for when, then in zip(whens, thens, strict=True):
-        test = when if held is None else Operation("=", (held, when), wanted.at)
-        wrong = any_of([failure(test, render), _null(test, render)])
-        if wrong != NEVER:
-            branches.append(f"WHEN {wrong} THEN TRUE")
-        branches.append(f"WHEN {render(test).text} THEN {failure(then, render)}")
-    if all(each.endswith(f"THEN {NEVER}") for each in branches) and default == NEVER:
-        return NEVER
-    return f"(CASE {' '.join(branches)} ELSE {default} END)"
+    for number in range(0, len(rest), 2):
+        test = rest[number] if held is None else Operation("=", (held, rest[number]), wanted.at)
+        is_last = number + 2 == len(rest) and not wanted.has_default
+        # After the last condition comes NULL anyway, if an error is not TRUE in Spark.
+        wrong = unseen_test(test, meaning) if is_last and of_result is unseen else _no_truth(test, meaning)
+        branches += [(wrong, "TRUE"), (meaning.text(test), of_result(rest[number + 1], meaning))]
+    branches = [(test, found) for test, found in branches if test != NEVER]
+    if default == NEVER:
+        while branches and branches[-1][1] == NEVER:
+            branches.pop()
+    if not branches:
+        return default
+    if len(branches) == 1 and branches[0][1] == "TRUE" and default == NEVER:
+        return branches[0][0]
+    whens = " ".join(f"WHEN {test} THEN {found}" for test, found in branches)
+    return f"(CASE {whens} ELSE {default} END)"
 
 
-def _of_subscript(wanted: Subscript, render: Render) -> str:
-    outer, index = render(wanted.operand), failure(wanted.index, render)
+def _of_subscript(wanted: Subscript, meaning: Meaning) -> str:
+    outer, index = meaning.render(wanted.operand), failure(wanted.index, meaning)
     if outer.type is not None and outer.type.name == "ARRAY":
-        index = any_of([index, _null(wanted.index, render)])
+        index = any_of([index, _null(wanted.index, meaning)])
     if index != NEVER:
         index = f"({outer.text} IS NOT NULL AND {index})"
-    return any_of([failure(wanted.operand, render), index])
+    return any_of([failure(wanted.operand, meaning), index])
 
 
-def _of_argument(argument: Expression, render: Render) -> str:
-    return NEVER if isinstance(argument, Call | Field | Lambda) else failure(argument, render)
+def _uncaught(wanted: Call) -> list[Expression]:
+    """Return the arguments whose errors end the call, too."""
+    return [each for each in wanted.arguments if not is_caught(each)]
 
 
-def _of_lambdas(wanted: Call, render: Render) -> str:
-    """Return where a call with lambdas fails: it has no result, although it has a collection, and REDUCE a state."""
-    if not any(isinstance(each, Lambda) for each in wanted.arguments):
+def is_caught(argument: Expression) -> bool:
+    """Return True if an error in an argument makes only it NULL."""
+    return isinstance(argument, Call | Field | Lambda)
+
+
+def _of_call(wanted: Call, meaning: Meaning) -> str:
+    """Return where a call itself fails: it has no result, although it has arguments; of lambdas, a collection."""
+    has_lambda = any(isinstance(each, Lambda) for each in wanted.arguments)
+    if not has_lambda and wanted.name.folded not in RAISING:
         return NEVER
-    given = [f"{render(each).text} IS NOT NULL" for each in wanted.arguments if not isinstance(each, Lambda)]
-    return f"({render(wanted).text} IS NULL AND {' AND '.join(given)})"
+    given = [
+        f"{meaning.text(each)} IS NOT NULL"
+        for each in wanted.arguments
+        if not isinstance(each, Lambda) and _null(each, meaning) != NEVER
+    ]
+    missing = f"{meaning.text(wanted)} IS NULL"
+    return f"({' AND '.join([missing, *given])})"
 
 
-def _null(wanted: Expression, render: Render) -> str:
+def _null(wanted: Expression, meaning: Meaning) -> str:
     """Return where an expression is NULL; NEVER for one that never is, unless it fails."""
-    if isinstance(wanted, Operation) and wanted.operator in (*_NEVER_NULL, "AND", "OR", "NOT"):
+    if _is_given(wanted) or (isinstance(wanted, Operation) and wanted.operator in (*_NEVER_NULL, "AND", "OR", "NOT")):
         return NEVER
-    if isinstance(wanted, Literal) and wanted.kind != "null":
+    if isinstance(wanted, Operation) and _fails_for_null(wanted, meaning):
         return NEVER
-    return f"{render(wanted).text} IS NULL"
+    return f"{meaning.text(wanted)} IS NULL"
+
+
+def _is_given(wanted: Expression) -> bool:
+    return isinstance(wanted, Literal) and wanted.kind != "null"

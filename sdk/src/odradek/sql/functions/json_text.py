@@ -8,6 +8,8 @@ from odradek.sql.functions.signature import ANY, Function, template
 from odradek.sql.types import BOOLEAN, INT, VARCHAR, VARCHARS, Rendered, SqlType, map_of, quote
 
 _KIND = "schema_of_variant({0})"
+# An element as JSON: `v` is it as a VARIANT, `t` its text, which of an object or an array is JSON.
+_WRITTEN = "IF(schema_of_variant(v) RLIKE '^(OBJECT|ARRAY)', t, to_json(v))"
 
 
 def stored_json(value: str, kind: SqlType, *, iso: bool = False) -> str:
@@ -96,11 +98,23 @@ def _contains(arguments: Sequence[Rendered]) -> Rendered:
     )
 
 
+def _values_of(text: str) -> str:
+    """Return the values of a JSON object by key, each as JSON, in the order in which they are written.
+
+    A VARIANT sorts the keys of objects, so that those within values come from the text.
+    """
+    parsed = f"CAST(try_parse_json({text}) AS MAP<STRING, VARIANT>)"
+    return f"map_zip_with(from_json({text}, 'map<string,string>'), {parsed}, (k, t, v) -> {_WRITTEN})"
+
+
+def _items_of(text: str) -> str:
+    """Return the elements of a JSON array, each as JSON."""
+    parsed = f"CAST(try_parse_json({text}) AS ARRAY<VARIANT>)"
+    return f"zip_with(from_json({text}, 'array<string>'), {parsed}, (t, v) -> {_WRITTEN})"
+
+
 def _of_object(text: str, then: str) -> str:
-    """Return an expression over the JSON object `o`, NULL for any other value."""
-    parsed = f"try_parse_json({text})"
-    map_ = f"CAST({parsed} AS MAP<STRING, VARIANT>)"
-    return f"IF({_KIND.format(parsed)} LIKE 'OBJECT%', {then.replace('{o}', map_)}, NULL)"
+    return f"IF({_KIND.format(f'try_parse_json({text})')} LIKE 'OBJECT%', {then}, NULL)"
 
 
 def _keys(arguments: Sequence[Rendered]) -> Rendered:
@@ -109,29 +123,36 @@ def _keys(arguments: Sequence[Rendered]) -> Rendered:
 
 def _records(arguments: Sequence[Rendered]) -> Rendered:
     kind = map_of(VARCHAR, VARCHAR)
-    shown = f"IF({_KIND.format('v')} = 'STRING', try_variant_get(v, '$', 'STRING'), to_json(v))"
-    return Rendered(_of_object(arguments[0].text, f"transform_values({{o}}, (k, v) -> {shown})"), kind)
+    text = arguments[0].text
+    parsed = f"CAST(try_parse_json({text}) AS MAP<STRING, VARIANT>)"
+    shown = f"IF({_KIND.format('v')} = 'STRING', t, {_WRITTEN})"
+    values = f"map_zip_with(from_json({text}, 'map<string,string>'), {parsed}, (k, t, v) -> {shown})"
+    return Rendered(_of_object(text, values), kind)
 
 
 def _items(arguments: Sequence[Rendered]) -> Rendered:
-    parsed = f"try_parse_json({arguments[0].text})"
-    items = f"transform(CAST({parsed} AS ARRAY<VARIANT>), x -> to_json(x))"
-    return Rendered(f"IF({_KIND.format(parsed)} LIKE 'ARRAY%', {items}, NULL)", VARCHARS)
+    text = arguments[0].text
+    is_array = f"{_KIND.format(f'try_parse_json({text})')} LIKE 'ARRAY%'"
+    return Rendered(f"IF({is_array}, {_items_of(text)}, NULL)", VARCHARS)
 
 
 def _concat(arguments: Sequence[Rendered]) -> Rendered:
-    parsed = [f"try_parse_json({each.text})" for each in arguments]
+    texts = [each.text for each in arguments]
+    parsed = [f"try_parse_json({each})" for each in texts]
     kinds = [_KIND.format(each) for each in parsed]
     objects = " AND ".join(f"{each} LIKE 'OBJECT%'" for each in kinds)
-    maps = ", ".join(f"CAST({each} AS MAP<STRING, VARIANT>)" for each in parsed)
+    values = f"map_concat({', '.join(map(_values_of, texts))})"
+    pairs = f"transform(map_entries({values}), e -> concat(to_json(CAST(e.key AS VARIANT)), ':', e.value))"
+    one = "from_json(concat('[', {0}, ']'), 'array<string>')[0]"  # an object, as it is written
     lists = ", ".join(
-        f"IF({kind} LIKE 'ARRAY%', CAST({each} AS ARRAY<VARIANT>), array({each}))"
-        for kind, each in zip(kinds, parsed, strict=True)
+        f"CASE WHEN {kind} LIKE 'ARRAY%' THEN {_items_of(text)} WHEN {kind} LIKE 'OBJECT%' "
+        f"THEN array({one.format(text)}) ELSE array(to_json({each})) END"
+        for kind, text, each in zip(kinds, texts, parsed, strict=True)
     )
     missing = " OR ".join(f"{each} IS NULL" for each in parsed)
     return Rendered(
-        f"(CASE WHEN {missing} THEN NULL WHEN {objects} THEN to_json(map_concat({maps})) "
-        f"ELSE to_json(concat({lists})) END)",
+        f"(CASE WHEN {missing} THEN NULL WHEN {objects} THEN concat('{{', array_join({pairs}, ','), '}}') "
+        f"ELSE concat('[', array_join(concat({lists}), ','), ']') END)",
         VARCHAR,
     )
 

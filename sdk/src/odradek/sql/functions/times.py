@@ -22,6 +22,7 @@ SHIFTS: dict[str, tuple[SqlType, int]] = {
 }
 UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
 _DAY_MS = 86_400_000
+_OF_ONE_LENGTH = re.compile(r"(yyyy|MM|dd|[^A-Za-z'])+")  # patterns whose dates have as many characters as they
 
 
 def shifted(name: str, unit: str, amount: str, time: str) -> Rendered:
@@ -93,6 +94,16 @@ def _from_string(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(f"unix_millis({_parse_timestamp(arguments).text})", BIGINT)
 
 
+def _parse_date(arguments: Sequence[Rendered]) -> Rendered:
+    """Return a DATE; as in ksqlDB, text after it counts for nothing, which is known of patterns of a known length."""
+    text, pattern = arguments
+    read = f"try_to_timestamp({text.text}, {pattern.text})"
+    written = literal_of(pattern) or ""
+    if _OF_ONE_LENGTH.fullmatch(written):
+        read = f"coalesce({read}, try_to_timestamp(substring({text.text}, 1, {len(written)}), {pattern.text}))"
+    return Rendered(f"CAST({read} AS DATE)", DATE)
+
+
 def _parse_time(arguments: Sequence[Rendered]) -> Rendered:
     read = f"try_to_timestamp({arguments[0].text}, {arguments[1].text})"
     return Rendered(f"CAST(pmod(unix_millis({read}), {_DAY_MS}) AS INT)", TIME)
@@ -112,7 +123,7 @@ TIMES = [
     template("FORMAT_DATE", "date_format({0}, {1})", 2, 2, VARCHAR, "DATE text"),
     template("FORMAT_TIME", "date_format(timestamp_millis({0}), {1})", 2, 2, VARCHAR, "TIME text"),
     Function("PARSE_TIMESTAMP", 2, 3, _parse_timestamp, ("text",)),
-    template("PARSE_DATE", "CAST(try_to_timestamp({0}, {1}) AS DATE)", 2, 2, DATE, "text"),
+    Function("PARSE_DATE", 2, 2, _parse_date, ("text",)),
     Function("PARSE_TIME", 2, 2, _parse_time, ("text",)),
     Function("TIMESTAMPTOSTRING", 2, 3, _to_string, ("integer", "text")),
     Function("STRINGTOTIMESTAMP", 2, 3, _from_string, ("text",)),

@@ -29,8 +29,6 @@ def declared_columns(statement: Create, types: Mapping[str, SqlType]) -> tuple[C
             wanted = HEADERS if each.role == "HEADERS" else SqlType("BYTES")
             if kind != wanted:
                 raise SqlError(f"a column of {each.role} is {wanted}, not {kind}", each.name.at)
-            if statement.kind == "TABLE":
-                raise SqlError("a table has no headers: declare a stream", each.name.at)
             columns.append(Column(each.name.text, kind, header=each.header))
             continue
         wanted_role = "PRIMARY KEY" if statement.kind == "TABLE" else "KEY"
@@ -40,8 +38,15 @@ def declared_columns(statement: Create, types: Mapping[str, SqlType]) -> tuple[C
     return tuple(columns)
 
 
-def inferred(source: Source, schemas: Schemas | None, at: Position) -> Source:
-    """Return the source with the columns that a schema registry has, of a part that declares none. Raises SqlError."""
+def inferred(source: Source, schemas: Schemas | None, at: Position, *, is_unwrapped: bool = False) -> Source:
+    """Return the source with the columns that a schema registry has, of a part that declares none.
+
+    Args:
+        is_unwrapped: the statement says that the value is that of one column, also if it is a record.
+
+    Raises:
+        SqlError: there is no schema, or one that cannot be used.
+    """
     changed = source
     if source.value_format in INFERRED and not source.values:
         found = _ask(source, "value", schemas, at)
@@ -50,10 +55,11 @@ def inferred(source: Source, schemas: Schemas | None, at: Position) -> Source:
                 "columns are required: CREATE STREAM name (a INT, ...); --schema-registry URL reads them from there", at
             )
         if found is not None:
-            named = (("ROWVAL", found),) if found.name != "STRUCT" else zip(found.fields, found.inner, strict=True)
+            is_bare = found.name != "STRUCT" or is_unwrapped
+            named = (("ROWVAL", found),) if is_bare else zip(found.fields, found.inner, strict=True)
             columns = tuple(Column(name, kind) for name, kind in named)
             changed = replace(changed, columns=(*changed.columns, *columns))
-            if found.name != "STRUCT":
+            if is_bare:
                 changed = replace(changed, wrapped=False)
     elif not source.columns:
         raise SqlError("columns are required: CREATE STREAM name (a INT, ...)", at)

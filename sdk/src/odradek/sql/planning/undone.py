@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from odradek.sql.catalog import Column, Source
-from odradek.sql.expressions import condition, is_aggregate, parts, render
+from odradek.sql.expressions import computed, filtering, is_aggregate, parts, render
 from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Name, SourceRef
 from odradek.sql.types import SqlType, quote
@@ -58,11 +58,11 @@ def undone_sql(
     keys = [(name, kind) for _, name, kind in groups]
     values = [(f"a{number}", each.type) for number, each in enumerate(rendered)]
     inside = Scope([_bound(GONE, keys), _bound(_UNDONE, values)], types=scope.types, collected=scope.collected)
-    columns = [f"{render(each, inside).text} AS {quote(name)}" for name, each in shown.items()]
+    columns = [f"{computed(each, inside).text} AS {quote(name)}" for name, each in shown.items()]
     nothing = ", ".join(f"{each.text} AS `{name}`" for (name, _), each in zip(values, rendered, strict=True)) or "1"
     sql = f"SELECT {', '.join(columns)}, {quote(GONE)}.__time AS __time FROM {quote(GONE)} "
     sql += f"CROSS JOIN (SELECT {nothing} FROM {sources} WHERE FALSE) AS {quote(_UNDONE)}"
-    return sql + ("" if kept is None else f" WHERE {condition(kept, inside, 'HAVING')}")
+    return sql + ("" if kept is None else f" WHERE {filtering(kept, inside, 'HAVING')}")
 
 
 def _text(reference: ColumnRef, scope: Scope) -> str:

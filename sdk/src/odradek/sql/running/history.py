@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 class HistoryTable(LatestTable):
     """The versions of a topic's records, for the driver of one query. Args: history_ms: how long back they are kept."""
 
-    def __init__(self, spark: SparkSession, options: Mapping[str, str], history_ms: int) -> None:
-        super().__init__(spark, options)
+    def __init__(
+        self, spark: SparkSession, options: Mapping[str, str], history_ms: int, *, has_headers: bool = False
+    ) -> None:
+        super().__init__(spark, options, has_headers=has_headers)
         self._history_ms = history_ms
 
     def now(self) -> DataFrame:

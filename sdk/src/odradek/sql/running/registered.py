@@ -218,7 +218,8 @@ def schema_of(kind: SqlType, name: str, form: Form) -> schemas.Schema:
         keys = schema_of(kind.inner[0], f"{name}_KEY", form)
         if form.name != "AVRO":
             keys = keys.as_optional(False)
-        return schemas.map_of(keys, schema_of(kind.inner[1], f"{name}_VALUE", form), optional=True)
+        entry = name if form.name == "AVRO" else None  # its entries are records there
+        return schemas.map_of(keys, schema_of(kind.inner[1], f"{name}_VALUE", form), optional=True, name=entry)
     if kind.name == "STRUCT":
         fields = {n: schema_of(each, f"{name}_{n}", form) for n, each in zip(kind.fields, kind.inner, strict=True)}
         return schemas.struct(fields, name=name, optional=True)
