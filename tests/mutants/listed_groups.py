@@ -348,17 +348,33 @@ MUTANTS = [
     Mutant(
         "answers do not wait for the one before",
         _CONNECTION,
-        "        if previous is not None and not previous.done():\n            await asyncio.wait([previous])\n",
-        "",
-        killed_by="tests/integration/gateway/test_produce_order.py"
-        "::test_a_request_that_never_reaches_the_engine_holds_up_nobody",
+        "        while self._responses and self._responses[0].is_complete:\n"
+        "            parts = self._responses.popleft().parts\n",
+        "        for each in [each for each in self._responses if each.is_complete]:\n"
+        "            self._responses.remove(each)\n            parts = each.parts\n",
+        killed_by="tests/unit/gateway/test_connection.py::test_responses_have_the_order_of_their_requests",
     ),
     Mutant(
         "request after Produce does not wait for it",
         _CONNECTION,
-        "            if last is not None:\n                await asyncio.wait([last])\n                last = None\n",
+        "            while self._produces:\n                await asyncio.wait(self._produces)\n",
         "",
         killed_by="tests/integration/gateway/test_produce_order.py::test_a_request_after_produce_sees_what_was_produced",
+    ),
+    Mutant(
+        "each response is a send",
+        _CONNECTION,
+        "        if self._responses:  # others",
+        "        if False:  # others",
+        killed_by="tests/unit/gateway/test_connection.py::test_responses_that_are_complete_together_are_one_send",
+    ),
+    Mutant(
+        "interval of uploads is not kept",
+        _COMMIT,
+        "        if newest is not None and self._interval_s:",
+        "        if False:",
+        killed_by="tests/unit/gateway/test_group_commit.py"
+        "::test_with_an_interval_calls_begin_no_sooner_and_share_what_came_meanwhile",
     ),
     Mutant(
         "results of a merged call go to its first partition",

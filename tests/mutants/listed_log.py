@@ -61,17 +61,31 @@ MUTANTS = [
     Mutant(
         "evicted producer is taken for unknown",
         _DECISIONS,
-        "    if head.may_have_evicted(producer_id):\n        if head",
-        "    if False:\n        if head",
+        "    if head.may_have_evicted(producer_id):\n        if not",
+        "    if False:\n        if not",
         killed_by="tests/unit/engine/append/test_append.py::test_producers_at_work_stay_in_the_head_and_silent_ones_leave_it",
     ),
     Mutant(
         "evictions that were seen are not compared with the head's",
         _DECISIONS,
-        "if head.turnover > known.bound or producer_id not in known.rows:",
-        "if producer_id not in known.rows:",
+        "return head.turnover <= self.bound and producer_id in self.rows",
+        "return producer_id in self.rows",
         killed_by="tests/unit/engine/partition/test_spill.py"
         "::test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_again",
+    ),
+    Mutant(
+        "rows of producers are read one an attempt",
+        _DECISIONS,
+        "return ReadProducerRows(_unread(entries, head, known))",
+        "return verdict",
+        killed_by="tests/unit/engine/append/test_many_producers.py::test_a_call_of_many_producers_is_appended_whole",
+    ),
+    Mutant(
+        "one update takes whatever comes",
+        "engine/append/fitting.py",
+        "        if share <= 1:",
+        "        if True:",
+        killed_by="tests/unit/engine/append/test_many_producers.py::test_a_call_of_many_producers_is_appended_whole",
     ),
     Mutant(
         "returning producer does not check that nobody was evicted",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutation import Mutant
 
+_AHEAD = "engine/read/read_ahead.py"
 _CLAIMS = "engine/partition/claims.py"
 _EPOCHS = "engine/partition/leader_epochs.py"
 _READER = "engine/read/log_reader.py"
@@ -75,6 +76,28 @@ MUTANTS = [
         near=("crowded", "leaders"),
     ),
     # --- reads
+    Mutant(
+        "what is read ahead of one object answers for another",
+        _AHEAD,
+        "        starts = self._starts.get(key)\n        index",
+        "        key = next(iter(self._starts), key)\n        starts = self._starts.get(key)\n        index",
+        killed_by="tests/unit/engine/read/test_read_ahead.py::test_blocks_answer_what_they_hold_whole_or_in_part",
+    ),
+    Mutant(
+        "every fetch is taken for one that goes on",
+        _AHEAD,
+        "            if each.from_offset < served.offset <= each.to_offset:",
+        "            if each.from_offset <= served.offset:",
+        killed_by="tests/unit/engine/read/test_read_ahead.py::test_who_turns_away_has_cost_a_window_at_most",
+    ),
+    Mutant(
+        "blocks are dropped before they could be used",
+        _AHEAD,
+        "            if not oldest.is_used and block.begun_s - oldest.begun_s < _UNREAD_S:",
+        "            if False:",
+        killed_by="tests/unit/engine/read/test_read_ahead.py"
+        "::test_a_block_is_not_dropped_before_somebody_had_time_to_ask_for_it",
+    ),
     Mutant(
         "fetch reads the tail from its beginning",
         _READER,
