@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.kafka_port import OURS_IS, THEIRS_IS, goals
+from bench.kafka_port import OURS_IS, SYNCED_IS, THEIRS_IS, UNSYNCED_IS, goals
 
 
 def row(server: str, client: str, what: str, rate: float, size: int = 1024) -> dict[str, Any]:
@@ -15,8 +15,10 @@ def row(server: str, client: str, what: str, rate: float, size: int = 1024) -> d
 
 def test_what_is_measured_on_both_sides_has_a_goal() -> None:
     rows = [
-        row(OURS_IS, "confluent-kafka", "produce", 50_000),
+        row(OURS_IS, "confluent-kafka", "produce", 30_000),  # producers are compared where they are promised the same
+        row(UNSYNCED_IS, "confluent-kafka", "produce", 50_000),
         row(THEIRS_IS, "confluent-kafka", "produce", 60_000),
+        row(SYNCED_IS, "confluent-kafka", "produce", 25_000),
         row(OURS_IS, "confluent-kafka", "consume", 50_000),  # without a peer
         row(OURS_IS, "sdk records", "consume", 90_000),
         row(OURS_IS, "aiokafka", "consume", 1_000_000),  # the peer's client on the peer's server counts
@@ -25,6 +27,7 @@ def test_what_is_measured_on_both_sides_has_a_goal() -> None:
     ]
     assert list(goals(rows)) == [
         ("confluent-kafka, produce, 1024 B", 60_000, 50_000, "client 0.50, server 0.25 cores"),
+        ("confluent-kafka, produce, synced, 1024 B", 25_000, 30_000, "client 0.30, server 0.15 cores"),
         ("SDK records, consume, 1024 B: 2 aiokafka", 80_000, 90_000, "client 0.90, server 0.45 cores"),
         ("SDK tables, produce, 1024 B, MB/s", 100, 204.8, "client 2.00, server 1.00 cores"),
     ]

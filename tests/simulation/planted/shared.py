@@ -275,7 +275,7 @@ def who_wrote_meanwhile_leaves_all_the_same() -> Iterator[None]:
         yield
 
 
-@bug(per_head=PER_HEAD, change=_crowded, seeds=20)
+@bug(per_head=PER_HEAD, change=_crowded, seeds=100)
 def who_is_in_the_tail_leaves() -> Iterator[None]:
     """A producer leaves with its batches still in the tail, so that turnover does not tell that it has left again."""
     with patch.object(shared_spill, "_ids_in", lambda _: set()):
