@@ -391,11 +391,8 @@ class ConditionalAppend:
             if isinstance(verdict := verdicts[member.partition], Try)
         ]
         count = fitting(parts, lambda some: index.append_update(self._head_id, some, claim))
-        if not count and self._members[0].is_run:
-            self._settle(self._members[0], MAYBE_APPENDED if self._maybe_applied else APART)
-            return True
-        parts = parts[: max(1, count)]
-        if left := self._members[len(parts) :]:  # at once: one of these may be the predecessor that another waits for
+        parts = parts[:count]
+        if left := self._members[count:]:  # at once: one of these may be the predecessor that another waits for
             beside = self._parted_with(left).run(self._deadline_s)
             self._beside.append(asyncio.get_running_loop().create_task(beside))
         try:

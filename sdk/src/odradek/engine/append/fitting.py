@@ -13,19 +13,19 @@ from odradek.engine.partition.index import PartitionAppend
 from odradek.ports.expression_text import share_of_limits
 from odradek.ports.table import Update
 
-SURELY_FIT: Final = 32  # clauses: those of one producer in all partitions of a head
+SURELY_FIT: Final = 32  # clauses: of one producer in all partitions of a head, or of a run (append.RUN_ENTRIES_MAX)
 
 
 def fitting(parts: Sequence[PartitionAppend], update_of: Callable[[Sequence[PartitionAppend]], Update]) -> int:
-    """Return how many of the parts, from the first one on, one update takes; 0: not even the first.
+    """Return how many of the parts, from the first one on, one update takes. The first always fits.
 
     Args:
         update_of: the update of some of them.
     """
     count = len(parts)
-    while sum(len(part.clauses) for part in parts[:count]) > SURELY_FIT:
+    while count > 1 and sum(len(part.clauses) for part in parts[:count]) > SURELY_FIT:
         share = share_of_limits(update_of(parts[:count]))
         if share <= 1:
             break
-        count = min(count - 1, int(count / share))
+        count = max(1, min(count - 1, int(count / share)))
     return count

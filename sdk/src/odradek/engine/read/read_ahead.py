@@ -1,7 +1,7 @@
 """Reading ahead: what a consumer that reads a log from an old offset will ask for next is on its way before it asks.
 
 A fetch of a megabyte takes one ranged GET, some thirty milliseconds, whatever is done in this process; so a consumer
-that catches up would get some thirty megabytes a second of a partition. Here a process that serves it fetch after fetch
+that catches up would get some twenty megabytes a second of a partition. Here a process that serves it fetch after fetch
 begins the next reads while the client works through the last ones.
 
     stream   a consumer's reading of one partition, known by its offsets: the second fetch that goes on where one ended
