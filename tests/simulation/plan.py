@@ -84,6 +84,7 @@ class Scenario:
     deletes_all: float = 0.2  # of their requests: up to the high watermark
     merged: int = 0  # producers of the first topic whose requests one gateway merges
     merged_ms: int = 0  # between two of its calls
+    narrow: int = 1  # an append takes so many times less into one update than DynamoDB allows
     gateways: int = 0
     gateway_ids: int = 0  # broker ids among them; 0: each has its own
     gateway_turns: int = 3

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
+from odradek.engine.append import fitting
 from odradek.engine.catalog.topic_configs import (
     ICEBERG_ENABLE,
     PARTITIONS_PER_HEAD,
@@ -103,8 +105,20 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
         patch.object(item_keys, "WAL_SHARDS", _SHARDS),
         patch.object(wal_uploads, "WAL_SHARDS", _SHARDS),
         patch.object(object_keys, "WAL_PREFIXES", _SHARDS),
+        _narrowed(scenario.narrow),
     ):
         return run(_simulate(seed, rng, scenario))
+
+
+@contextmanager
+def _narrowed(factor: int) -> Iterator[None]:
+    """Let appends believe that an update takes so many times less than it does: a dozen producers then exceed it."""
+    share_of_limits, surely_fit = fitting.share_of_limits, fitting.SURELY_FIT
+    with (
+        patch.object(fitting, "share_of_limits", lambda update: factor * share_of_limits(update)),
+        patch.object(fitting, "SURELY_FIT", surely_fit // factor),
+    ):
+        yield
 
 
 _MORE_PARTITIONS = 2  # of topics whose partitions share heads

@@ -174,13 +174,14 @@ def _storm(rng: Random) -> Scenario:
 
 def _merged(rng: Random) -> Scenario:
     """Producers of many partitions of one head whose requests a gateway merges, while updates fail in every way and the
-    gateway dies between them."""
+    gateway dies between them. What they send together is often more than one update takes."""
     return Scenario(
         "merged",
         (TopicPlan("alpha", 24),),
         producers=1,
         merged=rng.choice((8, 12)),
         merged_ms=rng.choice((250, 1_000)),
+        narrow=rng.choice((1, 4, 12)),
         records_of=rng.choice((60, 120)),
         maintainers=rng.choice((0, 1)),
         maintainer_turns=3,

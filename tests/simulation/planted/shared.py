@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+from odradek.engine.append import conditional_append, fitting
 from odradek.engine.append.conditional_append import ConditionalAppend, Member
+from odradek.engine.append.decisions import Try
 from odradek.engine.maintenance import sweep
 from odradek.engine.partition import claims, producer_places, shared_spill
 from odradek.engine.partition.extents import Extent
@@ -120,6 +122,42 @@ def element_is_sent_again_in_another_order() -> Iterator[None]:
         return is_known
 
     with patch.object(ConditionalAppend, "_attempt", attempt):
+        yield
+
+
+def _crowded(scenario: Scenario) -> Scenario:
+    """Merged calls of which one update takes a small part."""
+    return replace(scenario, narrow=12)
+
+
+@bug("merged", per_head=24, change=_crowded)
+def what_does_not_fit_is_acknowledged_with_the_others() -> Iterator[None]:
+    """An update takes some of the partitions, and all are told that they are in the log."""
+    original = PartitionIndex.append_all
+
+    async def append_all(self: PartitionIndex, head_id: Any, parts: Any, claim: Any) -> Any:
+        count = fitting.fitting(parts, lambda some: self.append_update(head_id, some, claim))
+        return await original(self, head_id, parts[:count], claim)
+
+    with (
+        patch.object(conditional_append, "fitting", lambda parts, _: len(parts)),
+        patch.object(PartitionIndex, "append_all", append_all),
+    ):
+        yield
+
+
+@bug("merged", per_head=24, change=_crowded)
+def what_does_not_fit_is_sent_without_its_conditions() -> Iterator[None]:
+    """The second update of a call goes by what the first one has proved."""
+    original = ConditionalAppend._parted_with
+
+    def parted_with(self: ConditionalAppend, members: Any) -> ConditionalAppend:
+        parted = original(self, members)
+        parted._next = lambda image: parted._all(Try())  # type: ignore[method-assign]
+        parted._blind = lambda member, there: Try()  # type: ignore[method-assign]
+        return parted
+
+    with patch.object(ConditionalAppend, "_parted_with", parted_with):
         yield
 
 
