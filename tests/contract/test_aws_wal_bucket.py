@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 from odradek.adapters.aws.wal_bucket import WalApart
+from odradek.cost.metering import UsageMeter
+from odradek.ports.meter import Usage
 from odradek.ports.object_store import ObjectStore
 from odradek.testing.contract import check_id
 from odradek.testing.contract_object_store import OBJECT_STORE_CHECKS, ObjectStoreCheck
@@ -37,6 +39,22 @@ def wal_apart() -> Iterator[ObjectStore]:
 @pytest.mark.parametrize("check", OBJECT_STORE_CHECKS, ids=check_id)
 async def test_object_store_with_the_wal_apart(check: ObjectStoreCheck, wal_apart: ObjectStore, pk: str) -> None:
     await check(wal_apart, f"wal/{pk}/")
+
+
+async def test_the_directory_bucket_is_billed_as_one(wal_apart: WalApart, pk: str) -> None:
+    meter = UsageMeter()
+    wal_apart._wal._meter._meter = wal_apart._main._meter = meter
+    await wal_apart.put(f"wal/{pk}/1", [b"abc"])
+    await wal_apart.get_range(f"wal/{pk}/1", 0, 2)
+    await wal_apart.put(f"topics/{pk}/1", [b"abcde"])
+    assert meter.total() == Usage(
+        object_put_requests=1,
+        object_bytes_written=5,
+        express_put_requests=1,
+        express_get_requests=1,
+        express_bytes_written=3,
+        express_bytes_read=2,
+    )
 
 
 async def test_uploads_from_before_the_wal_had_a_bucket_of_its_own(wal_apart: WalApart, pk: str) -> None:

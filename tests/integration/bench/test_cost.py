@@ -12,6 +12,7 @@ import pytest
 from odradek.cost.measure import measure as coefficients
 from odradek.cost.model import Workload, own_cost
 from odradek.cost.tables import TableMode
+from odradek.cost.wal import WalClass
 
 from bench import cost
 from bench.cost import CASES, KEPT, KEPT_SINGLE, Case
@@ -29,6 +30,7 @@ def estimated(case: Case) -> dict[TableMode, dict[str, float]]:
         consumers=case.groups,
         linger_ms=case.configs.get("linger_ms"),
         partitions=case.partitions,
+        wal=WalClass.EXPRESS if case.express else WalClass.STANDARD,
     )
     measured = asyncio.run(coefficients(load))
     return {mode: dict(own_cost(replace(load, tables=mode), measured)) for mode in TableMode}

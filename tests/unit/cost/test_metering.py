@@ -70,6 +70,8 @@ def test_dollars_by_component() -> None:
             "table reads": 0.5,
             "object puts": 0.005,
             "object gets": 0.004,
+            "express requests": 0.0,
+            "express data": 0.0,
             "function requests": 0.2,
             "function time": 0.0133334,
         }
