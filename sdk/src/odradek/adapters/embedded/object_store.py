@@ -52,7 +52,12 @@ class FileObjectStore:
         root: the folder, created on demand.
         fsync: False trades durability against power loss (not against a killed process) for speed.
         threads: the number of concurrent calls, off the event loop.
+
+    Attributes:
+        reads_directly: whether the system tells if a range is in its cache.
     """
+
+    reads_directly = _NO_WAIT is not None
 
     def __init__(self, root: Path | str, *, meter: Meter | None = None, fsync: bool = True, threads: int = 8) -> None:
         self._objects = os.path.abspath(os.path.join(root, "objects"))
@@ -61,7 +66,6 @@ class FileObjectStore:
         self._fsync = fsync
         self._folders: set[str] = set()  # folders that exist durably
         self._is_closed = False
-        self._reads_directly = _NO_WAIT is not None
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="odradek-files")
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
@@ -203,7 +207,7 @@ class FileObjectStore:
     async def _read(self, key: str, start: int, length: int | None) -> bytes:
         content: bytes | None = None
         try:
-            if length is not None and length <= DIRECT_READ_BYTES_MAX and self._reads_directly and not self._is_closed:
+            if length is not None and length <= DIRECT_READ_BYTES_MAX and self.reads_directly and not self._is_closed:
                 content = self._cached(key, start, length)
             if content is None:
                 content = await self._run(lambda: self._pread(key, start, length))
@@ -225,7 +229,7 @@ class FileObjectStore:
             return None
         except OSError as error:
             if error.errno == errno.EOPNOTSUPP:  # not by this file system
-                self._reads_directly = False
+                self.reads_directly = False
             return None
         finally:
             os.close(descriptor)
