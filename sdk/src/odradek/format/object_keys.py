@@ -24,12 +24,16 @@ WAL_PREFIXES = 16  # each costs the hourly sweep a LIST: six cents a month toget
 
 def wal_key(object_id: bytes) -> str:
     """Return the key of a WAL object."""
-    return wal_key_below(wal_prefixes()[object_id[-1] % WAL_PREFIXES], object_id)
+    return wal_key_below(_wal_prefix(object_id[-1] % WAL_PREFIXES), object_id)
 
 
 def wal_prefixes() -> list[str]:
     """Return the prefixes of all WAL objects; under each of them names sort by object id."""
-    return [f"wal/{digit:x}/" for digit in range(WAL_PREFIXES)]
+    return [_wal_prefix(digit) for digit in range(WAL_PREFIXES)]
+
+
+def _wal_prefix(digit: int) -> str:
+    return f"wal/{digit:x}/"
 
 
 def wal_key_below(prefix: str, object_id: bytes) -> str:

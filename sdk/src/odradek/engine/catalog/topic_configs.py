@@ -423,7 +423,7 @@ class TopicConfig:
     @classmethod
     def of(cls, topic: Topic, settings: Settings) -> TopicConfig:
         """The effective configuration of a topic. Computed once: each produce request asks for it."""
-        return _config_of(topic.name, frozenset(topic.configs.items()), settings)
+        return _config_of(topic.name, frozenset(topic.configs.items()), _These(settings))
 
     @classmethod
     def computed(cls, topic: str, configs: Mapping[str, str], settings: Settings) -> TopicConfig:
@@ -467,9 +467,24 @@ class TopicConfig:
         )
 
 
+class _These:
+    """Settings that are told apart by identity: to hash the hundred of them takes longer than all else of a look-up."""
+
+    __slots__ = ("settings",)
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    def __hash__(self) -> int:
+        return id(self.settings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _These) and self.settings is other.settings
+
+
 @lru_cache(maxsize=1024)
-def _config_of(topic: str, configs: frozenset[tuple[str, str]], settings: Settings) -> TopicConfig:
-    return TopicConfig.computed(topic, dict(configs), settings)
+def _config_of(topic: str, configs: frozenset[tuple[str, str]], these: _These) -> TopicConfig:
+    return TopicConfig.computed(topic, dict(configs), these.settings)
 
 
 def growth_hold_ms(topic: Topic, settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""DynamoDB and S3 without botocore's clients: what a function calls, over http.client.
+"""DynamoDB and S3 without botocore's clients: what a function calls, over HTTP/1.1.
 
 botocore reads the description of a service, compiles it and resolves credentials and endpoints by chains of providers.
 That was half of the CPU of a function's cold start, and most of the CPU of a small call. A function needs none of

@@ -4,7 +4,7 @@ A kept connection that the other side has closed meanwhile is replaced before an
 a connection is there was surely not sent; what fails afterwards may have been received. botocore's exceptions tell the
 two apart, so that adapters need no second table of errors (calls.py).
 
-http.client and not urllib3: importing it takes 10 ms of CPU beside asyncio, urllib3 another 90.
+Neither urllib3 nor http.client: importing them takes 90 and 10 ms of CPU beside asyncio, and see exchange.py.
 """
 
 from __future__ import annotations
@@ -14,21 +14,14 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Mapping
-from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPSConnection
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from botocore.exceptions import ConnectionClosedError, ConnectTimeoutError, EndpointConnectionError, ReadTimeoutError
 
+from odradek.adapters.aws.direct.exchange import Answer, Exchanges, Malformed
 from odradek.adapters.aws.direct.trust import amazon_tls, full_tls
 
-
-class Answer(NamedTuple):
-    """A response, read to its end."""
-
-    status: int
-    headers: HTTPMessage  # looked up without regard to case
-    body: bytes
+_PORTS = {"https": 443, "http": 80}
 
 
 class Connections:
@@ -44,11 +37,11 @@ class Connections:
         self.url = f"{parts.scheme}://{parts.netloc}"
         self.host_header = parts.netloc
         self.is_encrypted = parts.scheme == "https"
-        self._host, self._port = parts.hostname or "", parts.port
+        self._host, self._port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
         self._connect_timeout_s = connect_timeout_s
         self._read_timeout_s = read_timeout_s
         self._tls = amazon_tls() if self.is_encrypted else None  # read while Lambda initializes the function
-        self._idle: deque[HTTPConnection] = deque()
+        self._idle: deque[Exchanges] = deque()
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send a request and read its response.
@@ -57,35 +50,29 @@ class Connections:
         ConnectionClosedError if it is unknown what became of the request.
         """
         connection = self._kept() or self._opened()
-        is_whole = True
         try:
-            try:
-                connection.request(method, path, body or None, headers)
-            except (BrokenPipeError, ConnectionResetError):
-                is_whole = False  # whoever refuses a request early has sent the reason
-            response = connection.getresponse()
-            content = response.read()
+            answer, is_kept = connection.request(method, path, headers, body)
         except TimeoutError as error:
             connection.close()
             raise ReadTimeoutError(endpoint_url=self.url) from error
-        except (OSError, HTTPException) as error:
+        except (OSError, Malformed) as error:
             connection.close()
             raise ConnectionClosedError(endpoint_url=self.url) from error
         except BaseException:
             connection.close()
             raise
-        if response.will_close or not is_whole:
-            connection.close()
-        else:
+        if is_kept:
             self._idle.append(connection)
-        return Answer(response.status, response.headers, content)
+        else:
+            connection.close()
+        return answer
 
     def close(self) -> None:
         """Close the connections that are not in use."""
         while self._idle:
             self._idle.pop().close()
 
-    def _kept(self) -> HTTPConnection | None:
+    def _kept(self) -> Exchanges | None:
         """Return the connection that was used last, if the other side has not closed it."""
         while True:
             try:
@@ -96,7 +83,7 @@ class Connections:
                 return connection
             connection.close()
 
-    def _opened(self) -> HTTPConnection:
+    def _opened(self) -> Exchanges:
         try:
             try:
                 connection = self._connected()
@@ -111,18 +98,16 @@ class Connections:
         connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection
 
-    def _connected(self) -> HTTPConnection:
-        connection: HTTPConnection = (
-            HTTPConnection(self._host, self._port, timeout=self._connect_timeout_s)
-            if self._tls is None
-            else HTTPSConnection(self._host, self._port, timeout=self._connect_timeout_s, context=self._tls)
-        )
+    def _connected(self) -> Exchanges:
+        sock = socket.create_connection((self._host, self._port), self._connect_timeout_s)
         try:
-            connection.connect()
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                sock = self._tls.wrap_socket(sock, server_hostname=self._host)
         except BaseException:
-            connection.close()
+            sock.close()
             raise
-        return connection
+        return Exchanges(sock)
 
 
 def _is_readable(sock: socket.socket) -> bool:

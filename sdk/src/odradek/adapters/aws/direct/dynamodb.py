@@ -19,7 +19,8 @@ from zlib import crc32
 import pybase64
 from botocore.exceptions import ClientError, ResponseStreamingError
 
-from odradek.adapters.aws.direct.connections import Answer, Connections
+from odradek.adapters.aws.direct.connections import Connections
+from odradek.adapters.aws.direct.exchange import Answer
 from odradek.adapters.aws.direct.signature import Signer
 from odradek.ports.clock import Clock
 

@@ -20,7 +20,8 @@ from urllib.parse import quote, urlsplit
 
 from botocore.exceptions import ClientError
 
-from odradek.adapters.aws.direct.connections import Answer, Connections
+from odradek.adapters.aws.direct.connections import Connections
+from odradek.adapters.aws.direct.exchange import Answer
 from odradek.adapters.aws.direct.signature import UNSIGNED_PAYLOAD, Signer
 from odradek.ports.clock import Clock
 
