@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from odradek.adapters.embedded import database
 
@@ -14,13 +16,17 @@ COMMIT_TAKES_S = 0.05
 class LyingDatabase(database.Database):
     """Says yes, then writes."""
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._commits_directly = False  # who commits in its caller's thread answers by returning
+
     def _store(self, states: dict[database.Place, database.State]) -> database.StoreError | None:
         database._answer(self._lied_to)
         time.sleep(COMMIT_TAKES_S)
         return super()._store(states)
 
-    def _commit(self, group: list[database._Request]) -> None:
-        self._lied_to = group
+    def _commit(self, group: Sequence[database._Request]) -> None:
+        self._lied_to = [each for each in group if isinstance(each, database._Queued)]
         super()._commit(group)
 
 

@@ -6,7 +6,9 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
@@ -158,3 +160,56 @@ async def test_synchronous_is_checked(tmp_path: Path) -> None:
 )
 def test_items_round_trip(item: Item) -> None:
     assert decode_item(encode_item(item)) == item
+
+
+def _at_once(call: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a call that never waits for its loop. Raises AssertionError if it does."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        return done.value
+    call.close()
+    raise AssertionError("it waits")
+
+
+async def test_without_syncs_a_write_is_committed_in_its_callers_thread(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path, synchronous="NORMAL") as store, open_embedded(tmp_path, read_only=True) as other:
+        assert _at_once(store.log.update(Update(COUNTER, (Add(("n",), 1),)))) == {"n": 1}
+        assert await other.log.get(COUNTER) == {"n": 1}
+        with pytest.raises(ConditionFailed):
+            _at_once(store.log.put(Put(COUNTER, {"n": 9}, Absent(("n",)))))
+        assert await store.log.get(COUNTER) == {"n": 1}
+    with pytest.raises(StoreUnavailable, match="closed"):
+        _at_once(store.log.put(Put(COUNTER, {})))
+
+
+async def test_synced_writes_do_not_block_their_loop(tmp_path: Path) -> None:
+    async with open_embedded(tmp_path, synchronous="FULL") as store:
+        with pytest.raises(AssertionError, match="waits"):
+            _at_once(store.log.put(Put(COUNTER, {})))
+
+
+async def test_direct_and_queued_writes_of_several_threads_are_one_after_the_other(tmp_path: Path) -> None:
+    store = open_embedded(tmp_path, synchronous="NORMAL")
+
+    async def count() -> None:
+        for _ in range(20):
+            await asyncio.gather(*(store.log.update(Update(COUNTER, (Add(("n",), 1),))) for _ in range(10)))
+
+    await asyncio.gather(*(asyncio.to_thread(asyncio.run, count()) for _ in range(4)))
+    assert await store.log.get(COUNTER) == {"n": 800}
+    await store.aclose()
+
+
+async def test_the_write_ahead_log_of_direct_writes_does_not_grow_for_ever(tmp_path: Path) -> None:
+    size = 100_000
+    async with open_embedded(tmp_path, synchronous="NORMAL") as store:
+        for number in range(1_000):  # 25 pages each
+            await store.log.put(Put(COUNTER, {"n": number, "data": bytes([number & 255]) * size}))
+            if not number % 20:
+                await asyncio.sleep(0.001)  # other requests come in: the loop turns
+        assert (tmp_path / "odradek.db-wal").stat().st_size < 400 * size
+    async with open_embedded(tmp_path, read_only=True) as store:
+        item = await store.log.get(COUNTER)
+        assert item is not None
+        assert item["n"] == 999

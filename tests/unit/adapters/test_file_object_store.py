@@ -5,12 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 from odradek.adapters.embedded import FileObjectStore, open_embedded
-from odradek.errors import ObjectMissing, OutcomeUnknown, StoreUnavailable
+from odradek.adapters.embedded.object_store import DIRECT_PUT_BYTES_MAX
+from odradek.errors import ObjectExists, ObjectMissing, OutcomeUnknown, StoreUnavailable
 
 
 @pytest.fixture
@@ -100,3 +102,58 @@ async def test_without_fsync_nothing_is_synced(tmp_path: Path, monkeypatch: pyte
     await store.put("wal/a", [b"x"])
     assert await store.get("wal/a") == b"x"
     await store.aclose()
+
+
+def _at_once(call: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a call that never waits for its loop. Raises AssertionError if it does."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        return done.value
+    call.close()
+    raise AssertionError("it waits")
+
+
+async def test_small_unsynced_objects_are_written_in_their_callers_thread(tmp_path: Path) -> None:
+    store = FileObjectStore(tmp_path, fsync=False)
+    _at_once(store.put("a/b", [b"bytes", memoryview(b" of two parts")]))
+    assert await store.get("a/b") == b"bytes of two parts"
+    with pytest.raises(ObjectExists):
+        _at_once(store.put("a/b", [b"others"]))
+    with pytest.raises(AssertionError, match="waits"):
+        _at_once(store.put("a/c", [bytes(DIRECT_PUT_BYTES_MAX + 1)]))
+    await store.aclose()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.put("a/d", [b""])
+
+
+@pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the system does not tell what its cache has")
+async def test_a_range_in_the_systems_cache_is_read_in_its_callers_thread(store: FileObjectStore) -> None:
+    await store.put("a", [b"0123456789"])
+    if not store.reads_directly:
+        pytest.skip("the file system of temporary files does not tell what is in the cache")
+    assert _at_once(store.get_range("a", 2, 3)) == b"234"
+    assert await store.get_range("a", 8, 5) == b"89"  # as the contract says of a range past the end
+    with pytest.raises(ObjectMissing):
+        await store.get_range("b", 0, 1)
+
+
+async def test_what_is_not_in_the_systems_cache_is_read_by_a_thread(
+    store: FileObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.put("a", [b"0123456789"])
+    answers: list[Callable[[], int]] = [_raise(errno.EAGAIN), lambda: 2, _raise(errno.EOPNOTSUPP)]
+    monkeypatch.setattr(os, "preadv", lambda *_: answers.pop(0)(), raising=False)
+    monkeypatch.setattr(FileObjectStore, "reads_directly", True)
+    for _ in range(3):
+        assert await store.get_range("a", 2, 3) == b"234"
+    assert not answers
+    assert not store.reads_directly  # a file system without the flag is not asked again
+    assert await store.get_range("a", 2, 3) == b"234"
+
+
+def _raise(number: int) -> Callable[[], int]:
+    def raising() -> int:
+        raise OSError(number, os.strerror(number))
+
+    return raising

@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from odradek.dispatcher.access import Access
@@ -101,7 +102,7 @@ class Dispatcher:
         request = _request(frame, header)
         if busy is not None:
             busy.add(began_s)
-        unasked = Access(_NOTHING_ALLOWED, context.principal, context.client_host)
+        unasked = _unasked(context.principal, context.client_host)
         call = Call(
             request,
             context,
@@ -114,6 +115,12 @@ class Dispatcher:
             began_s=now_s,
         )
         return await _answer(call, busy)
+
+
+@lru_cache(maxsize=1024)
+def _unasked(principal: str, host: str) -> Access:
+    """The rights of a caller whose ACLs have not been looked up."""
+    return Access(_NOTHING_ALLOWED, principal, host)
 
 
 def _header(frame: Buffer) -> RequestHeader:

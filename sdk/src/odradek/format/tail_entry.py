@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from odradek.errors import FormatError, UnknownVersion
 
@@ -74,6 +75,7 @@ def encode_tail_entry(entry: TailEntry) -> bytes:
         raise FormatError(f"the tail entry is out of range: {error}") from error
 
 
+@lru_cache(maxsize=4096)  # each update of a head shows its tail again
 def decode_tail_entry(data: bytes) -> TailEntry:
     """Decode an entry. Raises FormatError for another length or version."""
     if len(data) != ENTRY_BYTES:

@@ -15,9 +15,12 @@ Source: Prometheus documentation, "Exposition formats" (text, version 0.0.4).
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
+from functools import lru_cache
+from typing import NamedTuple
 
 from odradek.engine.maintenance.backlog import Backlog
 from odradek.functions.telemetry import Invocation
@@ -28,9 +31,29 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-_API_KEYS = frozenset(map(int, ApiKey))
+_API_NAMES = {int(each): each.name for each in ApiKey}
 
 Labels = tuple[tuple[str, str], ...]
+
+
+class _Places(NamedTuple):
+    """The labels under which a request is counted."""
+
+    api: Labels
+    status: Labels
+    bytes_in: Labels
+    bytes_out: Labels
+
+
+@lru_cache(maxsize=1024)
+def _places(function: str, api: str, status: int) -> _Places:
+    of = ("function", function)
+    return _Places(
+        (of, ("api", api)),
+        (of, ("api", api), ("status", str(status))),
+        (of, ("direction", "in")),
+        (of, ("direction", "out")),
+    )
 
 
 class Metrics:
@@ -51,25 +74,26 @@ class Metrics:
 
     def observe(self, invocation: Invocation) -> None:
         """Count one invocation."""
-        place = (("function", invocation.function), ("api", invocation.api))
-        duration_s = invocation.duration_ms / 1000
-        with self._lock:
-            self._requests[(*place, ("status", str(invocation.status)))] += 1
-            if invocation.error:
-                self._errors[(*place, ("error", invocation.error))] += 1
-            self._bytes[(("function", invocation.function), ("direction", "in"))] += invocation.bytes_in
-            self._bytes[(("function", invocation.function), ("direction", "out"))] += invocation.bytes_out
-            counts = self._durations.setdefault(place, [0] * (len(_BUCKETS_S) + 1))
-            counts[next((i for i, bound in enumerate(_BUCKETS_S) if duration_s <= bound), len(_BUCKETS_S))] += 1
-            self._duration_sums[place] += duration_s  # type: ignore[assignment]
+        places = _places(invocation.function, invocation.api, invocation.status)
+        if invocation.error:
+            with self._lock:
+                self._errors[(*places.api, ("error", invocation.error))] += 1
+        self._count(places, invocation.duration_ms, invocation.bytes_in, invocation.bytes_out)
 
     def observe_kafka(self, api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
         """Count one request of the Kafka port, as of a function named "kafka"."""
-        name = ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
-        invocation = Invocation(
-            "", "kafka", "", api=name, duration_ms=duration_ms, bytes_in=bytes_in, bytes_out=bytes_out
-        )
-        self.observe(invocation)
+        name = _API_NAMES.get(api_key) or str(api_key)
+        self._count(_places("kafka", name, 200), duration_ms, bytes_in, bytes_out)
+
+    def _count(self, places: _Places, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
+        duration_s = duration_ms / 1000
+        bucket = bisect_left(_BUCKETS_S, duration_s)
+        with self._lock:
+            self._requests[places.status] += 1
+            self._bytes[places.bytes_in] += bytes_in
+            self._bytes[places.bytes_out] += bytes_out
+            self._durations.setdefault(places.api, [0] * (len(_BUCKETS_S) + 1))[bucket] += 1
+            self._duration_sums[places.api] += duration_s  # type: ignore[assignment]
 
     def text(self, backlog: Backlog | None = None) -> str:
         """Return all metrics as text."""

@@ -7,6 +7,10 @@ earlier requests of the same group (a refused request changes nothing and does n
 final state of every touched item, commits once, and only then answers. So all requests that arrived during the previous
 commit share one fsync, and an item that is updated a hundred times in a group is written once.
 
+With synchronous=NORMAL a commit waits for no disk: it takes less than two switches of threads. So a small request is
+committed in its caller's thread, unless the writer is at work. Only checkpoints sync the file; the writer makes them,
+and what comes meanwhile queues for it.
+
     item(tbl, pk, sk, data)    tbl: 0 log, 1 groups, 2 catalog, 3 rows; data: item_codec
 
 Invariants:
@@ -28,7 +32,8 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import Context, copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -39,6 +44,9 @@ from odradek.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailab
 from odradek.ports.table import Key
 
 GROUP_REQUESTS_MAX: Final = 1000  # so that the first of a group does not wait for thousands
+DIRECT_PLACES_MAX: Final = 16  # of a request that is committed in its caller's thread
+CHECKPOINT_PAGES: Final = 1000  # about; as SQLite's own default
+_PAGE_BYTES: Final = 4096
 SCHEMA_VERSION: Final = 1
 _APPLICATION_ID: Final = 0x4F445244  # "ODRD"
 _SCHEMA: Final = """
@@ -75,11 +83,24 @@ Evaluate = Callable[[list[State]], tuple[Any, Sequence[State] | None]]
 class _Request:
     places: Sequence[Place]
     evaluate: Evaluate
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
     context: Context  # of the caller: what `evaluate` counts belongs to the caller's invocation
     result: Any = None
     error: BaseException | None = None
+
+
+@dataclass(slots=True)
+class _Queued(_Request):
+    """A request that the writer thread answers."""
+
+    loop: asyncio.AbstractEventLoop = field(kw_only=True)
+    future: asyncio.Future[Any] = field(kw_only=True)
+
+
+class _Told(Enum):
+    """What the writer thread is told beside requests."""
+
+    CHECKPOINT = "checkpoint"
+    END = "end"
 
 
 class Database:
@@ -99,7 +120,10 @@ class Database:
         self._path = path
         self._read_only = read_only
         self._readers: deque[sqlite3.Connection] = deque()
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[_Queued | _Told] = queue.SimpleQueue()
+        self._writing = threading.Lock()  # held by who uses the connection
+        self._commits_directly = synchronous == "NORMAL"
+        self._pages = 0  # written since the last checkpoint, about; of direct commits and the groups between them
         self._closing = threading.Lock()
         self._closed = False
         self._lock_fd = -1
@@ -114,6 +138,8 @@ class Database:
             self._connection = self._connect()
             _refuse_damaged(self._connection, path, check)
             _prepare(self._connection, path, synchronous)
+            if self._commits_directly:
+                self._connection.execute("PRAGMA wal_autocheckpoint = 0")
         except (sqlite3.Error, OSError) as error:
             os.close(self._lock_fd)
             raise StoreUnavailable(f"cannot open {path}: {error}") from error
@@ -124,18 +150,37 @@ class Database:
         self._thread.start()
 
     async def write(self, places: Sequence[Place], evaluate: Evaluate) -> Any:
-        """Let the writer thread evaluate, in the context of the caller, and store; return the result.
+        """Evaluate in the context of the caller, and store; return the result.
 
         Raises what `evaluate` raises; StoreFull, StoreUnavailable (closed, read-only), OutcomeUnknown (the commit
         itself failed).
         """
+        if self._commits_directly and len(places) <= DIRECT_PLACES_MAX and self._writing.acquire(blocking=False):
+            return self._write_directly(_Request(places, evaluate, copy_context()))
         loop = asyncio.get_running_loop()
-        request = _Request(places, evaluate, loop, loop.create_future(), copy_context())
+        queued = _Queued(places, evaluate, copy_context(), loop=loop, future=loop.create_future())
         with self._closing:
-            if self._closed or self._read_only:
-                raise StoreUnavailable(f"{self._path} is " + ("opened for reading" if self._read_only else "closed"))
-            self._requests.put(request)
-        return await request.future
+            self._refuse_unless_open()
+            self._requests.put(queued)
+        return await queued.future
+
+    def _write_directly(self, request: _Request) -> Any:
+        """Commit one request here, with the connection in hand; then let go of it."""
+        try:
+            self._refuse_unless_open()
+            before = self._pages
+            self._commit([request])
+            if before < CHECKPOINT_PAGES <= self._pages:
+                self._requests.put(_Told.CHECKPOINT)
+        finally:
+            self._writing.release()
+        if request.error is not None:
+            raise request.error
+        return request.result
+
+    def _refuse_unless_open(self) -> None:
+        if self._closed or self._read_only:
+            raise StoreUnavailable(f"{self._path} is " + ("opened for reading" if self._read_only else "closed"))
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -160,13 +205,14 @@ class Database:
             if self._closed:
                 return
             self._closed = True
-            self._requests.put(None)
+            self._requests.put(_Told.END)
         while self._readers:
             self._readers.pop().close()
         if self._read_only:
             return
         self._thread.join()
-        self._connection.close()
+        with self._writing:
+            self._connection.close()
         os.close(self._lock_fd)
 
     def _connect(self, *, read_only: bool = False) -> sqlite3.Connection:
@@ -178,23 +224,37 @@ class Database:
     # --- the writer thread ----------------------------------------------------------------------------------------
 
     def _write_forever(self) -> None:
-        while (first := self._requests.get()) is not None:
-            group, ended = [first], False
-            while len(group) < GROUP_REQUESTS_MAX and not ended:
+        ended = False
+        while not ended:
+            group: list[_Queued] = []
+            told: _Queued | _Told = self._requests.get()
+            while True:
+                if isinstance(told, _Queued):
+                    group.append(told)
+                elif told is _Told.END:
+                    ended = True
+                    break
+                if len(group) == GROUP_REQUESTS_MAX:
+                    break
                 try:
-                    request = self._requests.get_nowait()
+                    told = self._requests.get_nowait()
                 except queue.Empty:
                     break
-                if request is None:
-                    ended = True
-                else:
-                    group.append(request)
-            self._commit(group)
-            _answer(group)
-            if ended:
-                break
+            with self._writing:
+                self._commit(group)
+                _answer(group)
+                if self._commits_directly and self._pages >= CHECKPOINT_PAGES:
+                    self._checkpoint()
 
-    def _commit(self, group: list[_Request]) -> None:
+    def _checkpoint(self) -> None:
+        """Move the write-ahead log into the file. A failure is one of the next commit, as with SQLite's own."""
+        self._pages = 0
+        try:
+            self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        except sqlite3.Error:
+            pass
+
+    def _commit(self, group: Sequence[_Request]) -> None:
         """Evaluate and store a group; afterwards every request has its result or its error."""
         states: dict[Place, State] = {}
         changed: set[Place] = set()
@@ -234,7 +294,9 @@ class Database:
                 if state.item is None:
                     execute(_DELETE, (table, *key))
                 else:
-                    execute(_UPSERT, (table, *key, encode_item(state.item)))
+                    data = encode_item(state.item)
+                    self._pages += 1 + len(data) // _PAGE_BYTES
+                    execute(_UPSERT, (table, *key, data))
             committing = True
             execute("COMMIT")
         except Exception as error:
@@ -256,9 +318,9 @@ class Database:
                 pass
 
 
-def _answer(group: Sequence[_Request]) -> None:
+def _answer(group: Sequence[_Queued]) -> None:
     """Resolve the futures, each in its event loop, with one wake-up per loop."""
-    by_loop: defaultdict[asyncio.AbstractEventLoop, list[_Request]] = defaultdict(list)
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[_Queued]] = defaultdict(list)
     for request in group:
         by_loop[request.loop].append(request)
     for loop, requests in by_loop.items():
@@ -268,7 +330,7 @@ def _answer(group: Sequence[_Request]) -> None:
             continue  # the loop is closed: no caller waits
 
 
-def _resolve(requests: Sequence[_Request]) -> None:
+def _resolve(requests: Sequence[_Queued]) -> None:
     for request in requests:
         if request.future.done():
             continue  # cancelled while it waited; its write remains

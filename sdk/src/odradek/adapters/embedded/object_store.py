@@ -7,6 +7,9 @@ put = write a file in uploads, fsync it, link it to its name (the link fails if 
 fsync the folder. So a name appears with its complete content or not at all, and one of several concurrent creators
 wins.
 
+What waits for no disk is done in the caller's thread, since two switches of threads take longer: a small `put` that is
+not synced, and a range that the system has in its cache, which Linux tells (RWF_NOWAIT).
+
 In S3 a key may be the folder of other keys, in a file system not, so such a key is refused (ValueError). Deletion is
 not synced: after a power loss a deleted object may exist again, as an upload that nothing refers to.
 """
@@ -19,6 +22,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -34,6 +38,9 @@ from odradek.ports.object_store import ObjectInfo
 T = TypeVar("T")
 
 LIST_PAGE_KEYS = 1000
+DIRECT_PUT_BYTES_MAX = 256 * 1024
+DIRECT_READ_BYTES_MAX = 1024 * 1024
+_NO_WAIT: int | None = getattr(os, "RWF_NOWAIT", None)  # None: not on this system
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _ATTEMPTS = 5  # another thread may remove an empty folder between its creation and the link into it
 
@@ -45,7 +52,12 @@ class FileObjectStore:
         root: the folder, created on demand.
         fsync: False trades durability against power loss (not against a killed process) for speed.
         threads: the number of concurrent calls, off the event loop.
+
+    Attributes:
+        reads_directly: whether the system tells if a range is in its cache.
     """
+
+    reads_directly = _NO_WAIT is not None
 
     def __init__(self, root: Path | str, *, meter: Meter | None = None, fsync: bool = True, threads: int = 8) -> None:
         self._objects = os.path.abspath(os.path.join(root, "objects"))
@@ -53,6 +65,7 @@ class FileObjectStore:
         self._meter = meter or NullMeter()
         self._fsync = fsync
         self._folders: set[str] = set()  # folders that exist durably
+        self._is_closed = False
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="odradek-files")
 
     async def put(self, key: str, parts: Sequence[Buffer]) -> None:
@@ -60,7 +73,11 @@ class FileObjectStore:
             check_upload(key, parts)
         size = sum(memoryview(part).nbytes for part in parts)
         self._meter.add("PutObject", Usage(object_put_requests=1, object_bytes_written=size))
-        await self._run(lambda: self._put(key, parts))
+        if not self._fsync and size <= DIRECT_PUT_BYTES_MAX and not self._is_closed:
+            with self._errors():
+                self._put(key, parts)
+        else:
+            await self._run(lambda: self._put(key, parts))
 
     async def get(self, key: str) -> bytes:
         check_object_key(key)
@@ -91,6 +108,7 @@ class FileObjectStore:
 
     async def aclose(self) -> None:
         """Finish the calls in progress and end the threads."""
+        self._is_closed = True
         await asyncio.get_running_loop().run_in_executor(None, self._pool.shutdown)
 
     def remove_stale_uploads(self) -> int:
@@ -106,8 +124,14 @@ class FileObjectStore:
     # --- in the threads -------------------------------------------------------------------------------------------
 
     async def _run(self, call: Callable[[], T]) -> T:
-        try:
+        with self._errors():
             return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Translate the system's errors."""
+        try:
+            yield
         except OSError as error:
             kind = StoreFull if error.errno in _NO_ROOM else StoreUnavailable
             raise kind(f"cannot use {error.filename or self._objects}: {error.strerror}") from error
@@ -181,12 +205,35 @@ class FileObjectStore:
             os.close(descriptor)
 
     async def _read(self, key: str, start: int, length: int | None) -> bytes:
-        content = b""
+        content: bytes | None = None
         try:
-            content = await self._run(lambda: self._pread(key, start, length))
+            if length is not None and length <= DIRECT_READ_BYTES_MAX and self.reads_directly and not self._is_closed:
+                content = self._cached(key, start, length)
+            if content is None:
+                content = await self._run(lambda: self._pread(key, start, length))
         finally:
-            self._meter.add("GetObject", Usage(object_get_requests=1, object_bytes_read=len(content)))
+            self._meter.add("GetObject", Usage(object_get_requests=1, object_bytes_read=len(content or b"")))
         return content
+
+    def _cached(self, key: str, start: int, length: int) -> bytes | None:
+        """Return the range if all of it is in the system's cache; None: ask a thread, which tells errors, too."""
+        assert _NO_WAIT is not None
+        try:
+            descriptor = os.open(self._path(key), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            content = bytearray(length)
+            count = os.preadv(descriptor, (content,), start, _NO_WAIT)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            if error.errno == errno.EOPNOTSUPP:  # not by this file system
+                self.reads_directly = False
+            return None
+        finally:
+            os.close(descriptor)
+        return bytes(content) if count == length else None  # less: not cached, or the object ends
 
     def _pread(self, key: str, start: int, length: int | None) -> bytes:
         try:

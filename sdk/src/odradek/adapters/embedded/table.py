@@ -1,4 +1,4 @@
-"""Tables in one SQLite file: writes go to the writer thread (database.py), reads run directly in the caller's.
+"""Tables in one SQLite file: database.py writes, reads run directly in the caller's thread.
 
 A read of an item takes microseconds from the page cache, less than a switch to another thread, and in WAL mode it never
 waits for the writer. It sees every write that was answered before it.

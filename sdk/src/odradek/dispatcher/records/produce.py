@@ -74,7 +74,7 @@ async def _permitted(
     produce: Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]],
 ) -> Sequence[ProduceResult]:
     """Produce to what the caller may write to, and refuse the rest, as well as partitions that are named twice."""
-    counts = Counter(_place(each) for each in partitions)
+    counts = Counter(map(_place, partitions)) if len(partitions) > 1 else {_place(each): 1 for each in partitions}
     names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
 
     async def in_order(allowed: Sequence[ProducePartition]) -> Sequence[ProduceResult]:
