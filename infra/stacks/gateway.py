@@ -20,6 +20,7 @@ subnets:
     -c gateway_cpu=256                     of each task, 256 to 4096: 1024 is one vCPU (1024)
     -c gateway_memory_mb=1024              of each task (2048); a quarter of it holds requests at most
     -c gateway_brokers=3                   in place of tasks: brokers that share the partitions, each with a port
+    -c gateway_zonal=true                  each zone's tasks serve its clients: no traffic across zones is billed
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
     -c gateway_endpoints=172.31.0.0/16     create five interface endpoints in the subnets for this range, the VPC's
                                            (docs/DEPLOY.md has prices)
@@ -30,6 +31,10 @@ no partition, so a client may use any of them. With `gateway_brokers` each is a 
 the next of the subnets, and the balancer has a port for it (9101 and so on) beside the one to bootstrap from: all
 producers of a partition meet in its leader, which makes one upload of what they send. A deployment replaces one broker
 after the other. The role is the union of the functions' rows in permissions.py, since a gateway does all that they do.
+
+Clients in the VPC get the address of the balancer's node in their own zone while that is healthy. It passes a
+connection on to a task of any zone, and AWS bills what crosses; with `gateway_zonal`, to one of its own. A zone without
+a healthy task then leaves the balancer's name, and its clients find another zone once they resolve the name again.
 """
 
 from __future__ import annotations
@@ -74,7 +79,7 @@ _CONNECTIONS_SHARE = 0.6  # of those that a gateway takes
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
 _OPTIONAL = (
     *("advertised", "tasks", "tasks_max", "cpu", "memory_mb", "brokers", "architecture", "endpoints"),
-    "base_image",
+    *("base_image", "zonal"),
 )
 # Of Fargate, from 1 GB on: below it, a gateway has no room for requests. Source: Amazon ECS, "Task CPU and memory".
 _MEMORY_MB = {256: (1024, 2048), 512: (1024, 4096), 1024: (2048, 8192), 2048: (4096, 16384), 4096: (8192, 30720)}
@@ -102,6 +107,7 @@ class GatewayOptions:
     architecture: str = "x86_64"
     endpoints: str = ""  # the range of the VPC whose hosts may use the endpoints; none: no endpoints
     base_image: str = BASE_IMAGE
+    zonal: bool = False  # the balancer passes no connection on to another zone
 
     @property
     def gateways(self) -> int:
@@ -155,9 +161,20 @@ class GatewayOptions:
                 ) from None
         if known["base_image"] and not is_pinned(known["base_image"]):
             raise SystemExit(f"infra: gateway_base_image must be name@sha256:digest, not {known['base_image']!r}")
+        subnet_ids = tuple(each.strip() for each in known["subnet_ids"].split(","))
+        zonal = known["zonal"].lower() or "false"
+        if zonal not in ("true", "false"):
+            raise SystemExit(f"infra: gateway_zonal must be true or false, not {known['zonal']!r}")
+        if zonal == "true" and brokers:
+            raise SystemExit("infra: gateway_zonal is for gateways that lead nothing: leave gateway_brokers out")
+        if zonal == "true" and tasks < len(subnet_ids):
+            raise SystemExit(
+                f"infra: gateway_zonal needs a task in each zone: gateway_tasks must be at least {len(subnet_ids)}, "
+                f"the number of subnets, not {tasks}"
+            )
         return cls(
             known["vpc_id"],
-            tuple(each.strip() for each in known["subnet_ids"].split(",")),
+            subnet_ids,
             known["tls_secret_arn"],
             known["client_cidr"],
             known["advertised"],
@@ -169,6 +186,7 @@ class GatewayOptions:
             architecture,
             known["endpoints"],
             known["base_image"] or BASE_IMAGE,
+            zonal == "true",
         )
 
 
@@ -197,8 +215,11 @@ class GatewayStack(Stack):
         )
         front, tasks = self._security_groups(options, vpc)
         balancer = elbv2.NetworkLoadBalancer(
-            self, "Balancer", vpc=vpc, internet_facing=False, cross_zone_enabled=True, security_groups=[front],
+            self, "Balancer", vpc=vpc, internet_facing=False, security_groups=[front],
             vpc_subnets=ec2.SubnetSelection(subnets=vpc.private_subnets),
+            # A broker's port has a target in one zone, and a task may be the last one that is well: both need the rest.
+            cross_zone_enabled=not options.zonal,
+            client_routing_policy=elbv2.ClientRoutingPolicy.AVAILABILITY_ZONE_AFFINITY,
         )  # fmt: skip
         if options.endpoints:
             self._add_endpoints(options.endpoints, vpc)

@@ -48,6 +48,39 @@ def test_a_gateway_that_stops_finishes_first(gateway: Deployment) -> None:
         assert group["Properties"]["HealthCheckPort"] == "8080"
 
 
+@pytest.mark.parametrize(
+    ("more", "crosses"),
+    [({}, "true"), ({"gateway_zonal": "true"}, "false"), ({"gateway_brokers": "2"}, "true")],
+    ids=["tasks", "zonal", "brokers"],
+)
+def test_clients_meet_the_balancer_in_their_own_zone(
+    with_gateway: Callable[..., Deployment], more: dict[str, str], crosses: str
+) -> None:
+    """From there a connection may go to another zone, unless `gateway_zonal` says that none does: that is billed."""
+    deployment = with_gateway({**GATEWAY_CONTEXT, **more})
+    balancer = deployment.only("gateway", "AWS::ElasticLoadBalancingV2::LoadBalancer")["Properties"]
+    attributes = {each["Key"]: each["Value"] for each in balancer["LoadBalancerAttributes"]}
+    assert attributes["dns_record.client_routing_policy"] == "availability_zone_affinity"
+    assert attributes["load_balancing.cross_zone.enabled"] == crosses
+    for group in deployment.resources("gateway", "AWS::ElasticLoadBalancingV2::TargetGroup").values():
+        keys = {each["Key"] for each in group["Properties"]["TargetGroupAttributes"]}
+        assert "load_balancing.cross_zone.enabled" not in keys, "the balancer's holds for all of its ports"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"gateway_brokers": "2"}, "leave gateway_brokers out"),
+        ({"gateway_tasks": "1"}, "gateway_tasks must be at least 2, the number of subnets, not 1"),
+    ],
+)
+def test_a_zone_without_a_task_of_its_own_is_refused(
+    with_gateway: Callable[..., Deployment], more: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SystemExit, match=message):
+        with_gateway({**GATEWAY_CONTEXT, "gateway_zonal": "true", **more})
+
+
 def test_its_appends_wake_triggers(gateway: Deployment) -> None:
     [container] = gateway.only("gateway", "AWS::ECS::TaskDefinition")["Properties"]["ContainerDefinitions"]
     [url] = [each["Value"] for each in container["Environment"] if each["Name"] == "ODRADEK_WAKE_QUEUE_URL"]

@@ -183,6 +183,7 @@ def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
         ("memory_mb", "3000", "in steps of 1024"),
         ("architecture", "mips", "gateway_architecture must be x86_64 or arm64, not 'mips'"),
         ("endpoints", "yes", "gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not 'yes'"),
+        ("zonal", "yes", "gateway_zonal must be true or false, not 'yes'"),
     ],
 )
 def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:

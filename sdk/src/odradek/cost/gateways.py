@@ -1,5 +1,10 @@
 """What gateways cost beside what they ask of the stores: tasks on Fargate, and the load balancer with what passes it.
-Pure. Clients and gateways are in the zones where they meet: traffic across zones is not counted.
+Pure.
+
+    capacity    of the balancer, by the bytes through it; each GB an hour also carries 800 new connections a second and
+                100,000 open ones, which clients of Kafka do not reach before
+    zones       a client meets the balancer in its own zone (infra/stacks/gateway.py). From there its connection goes to
+                a task of any zone, and what crosses is billed; with `gateway_zonal` nothing does
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ class Gateways:
     tasks: int
     cpu: int = 1024  # of 1,024 a vCPU
     memory_mb: int = 2048
+    zones: int = 1  # among whose tasks the balancer deals connections; 1: each zone's serve its clients (gateway_zonal)
 
 
 def gateway_cost(gateways: Gateways, bytes_per_s: float, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
@@ -32,4 +38,5 @@ def gateway_cost(gateways: Gateways, bytes_per_s: float, prices: PriceList = US_
     return {
         "gateway tasks": gateways.tasks * task * hours,
         "load balancer": (prices.balancer_hour + passed * prices.balancer_capacity_hour) * hours,
+        "across zones": passed * hours * (1 - 1 / gateways.zones) * prices.zone_gb,
     }

@@ -53,6 +53,7 @@ class PriceList:
     nat_hour: float  # a NAT gateway
     nat_gb: float  # through it
     internet_gb: float  # out of AWS, first 10 TB a month
+    zone_gb: float  # between two zones, both sides billed
 
 
 US_EAST_1: Final = PriceList(
@@ -91,6 +92,7 @@ US_EAST_1: Final = PriceList(
     nat_hour=0.045,
     nat_gb=0.045,
     internet_gb=0.09,
+    zone_gb=0.02,
 )
 
 
