@@ -12,6 +12,8 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     requests   produce calls per second, and what each costs in write units, all writes of the window included
     gateways   where a case has them, clients reach these in place of functions, through a load balancer; tasks and
                balancer are counted, and how much of its processor a task uses (tests/support/services)
+    express    where a case says so, the WAL is on S3 Express One Zone, with its prices and latencies: an acknowledged
+               record is in one zone until it is merged
 
 The case `large` takes three quarters of an hour of CPU. `--kept` measures nothing: it prints what is committed, with
 the second price from the committed units and today's price list, and with `--keep` writes that price, too.
@@ -37,9 +39,10 @@ from odradek.client.transport.base import InProcessTransport
 from odradek.cost.fixtures import FIXTURES, MONTH_S, fixed_cost
 from odradek.cost.gateways import Gateways, gateway_cost
 from odradek.cost.metering import total
-from odradek.cost.model import Workload, peer_costs
+from odradek.cost.model import WAL_KEPT_S, Workload, peer_costs
 from odradek.cost.prices import GIB, US_EAST_1, cost
 from odradek.cost.tables import provisioned_alarms, provisioned_cost
+from odradek.cost.wal import wal_storage
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
@@ -85,6 +88,7 @@ class Case:
     per_head: int = DEFAULT_PER_HEAD  # odradek.partitions.per.head
     gateways: Gateways | None = None  # None: clients call the functions
     upload_interval_ms: int = 0  # of gateways
+    express: bool = False  # the WAL is on S3 Express One Zone
 
 
 def _msk_third() -> float:
@@ -92,46 +96,56 @@ def _msk_third() -> float:
     return peer_costs(load)["MSK provisioned"] / 3
 
 
+# One producer and one consumer of 1 MiB/s, the same with sixteen producers, and what a third of MSK is the goal of.
+_ONE = Case("default", MIB, 350, ack_p50_ms=150, minutes=5)
+_SIXTEEN = Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}, minutes=5)
+_LARGE = Case(
+    "large",
+    20 * MIB,
+    round(_msk_third()),
+    partitions=200,
+    producers=40,
+    groups=3,
+    members=4,
+    configs={"linger_ms": 1000},
+    minutes=1,
+    warm_up_s=70,
+    plan_minutes=1,
+)
+_TRICKLE = Case(
+    "trickle",
+    1000,
+    15,
+    record_bytes=100,
+    groups=3,
+    configs={"linger_ms": 1000},
+    consumer_configs={"fetch_min_bytes": 64 * 1024, "fetch_max_wait_ms": 1000},
+    minutes=10,
+)
+
 CASES = {
     case.name: case
     for case in (
-        Case("default", MIB, 350, ack_p50_ms=150, minutes=5),
+        _ONE,
         # Rows of a head with a request a second are merged every ten minutes: the window has three of these.
-        Case("linger", MIB, 120, configs={"linger_ms": 1000}, minutes=30, warm_up_s=900),
-        Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}, minutes=5),
-        Case(
-            "gateways-16",
-            MIB,
-            200,
-            producers=16,
-            configs={"linger_ms": 1000},
-            minutes=5,
+        replace(_ONE, name="linger", goal=120, ack_p50_ms=None, configs={"linger_ms": 1000}, minutes=30, warm_up_s=900),
+        _SIXTEEN,
+        replace(_SIXTEEN, name="linger-16-express", express=True),
+        replace(
+            _SIXTEEN,
+            name="gateways-16",
             gateways=Gateways(2, cpu=256, memory_mb=1024),
             upload_interval_ms=1000,
         ),
-        Case(
-            "large",
-            20 * MIB,
-            round(_msk_third()),
-            partitions=200,
-            producers=40,
-            groups=3,
-            members=4,
-            configs={"linger_ms": 1000},
-            minutes=1,
-            warm_up_s=70,
-            plan_minutes=1,
+        _LARGE,
+        replace(_LARGE, name="large-express", express=True),
+        replace(
+            _LARGE,
+            name="gateways-large",
+            gateways=Gateways(3, cpu=1024, memory_mb=2048),
+            upload_interval_ms=1000,
         ),
-        Case(
-            "trickle",
-            1000,
-            15,
-            record_bytes=100,
-            groups=3,
-            configs={"linger_ms": 1000},
-            consumer_configs={"fetch_min_bytes": 64 * 1024, "fetch_max_wait_ms": 1000},
-            minutes=10,
-        ),
+        _TRICKLE,
         Case("idle-dev", 0, 1, producers=0, groups=0, minutes=60, stage="dev"),
         Case("idle-prod", 0, 4, producers=0, groups=0, minutes=60, stage="prod"),
     )
@@ -161,6 +175,8 @@ class Run:
         stage = STAGES[case.stage]
         if case.plan_minutes is not None:
             stage = replace(stage, maintenance_every_minutes=case.plan_minutes)
+        if case.express:
+            stage = replace(stage, wal_zone_id="use1-az4")
         stage = replace(stage, settings=replace(stage.settings, default_partitions_per_head=case.per_head))
         self.account = VirtualAccount(stage)
         self.ack, self.delivery = Samples(), Samples()
@@ -291,6 +307,8 @@ class Run:
             dollars[owner]["logs"] = count / GIB * scale * price
         dollars["stage"] = dict(fixed_cost(FIXTURES[case.stage]))
         dollars["stage"]["storage"] = case.bytes_per_s * RETENTION_S / GIB * US_EAST_1.object_gb_month
+        if case.express:
+            dollars["stage"]["express storage"] = wal_storage(case.bytes_per_s, WAL_KEPT_S)
         if case.gateways is not None:
             passed = case.bytes_per_s * (1 + case.groups)
             dollars["stage"] |= gateway_cost(case.gateways, passed)

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pybase64
+from odradek.adapters.aws.wal_bucket import WalApart
+from odradek.adapters.express_meter import ExpressMeter
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore
 from odradek.adapters.memory.task_queue import MemoryTaskQueue
 from odradek.client.transport.base import InProcessTransport
@@ -81,6 +83,8 @@ class Latencies:
     table: Latency = field(default_factory=lambda: Latency(6, 16))
     put: Latency = field(default_factory=lambda: Latency(65, 200))
     get: Latency = field(default_factory=lambda: Latency(30, 100))
+    express_put: Latency = field(default_factory=lambda: Latency(7, 25))  # AWS: "single-digit milliseconds"
+    express_get: Latency = field(default_factory=lambda: Latency(6, 20))
     call: Latency = field(default_factory=lambda: Latency(12, 40))  # network and Lambda's own part, not billed
 
 
@@ -148,9 +152,9 @@ class DeflatedObjects(MemoryObjectStore):
 class _SlowObjects:
     """An object store whose reads and writes have latencies of their own."""
 
-    def __init__(self, objects: Any, latencies: Latencies, clock: LoopClock, rng: SeededRng) -> None:
-        self._puts = Slow(objects, latencies.put, clock, rng)
-        self._gets = Slow(objects, latencies.get, clock, rng)
+    def __init__(self, objects: Any, put: Latency, get: Latency, clock: LoopClock, rng: SeededRng) -> None:
+        self._puts = Slow(objects, put, clock, rng)
+        self._gets = Slow(objects, get, clock, rng)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._puts if name == "put" else self._gets, name)
@@ -178,7 +182,7 @@ class VirtualAccount:
     """One stage, deployed. Create it inside the virtual loop.
 
     Args:
-        stage: its settings, the period of its planner and the number of its maintainers.
+        stage: its settings, the period of its planner, the number of its maintainers, and where its WAL is.
     """
 
     def __init__(self, stage: Stage, latencies: Latencies | None = None, seed: int = 1) -> None:
@@ -191,6 +195,7 @@ class VirtualAccount:
         self._invocations = InvocationMeter(self.meter)
         self.tables = MemoryStore(self._invocations)
         self.objects = DeflatedObjects(self.clock, self._invocations)
+        self._express = DeflatedObjects(self.clock, ExpressMeter(self._invocations))
         self._queue = MemoryTaskQueue(self._invocations)
         self.log_bytes: Counter[str] = Counter()
         self.instances: dict[str, Instances] = {}
@@ -212,7 +217,11 @@ class VirtualAccount:
             settings: the stage's by default.
         """
         slow_tables = SlowTables(self.tables, self.latencies.table, self.clock, self.rng)
-        slow_objects: Any = _SlowObjects(self.objects, self.latencies, self.clock, self.rng)
+        times = self.latencies
+        slow_objects: Any = _SlowObjects(self.objects, times.put, times.get, self.clock, self.rng)
+        if self.stage.wal_zone_id:
+            express: Any = _SlowObjects(self._express, times.express_put, times.express_get, self.clock, self.rng)
+            slow_objects = WalApart(express, slow_objects)
         return Engine(
             tables=slow_tables,
             objects=slow_objects,

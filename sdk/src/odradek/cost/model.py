@@ -17,6 +17,7 @@ and functions in virtual time, and a test compares both.
                  processor's share
     logs         a line of each busy process every `log_interval_ms`
     fixed        alarms, dashboard, schedule, the queue's polls (cost/fixtures.py)
+    WAL          uploads in the main bucket, or on S3 Express One Zone: other prices and other times (cost/wal.py)
     storage      rate times retention, in the object store; nothing is replicated by us
     deleted      where deleted objects are kept for a restore: uploads once they are merged, segments once they are
                  merged into larger ones or past the retention, each for so long; a byte is in one of each
@@ -37,6 +38,7 @@ from odradek.cost.clients import Clients
 from odradek.cost.fixtures import FIXTURES, MONTH_S, fixed_cost
 from odradek.cost.prices import GIB, PEERS_US_EAST_1, US_EAST_1, PeerPrices, PriceList, cost
 from odradek.cost.tables import TableMode, provisioned_alarms, provisioned_cost
+from odradek.cost.wal import WAL_TIMES, WalClass, wal_storage
 from odradek.ports.meter import Usage
 from odradek.settings import Settings
 
@@ -45,8 +47,10 @@ BATCH_BYTES = 1_000_000  # the SDK's batch_size
 MEMORY_GB = {"produce": 1.0, "fetch": 1.0, "coordinator": 0.5, "maintenance": 1.0, "maintainer": 1769 / 1024}
 CALL_S = 0.013  # network and Lambda's own part of a call: a client waits for it, nobody is billed
 CPU_S, CPU_S_PER_MB = 0.0025, 0.007  # of a function with 1 GB, 0.58 of a processor
-UPDATE_S, PUT_S, GET_S = 0.0065, 0.073, 0.036  # means around the published medians
-APPEND_S = {"item": 2 * UPDATE_S + 0.004, "object": PUT_S + UPDATE_S + 0.008}  # the slowest of several updates
+UPDATE_S = 0.0065  # the mean around the published median
+PUT_S, GET_S = WAL_TIMES[WalClass.STANDARD].put_s, WAL_TIMES[WalClass.STANDARD].get_s
+ITEM_APPEND_S = 2 * UPDATE_S + 0.004
+UPDATES_S = UPDATE_S + 0.008  # of an append to an object: the slowest of several updates
 MAINTAINER_CALLS_AT_ONCE = 4
 HEARTBEAT_S = COMMIT_S = 5.0
 HEARTBEAT_UNITS = Usage(table_write_units=1, table_read_units=1)
@@ -54,6 +58,8 @@ REST_S_MIN, REST_S_MAX, REST_SHARE = 0.1, 1.0, 0.25  # client/consumer/pace.py
 LOOK_S = 0.25  # between two looks of a long poll, at most (settings.poll_interval_ms_max)
 LOG_LINE_BYTES = 330
 SWEEP_S = 3600.0
+# An upload waits for its merge, then until it is as old as what a sweep takes, then for the sweep.
+WAL_KEPT_S = Settings().merge_age_ms / 1000 + Settings().sweep_horizon_ms / 1000 + SWEEP_S / 2
 _MERGED_AGAIN = 4 / 3  # a segment grows by the fourfold
 STAGE = "prod"
 _CROSSING = 2 / 3  # of the traffic, with clients and brokers spread over three zones
@@ -74,6 +80,7 @@ class Workload:
     keep_deleted_s: float = 0  # how long deleted objects are kept (infra/stages.py, keep_deleted_days)
     clients: Clients = Clients.AWS
     tables: TableMode = TableMode.ON_DEMAND
+    wal: WalClass = WalClass.STANDARD
 
     @property
     def requests_per_s(self) -> float:
@@ -81,7 +88,7 @@ class Workload:
         rate = self.bytes_per_s / max(1, self.producers)
         if rate <= 0:
             return 0.0
-        latency_s = APPEND_S["object"] + CALL_S
+        latency_s = append_s(self, is_item=False) + CALL_S
         if self.linger_ms is None:
             by_time = 1 / latency_s
         else:
@@ -129,6 +136,11 @@ class Measured:
     is_item: bool = False  # stored as an item, not as an object
 
 
+def append_s(load: Workload, *, is_item: bool) -> float:
+    """Return the seconds that an append waits for the stores."""
+    return ITEM_APPEND_S if is_item else WAL_TIMES[load.wal].put_s + UPDATES_S
+
+
 def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) -> Mapping[str, float]:
     """Return dollars per month, by component."""
     usage = own_usage(load, measured)
@@ -139,6 +151,8 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
         dollars.update(provisioned_cost(usage, prices))
         dollars["alarms"] += provisioned_alarms(prices)
     dollars["storage"] = load.kept_gb * prices.object_gb_month
+    if load.wal is WalClass.EXPRESS and not measured.is_item:
+        dollars["express storage"] = wal_storage(load.bytes_per_s, WAL_KEPT_S, prices)
     if load.keep_deleted_s:
         deleted = load.bytes_per_s * load.keep_deleted_s * deleted_copies(load, measured.is_item) / GIB
         dollars["deleted objects"] = deleted * prices.object_gb_month
@@ -150,12 +164,14 @@ def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
     """Return the units of a month, by function."""
     appends = load.requests_per_s * MONTH_S
     append_mb = load.request_bytes / 1e6
-    append_s = APPEND_S["item" if measured.is_item else "object"] + CPU_S + append_mb * CPU_S_PER_MB
+    produce_s = append_s(load, is_item=measured.is_item) + CPU_S + append_mb * CPU_S_PER_MB
     calls_per_s, waits_s, looks = fetches(load)
     calls = calls_per_s * MONTH_S * load.consumers
     reads = _data(measured)
     fetch_s = CPU_S + UPDATE_S + waits_s
-    gets_s = GET_S * min(1.0, load.requests_per_s / calls_per_s) if reads.object_get_requests else 0.0
+    gets_s = (
+        WAL_TIMES[load.wal].get_s * min(1.0, load.requests_per_s / calls_per_s) if reads.object_get_requests else 0.0
+    )
     tasks = min(load.partitions, load.requests_per_s * 300) / 300 * MONTH_S
     merges = merges_per_s(load) * MONTH_S
     merge_s = (
@@ -165,8 +181,8 @@ def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
     beats = MONTH_S / HEARTBEAT_S * load.consumers
     commits = MONTH_S / max(COMMIT_S, 1 / load.requests_per_s) * load.consumers if load.requests_per_s else 0.0
     plans = MONTH_S / 60 / FIXTURES[STAGE].plan_every_minutes
-    return {
-        "produce": _sum((measured.per_append, appends)) + _function("produce", appends, append_s),
+    usage = {
+        "produce": _sum((measured.per_append, appends)) + _function("produce", appends, produce_s),
         "fetch": _sum((measured.per_look, calls * looks), (reads, appends * load.consumers))
         + _function("fetch", calls, fetch_s + gets_s + append_mb * CPU_S_PER_MB),
         "coordinator": _sum((HEARTBEAT_UNITS, beats), (measured.per_commit, commits))
@@ -178,6 +194,29 @@ def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
         + Usage(queue_requests=round(tasks * 3 / 10))
         + _function("maintainer", tasks / 10, 0.0)
         + Usage(function_gb_seconds=merge_s * MEMORY_GB["maintainer"]),
+    }
+    return usage if load.wal is WalClass.STANDARD or measured.is_item else _on_express(load, measured, usage)
+
+
+def _on_express(load: Workload, measured: Measured, usage: Mapping[str, Usage]) -> Mapping[str, Usage]:
+    """Return the units with those of uploads as S3 Express One Zone's; segments stay in the main bucket."""
+    written = round(load.bytes_per_s * MONTH_S)
+    merged_gets = round(measured.per_merged_append.object_get_requests * load.requests_per_s * MONTH_S)
+    uploads = {
+        "produce": Usage(object_put_requests=usage["produce"].object_put_requests, object_bytes_written=written),
+        "fetch": Usage(
+            object_get_requests=usage["fetch"].object_get_requests, object_bytes_read=written * load.consumers
+        ),
+        "maintainer": Usage(object_get_requests=merged_gets, object_bytes_read=written),
+    }
+    counted = {name: used + uploads[name].on_express() if name in uploads else used for name, used in usage.items()}
+    return {
+        name: replace(
+            used,
+            object_put_requests=used.object_put_requests - used.express_put_requests,
+            object_get_requests=used.object_get_requests - used.express_get_requests,
+        )
+        for name, used in counted.items()
     }
 
 
@@ -234,9 +273,9 @@ def _function(name: str, calls: float, seconds: float) -> Usage:
 def _log_gb(load: Workload, measured: Measured) -> float:
     """Return the GB of logs per month: each process that serves writes a line in so many seconds, if it is called."""
     interval_s = Settings().log_interval_ms / 1000
-    append_s = APPEND_S["item" if measured.is_item else "object"]
+    busy_s = append_s(load, is_item=measured.is_item)
     calls_per_s = fetches(load)[0]
-    processes = [(load.requests_per_s, load.requests_per_s * append_s + 1 if load.requests_per_s else 0.0)]
+    processes = [(load.requests_per_s, load.requests_per_s * busy_s + 1 if load.requests_per_s else 0.0)]
     processes += [(calls_per_s, 1.0), (2 / HEARTBEAT_S, 1.0)] * load.consumers
     lines_per_s = sum(min(calls, count / interval_s) for calls, count in processes)
     lines_per_s += 4 / (60 * FIXTURES[STAGE].plan_every_minutes)

@@ -29,6 +29,11 @@ class PriceList:
     table_read_capacity_hour: float  # provisioned, for each 4 KB a second, consistent
     per_thousand_object_put_requests: float  # PUT, LIST
     per_thousand_object_get_requests: float  # GET, HEAD
+    per_thousand_express_put_requests: float  # S3 Express One Zone
+    per_thousand_express_get_requests: float
+    express_gb_written: float
+    express_gb_read: float
+    express_gb_month: float
     per_million_function_requests: float
     per_function_gb_second: float
     table_gb_month: float
@@ -53,7 +58,8 @@ class PriceList:
 US_EAST_1: Final = PriceList(
     date="2026-11-20",
     region="us-east-1",
-    source="AWS price pages: DynamoDB on demand and provisioned (Standard), S3 Standard, Lambda arm64, "
+    source="AWS price pages: DynamoDB on demand and provisioned (Standard), S3 Standard and Express One Zone, Lambda "
+    "arm64, "
     "SQS standard queues, CloudWatch, EventBridge, Fargate, Elastic Load Balancing, VPC, EC2 data transfer",
     per_million_table_write_units=0.625,
     per_million_table_read_units=0.125,
@@ -61,6 +67,11 @@ US_EAST_1: Final = PriceList(
     table_read_capacity_hour=0.00013,
     per_thousand_object_put_requests=0.005,
     per_thousand_object_get_requests=0.0004,
+    per_thousand_express_put_requests=0.00113,
+    per_thousand_express_get_requests=0.00003,
+    express_gb_written=0.0032,
+    express_gb_read=0.0006,
+    express_gb_month=0.11,
     per_million_function_requests=0.20,
     per_function_gb_second=0.0000133334,
     table_gb_month=0.25,
@@ -107,6 +118,10 @@ def cost(usage: Usage, prices: PriceList = US_EAST_1) -> CostReport:
             "table reads": usage.table_read_units * prices.per_million_table_read_units / 1e6,
             "object puts": usage.object_put_requests * prices.per_thousand_object_put_requests / 1e3,
             "object gets": usage.object_get_requests * prices.per_thousand_object_get_requests / 1e3,
+            "express requests": usage.express_put_requests * prices.per_thousand_express_put_requests / 1e3
+            + usage.express_get_requests * prices.per_thousand_express_get_requests / 1e3,
+            "express data": usage.express_bytes_written / GIB * prices.express_gb_written
+            + usage.express_bytes_read / GIB * prices.express_gb_read,
             "function requests": usage.function_requests * prices.per_million_function_requests / 1e6,
             "function time": usage.function_gb_seconds * prices.per_function_gb_second,
             "queue requests": usage.queue_requests * prices.per_million_queue_requests / 1e6,

@@ -78,8 +78,8 @@ class KafkaTelemetry:
             "bytes_out": self._bytes_out,
             "table_read_units": usage.table_read_units,
             "table_write_units": usage.table_write_units,
-            "object_put_requests": usage.object_put_requests,
-            "object_get_requests": usage.object_get_requests,
+            "object_put_requests": usage.object_put_requests + usage.express_put_requests,
+            "object_get_requests": usage.object_get_requests + usage.express_get_requests,
         }
         if self._durations:
             values["duration_ms"] = self._durations

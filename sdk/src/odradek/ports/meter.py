@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from operator import add, attrgetter, sub
 from typing import Protocol
 
@@ -22,6 +22,10 @@ class Usage:
     object_delete_requests: int = 0  # free, counted all the same
     object_bytes_written: int = 0
     object_bytes_read: int = 0
+    express_put_requests: int = 0  # of the WAL in a directory bucket (S3 Express One Zone), which has prices of its own
+    express_get_requests: int = 0
+    express_bytes_written: int = 0  # billed, too
+    express_bytes_read: int = 0
     function_requests: int = 0
     function_gb_seconds: float = 0.0
     payload_bytes_in: int = 0
@@ -34,6 +38,20 @@ class Usage:
 
     def __sub__(self, other: Usage) -> Usage:
         return Usage(*map(sub, _amounts(self), _amounts(other)))
+
+    def on_express(self) -> Usage:
+        """Return the same with its object requests and bytes as those of S3 Express One Zone."""
+        return replace(
+            self,
+            object_put_requests=0,
+            object_get_requests=0,
+            object_bytes_written=0,
+            object_bytes_read=0,
+            express_put_requests=self.express_put_requests + self.object_put_requests,
+            express_get_requests=self.express_get_requests + self.object_get_requests,
+            express_bytes_written=self.express_bytes_written + self.object_bytes_written,
+            express_bytes_read=self.express_bytes_read + self.object_bytes_read,
+        )
 
 
 # Several are added in each request: this way one takes 2 us, and by getattr 60.

@@ -19,11 +19,13 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
+from odradek.adapters.aws.calls import Calls
 from odradek.adapters.aws.object_store import S3ObjectStore, ms_of
+from odradek.adapters.express_meter import ExpressMeter
 from odradek.adapters.object_keys import check_limit, check_object_prefix
 from odradek.errors import ObjectMissing
 from odradek.model.log import Buffer
-from odradek.ports.meter import Usage
+from odradek.ports.meter import Meter, NullMeter, Usage
 from odradek.ports.object_store import ObjectInfo, ObjectStore
 
 WAL_PREFIX = "wal/"
@@ -36,7 +38,12 @@ def split_buckets(names: str) -> tuple[str, str | None]:
 
 
 class DirectoryBucketStore(S3ObjectStore):
-    """An object store over a directory bucket."""
+    """An object store over a directory bucket, whose calls are counted as such."""
+
+    def __init__(
+        self, client: Any, bucket: str, prefix: str = "", meter: Meter | None = None, *, calls: Calls | None = None
+    ) -> None:
+        super().__init__(client, bucket, prefix, ExpressMeter(meter or NullMeter()), calls=calls)
 
     async def list(self, prefix: str, *, start_after: str = "", limit: int | None = None) -> list[ObjectInfo]:
         check_object_prefix(prefix)

@@ -13,6 +13,7 @@ from odradek.cli.command_group import CommandGroup
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cost.clients import Clients
 from odradek.cost.tables import TARGET_PERCENT, TableMode
+from odradek.cost.wal import WalClass
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 from odradek.operations.costs import parse_rate, parse_time
@@ -54,6 +55,10 @@ def estimate(
             "--tables", help="Capacity of the log table: on demand, or provisioned for a load that is steady."
         ),
     ] = TableMode.ON_DEMAND,
+    wal: Annotated[
+        WalClass,
+        typer.Option("--wal", help="Where uploads wait for their merge: the bucket, or S3 Express One Zone."),
+    ] = WalClass.STANDARD,
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -75,6 +80,7 @@ def estimate(
         keep_deleted_s=parse_time(keep_deleted),
         clients=clients,
         tables=tables,
+        wal=wal,
     )
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
     if chart is not None:
@@ -88,6 +94,7 @@ def estimate(
             "kept_gib": load.kept_gb,
             "region": US_EAST_1.region,
             "tables": tables.value,
+            "wal": wal.value,
             "prices_of": dates,
             "odradek": [
                 {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**each}}
@@ -106,6 +113,11 @@ def estimate(
             typer.echo(
                 f"The log table is provisioned so that {TARGET_PERCENT}% of its capacity is in use, every hour alike: "
                 "short peaks need more."
+            )
+        if wal is WalClass.EXPRESS:
+            typer.echo(
+                "Uploads are on S3 Express One Zone: an acknowledged record is in one availability zone until it is "
+                "merged, about ten minutes (wal_zone_id of the stage)."
             )
     if chart is not None:
         _draw(load, lingers, chart)
