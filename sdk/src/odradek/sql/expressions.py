@@ -15,10 +15,10 @@ from odradek.sql.conversions import aligned, cast, comparable, converted, from_t
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
 from odradek.sql.functions.failures import Meaning, failure, is_caught, is_given, unseen, unseen_test
+from odradek.sql.functions.operators import added_texts, calculated, concatenated
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted
-from odradek.sql.operators import added_texts, calculated, concatenated
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Scope, struct_field
 from odradek.sql.syntax import (
