@@ -14,7 +14,8 @@ from decimal import Decimal
 from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
-from odradek.sql.functions.failures import Meaning, failure, is_caught, unseen, unseen_test
+from odradek.sql.functions.failures import Meaning, failure, is_caught, is_given, unseen, unseen_test
+from odradek.sql.functions.operators import added_texts, calculated, concatenated
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted
@@ -45,7 +46,6 @@ from odradek.sql.types import (
     VARCHAR,
     Rendered,
     SqlType,
-    arithmetic,
     array_of,
     decimal_of,
     map_of,
@@ -278,7 +278,8 @@ def _subscript(wanted: Subscript, scope: Scope) -> Rendered:
 
 def _operation(wanted: Operation, scope: Scope) -> Rendered:
     operator = wanted.operator
-    operands = [render(each, scope) for each in wanted.operands]
+    is_call = operator == "||"  # of CONCAT
+    operands = [(computed if is_call and is_caught(each) else render)(each, scope) for each in wanted.operands]
     texts = [each.text for each in operands]
     first = operands[0]
     if operator == "CASE":
@@ -304,20 +305,16 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
     if len(operands) == 1:
         _check_numbers(operands, wanted)
         return Rendered(f"(- {texts[0]})", first.type)
-    if operator == "||" or (operator == "+" and VARCHAR in (first.type, operands[1].type)):
-        joined = [each.text if each.type in (None, VARCHAR) or each.type.name == "BYTES"
-                  else converted(each.text, each.type, VARCHAR) for each in operands]  # fmt: skip
-        is_bytes = any(each.type is not None and each.type.name == "BYTES" for each in operands)
-        return Rendered(f"concat({', '.join(joined)})", SqlType("BYTES") if is_bytes else VARCHAR)
+    if operator == "||":
+        return concatenated(operands)
+    if operator == "+" and VARCHAR in (first.type, operands[1].type):
+        return added_texts(operands, [is_given(each) for each in wanted.operands])
     _check_numbers(operands, wanted)
-    left, right = first.type, operands[1].type
-    if left is None or right is None:
-        return Rendered(f"({texts[0]} {operator} {texts[1]})", left or right)
-    kind = arithmetic(operator, left, right)
-    if operator == "/" and kind.is_integer:
-        return Rendered(f"CAST({texts[0]} DIV {texts[1]} AS {kind.spark})", kind)
-    text = f"({texts[0]} {operator} {texts[1]})"
-    return Rendered(f"CAST({text} AS {kind.spark})" if kind.name == "DECIMAL" else text, kind)
+    return calculated(operator, first, operands[1], may_be_zero=not _is_other_than_zero(wanted.operands[1]))
+
+
+def _is_other_than_zero(wanted: Expression) -> bool:
+    return isinstance(wanted, Literal) and wanted.kind == "number" and Decimal(wanted.text) != 0
 
 
 def _predicate(wanted: Operation, operands: list[Rendered]) -> str:

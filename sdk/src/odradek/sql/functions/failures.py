@@ -3,7 +3,8 @@
 Spark goes on with NULL where an expression cannot be computed. In ksqlDB an error ends the whole expression around it,
 up to the next place where it is caught, which makes of it NULL: so COALESCE(n / 0, 1) is NULL, not 1. What fails:
 
-    a + b, -a, a LIKE b  NULL as an operand, a division by zero, a DECIMAL that overflows
+    a + b, -a, a LIKE b  NULL as an operand, a division by zero, a DECIMAL that overflows; not + of texts, nor x / 0 of
+                         DOUBLEs (operators.py)
     a AND b, NOT a       NULL as an operand; of AND and OR, one that decides nothing by itself
     CASE WHEN a          a condition that is NULL; only the branch that is taken counts
     a[i]                 an array's index that is NULL
@@ -11,8 +12,8 @@ up to the next place where it is caught, which makes of it NULL: so COALESCE(n /
     TRANSFORM(...)       and its like, within a lambda: an error in their own lambdas
 
 What catches: a column of the result, a key, an argument of an aggregate or table function; CAST, the elements of ARRAY,
-MAP and STRUCT, and an argument that is itself a call or a field. Comparisons and the other functions give a result for
-NULL.
+MAP and STRUCT, and an argument that is itself a call or a field; a || b is a call. Comparisons and the other functions
+give a result for NULL.
 
 Most errors need no condition: an operator that makes NULL of NULL has passed them on. `unseen` is what remains.
 """
@@ -21,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from odradek.sql.syntax import Call, Expression, Field, Lambda, Literal, Operation, Subscript
 from odradek.sql.types import NEVER, VARCHAR, Rendered
 
-_ARITHMETIC = ("+", "-", "*", "/", "%")
-PASSING_NULL_ON = (*_ARITHMETIC, "||")  # operators whose result is NULL if an operand is
+ARITHMETIC = ("+", "-", "*", "/", "%")
 _COMPARISONS = ("=", "<>", "<", "<=", ">", ">=")
 _NEVER_NULL = (*_COMPARISONS, "BETWEEN", "IN", "IS NULL", "IS NOT NULL", "IS DISTINCT FROM")
 # Scalar functions that have a result although an argument is NULL.
@@ -59,6 +60,8 @@ def failure(body: Expression, meaning: Meaning) -> str:
     """Return a condition, never NULL, that is TRUE where an expression is an error; NEVER if it cannot be one."""
     if meaning.is_computed(body):
         return NEVER
+    if _joins_texts(body, meaning):
+        return any_of([failure(each, meaning) for each in _uncaught(body)])
     if isinstance(body, Operation):
         return _of_operation(body, meaning)
     if isinstance(body, Subscript):
@@ -75,6 +78,8 @@ def unseen(body: Expression, meaning: Meaning) -> str:
     """Return a condition that is TRUE where an expression is an error, and has a value in Spark all the same."""
     if meaning.is_computed(body):
         return NEVER
+    if _joins_texts(body, meaning):
+        return failure(body, meaning)
     if isinstance(body, Operation):
         if body.operator == "CASE":
             return _of_case(body, meaning, unseen)
@@ -126,8 +131,8 @@ def _of_operation(wanted: Operation, meaning: Meaning) -> str:
     if not _fails_for_null(wanted, meaning):
         return any_of([failure(each, meaning) for each in operands])
     # The result is NULL where an operand is, also one that fails.
-    wrong = [wanted] if operator in _ARITHMETIC and len(operands) > 1 else operands
-    missing = [f"{meaning.text(each)} IS NULL" for each in wrong if not _is_given(each)]
+    wrong = [wanted] if operator in ARITHMETIC and len(operands) > 1 else operands
+    missing = [f"{meaning.text(each)} IS NULL" for each in wrong if not is_given(each)]
     return any_of([*(unseen(each, meaning) for each in operands), *missing])
 
 
@@ -135,7 +140,7 @@ def _fails_for_null(wanted: Operation, meaning: Meaning) -> bool:
     """Return True for an operation that has a result or is an error."""
     if wanted.operator == "LIKE":
         return True
-    return wanted.operator in _ARITHMETIC and meaning.render(wanted).type != VARCHAR
+    return wanted.operator in ARITHMETIC and not _joins_texts(wanted, meaning)
 
 
 def _of_comparison(wanted: Operation, meaning: Meaning) -> str:
@@ -197,14 +202,25 @@ def _of_subscript(wanted: Subscript, meaning: Meaning) -> str:
     return any_of([failure(wanted.operand, meaning), index])
 
 
-def _uncaught(wanted: Call) -> list[Expression]:
-    """Return the arguments whose errors end the call, too."""
-    return [each for each in wanted.arguments if not is_caught(each)]
+def _uncaught(wanted: Call | Operation) -> list[Expression]:
+    """Return the arguments whose errors end the call, too; || is a call of CONCAT."""
+    if isinstance(wanted, Call):
+        return [each for each in wanted.arguments if not is_caught(each)]
+    return [each for each in wanted.operands if wanted.operator != "||" or not is_caught(each)]
+
+
+def _joins_texts(wanted: Expression, meaning: Meaning) -> TypeGuard[Operation]:
+    """Return True for || and + of texts, which have a result for NULL."""
+    if not isinstance(wanted, Operation):
+        return False
+    return wanted.operator == "||" or (wanted.operator == "+" and meaning.render(wanted).type == VARCHAR)
 
 
 def is_caught(argument: Expression) -> bool:
     """Return True if an error in an argument makes only it NULL."""
-    return isinstance(argument, Call | Field | Lambda)
+    return isinstance(argument, Call | Field | Lambda) or (
+        isinstance(argument, Operation) and argument.operator == "||"
+    )
 
 
 def _of_call(wanted: Call, meaning: Meaning) -> str:
@@ -223,12 +239,13 @@ def _of_call(wanted: Call, meaning: Meaning) -> str:
 
 def _null(wanted: Expression, meaning: Meaning) -> str:
     """Return where an expression is NULL; NEVER for one that never is, unless it fails."""
-    if _is_given(wanted) or (isinstance(wanted, Operation) and wanted.operator in (*_NEVER_NULL, "AND", "OR", "NOT")):
+    if is_given(wanted) or (isinstance(wanted, Operation) and wanted.operator in (*_NEVER_NULL, "AND", "OR", "NOT")):
         return NEVER
-    if isinstance(wanted, Operation) and _fails_for_null(wanted, meaning):
+    if isinstance(wanted, Operation) and (_fails_for_null(wanted, meaning) or _joins_texts(wanted, meaning)):
         return NEVER
     return f"{meaning.text(wanted)} IS NULL"
 
 
-def _is_given(wanted: Expression) -> bool:
+def is_given(wanted: Expression) -> bool:
+    """Return True for a literal that is not NULL."""
     return isinstance(wanted, Literal) and wanted.kind != "null"

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from odradek.sql.catalog import Source
-from odradek.sql.expressions import computed, is_aggregate, parts
+from odradek.sql.expressions import computed, is_aggregate, parts, render
 from odradek.sql.functions import FUNCTIONS
-from odradek.sql.functions.failures import PASSING_NULL_ON, TAKING_NULL
+from odradek.sql.functions.failures import ARITHMETIC, TAKING_NULL
 from odradek.sql.joins import JoinedKey
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.position import SqlError
@@ -27,7 +26,7 @@ from odradek.sql.syntax import (
     SelectItem,
     Subscript,
 )
-from odradek.sql.types import SqlType
+from odradek.sql.types import VARCHAR, SqlType
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,21 +129,25 @@ def _has_value_without_record(expression: Expression, scope: Scope) -> bool:
     """
     source = scope.bounds[0].source
     is_of_value = not _columns(expression) <= {each.name for each in source.keys}
-    return is_of_value and not _is_null_of_nulls(expression, source)
+    return is_of_value and not _is_null_of_nulls(expression, scope)
 
 
-def _is_null_of_nulls(expression: Expression, source: Source) -> bool:
+def _is_null_of_nulls(expression: Expression, scope: Scope) -> bool:
     """Return True if an expression is surely NULL where all columns of the value are."""
     if isinstance(expression, ColumnRef):
-        column = source.column(expression.name.text)
+        column = scope.bounds[0].source.column(expression.name.text)
         return column is not None and not column.is_key
     if isinstance(expression, Cast | Field | Subscript):
-        return _is_null_of_nulls(expression.operand, source)
-    passes_on = isinstance(expression, Operation) and expression.operator in PASSING_NULL_ON
+        return _is_null_of_nulls(expression.operand, scope)
+    passes_on = (
+        isinstance(expression, Operation)
+        and expression.operator in ARITHMETIC
+        and render(expression, scope).type != VARCHAR  # + of texts has a result for NULL
+    )
     if isinstance(expression, Call):
         name = expression.name.folded
         passes_on = name in FUNCTIONS and name not in TAKING_NULL
-    return passes_on and any(_is_null_of_nulls(each, source) for each in parts(expression))
+    return passes_on and any(_is_null_of_nulls(each, scope) for each in parts(expression))
 
 
 def _columns(expression: Expression) -> set[str]:
