@@ -239,9 +239,6 @@ class Settings:
                 ErrorCode.INVALID_CONFIG, "compaction_map_entries_max and compaction_read_bytes must be at least 1"
             )
 
-    def __hash__(self) -> int:
-        return hash(self.cluster_id)  # caches ask for it in each request, and a process has hardly two of them
-
     @classmethod
     def from_env(cls, environ: Mapping[str, str], **defaults: Any) -> Settings:
         """Read `ODRADEK_<FIELD>` variables; the others keep their defaults.

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
+from odradek.adapters.embedded.database import DIRECT_PLACES_MAX
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
 from odradek.errors import ConditionFailed, ItemTooLarge, StoreRejected, StoreUnavailable
 from odradek.ports.table import Absent, Add, Append, Compare, Item, Key, Put, Set, Update
@@ -213,3 +214,17 @@ async def test_the_write_ahead_log_of_direct_writes_does_not_grow_for_ever(tmp_p
         item = await store.log.get(COUNTER)
         assert item is not None
         assert item["n"] == 999
+
+
+async def test_direct_writes_do_not_overtake_for_ever(tmp_path: Path) -> None:
+    """Who is queued for the writer is answered, however many small writes follow in a loop that never rests."""
+    async with open_embedded(tmp_path, synchronous="NORMAL") as store:
+        many = [Put(Key("many", str(number)), {}) for number in range(DIRECT_PLACES_MAX + 1)]
+        queued = asyncio.ensure_future(store.log.transact(many))
+        await asyncio.sleep(0)
+        for _ in range(10_000):
+            await store.log.update(Update(COUNTER, (Add(("n",), 1),)))
+            if queued.done():
+                break
+        assert queued.done()
+        assert _at_once(store.log.update(Update(COUNTER, (Add(("m",), 1),)))), "and then small ones are direct again"

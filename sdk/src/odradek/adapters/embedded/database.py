@@ -123,6 +123,7 @@ class Database:
         self._requests: queue.SimpleQueue[_Queued | _Told] = queue.SimpleQueue()
         self._writing = threading.Lock()  # held by who uses the connection
         self._commits_directly = synchronous == "NORMAL"
+        self._waiting = 0  # requests that are queued for the writer, or in its hands; under `_closing`
         self._pages = 0  # written since the last checkpoint, about; of direct commits and the groups between them
         self._closing = threading.Lock()
         self._closed = False
@@ -155,14 +156,19 @@ class Database:
         Raises what `evaluate` raises; StoreFull, StoreUnavailable (closed, read-only), OutcomeUnknown (the commit
         itself failed).
         """
-        if self._commits_directly and len(places) <= DIRECT_PLACES_MAX and self._writing.acquire(blocking=False):
+        if self._may_commit_directly(places) and self._writing.acquire(blocking=False):
             return self._write_directly(_Request(places, evaluate, copy_context()))
         loop = asyncio.get_running_loop()
         queued = _Queued(places, evaluate, copy_context(), loop=loop, future=loop.create_future())
         with self._closing:
             self._refuse_unless_open()
             self._requests.put(queued)
+            self._waiting += 1
         return await queued.future
+
+    def _may_commit_directly(self, places: Sequence[Place]) -> bool:
+        """Whether a request needs no thread: nobody is queued whom the next ones would overtake for good."""
+        return self._commits_directly and not self._waiting and len(places) <= DIRECT_PLACES_MAX
 
     def _write_directly(self, request: _Request) -> Any:
         """Commit one request here, with the connection in hand; then let go of it."""
@@ -242,6 +248,8 @@ class Database:
                     break
             with self._writing:
                 self._commit(group)
+                with self._closing:
+                    self._waiting -= len(group)
                 _answer(group)
                 if self._commits_directly and self._pages >= CHECKPOINT_PAGES:
                     self._checkpoint()
