@@ -5,9 +5,10 @@
       ▼
     decisions.after_refusal(head) ──> applied │ rejected │ wait │ read a row │ upload again ──> update again
 
-Every step is bounded by `append_attempts_max` and by the request's deadline. When they run out the answer says whether
-the batch may be in the log. A batch that misses its predecessor is answered by append/order.py where it came over a
-connection; a function waits up to `sequence_wait_ms`, for requests overtake each other on the way to functions.
+Writes are bounded by `append_attempts_max`, the looks between them by twice that, and all by the request's deadline.
+When they run out the answer says whether the batch may be in the log. A batch that misses its predecessor is answered by
+append/order.py where it came over a connection; a function waits up to `sequence_wait_ms`, for requests overtake each
+other on the way to functions.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
+_LOOKS_A_WRITE = 2
 _AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
 
@@ -216,13 +218,13 @@ class ConditionalAppend:
             self._settle_all(self._stopped_by(damaged))
 
     async def _run(self, verdicts: Verdicts) -> None:
-        attempt = 0
+        attempt = looks = 0
         while True:
             await self._wake(verdicts)
             verdicts = self._settle_decided(verdicts)
             if not verdicts:
                 return
-            if attempt > 0 and not self._may_go_on(attempt, verdicts):
+            if attempt + looks > 0 and not self._may_go_on(attempt, looks, verdicts):
                 break
             verdict = _gravest(verdicts)
             match verdict:
@@ -231,7 +233,7 @@ class ConditionalAppend:
                     verdicts = await self._claim_anew(verdict, attempt)
                     continue
                 case SearchRows(floor_ms):
-                    attempt += 1
+                    looks += 1
                     await self._search_rows(floor_ms)
                 case UploadAgain():
                     if self._maybe_applied and self._members[0].is_plain:
@@ -247,8 +249,8 @@ class ConditionalAppend:
                     if not await self._attempt(verdicts, attempt):
                         continue  # the same update again: where it was applied, its own entry refuses it
                 case ReadProducerRows() | ReadRecent():
-                    attempt += 1
-                    await self._read_producers(verdicts, attempt)
+                    looks += 1
+                    await self._read_producers(verdicts, looks)
                 case Ahead() if len(self._members) > 1:
                     verdicts = self._part(verdicts)
                     continue
@@ -354,10 +356,12 @@ class ConditionalAppend:
         head = view_of(self._image, member.partition)
         return Appended(base_offset, head, member.entries[0].max_timestamp_ms)
 
-    def _may_go_on(self, attempt: int, verdicts: Verdicts) -> bool:
+    def _may_go_on(self, attempt: int, looks: int, verdicts: Verdicts) -> bool:
         if all(isinstance(verdict, Ahead) for verdict in verdicts.values()):
             return True  # it has bounds of its own
-        return attempt < self._tools.settings.append_attempts_max and not self._is_late()
+        attempts_max = self._tools.settings.append_attempts_max
+        # A crowded head refuses most writes, and each refusal may take a search and a look at producers.
+        return attempt < attempts_max and looks < _LOOKS_A_WRITE * attempts_max and not self._is_late()
 
     def _is_late(self) -> bool:
         return self._tools.clock.monotonic() >= self._deadline_s
