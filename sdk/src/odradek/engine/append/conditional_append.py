@@ -6,7 +6,7 @@
     decisions.after_refusal(head) ──> applied │ rejected │ wait │ read a row │ upload again ──> update again
 
 Writes are bounded by `append_attempts_max`, the looks between them by twice that, and all by the request's deadline.
-When they run out the answer says whether the batch may be in the log. A batch that misses its predecessor is answered by
+When they run out the answer says whether the batch may be in the log. A batch without its predecessor is answered by
 append/order.py where it came over a connection; a function waits up to `sequence_wait_ms`, for requests overtake each
 other on the way to functions.
 """
