@@ -157,7 +157,10 @@ class Database:
         itself failed).
         """
         if self._may_commit_directly(places) and self._writing.acquire(blocking=False):
-            return self._write_directly(_Request(places, evaluate, copy_context()))
+            try:
+                return self._write_directly(_Request(places, evaluate, copy_context()))
+            finally:
+                await asyncio.sleep(0)  # as a call of a store does everywhere else: others have their turn
         loop = asyncio.get_running_loop()
         queued = _Queued(places, evaluate, copy_context(), loop=loop, future=loop.create_future())
         with self._closing:

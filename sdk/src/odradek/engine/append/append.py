@@ -127,9 +127,7 @@ class Appender:
         shared = SharedAppends(self._tools, deadline_s)
 
         async def append_run(run: Sequence[Upload]) -> None:
-            if len(run) == 1:
-                await append(run[0])
-            elif not await self._append_together(call, run, shared):
+            if len(run) == 1 or not await self._append_together(call, run, shared):
                 # Side by side, in the order of their turns: one of them may wait for another that is behind it here.
                 await asyncio.gather(*(append(upload) for upload in run))
 
@@ -144,12 +142,8 @@ class Appender:
                 result = replace(refusal, topic_id=upload.request.topic_id)
             call.settle(upload.index, result)
 
-        runs = _runs(stored)
         try:
-            if len(runs) == 1:  # most requests of small topics: a task less for each
-                await append_run(runs[0])
-            else:
-                await asyncio.gather(*(append_run(run) for run in runs))
+            await asyncio.gather(*(append_run(run) for run in _runs(stored)))
         finally:
             shared.close()
 

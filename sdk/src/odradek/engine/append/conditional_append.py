@@ -205,8 +205,7 @@ class ConditionalAppend:
         self._deadline_s = deadline_s
         try:
             await self._run_from(await self._first() if self._image is None else self._next(self._image))
-            if self._beside or self._parted:
-                await asyncio.gather(*self._beside, *(parted.run(deadline_s) for parted in self._parted))
+            await asyncio.gather(*self._beside, *(parted.run(deadline_s) for parted in self._parted))
         finally:
             for task in self._beside:
                 task.cancel()
