@@ -15,8 +15,9 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     express    where a case says so, the WAL is on S3 Express One Zone, with its prices and latencies: an acknowledged
                record is in one zone until it is merged
 
-The case `large` takes three quarters of an hour of CPU. `--kept` measures nothing: it prints what is committed, with
-the second price from the committed units and today's price list, and with `--keep` writes that price, too.
+The case `large` takes three quarters of an hour of CPU; `large-express` and `gateways-large`, which are not kept yet,
+are of that size. `--kept` measures nothing: it prints what is committed, with the second price from the committed units
+and today's price list, and with `--keep` writes that price, too.
 
     python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
     python -m bench.cost --kept [--case NAME ...] [--per-head 1] [--keep]

@@ -209,15 +209,13 @@ def _on_express(load: Workload, measured: Measured, usage: Mapping[str, Usage]) 
         ),
         "maintainer": Usage(object_get_requests=merged_gets, object_bytes_read=written),
     }
-    counted = {name: used + uploads[name].on_express() if name in uploads else used for name, used in usage.items()}
-    return {
-        name: replace(
-            used,
-            object_put_requests=used.object_put_requests - used.express_put_requests,
-            object_get_requests=used.object_get_requests - used.express_get_requests,
-        )
-        for name, used in counted.items()
-    }
+    return {name: _moved(used, uploads[name]) if name in uploads else used for name, used in usage.items()}
+
+
+def _moved(used: Usage, uploads: Usage) -> Usage:
+    """Return the units with some of the object requests, whose bytes were not counted, on S3 Express One Zone."""
+    puts, gets = uploads.object_put_requests, uploads.object_get_requests
+    return used - Usage(object_put_requests=puts, object_get_requests=gets) + uploads.on_express()
 
 
 def fetches(load: Workload) -> tuple[float, float, float]:

@@ -174,5 +174,5 @@ PEERS_US_EAST_1: Final = PeerPrices(
     kafka_broker_hour=0.0816,
     kafka_disk_gb_month=0.08,
     broker_bytes_per_s_max=60 * 1024 * 1024,
-    zone_gb=0.02,
+    zone_gb=US_EAST_1.zone_gb,
 )

@@ -36,6 +36,8 @@ _DETAILED = (
     ("table_write_units", "Count"),
     ("object_put_requests", "Count"),
     ("object_get_requests", "Count"),
+    ("express_put_requests", "Count"),  # of a WAL on S3 Express One Zone, in place of most of those above
+    ("express_get_requests", "Count"),
 )
 DETAILED_METRICS = tuple(name for name, _ in _DETAILED)  # of a stage that asks for them
 

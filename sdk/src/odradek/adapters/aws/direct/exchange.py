@@ -5,8 +5,8 @@
     content-length: 3                      content-length: 0 | transfer-encoding: chunked | neither: up to the end
 
 What AWS's services send is a small part of HTTP: no trailers that matter, no continuation lines, no upgrades.
-http.client reads headers with the parser of mails, which took half of the CPU of a small call, and a tenth of that of
-a cold start.
+http.client reads headers with the parser of mails, which took 0.3 ms of the 0.75 of a small call
+(docs/decisions/0074).
 """
 
 from __future__ import annotations
