@@ -125,12 +125,12 @@ def element_is_sent_again_in_another_order() -> Iterator[None]:
         yield
 
 
-def _crowded(scenario: Scenario) -> Scenario:
+def _narrow(scenario: Scenario) -> Scenario:
     """Merged calls of which one update takes a small part."""
     return replace(scenario, narrow=12)
 
 
-@bug("merged", per_head=24, change=_crowded)
+@bug("merged", per_head=24, change=_narrow)
 def what_does_not_fit_is_acknowledged_with_the_others() -> Iterator[None]:
     """An update takes some of the partitions, and all are told that they are in the log."""
     original = PartitionIndex.append_all
@@ -146,7 +146,7 @@ def what_does_not_fit_is_acknowledged_with_the_others() -> Iterator[None]:
         yield
 
 
-@bug("merged", per_head=24, change=_crowded)
+@bug("merged", per_head=24, change=_narrow)
 def what_does_not_fit_is_sent_without_its_conditions() -> Iterator[None]:
     """The second update of a call goes by what the first one has proved."""
     original = ConditionalAppend._parted_with
@@ -313,7 +313,7 @@ def who_wrote_meanwhile_leaves_all_the_same() -> Iterator[None]:
         yield
 
 
-@bug(per_head=PER_HEAD, change=_crowded, seeds=100)
+@bug(per_head=PER_HEAD, change=_crowded, seeds=300)
 def who_is_in_the_tail_leaves() -> Iterator[None]:
     """A producer leaves with its batches still in the tail, so that turnover does not tell that it has left again."""
     with patch.object(shared_spill, "_ids_in", lambda _: set()):
