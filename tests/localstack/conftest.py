@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.localstack.deployment import REGION, Deployed, deploy
+if TYPE_CHECKING:
+    from tests.localstack.deployment import Deployed
 
 ENDPOINT = os.environ.get("ODRADEK_TEST_LOCALSTACK")
 
@@ -18,6 +19,8 @@ collect_ignore_glob = [] if ENDPOINT else ["test_*.py"]
 
 @pytest.fixture(scope="session")
 def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    from tests.localstack.deployment import REGION, deploy  # CDK takes seconds; every run reads this file
+
     assert ENDPOINT is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", _resolving_here(socket.getaddrinfo))
