@@ -31,7 +31,7 @@ gc.disable()  # until the tests are collected: they all stay, and a fifth of the
 TOGETHER = {
     "spark": (
         *("tests/integration/spark/", "tests/integration/sql/", "tests/integration/jobs/"),
-        *("tests/unit/glue_jobs/", "tests/e2e/pipeline/", "tests/e2e/demo/"),
+        *("tests/unit/glue_jobs/", "tests/e2e/pipeline/", "tests/e2e/demo/", "tests/conformance/"),
     ),
     "cdk": ("tests/infra/",),
 }

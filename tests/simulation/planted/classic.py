@@ -38,7 +38,7 @@ def commit_of_a_former_generation() -> Iterator[None]:
         yield
 
 
-@bug("classic", change=_restless)
+@bug("classic", change=_restless, dear=True)
 def group_written_without_its_version() -> Iterator[None]:
     """Of two that complete a round each makes a generation of its own."""
     with patch.object(classic_groups, "Compare", lambda *_: Exists(("v",))):
