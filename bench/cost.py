@@ -19,8 +19,8 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
                second, and twice the time of what the processor does (docs/decisions/0082)
 
 The case `large` takes three quarters of an hour of CPU; `large-express-512` and `gateways-large`, which are not kept
-yet, are of that size. `--kept` measures nothing: it prints what is committed, with the second price from the committed units
-and today's price list, and with `--keep` writes that price, too.
+yet, are of that size. `--kept` measures nothing: it prints what is committed, with the second price from the committed
+units and today's price list, and with `--keep` writes that price, too.
 
     python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
     python -m bench.cost --kept [--case NAME ...] [--per-head 1] [--keep]
