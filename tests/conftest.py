@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import examples
+
 if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile(
     "odradek",
     derandomize=os.environ.get("ODRADEK_EXPLORE", "") == "",
+    max_examples=examples(100),
     deadline=None,  # machines differ in speed; pytest ends what hangs
     suppress_health_check=[HealthCheck.too_slow],
     print_blob=True,

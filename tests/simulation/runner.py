@@ -20,9 +20,7 @@ from odradek.engine.catalog.topic_configs import (
     TABLE_SEGMENT_BYTES,
     TABLE_VALUE_BYTES,
 )
-from odradek.engine.maintenance import wal_uploads
 from odradek.errors import ErrorCode
-from odradek.format import item_keys, object_keys
 from odradek.model.log import ProducePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.model.trigger import Trigger
@@ -59,12 +57,12 @@ from tests.simulation.scenario import draw
 from tests.simulation.stock.cast import StockCast
 from tests.simulation.store.ports import HOUR_S, Crash, Fates
 from tests.simulation.world import World
+from tests.support.stores.wal_shards import few_wal_shards
 
 GROUP = "g"
 CLASSIC_GROUP = "c"
 STREAMS_GROUP = "app"
 QUEUE = "q"
-_SHARDS = 3
 _READER_RESTARTS = 1000
 _GROUP_PATIENCE_S = 2 * HOUR_S  # longer than the longest stall
 
@@ -100,13 +98,7 @@ def simulate(seed: int, profile: str | None = None, *, change: Callable[[Scenari
     scenario = draw(rng, profile)
     if change is not None:
         scenario = change(scenario)
-    # A sweep asks each shard of each hour, and each prefix: what it proves is the same with few.
-    with (
-        patch.object(item_keys, "WAL_SHARDS", _SHARDS),
-        patch.object(wal_uploads, "WAL_SHARDS", _SHARDS),
-        patch.object(object_keys, "WAL_PREFIXES", _SHARDS),
-        _narrowed(scenario.narrow),
-    ):
+    with few_wal_shards(), _narrowed(scenario.narrow):
         return run(_simulate(seed, rng, scenario))
 
 

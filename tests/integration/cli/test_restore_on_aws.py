@@ -38,6 +38,7 @@ from odradek.testing.manual_clock import ManualClock
 
 from tests.support.engine import batch, produce, read_all
 from tests.support.stores.aws import CREDENTIALS, DYNAMODB, REGION, StoreNames, create_tables, moto_server, open_store
+from tests.support.stores.wal_shards import few_wal_shards
 
 pytestmark = pytest.mark.skipif(DYNAMODB is not None, reason="the strict emulator has no point-in-time recovery")
 
@@ -129,7 +130,7 @@ class Deployed:
 
 @pytest.fixture
 def deployed(tmp_path: Any) -> Iterator[Deployed]:
-    with pytest.MonkeyPatch.context() as patch, moto_server() as endpoint:
+    with pytest.MonkeyPatch.context() as patch, few_wal_shards(), moto_server() as endpoint:
         for name, value in {**CREDENTIALS, "ODRADEK_SWEEP_RECHECK_HOURS": "0"}.items():
             patch.setenv(name, value)
         create_tables(endpoint)

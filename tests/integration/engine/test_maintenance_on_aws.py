@@ -19,13 +19,14 @@ from odradek.testing.manual_clock import ManualClock
 from tests.support.engine import batch, produce, read_all
 from tests.support.stores.aws import CREDENTIALS, REGION, create_tables, moto_server, open_store
 from tests.support.stores.segments import merge_by_hand, partition_of
+from tests.support.stores.wal_shards import few_wal_shards
 
 SMALL = Settings(head_bytes_max=400, spill_entries=2, producers_in_head_max=1, sweep_recheck_hours=0, item_bytes_max=90)
 
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    with pytest.MonkeyPatch.context() as patch, moto_server() as url:
+    with pytest.MonkeyPatch.context() as patch, few_wal_shards(), moto_server() as url:
         for name, value in {**CREDENTIALS, "ODRADEK_SWEEP_RECHECK_HOURS": "0"}.items():
             patch.setenv(name, value)
         create_tables(url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from random import Random
 
 import pytest
@@ -35,6 +36,8 @@ def assert_found(name: str) -> None:
         if outcome.problems:
             break
     assert outcome.problems, f"{name} was not found in {planted.seeds} seeds of {planted.profile}"
+    if seed != FIRST_SEEDS.get(name):
+        warnings.warn(f"searching costs minutes: python -m tests.simulation.planted {name}", stacklevel=2)
     assert problems_without_it(planted, seed) == (), "the same seed has problems without the bug"
 
 

@@ -36,6 +36,7 @@ from odradek.testing.seeded_rng import SeededRng
 from tests.e2e.load.misbehaving import MisbehavingPort, MisbehavingStore, Misbehaviour
 from tests.support.clients.transactional_producer import Transactor
 from tests.support.engine import batch, produce, read_all
+from tests.support.stores.wal_shards import few_wal_shards
 
 HOUR_S, STEP_S = 3600, 300
 SHARE = 0.01
@@ -246,4 +247,5 @@ async def soak(hours: int) -> Soak:
 
 
 async def test_a_day_leaves_nothing_behind() -> None:
-    await soak(24)
+    with few_wal_shards():
+        await soak(24)

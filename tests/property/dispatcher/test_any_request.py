@@ -13,6 +13,7 @@ from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
 
 from tests.support.dispatching import context, dispatcher
+from tests.support.examples import examples
 from tests.support.fake_engine import FakeEngine
 from tests.support.kafka.messages import ALL_REQUESTS, messages, request_frame
 
@@ -32,7 +33,7 @@ def quiet() -> None:
     logging.getLogger("odradek.dispatcher").setLevel(logging.CRITICAL)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(data=st.data(), failure=failures)
 def test_every_request_is_answered_in_its_own_shape(data: st.DataObject, failure: Exception | None) -> None:
     api_key, version = data.draw(st.sampled_from(ALL_REQUESTS))
@@ -46,7 +47,7 @@ def test_every_request_is_answered_in_its_own_shape(data: st.DataObject, failure
     decode_response(b"".join(parts), response_schema(api_key, version), correlation_id=5)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(api=st.sampled_from(ALL_REQUESTS), body=st.binary(max_size=60))
 def test_any_bytes_are_answered_or_refused_as_the_callers_fault(api: tuple[int, int], body: bytes) -> None:
     try:

@@ -15,6 +15,7 @@ from odradek.format.record_batch import decode_batch, encode_batch, parse_header
 from odradek.model.record import CompressionType, Record, TimestampType
 from odradek.testing.manual_clock import START_MS
 
+from tests.support.examples import examples
 from tests.support.stores.compaction import ALWAYS, Log, last_of_each_key
 
 KEYS = [b"", b"a", b"b" * 200, b"\x00", b"key"]
@@ -49,7 +50,7 @@ class Round:
 ROUND = st.builds(Round, st.lists(SEGMENT, min_size=1, max_size=4), st.integers(0, 20), SETTINGS)
 
 
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 @given(rounds=st.lists(ROUND, min_size=1, max_size=3), retention_ms=st.sampled_from([0, 10_000, 10**9, 2**63 - 1]))
 def test_a_reader_sees_the_last_of_each_key_as_it_was(rounds: list[Round], retention_ms: int) -> None:
     asyncio.run(play(rounds, retention_ms))
@@ -83,7 +84,7 @@ async def play(rounds: list[Round], retention_ms: int) -> None:
         log.clock.advance(each.pause_s)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     entries=st.lists(ENTRY, min_size=1, max_size=8),
     compression=st.sampled_from(list(CompressionType)),

@@ -11,6 +11,8 @@ from odradek.errors import FormatError
 from odradek.format.record_batch import batch_payload, decode_rows, encode_batch, parse_header
 from odradek.model.record import Record
 
+from tests.support.examples import examples
+
 LENGTHS = st.sampled_from([0, 1, 20, 62, 63, 64, 65, 200, 8_190, 8_192, 9_000])
 RECORD = st.tuples(
     st.sampled_from([1, 1, 1, 60, 70, 9_000]),  # offsets from the one before
@@ -19,7 +21,7 @@ RECORD = st.tuples(
     st.none() | LENGTHS,
     st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=5)), max_size=2),
 )
-QUICK = settings(max_examples=150)
+QUICK = settings(max_examples=examples(150))
 
 
 def batch_of(shapes: list[tuple[int, int, int | None, int | None, list[tuple[str, bytes | None]]]]) -> bytes:

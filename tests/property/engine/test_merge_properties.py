@@ -14,6 +14,7 @@ from odradek.model.log import MAX_TIMESTAMP, DeleteRecordsPartition, FetchPartit
 from odradek.model.record import CompressionType, Record
 
 from tests.support.engine import Store, memory_store, produce, read_all
+from tests.support.examples import examples
 
 NOW_MS = 1_700_000_000_000
 SPAN_MS = 50
@@ -118,7 +119,7 @@ async def check_times(state: Run) -> None:
     assert (found.offset, found.timestamp_ms) == ((largest.offset, largest.timestamp_ms) if largest else (-1, -1))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(steps, knobs, st.booleans())
 def test_nobody_sees_a_difference(
     taken: list[Append | str | float], chosen: dict[str, int], is_log_append_time: bool

@@ -34,6 +34,8 @@ from odradek.ports.table import Action, Condition, Item, Update
 from odradek.settings import Settings
 from odradek.testing.seeded_rng import SeededRng
 
+from tests.support.examples import examples
+
 PARTITION = PartitionId(UUID(int=2**128 - 1), 9_999)
 EPOCH = 2**15 - 2
 Batches = dict[int, tuple[RecentBatch, ...]]
@@ -99,7 +101,7 @@ def spilled(head: PartitionHead, row: IndexRow, settled: Settings) -> tuple[Part
 
 
 @pytest.mark.hypothesis
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(entries=st.integers(1, 600), producers=st.integers(0, 500), idle=st.integers(0, 600), seed=st.integers(0, 2**32))
 def test_every_update_fits_and_nothing_is_forgotten(entries: int, producers: int, idle: int, seed: int) -> None:
     head = crowded_head(entries, producers, idle, seed)

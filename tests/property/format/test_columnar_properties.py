@@ -17,6 +17,8 @@ from odradek.format.crc import crc32c
 from odradek.format.record_batch import encode_batch, patch_log_append_time
 from odradek.model.record import CompressionType, Record
 
+from tests.support.examples import examples
+
 BYTES = st.one_of(st.none(), st.binary(max_size=200))
 TIMESTAMPS = st.one_of(st.integers(-(2**40), 2**41), st.integers(-(2**62), 2**62 - 1))
 HEADERS = st.lists(st.tuples(st.text(max_size=5), BYTES), max_size=4).map(tuple)
@@ -35,7 +37,7 @@ HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]
     offsets=st.tuples(BOUND, BOUND),
     times=st.tuples(st.one_of(st.none(), TIMESTAMPS), st.one_of(st.none(), TIMESTAMPS)),
 )
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_both_engines_read_the_same(batches: list, columns: list[str], offsets: tuple, times: tuple) -> None:
     data, base = b"", 0
     expected = []
@@ -79,7 +81,7 @@ def test_both_engines_read_the_same(batches: list, columns: list[str], offsets: 
 
 
 @given(rows=ROWS, compression=COMPRESSIONS, max_batch_bytes=st.integers(0, 3_000), first=st.integers(0, 19))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_both_engines_write_the_same(
     rows: list, compression: CompressionType, max_batch_bytes: int, first: int
 ) -> None:
@@ -134,9 +136,9 @@ def _damaged(count: int) -> list[bytes]:
 
 
 @pytest.mark.timeout(600)
-def test_thirty_thousand_damaged_batches_are_read_or_refused() -> None:
+def test_damaged_batches_are_read_or_refused() -> None:
     outcomes = {"read": 0, "refused": 0}
-    for data in _damaged(30_000):
+    for data in _damaged(examples(30_000)):
         try:
             decode_to_arrow(
                 data, topic="t", partition=0, columns=["key", "value", "headers", "offset", "timestamp"], engine="numba"
@@ -148,7 +150,7 @@ def test_thirty_thousand_damaged_batches_are_read_or_refused() -> None:
 
 
 def test_both_engines_refuse_the_same_damaged_batches() -> None:
-    for data in _damaged(1_500):
+    for data in _damaged(examples(1_500)):
         results = []
         for engine in ("numba", "python"):
             try:

@@ -19,6 +19,8 @@ from odradek.format.segment import Segment, SegmentBuilder
 from odradek.model.kinds import Column, columns_of
 from odradek.model.record import CompressionType
 
+from tests.support.examples import examples
+
 data = st.one_of(st.none(), st.binary(max_size=40), st.sampled_from([b"a", b"b"]))
 headers = st.lists(st.tuples(st.text(max_size=5), st.one_of(st.none(), st.binary(max_size=5))), max_size=3)
 times = st.one_of(st.integers(1_699_999_999_000, 1_700_000_000_000), st.integers(-(10**15), 10**15))
@@ -63,7 +65,7 @@ def facts(log: bytes) -> list[object]:
     return found
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(batches, st.sampled_from([1, 300, 10_000]))
 def test_batches_come_back_with_every_field(given_batches: list, group_bytes: int) -> None:
     segment = made(given_batches)
@@ -108,7 +110,7 @@ def test_typed_columns_are_beside_the_bytes_and_misfits_are_counted() -> None:
     assert misfits == 2
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=examples(25))
 @given(batches, st.data())
 def test_a_changed_byte_is_noticed(given_batches: list, chosen: st.DataObject) -> None:
     columnar, _ = encode_table_segment(made(given_batches), TypedValues(()), 300)

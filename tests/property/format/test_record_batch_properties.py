@@ -27,6 +27,8 @@ from odradek.format.tail_entry import decode_tail_entries, decode_tail_entry
 from odradek.format.varint import decode_varint, decode_varlong, encode_varlong, encode_varlongs
 from odradek.model.record import CompressionType, Record
 
+from tests.support.examples import examples
+
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIMESTAMPS = st.one_of(st.integers(-(2**40), 2**41), st.integers(-(2**62), 2**62 - 1))
 BYTES = st.one_of(st.none(), st.binary(max_size=300))
@@ -121,7 +123,7 @@ def must_only_refuse(data: bytes) -> None:
 
 
 @given(data=st.binary(max_size=200))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_no_bytes_raise_anything_but_format_error(data: bytes) -> None:
     must_only_refuse(data)
     must_only_refuse(data[:16] + b"\x02" + data[16:])
@@ -131,7 +133,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_s
 
 
 @given(rows=ROWS, compression=COMPRESSIONS, changes=CHANGES, cut=st.integers(0, 300), fix_crc=st.booleans())
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_no_change_of_a_batch_raises_anything_but_format_error(
     rows: list, compression: CompressionType, changes: list[tuple[int, int]], cut: int, fix_crc: bool
 ) -> None:
@@ -146,7 +148,7 @@ def test_no_change_of_a_batch_raises_anything_but_format_error(
 
 
 @given(payload=st.binary(max_size=80), count=st.integers(0, 12), last=st.integers(0, 20))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_any_payload_under_a_right_crc_is_decoded_or_refused(payload: bytes, count: int, last: int) -> None:
     data = bytearray(encode_batch([Record(0, 0, None, None)])[:61]) + payload
     struct.pack_into(">i", data, 8, len(data) - 12)
@@ -184,7 +186,7 @@ def test_any_bytes_decompress_within_the_limit_or_are_refused(
     interval=st.integers(1, 3000),
     trailing=st.integers(0, 5),
 )
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_an_index_is_what_its_segment_says(batches: list, base: int, interval: int, trailing: int) -> None:
     builder = SegmentBuilder(base, interval_bytes=interval)
     epoch = 0

@@ -40,6 +40,8 @@ from odradek.model.kinds import Column, columns_of
 from odradek.model.record import CompressionType
 from odradek.model.value_schema import ValueSchema
 
+from tests.support.examples import examples
+
 JSON_COLUMNS = (
     "i int, n bigint, f float, d double, ok boolean, s string, inner struct<n: bigint, t: string>, a array<int>"
 )
@@ -101,7 +103,7 @@ styles = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.one_of(objects, fitting), min_size=1, max_size=20), styles, st.sampled_from([1, 100_000]))
 def test_any_json_comes_back_byte_for_byte(given_objects: list, style: dict[str, Any], group_bytes: int) -> None:
     values = [json.dumps(each, **style).encode("utf-8", "surrogatepass") for each in given_objects]
@@ -109,7 +111,7 @@ def test_any_json_comes_back_byte_for_byte(given_objects: list, style: dict[str,
     assert found == values
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.tuples(objects, st.integers(0, 40), st.binary(max_size=3)), min_size=1, max_size=12))
 def test_json_that_is_damaged_comes_back_as_well(given_objects: list) -> None:
     values: list[bytes | None] = [None, b""]
@@ -119,7 +121,7 @@ def test_json_that_is_damaged_comes_back_as_well(given_objects: list) -> None:
     assert through_a_file(values, typed(JSON_COLUMNS))[0] == values
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(st.binary(max_size=60) | st.builds(lambda data: json.dumps(data).encode(), objects))
 def test_bytes_and_texts_of_a_form_are_the_value(value: bytes) -> None:
     forms = JsonForms(dict(columns_of(JSON_COLUMNS)), 0)
@@ -236,7 +238,7 @@ def registered(schema: ValueSchema, columns: str) -> TypedValues:
     return reader
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.tuples(avro_data, st.integers(5, 60), st.binary(max_size=1)), min_size=1, max_size=10))
 def test_avro_comes_back_byte_for_byte(rows: list) -> None:
     schema = ValueSchema("AVRO", json.dumps(AVRO), (), 1)
@@ -352,7 +354,7 @@ def test_a_file_that_cannot_be_proven_keeps_its_bytes(monkeypatch: pytest.Monkey
     assert not columnar.index.has_recipes
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.binary(max_size=30))
 def test_recipes_of_any_bytes_are_read_or_refused(data: bytes) -> None:
     try:

@@ -12,8 +12,9 @@ import pytest
 from tests.property.fuzz import corpus
 from tests.property.fuzz.mutations import mutated
 from tests.property.fuzz.targets import TARGETS
+from tests.support.examples import examples
 
-INPUTS = 50_000
+INPUTS = examples(50_000)
 
 
 def fuzz(*arguments: str) -> subprocess.CompletedProcess[str]:

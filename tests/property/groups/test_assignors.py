@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from odradek.engine.groups.assignors import ASSIGNORS, AssignorMember, assign_range, assign_uniform
 from odradek.model.topic_partition import PartitionId
 
-QUICK = settings(max_examples=60)
+from tests.support.examples import examples
+
+QUICK = settings(max_examples=examples(60))
 
 TOPIC_IDS = [UUID(int=number) for number in range(1, 6)]
 NAMES = st.lists(st.text("abcdef", min_size=1, max_size=4), unique=True, min_size=1, max_size=9)

@@ -27,7 +27,9 @@ from odradek.limits import LEASES_PER_ITEM_MAX, PARTITIONS_PER_HEAD_MAX, PARTITI
 from odradek.model.streams import Endpoint, InternalTopic, Subtopology, TaskId, Tasks, Topology
 from odradek.model.topic_partition import PartitionId, new_topic_id
 
-QUICK = settings(max_examples=60)
+from tests.support.examples import examples
+
+QUICK = settings(max_examples=examples(60))
 
 TEXT = st.text(max_size=20)
 COUNT = st.integers(0, 2**40)

@@ -11,7 +11,9 @@ from odradek.engine.groups.topic_pattern import topic_pattern
 from odradek.errors import ErrorCode, KafkaError
 from odradek.patterns import Pattern, PatternInvalid
 
-QUICK = settings(max_examples=60)
+from tests.support.examples import examples
+
+QUICK = settings(max_examples=examples(60))
 
 ATOM = st.sampled_from(["a", "b", ".", "[ab]", "[^a]", r"\d", r"\.", r"\w", "[a-c_]", "^", "$"])
 PATTERN = st.recursive(

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from odradek.engine.streams.assignor import StreamsAssignorMember, assign_sticky
 from odradek.model.streams import TaskId, Tasks
 
-QUICK = settings(max_examples=80)
+from tests.support.examples import examples
+
+QUICK = settings(max_examples=examples(80))
 
 SUBTOPOLOGIES = ("0", "1", "2")
 COUNTS = st.dictionaries(st.sampled_from(SUBTOPOLOGIES), st.integers(1, 9), min_size=1)

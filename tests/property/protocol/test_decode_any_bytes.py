@@ -27,6 +27,7 @@ from odradek.protocol.frame import (
 )
 from odradek.protocol.versions import SUPPORTED_VERSIONS
 
+from tests.support.examples import examples
 from tests.support.kafka.messages import (
     ALL_REQUESTS,
     encode_from_the_future,
@@ -45,7 +46,7 @@ def decode(data: bytes, schema: type[Any]) -> tuple[Any, int]:
     return read_message(cursor, schema), cursor.at
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_what_kio_writes_is_read_as_kio_reads_it(data: st.DataObject) -> None:
     schema = data.draw(any_schema)
@@ -56,7 +57,7 @@ def test_what_kio_writes_is_read_as_kio_reads_it(data: st.DataObject) -> None:
     assert ours == kio_reader(schema)(encoded, 0)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_unknown_tagged_fields_are_ignored_wherever_they_stand(data: st.DataObject) -> None:
     schema = data.draw(any_schema)
@@ -93,7 +94,7 @@ def _filled(schema: type[Any]) -> dict[str, Any]:
     return values
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(api=any_api, body=st.binary(max_size=200))
 def test_arbitrary_bodies_decode_or_are_malformed(api: tuple[int, int], body: bytes) -> None:
     frame = request_frame(*api, body)
@@ -104,7 +105,7 @@ def test_arbitrary_bodies_decode_or_are_malformed(api: tuple[int, int], body: by
     assert encode_message(request.message) is not None
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.binary(max_size=100))
 def test_arbitrary_frames_parse_or_are_malformed(frame: bytes) -> None:
     for read in (parse_request_header, decode_request):
@@ -114,7 +115,7 @@ def test_arbitrary_frames_parse_or_are_malformed(frame: bytes) -> None:
             pass
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.data())
 def test_mutated_frames_decode_or_are_malformed(data: st.DataObject) -> None:
     api_key, version = data.draw(any_api)
@@ -143,7 +144,7 @@ def test_mutated_frames_decode_or_are_malformed(data: st.DataObject) -> None:
         pass
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_every_truncation_is_malformed(data: st.DataObject) -> None:
     api_key, version = data.draw(any_api)
@@ -154,7 +155,7 @@ def test_every_truncation_is_malformed(data: st.DataObject) -> None:
         decode_request(frame[:cut])
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.data())
 def test_trailing_bytes_are_malformed(data: st.DataObject) -> None:
     api_key, version = data.draw(any_api)

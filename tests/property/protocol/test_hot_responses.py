@@ -18,6 +18,8 @@ from odradek.protocol.frame import encode_response, response_schema
 from odradek.protocol.produce_response import encode_produce_response
 from odradek.protocol.versions import SUPPORTED_VERSIONS
 
+from tests.support.examples import examples
+
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 codes = st.sampled_from(ErrorCode)
@@ -78,7 +80,7 @@ def leader_fields(result: ProduceResult | FetchResult) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     correlation_id=int32,
     asked=topics(produce_results),
@@ -123,7 +125,7 @@ def test_produce(
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.FETCH))
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     correlation_id=int32,
     asked=topics(fetch_results),

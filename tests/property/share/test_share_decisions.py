@@ -28,6 +28,8 @@ from odradek.engine.share.window import (
 from odradek.errors import FormatError
 from odradek.model.share import AcknowledgementBatch, AcknowledgeType, SharePolicy
 
+from tests.support.examples import examples
+
 MEMBERS = ("a", "b", "c")
 LOCK_MS = 10
 LOG_END = 40
@@ -101,7 +103,7 @@ def check(state: SharePartition, model: Model, policy: SharePolicy, letters: set
     assert decode_share(encode_share(item)) == item
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.data(), has_dead_letters=st.booleans(), limit=st.integers(1, 3), window=st.integers(4, 30))
 def test_runs_agree_with_a_model_of_single_records(
     data: st.DataObject, has_dead_letters: bool, limit: int, window: int
@@ -219,7 +221,7 @@ def _acknowledge(
     return after
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(data=st.binary(max_size=40), start=st.integers(0, 2**62))
 def test_any_bytes_are_runs_or_a_format_error(data: bytes, start: int) -> None:
     item = encode_share(ShareItem(SharePartition(start), b"12345678", 1))

@@ -20,7 +20,7 @@ def main(names: list[str]) -> int:
     known, missed = first_seeds(), 0
     for name in names or list(PLANTED):
         planted, began_s = PLANTED[name], time.process_time()
-        for seed in range(1, planted.seeds + 1):
+        for seed in planted.order(known.get(name)):
             with planted.patch():
                 outcome = simulate(seed, planted.profile, change=planted.change)
             if outcome.problems:

@@ -45,7 +45,7 @@ def group_written_without_its_version() -> Iterator[None]:
         yield
 
 
-@bug("classic", change=_restless)
+@bug("classic", change=_restless, dear=True)
 def follower_that_does_not_wait() -> Iterator[None]:
     """Until the leader has assigned, members are told what they had before."""
     sync, complete = classic_groups.decide_sync, classic_decisions.complete_round

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glue_jobs.top_charts.transform import latest_charts, updated
+from tests.support.examples import examples
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=12), max_size=6), st.integers(1, 4))
 def test_the_chart_is_that_of_all_plays(batches: list[list[str]], n: int) -> None:
     counts: Counter[str] = Counter()

@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 
 from glue_jobs.export_table import schema as module
 from glue_jobs.export_table.schema import grown, merge, schema_of
+from tests.support.examples import examples
 
 LEAF = st.sampled_from([None, True, 1, 2**63, 1.5, "x", [], {}])
 JSON = LEAF | st.lists(LEAF, max_size=2) | st.dictionaries(st.sampled_from("ab"), LEAF | st.lists(LEAF, max_size=2))
@@ -35,7 +36,7 @@ def test_what_is_no_json_object_says_nothing() -> None:
     assert schema_of([None, b"", b"junk", b"[1]", b"\xff", b"[" * 100_000]).simpleString() == "struct<>"
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.dictionaries(st.sampled_from("ab"), JSON), max_size=4))
 def test_the_order_in_which_values_are_seen_does_not_matter(values: list[Any]) -> None:
     whole = schema_of([json.dumps(value).encode() for value in values])

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from odradek.errors import KafkaError
 
 from glue_jobs.mirror.offsets import OffsetSync, parse_syncs, syncs_document, translate, with_sync
+from tests.support.examples import examples
 
 
 def test_offsets_of_a_dense_stretch_are_exact() -> None:
@@ -36,7 +37,7 @@ def test_someone_elses_records_in_the_target_are_found() -> None:
         with_sync([OffsetSync(0, 5, 0, 5)], OffsetSync(5, 9, 6, 10), place="t-0")
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6), st.integers(0, 5)), min_size=1), st.integers(0, 80))
 def test_no_unread_record_is_skipped(stretches: list[tuple[int, int, int]], committed: int) -> None:
     """Against the records themselves: of every stretch, a gap, then some records over some more offsets."""

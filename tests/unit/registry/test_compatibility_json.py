@@ -13,6 +13,8 @@ from odradek.registry.compatibility_json import unreadable
 from odradek.registry.errors import SchemaInvalid
 from odradek.registry.json_schema import Document, canonical, load
 
+from tests.support.examples import examples
+
 S, INT, N = {"type": "string"}, {"type": "integer"}, {"type": "null"}
 
 
@@ -142,7 +144,7 @@ _SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(_SCHEMAS, st.data())
 def test_what_is_called_readable_takes_every_document(writer: Any, data: st.DataObject) -> None:
     """No document that the writer's schema takes is refused by the reader's."""
@@ -166,7 +168,7 @@ def _changed(schema: Any) -> st.SearchStrategy[Any]:
     )
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(_SCHEMAS)
 def test_a_schema_reads_itself_unless_it_cannot_be_judged(schema: Any) -> None:
     found = unreadable(Document(load(json.dumps(schema))), Document(load(json.dumps(schema))))

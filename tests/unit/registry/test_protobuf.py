@@ -20,6 +20,8 @@ from odradek.registry.protobuf_text import parse_text
 from odradek.registry.protobuf_wire import encode_descriptor, parse_descriptor
 from odradek.registry.schemas import parse_proto
 
+from tests.support.examples import examples
+
 ROOT = Path(google.type.__path__[0]).parent.parent
 FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("google/[tra]*/**/*.proto"))
 
@@ -166,7 +168,7 @@ def test_what_is_no_file_is_told(text: str, why: str) -> None:
         resolve(parse_proto(text), {})
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.binary(max_size=60))
 def test_any_bytes_give_a_file_or_a_reason(data: bytes) -> None:
     try:
@@ -194,7 +196,7 @@ _WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(_WORDS, max_size=25))
 def test_any_words_give_a_file_or_a_reason(words: list[str]) -> None:
     try:

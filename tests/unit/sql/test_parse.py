@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from odradek.sql import Planner, Position, SqlError, parse
 from odradek.sql.syntax import Create, InsertValues, Query
 
+from tests.support.examples import examples
+
 WORDS = [
     "SELECT", "CREATE", "STREAM", "TABLE", "FROM", "WHERE", "GROUP", "BY", "WINDOW", "TUMBLING", "SIZE", "1",
     "HOUR", "(", ")", ",", ";", ".", "*", "<", ">", "=", "->", "=>", ":=", "[", "]", "'x'", "`y`", "EMIT",
@@ -45,13 +47,13 @@ def check(text: str) -> None:
 @example("/*")
 @example("\r\n;\r\n")
 @example(";;;")
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 def test_any_text(text: str) -> None:
     check(text)
 
 
 @given(st.lists(st.sampled_from(WORDS), max_size=40).map(" ".join))
-@settings(max_examples=120)
+@settings(max_examples=examples(120))
 def test_any_words(text: str) -> None:
     check(text)
 
@@ -76,7 +78,7 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS, EXPRESSIONS, st.sampled_from(["", "GROUP BY b", "WINDOW SESSION (1 HOUR) GROUP BY b"]))
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_query_is_planned_or_refused(item: str, where: str, group: str) -> None:
     text = f"{COLUMNS}\nSELECT b, {item} AS x FROM s"
     window, _, rest = group.partition("GROUP")
