@@ -1,4 +1,7 @@
-"""Outer joins of streams without GRACE PERIOD: each record is joined once, when it arrives, whatever is repeated."""
+"""Outer joins of streams without GRACE PERIOD: each record is joined once, when it arrives, whatever is repeated.
+
+Slow are the restarts that find something else than the first test here does: two or three streaming queries each.
+"""
 
 from __future__ import annotations
 
@@ -152,6 +155,7 @@ def test_a_query_that_began_at_the_end_does_not_find_what_was_before(case: Case)
     assert case.rows(1) == [("p", None, 2_000), ("p", "x", 3_000)]
 
 
+@pytest.mark.slow
 def test_a_restart_without_the_file_of_what_is_kept_joins_all_the_same(case: Case) -> None:
     day = 24 * 3_600_000
     case.send("a", *((1, f"{number}", number * day) for number in range(1, 6)))
@@ -167,6 +171,7 @@ def test_a_restart_without_the_file_of_what_is_kept_joins_all_the_same(case: Cas
     assert case.rows(1)[-1] == ("6", "x", 5 * day + 2)
 
 
+@pytest.mark.slow
 def test_a_restart_reads_from_where_the_kept_records_begin(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     day = 24 * 3_600_000
     case.send("a", (1, "1", day))
@@ -249,6 +254,7 @@ class Model:
             self.there.append(each)
 
 
+@pytest.mark.slow
 def test_what_is_written_is_that_of_a_join_record_by_record(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,7 @@
-"""Late records through the service: stream time of each partition, kept between runs, the same after a crash."""
+"""Late records through the service: stream time of each partition, kept between runs, the same after a crash.
+
+Slow: three runs of two streaming queries. tests/unit/sql/test_stream_time.py asks the same of the decision.
+"""
 
 from __future__ import annotations
 
@@ -74,6 +77,7 @@ def crashed_before_commit(checkpoint: Path) -> None:
     (last.parent / f".{last.name}.crc").unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_each_partition_has_its_own_stream_time_also_after_a_crash(
     run: Callable[..., None], log: ServedLog, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_a_new_run_without_a_checkpoint_writes_nothing_that_is_there(run: Callab
     assert {topic: len(records(log, topic)) for topic in before} == before
 
 
+@pytest.mark.slow
 def test_a_group_without_rows_stays_after_a_restart_and_is_written_once(
     run: Callable[..., Screen], log: ServedLog, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ def test_a_group_without_rows_stays_after_a_restart_and_is_written_once(
     assert len(records(log, "COUNTED")) == before
 
 
+@pytest.mark.slow
 def test_headers_of_tables_and_sessions_are_read(run: Callable[..., Screen], log: ServedLog) -> None:
     log.create("parcels", 1, **{"cleanup.policy": "compact"})
     log.create("scans", 1)
