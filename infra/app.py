@@ -42,6 +42,7 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
     """Add the stage's stacks. Storage comes first: the others name its bucket and tables."""
     prefix = f"odradek-{stage.name}"
     stage = with_memory(with_capacities(stage, app.node), app.node)
+    gateway, console = GatewayOptions.of(app.node), ConsoleOptions.of(app.node)  # wrong ones before any work
     store = StorageStack(app, f"{prefix}-storage", stage=stage).store
     api = ApiStack(app, f"{prefix}-api", stage=stage, store=store, artifacts=artifacts)
     for name, stack in (("maintenance", MaintenanceStack), ("pipeline", PipelineStack)):
@@ -53,12 +54,10 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
         )
         connect.add_stack_dependency(triggers)  # which has the role that may call it
     watch = ObservabilityStack(app, f"{prefix}-observability", stage=stage, store=store, artifacts=artifacts)
-    options = GatewayOptions.of(app.node)
-    if options is not None:
+    if gateway is not None:
         GatewayStack(
-            app, f"{prefix}-gateway", stage=stage, store=store, artifacts=artifacts, options=options, alarms=watch.topic
+            app, f"{prefix}-gateway", stage=stage, store=store, artifacts=artifacts, options=gateway, alarms=watch.topic
         )
-    console = ConsoleOptions.of(app.node)
     if console is not None:
         ConsoleStack(app, f"{prefix}-console", stage=stage, store=store, artifacts=artifacts, options=console)
     for key, value in {"odradek:stage": stage.name, **stage.tags, **tags_of(app.node)}.items():

@@ -107,10 +107,18 @@ def prod(synthesize: Callable[..., Deployment]) -> Deployment:
 
 @pytest.fixture(scope="session")
 def with_gateway(synthesize_stage: Callable[..., Deployment]) -> Callable[[dict[str, str]], Deployment]:
-    """Write prod's templates with what the context says of a gateway."""
+    """Return prod's templates with what the context says of a gateway, written once for each context."""
     from infra.stages import STAGES
 
-    return lambda context: synthesize_stage(STAGES["prod"], context)
+    written: dict[str, Deployment] = {}
+
+    def make(context: dict[str, str]) -> Deployment:
+        key = json.dumps(context, sort_keys=True)
+        if key not in written:
+            written[key] = synthesize_stage(STAGES["prod"], context)
+        return written[key]
+
+    return make
 
 
 GATEWAY_CONTEXT = {

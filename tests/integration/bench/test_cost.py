@@ -69,7 +69,13 @@ def _comparable() -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("result", _comparable(), ids=lambda result: str(result["case"]["name"]))
+def _cases() -> list[Any]:
+    """One in `make test`; the estimate counts what a workload calls for, which takes some seconds each."""
+    named = ((each["case"]["name"], each) for each in _comparable())
+    return [pytest.param(each, id=name, marks=() if name == "default" else pytest.mark.slow) for name, each in named]
+
+
+@pytest.mark.parametrize("result", _cases())
 def test_the_committed_results_are_what_the_estimate_says(result: dict[str, Any]) -> None:
     case = CASES[result["case"]["name"]]
     guessed = estimated(case)
