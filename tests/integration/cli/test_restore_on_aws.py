@@ -53,6 +53,7 @@ class Deployed:
 
     def __init__(self, endpoint: str, patch: pytest.MonkeyPatch) -> None:
         self.endpoint = endpoint
+        self._clients: dict[str, Any] = {}
         self.slept_s = 0.0
         # The command's own `time`: that of the process is other threads' as well, some of which rest by it.
         patch.setattr(restore, "time", SimpleNamespace(sleep=self._sleep, time=lambda: time.time() + self.slept_s))
@@ -77,7 +78,9 @@ class Deployed:
         self.slept_s += seconds
 
     def client(self, service: str) -> Any:
-        return boto3.client(service, region_name=REGION, endpoint_url=self.endpoint)
+        if service not in self._clients:
+            self._clients[service] = boto3.client(service, region_name=REGION, endpoint_url=self.endpoint)
+        return self._clients[service]
 
     def table(self, name: str) -> Table:
         found: Table = get_backend("dynamodb")[DEFAULT_ACCOUNT_ID][REGION].tables[name]
