@@ -19,28 +19,32 @@ _PREVIEW = 240
 class Templates:
     """The templates of the console. Names that a template does not know are errors, never empty text."""
 
-    def __init__(self) -> None:
-        self._environment = Environment(
-            loader=PackageLoader("odradek.console"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters |= {
-            "number": number,
-            "bytes": size,
-            "time": time_text,
-            "duration": duration,
-            "preview": preview,
-            "quoted": lambda text: quote(str(text), safe=""),
-            "money": lambda value: f"{value:,.2f}",
-        }
-        self._environment.globals |= {"asset": asset, "url": url}
-
     def render(self, template: str, /, **values: Any) -> str:
         """Return a template with values."""
-        return self._environment.get_template(template).render(**values)
+        return _environment().get_template(template).render(**values)
+
+
+@lru_cache
+def _environment() -> Environment:
+    """Compile each template once a process: that takes longer than to render it."""
+    environment = Environment(
+        loader=PackageLoader("odradek.console"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": number,
+        "bytes": size,
+        "time": time_text,
+        "duration": duration,
+        "preview": preview,
+        "quoted": lambda text: quote(str(text), safe=""),
+        "money": lambda value: f"{value:,.2f}",
+    }
+    environment.globals |= {"asset": asset, "url": url}
+    return environment
 
 
 @lru_cache
