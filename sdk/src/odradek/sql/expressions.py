@@ -7,11 +7,21 @@ range is NULL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
+from odradek.sql.conversions import (
+    aligned,
+    cast,
+    comparable,
+    compared,
+    converted,
+    distinct_numbers,
+    from_text,
+    incomparable,
+)
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
 from odradek.sql.functions.failures import Meaning, failure, is_caught, is_given, unseen, unseen_test
@@ -63,6 +73,7 @@ _NOT_SUPPORTED = {
     "SESSION_WINDOW": "use WINDOW SESSION (gap)",
 }
 _ROWTIME = "ROWTIME"
+_CHECKED_IN_PYTHON = re.compile(r"\bksql_no_\w+\(")
 
 
 def is_aggregate(expression: Expression) -> bool:
@@ -196,7 +207,17 @@ def _meaning(scope: Scope) -> Meaning:
             return True
         return isinstance(expression, Call) and _is_over_rows(expression.name.folded)
 
-    return Meaning(lambda each: render(each, scope), is_computed, lambda name: name in FUNCTIONS or name in SHIFTS)
+    return Meaning(
+        lambda each: render(each, scope),
+        lambda each: _argument(each, scope),
+        lambda one, other: incomparable(render(one, scope), render(other, scope)),
+        is_computed,
+        lambda name: name in FUNCTIONS or name in SHIFTS,
+    )
+
+
+def _argument(wanted: Expression, scope: Scope) -> Rendered:
+    return (computed if is_caught(wanted) else render)(wanted, scope)
 
 
 def _is_over_rows(name: str) -> bool:
@@ -301,6 +322,8 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
         return Rendered(f"coalesce({_predicate(wanted, operands)}, FALSE)", BOOLEAN)
     if operator == "IS DISTINCT FROM":
         one, other = comparable(first, operands[1], operator, wanted.at)
+        if DOUBLE in (first.type, operands[1].type):
+            return Rendered(distinct_numbers(first, operands[1]), BOOLEAN)
         return Rendered(f"({one} {operator} {other})", BOOLEAN)
     if len(operands) == 1:
         _check_numbers(operands, wanted)
@@ -322,10 +345,10 @@ def _predicate(wanted: Operation, operands: list[Rendered]) -> str:
     operator, first = wanted.operator, operands[0]
     if operator == "IN":
         return _in(operands, wanted)
-    one, other = comparable(first, operands[1], operator, wanted.at)
+    one, other = compared(first, operands[1], operator, wanted.at)
     if operator == "BETWEEN":
-        high = comparable(first, operands[2], operator, wanted.at)[1]
-        return f"({first.text} BETWEEN {other} AND {high})"
+        high = compared(first, operands[2], operator, wanted.at)[1]
+        return f"({one} BETWEEN {other} AND {high})"
     return f"({one} {operator} {other})"
 
 
@@ -358,7 +381,7 @@ def _case(wanted: Operation, operands: list[Rendered]) -> Rendered:
     values, kind = aligned([*rest[1::2], *default], wanted.at, "the results of CASE are")
     text = "CASE"
     for when, then in zip(rest[::2], values, strict=False):
-        test = when.text if held is None else "{} = {}".format(*comparable(held, when, "=", wanted.at))
+        test = when.text if held is None else "{} = {}".format(*compared(held, when, "=", wanted.at))
         text += f" WHEN {test} THEN {then}"
     if default:
         text += f" ELSE {values[-1]}"
@@ -424,7 +447,9 @@ def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> 
     finally:
         scope.parameters = before
     head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # Spark takes no parentheses around one
-    return Rendered(f"{head} -> {body.text}", body.type, fails)
+    # Spark runs no Python within a lambda: a pattern or a time zone that is not written ends a query if it is wrong.
+    text, fails = (_CHECKED_IN_PYTHON.sub("isnull(", each) for each in (body.text, fails))
+    return Rendered(f"{head} -> {text}", body.type, fails)
 
 
 def _call(wanted: Call, scope: Scope) -> Rendered:
