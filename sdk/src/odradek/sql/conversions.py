@@ -50,8 +50,10 @@ def cast(value: Rendered, kind: SqlType, at: Position) -> Rendered:
 
 def converted(text: str, from_: SqlType | None, kind: SqlType) -> str:
     """Return a value of one type as another."""
-    if from_ == kind:
-        return text
+    return text if from_ == kind else once([text], lambda given: _converted(given[0], from_, kind))
+
+
+def _converted(text: str, from_: SqlType | None, kind: SqlType) -> str:
     if from_ is None:
         return f"CAST({text} AS {kind.spark})"
     if kind == VARCHAR:
@@ -121,7 +123,7 @@ def from_text(text: str, kind: SqlType) -> str:
 def _inside(text: str, from_: SqlType, kind: SqlType) -> str:
     """Return a collection as another type. One part that cannot be converted makes all of it NULL, as in ksqlDB."""
     if from_.name == "STRUCT":
-        return once([text], lambda given: _struct(given[0], from_, kind))
+        return _struct(text, from_, kind)
     if from_.name == "ARRAY":
         each = converted("x", from_.inner[0], kind.inner[0])
         if not _may_fail(from_.inner[0], kind.inner[0]):
@@ -228,16 +230,15 @@ def comparable(left: Rendered, right: Rendered, operator: str, at: Position) -> 
     one, other = left.type, right.type
     if one is not None and other is not None and one.name == other.name and one.inner:
         kind = wider(one, other) or one
-        return distinguishable(converted(left.text, one, kind), kind), distinguishable(
-            converted(right.text, other, kind), kind
-        )
+        pair = (converted(left.text, one, kind), converted(right.text, other, kind))
+        first, second = (once([each], lambda given: distinguishable(given[0], kind)) for each in pair)
+        return first, second
     if one is None or other is None or one.name == other.name or (one.is_number and other.is_number):
         return left.text, right.text
-    for first, second, swapped in ((left, right, False), (right, left, True)):
-        found = _read(first, second)
-        if found is not None:
-            pair = (first.text, found)
-            return (pair[1], pair[0]) if swapped else pair
+    for value, text, swapped in ((left, right, False), (right, left, True)):
+        read = _read(value, text)
+        if read is not None:
+            return (read, value.text) if swapped else (value.text, read)
     if {one, other} == {DATE, TIMESTAMP}:
         return f"CAST({left.text} AS TIMESTAMP)", f"CAST({right.text} AS TIMESTAMP)"
     raise SqlError(f"{operator} cannot compare {one} with {other}", at)

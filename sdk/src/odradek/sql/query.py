@@ -15,16 +15,14 @@ from dataclasses import dataclass, field
 
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import (
-    check_grouped,
     computed,
     erring_groups,
     filtering,
-    is_aggregate,
-    is_table_function,
     parts,
 )
 from odradek.sql.formats import EPOCH, interval
 from odradek.sql.functions import FUNCTIONS
+from odradek.sql.grouping import check_grouped, is_aggregate, is_table_function
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained

@@ -48,7 +48,8 @@ class Meaning:
     render: Callable[[Expression], Rendered]  # with the parameters of the lambdas around it
     argument: Callable[[Expression], Rendered]  # of a call: it is computed by itself, if an error in it is caught
     incomparable: Callable[[Expression, Expression], str]  # where two values that are there cannot be compared
-    is_computed: Callable[[Expression], bool]  # before the expression around it, such as an aggregate
+    # Where something fails that is computed before the expression around it, such as an aggregate; None for the rest.
+    known: Callable[[Expression], str | None]
     is_listed: Callable[[str], bool]  # a function of this package, by name: not Spark's own or the user's
 
     def text(self, wanted: Expression) -> str:
@@ -57,8 +58,9 @@ class Meaning:
 
 def failure(body: Expression, meaning: Meaning) -> str:
     """Return a condition, never NULL, that is TRUE where an expression is an error; NEVER if it cannot be one."""
-    if meaning.is_computed(body):
-        return NEVER
+    known = meaning.known(body)
+    if known is not None:
+        return known
     if _joins_texts(body, meaning):
         return any_of([failure(each, meaning) for each in _uncaught(body)])
     if isinstance(body, Operation):
@@ -75,8 +77,9 @@ def failure(body: Expression, meaning: Meaning) -> str:
 
 def unseen(body: Expression, meaning: Meaning) -> str:
     """Return a condition that is TRUE where an expression is an error, and has a value in Spark all the same."""
-    if meaning.is_computed(body):
-        return NEVER
+    known = meaning.known(body)
+    if known is not None:
+        return known
     if _joins_texts(body, meaning):
         return failure(body, meaning)
     if isinstance(body, Operation):
@@ -97,7 +100,7 @@ def unseen(body: Expression, meaning: Meaning) -> str:
 
 def unseen_test(test: Expression, meaning: Meaning) -> str:
     """Return a condition that is TRUE where a condition is an error, and TRUE in Spark all the same."""
-    if not isinstance(test, Operation) or meaning.is_computed(test):
+    if not isinstance(test, Operation) or meaning.known(test) is not None:
         return unseen(test, meaning)
     if test.operator == "AND":
         return any_of([unseen_test(each, meaning) for each in test.operands])
