@@ -1,9 +1,10 @@
 """A .proto file as a value, parsed from its text (protobuf_text.py) or its descriptor (protobuf_wire.py). Pure.
 
 `resolve` replaces the types of fields by scalars or full names with a leading dot (`.shop.Order`), found in the file,
-in its imports, or among Google's own. `canonical` gives one text for all files with the same meaning: comments, order
-of declarations, spelling of names and the form (text or descriptor) do not matter. Options that change nothing on the
-wire are kept by name and count as content. Source: Protocol Buffers language specifications, descriptor.proto.
+in its imports, in the files that need no reference (protobuf_built_in.py), or among Google's own. `canonical` gives one
+text for all files with the same meaning: comments, order of declarations, spelling of names and the form (text or
+descriptor) do not matter. Options that change nothing on the wire are kept by name and count as content. Source:
+Protocol Buffers language specifications, descriptor.proto.
 """
 
 from __future__ import annotations
@@ -120,6 +121,9 @@ def resolve(file: File, references: Mapping[str, File]) -> tuple[File, Types]:
 
     Raises SchemaInvalid for an import or a type that does not exist, and for a message that protoc would refuse.
     """
+    from odradek.registry.protobuf_built_in import built_in_files  # it makes files of this module
+
+    references = {**built_in_files(), **references}
     seen = types_of(file)
     for path in _imported(file, references):
         other = types_of(references[path])
