@@ -15,9 +15,12 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     express    where a case says so, the WAL is on S3 Express One Zone, with its prices and latencies: an acknowledged
                record is in one zone until it is merged
 
-The case `large` takes three quarters of an hour of CPU; `large-express` and `gateways-large`, which are not kept yet,
-are of that size. `--kept` measures nothing: it prints what is committed, with the second price from the committed units
-and today's price list, and with `--keep` writes that price, too.
+    512        where a case says so, the functions produce and fetch have 512 MB instead of 1,024: half the price of a
+               second, and twice the time of what the processor does (docs/decisions/0082)
+
+The case `large` takes three quarters of an hour of CPU; `large-express-512` and `gateways-large`, which are not kept
+yet, are of that size. `--kept` measures nothing: it prints what is committed, with the second price from the committed
+units and today's price list, and with `--keep` writes that price, too.
 
     python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
     python -m bench.cost --kept [--case NAME ...] [--per-head 1] [--keep]
@@ -90,6 +93,7 @@ class Case:
     gateways: Gateways | None = None  # None: clients call the functions
     upload_interval_ms: int = 0  # of gateways
     express: bool = False  # the WAL is on S3 Express One Zone
+    memory_mb: Mapping[str, int] = field(default_factory=dict)  # of functions, in place of the stage's
 
 
 def _msk_third() -> float:
@@ -98,6 +102,7 @@ def _msk_third() -> float:
 
 
 # One producer and one consumer of 1 MiB/s, the same with sixteen producers, and what a third of MSK is the goal of.
+_SMALL_FUNCTIONS = {"produce": 512, "fetch": 512}
 _ONE = Case("default", MIB, 350, ack_p50_ms=150, minutes=5)
 _SIXTEEN = Case("linger-16", MIB, 200, producers=16, configs={"linger_ms": 1000}, minutes=5)
 _LARGE = Case(
@@ -132,6 +137,7 @@ CASES = {
         replace(_ONE, name="linger", goal=120, ack_p50_ms=None, configs={"linger_ms": 1000}, minutes=30, warm_up_s=900),
         _SIXTEEN,
         replace(_SIXTEEN, name="linger-16-express", express=True),
+        replace(_SIXTEEN, name="linger-16-express-512", express=True, memory_mb=_SMALL_FUNCTIONS),
         replace(
             _SIXTEEN,
             name="gateways-16",
@@ -139,7 +145,7 @@ CASES = {
             upload_interval_ms=1000,
         ),
         _LARGE,
-        replace(_LARGE, name="large-express", express=True),
+        replace(_LARGE, name="large-express-512", express=True, memory_mb=_SMALL_FUNCTIONS),
         replace(
             _LARGE,
             name="gateways-large",
@@ -178,6 +184,7 @@ class Run:
             stage = replace(stage, maintenance_every_minutes=case.plan_minutes)
         if case.express:
             stage = replace(stage, wal_zone_id="use1-az4")
+        stage = replace(stage, memory_mb={**stage.memory_mb, **case.memory_mb})
         stage = replace(stage, settings=replace(stage.settings, default_partitions_per_head=case.per_head))
         self.account = VirtualAccount(stage)
         self.ack, self.delivery = Samples(), Samples()

@@ -11,7 +11,10 @@ CPU time of the least of N requests, so that other load and the collector of gar
 `botocore` is the same with botocore's clients in place of the direct ones (docs/decisions/0074). Event and answer are
 Lambda's and the function URL's, whatever the function does. The goal is 5 ms of handler for 1 MB.
 
-    python -m bench.request_cpu [--requests 40] [--quick]
+The last line says how much memory the process with both functions and direct clients took at most, the bench's own
+modules and responses included: an upper bound for the memory of a function, with the largest requests (`--mb 4`).
+
+    python -m bench.request_cpu [--requests 40] [--quick] [--mb 1]
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ import io
 import json
 import multiprocessing
 import os
+import resource
 import ssl
 import subprocess
 import sys
@@ -45,7 +49,7 @@ from tests.support.stores.aws import CREDENTIALS, StoreNames, create_tables
 
 RESULTS = Path(__file__).parent / "results" / "request_cpu.json"
 GOAL_MS = 5.0
-RECORDS, RECORD_BYTES = 1_000, 1_000  # 1 MB a request
+RECORDS_PER_MB, RECORD_BYTES = 1_000, 1_000
 COLUMNS = ("event_ms", "handler_ms", "answer_ms")
 
 
@@ -124,7 +128,7 @@ def moto_over_tls(folder: Path) -> Iterator[tuple[str, str]]:
         process.join()
 
 
-def measure(kind: str, url: str, certificate: str, names: StoreNames, requests: int) -> dict[str, Any]:
+def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int) -> dict[str, Any]:
     """Produce and fetch with one kind of clients; the columns by function."""
     os.environ.pop("AWS_CA_BUNDLE", None)
     if kind == "botocore":
@@ -138,15 +142,15 @@ def measure(kind: str, url: str, certificate: str, names: StoreNames, requests: 
         serve(name) for name in (FunctionName.PRODUCE, FunctionName.FETCH, FunctionName.ADMIN)
     )
     topic = f"cpu-{kind}"
-    fields = {"name": topic, "num_partitions": 1, "replication_factor": 1, "assignments": (), "configs": ()}
+    fields = {"name": topic, "num_partitions": megabytes, "replication_factor": 1, "assignments": (), "configs": ()}
     created = coordinator(
         function_event(frame(ApiKey.CREATE_TOPICS, 7, {"topics": (fields,), "timeout": 1000, "validate_only": False})),
         FakeContext(),
     )
     (made,) = decode(body_of(created), ApiKey.CREATE_TOPICS, 7).topics
     assert made.error_code == 0, made
-    records = batch([os.urandom(RECORD_BYTES)] * RECORDS)
-    partition = {"index": 0, "records": records}
+    records = batch([os.urandom(RECORD_BYTES)] * RECORDS_PER_MB)
+    partitions = tuple({"index": number, "records": records} for number in range(megabytes))
     produced = frame(
         ApiKey.PRODUCE,
         9,
@@ -154,7 +158,7 @@ def measure(kind: str, url: str, certificate: str, names: StoreNames, requests: 
             "transactional_id": None,
             "acks": -1,
             "timeout": 1000,
-            "topic_data": ({"name": topic, "partition_data": (partition,)},),
+            "topic_data": ({"name": topic, "partition_data": partitions},),
         },
     )
     results = {"produce": least(produce, produced, requests, check_produced)}
@@ -164,12 +168,18 @@ def measure(kind: str, url: str, certificate: str, names: StoreNames, requests: 
         {
             "max_wait": 0,
             "min_bytes": 1,
-            "max_bytes": 1_000_000,
+            "max_bytes": 1_100_000 * megabytes,
             "isolation_level": 0,
             "session_id": 0,
             "session_epoch": -1,
             "topics": (
-                {"topic": topic, "partitions": ({"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1},)},
+                {
+                    "topic": topic,
+                    "partitions": tuple(
+                        {"partition": number, "fetch_offset": 0, "partition_max_bytes": 1_100_000}
+                        for number in range(megabytes)
+                    ),
+                },
             ),
             "forgotten_topics_data": (),
             "rack_id": "",
@@ -181,12 +191,12 @@ def measure(kind: str, url: str, certificate: str, names: StoreNames, requests: 
 
 def check_produced(body: bytes) -> None:
     (topic,) = decode(body, ApiKey.PRODUCE, 9).responses
-    assert topic.partition_responses[0].error_code == 0
+    assert not any(each.error_code for each in topic.partition_responses)
 
 
 def check_fetched(body: bytes, size: int) -> None:
     (topic,) = decode(body, ApiKey.FETCH, 12).responses
-    assert len(topic.partitions[0].records or b"") >= size, topic.partitions[0].error_code
+    assert all(len(each.records or b"") >= size for each in topic.partitions)
 
 
 def least(handler: FunctionHandler, body: bytes, requests: int, check: Callable[[bytes], None]) -> dict[str, float]:
@@ -211,7 +221,7 @@ def least(handler: FunctionHandler, body: bytes, requests: int, check: Callable[
     return found | {"log_bytes": len(log.getvalue()) / (requests + 3)}
 
 
-def run(requests: int) -> dict[str, Any]:
+def run(requests: int, megabytes: int) -> dict[str, Any]:
     """Measure, print the table, write the JSON; returns what was written."""
     names = StoreNames()
     with (
@@ -228,21 +238,26 @@ def run(requests: int) -> dict[str, Any]:
         }
         os.environ["AWS_CA_BUNDLE"] = certificate
         create_tables(url, names)
-        rows = {kind: measure(kind, url, certificate, names, requests) for kind in ("direct", "botocore")}
+        rows = {"direct": measure("direct", url, certificate, requests, megabytes)}
+        peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        rows["botocore"] = measure("botocore", url, certificate, requests, megabytes)
     results = {
         "bench": "request_cpu",
         "requests": requests,
+        "megabytes": megabytes,
+        "peak_mb": peak_mb,
         "goal_ms": GOAL_MS,
         "python": sys.version.split()[0],
     } | rows
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"CPU time of a warm request of {RECORDS * RECORD_BYTES / 1e6:.0f} MB, least of {requests}, ms")
+    print(f"CPU time of a warm request of {megabytes} MB, least of {requests}, ms")
     print(f"{'':<20}" + "".join(f"{column:>12}" for column in (*COLUMNS, "goal", "log_bytes")))
     for kind, functions in rows.items():
         for name, row in functions.items():
             figures = "".join(f"{row[column]:>12.2f}" for column in COLUMNS)
-            print(f"{name + ', ' + kind:<20}{figures}{GOAL_MS:>12.1f}{row['log_bytes']:>12.0f}")
+            print(f"{name + ', ' + kind:<20}{figures}{GOAL_MS * megabytes:>12.1f}{row['log_bytes']:>12.0f}")
+    print(f"memory of the process, direct clients: {peak_mb:.0f} MB at most")
     return results
 
 
@@ -250,8 +265,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="CPU time of a warm produce and a warm fetch of 1 MB.")
     parser.add_argument("--requests", type=int, default=40, help="of each kind (40)")
     parser.add_argument("--quick", action="store_true", help="ten of each kind")
+    parser.add_argument("--mb", type=int, default=1, choices=(1, 2, 3, 4), help="of records in a request (1)")
     arguments = parser.parse_args(argv)
-    run(10 if arguments.quick else arguments.requests)
+    run(10 if arguments.quick else arguments.requests, arguments.mb)
     return 0
 
 

@@ -3,6 +3,7 @@
     -c stage=dev|prod   (cdk)    or    make synth STAGE=prod
     -c tags=team=flights,...     the owner's tags, on every resource
     -c tables=true               maintainers write columnar history and keep Iceberg tables: a layer for their function
+    -c memory_mb=produce=512,... of functions (memory.py)
     -c capacity_...              tables with provisioned capacity (capacity.py)
     -c gateway_...               the gateway stack as well (stacks/gateway.py)
     -c console_...               the console stack as well (stacks/console.py)
@@ -22,6 +23,7 @@ from constructs import Node
 
 from infra.artifacts import ROOT, Artifacts
 from infra.capacity import with_capacities
+from infra.memory import with_memory
 from infra.stacks.api import ApiStack
 from infra.stacks.connect import ConnectStack
 from infra.stacks.console import ConsoleOptions, ConsoleStack
@@ -39,7 +41,7 @@ DEFAULT_STAGE = "dev"
 def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
     """Add the stage's stacks. Storage comes first: the others name its bucket and tables."""
     prefix = f"odradek-{stage.name}"
-    stage = with_capacities(stage, app.node)
+    stage = with_memory(with_capacities(stage, app.node), app.node)
     store = StorageStack(app, f"{prefix}-storage", stage=stage).store
     api = ApiStack(app, f"{prefix}-api", stage=stage, store=store, artifacts=artifacts)
     for name, stack in (("maintenance", MaintenanceStack), ("pipeline", PipelineStack)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
 from odradek.limits import FUNCTION_TIMEOUT_S_MAX
@@ -18,7 +18,11 @@ from odradek.settings import Settings
 from infra.permissions import STREAMING_JOBS
 
 JOB_TIMEOUT_MINUTES_MAX = 7 * 24 * 60  # that Glue takes
-MERGE_BYTES_MAX = 256 * 1024 * 1024  # of a maintainer with 1,769 MB: it has them once as read and once as sent
+MIB = 1024 * 1024
+MERGE_BYTES_MAX = 256 * MIB  # of a maintainer with 1,769 MB
+MERGE_COPIES = 2  # that a maintainer has of what it merges: as read, and as sent
+MEMORY_MB_MIN = 256  # twice what produce and fetch use for the largest request (`bench.request_cpu --mb 4`)
+MEMORY_MB_MAX = 10_240  # that Lambda has
 RESTORABLE_DAYS_MAX = 35  # point-in-time recovery of DynamoDB
 CANARY_MINUTES = (0, 5, 10, 15, 30)  # that CodeDeploy has
 PROVISIONABLE = ("log", "groups", "catalog")  # tables; rows of served tables follow their readers
@@ -100,6 +104,7 @@ class Stage:
     dead_letters: bool = False  # keep events of maintenance runs that failed three times
     capacities: Mapping[str, TableCapacity] = field(default_factory=dict)  # provisioned, by table; others are on demand
     own_key: bool = False  # a separate KMS key for bucket and tables: $1 a month and requests
+    memory_mb: Mapping[str, int] = field(default_factory=dict)  # by function, in place of FUNCTION_SIZES
     reserved_concurrency: Mapping[str, int] = field(default_factory=dict)  # by function; others share the account's
     canary_minutes: int = (
         0  # a tenth of the requests goes to a new version for so long first: 5, 10, 15, 30; 0: at once
@@ -145,6 +150,19 @@ class Stage:
                 raise ValueError(f"client_principals must be ARNs of IAM or numbers of accounts, not {principal!r}")
         if self.client_org_id and not re.fullmatch(r"o-[a-z0-9]{10,32}", self.client_org_id):
             raise ValueError(f"client_org_id must be an id like o-a1b2c3d4e5, not {self.client_org_id!r}")
+        for function, memory_mb in self.memory_mb.items():
+            if function not in FUNCTION_SIZES:
+                raise ValueError(f"memory_mb: {function} is not one of {', '.join(sorted(FUNCTION_SIZES))}")
+            if not MEMORY_MB_MIN <= memory_mb <= MEMORY_MB_MAX:
+                raise ValueError(
+                    f"memory_mb: {function} must have {MEMORY_MB_MIN} to {MEMORY_MB_MAX} MB, not {memory_mb}"
+                )
+        merged_mb = self.settings.merge_bytes_max / MIB
+        if self.size_of(MAINTAINER).memory_mb < MEMORY_MB_MIN + MERGE_COPIES * merged_mb:
+            raise ValueError(
+                f"memory_mb: the maintainer holds merge_bytes_max {MERGE_COPIES} times: give it at least "
+                f"{MEMORY_MB_MIN + MERGE_COPIES * merged_mb:.0f} MB, or lower merge_bytes_max"
+            )
         if not 2 <= self.maintenance_workers <= self.reserved_concurrency.get(MAINTAINER, 1000) <= 1000:
             raise ValueError(
                 "maintenance_workers must be 2 to 1,000, and within the reserved_concurrency of the maintainer: "
@@ -159,6 +177,11 @@ class Stage:
                 raise ValueError(
                     f"{name}: timeout_s must exceed request_timeout_ms, so that the function can answer with an error"
                 )
+
+    def size_of(self, function: str) -> FunctionSize:
+        """Return the size of a function of this stage."""
+        size = FUNCTION_SIZES[function]
+        return replace(size, memory_mb=self.memory_mb.get(function, size.memory_mb))
 
 
 STAGES: dict[str, Stage] = {

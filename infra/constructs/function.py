@@ -18,7 +18,7 @@ from odradek.functions import environment as variables
 from infra.artifacts import Artifacts
 from infra.constructs.store_role import Store, StoreRole
 from infra.permissions import PERMISSIONS, TableName
-from infra.stages import FUNCTION_SIZES, Stage
+from infra.stages import Stage
 
 RUNTIME = lambda_.Runtime.PYTHON_3_13
 ARCHITECTURE = lambda_.Architecture.ARM_64
@@ -74,7 +74,7 @@ class OdradekFunction(Construct):
     ) -> None:
         """`snap_start`: for a function that is called by a version, as an alias does."""
         super().__init__(scope, construct_id)
-        size = FUNCTION_SIZES[name]
+        size = stage.size_of(name)
         self.role = StoreRole(
             self, "Access", service="lambda.amazonaws.com", permissions=PERMISSIONS[name], store=store
         ).role

@@ -165,9 +165,18 @@ def in_threads(work: Callable[[int], Coroutine[Any, Any, T]], count: int) -> lis
 
 
 def race(
-    stores: list[AwsStore], requests: Requests, topic: str, size: int, idempotent: bool, **settings: Any
+    stores: list[AwsStore],
+    requests: Requests,
+    topic: str,
+    size: int,
+    idempotent: bool,
+    partitions: int = 1,
+    **settings: Any,
 ) -> Counter[str]:
-    """Sixteen writers append to one partition; what all of them sent. Checks the log against what they were told."""
+    """Sixteen writers append to one partition of the topic's; what all of them sent.
+
+    Checks the log against what they were told.
+    """
     engines = [engine_over(stores[writer % STORES], **settings) for writer in range(WRITERS)]
     ready = threading.Barrier(WRITERS, action=requests.take)
 
@@ -185,7 +194,7 @@ def race(
             told[result.base_offset] = value
         return told
 
-    asyncio.run(engine_over(stores[0]).topics.create(topic, 1))
+    asyncio.run(engine_over(stores[0]).topics.create(topic, partitions))
     outcomes = in_threads(write, WRITERS)
     sent = requests.take()
     records = asyncio.run(read_all(engine_over(stores[0]), topic, 0))
@@ -209,14 +218,16 @@ def test_racing_writers_never_make_each_other_retry(stores: list[AwsStore], requ
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("partitions", [1, 3], ids=["own head", "shared head"])
 def test_racing_producers_spill_each_others_entries_and_lose_nothing(
-    stores: list[AwsStore], requests: Requests
+    stores: list[AwsStore], requests: Requests, partitions: int
 ) -> None:
     """Sixteen idempotent producers over a head that holds two: most appends meet a spill of another writer.
 
     Slow: so they are repeated many times, and moto takes one call at a time.
     """
     small = {"head_bytes_max": 600, "spill_entries": 2, "producers_in_head_max": 2, "append_attempts_max": 200}
-    sent = race(stores, requests, "race-spill", ITEM, idempotent=True, **small)
+    small |= {"paged_appends": 3, "producers_bytes_max": 40}
+    sent = race(stores, requests, f"race-spill-{partitions}", ITEM, idempotent=True, partitions=partitions, **small)
     assert sent["PutItem"] > WRITERS * APPENDS, "index rows have been written"
     assert sent["UpdateItem"] > WRITERS * APPENDS, "heads have been cut"

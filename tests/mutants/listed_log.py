@@ -10,6 +10,8 @@ _COMMIT_TIMES = "engine/append/commit_times.py"
 _ORDER = "engine/append/order.py"
 _SEARCH = "engine/append/row_search.py"
 _INDEX = "engine/partition/index.py"
+_ROW = "engine/partition/index_row.py"
+_SWAP = "engine/partition/row_swap.py"
 _PLACES = "engine/partition/producer_places.py"
 _SPILL = "engine/partition/spill.py"
 _SPILLED = "engine/partition/spill_decisions.py"
@@ -460,14 +462,14 @@ MUTANTS = [
     ),
     Mutant(
         "ghosts end where the merged offset is",
-        _INDEX,
+        _ROW,
         "return not row.is_segment and row.base_offset < merged_offset",
         "return not row.is_segment and row.end_offset < merged_offset",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
     ),
     Mutant(
         "ghosts are believed",
-        _INDEX,
+        _ROW,
         "return not row.is_segment and row.base_offset < merged_offset",
         "return False",
         killed_by="tests/unit/engine/append/test_isolation.py::test_what_rows_say_of_an_entry",
@@ -475,7 +477,7 @@ MUTANTS = [
     ),
     Mutant(
         "rows that overlap are kept",
-        _INDEX,
+        _ROW,
         "if not kept or row.base_offset >= kept[-1].end_offset:",
         "if True:",
         killed_by="tests/unit/engine/append/test_isolation.py::test_rows_that_begin_within_the_one_before_are_passed_over",
@@ -483,14 +485,14 @@ MUTANTS = [
     ),
     Mutant(
         "swap does not compare the rows that it replaces",
-        _INDEX,
+        _SWAP,
         'condition = Absent(("v",)) if there is None else _is_row(there)',
         'condition = Absent(("v",)) if there is None else is_version(VERSION)',
         equivalent="the lease's epoch in the same transaction lets nobody else change the rows",
     ),
     Mutant(
         "swap does not raise the merged offset",
-        _INDEX,
+        _SWAP,
         "    if merged_offset is not None:\n        path",
         "    if False:\n        path",
         killed_by="tests/unit/engine/maintenance/test_retention.py::test_a_merge_removes_a_ghost_and_not_the_row_in_which_it_ends",
@@ -499,15 +501,15 @@ MUTANTS = [
     Mutant(
         "log start passes the high watermark",
         _INDEX,
-        '_is_below(path, offset), Compare(_next_offset_path(partition), ">=", offset)',
-        "_is_below(path, offset)",
+        'is_below(path, offset), Compare(next_offset_path(partition), ">=", offset)',
+        "is_below(path, offset)",
         equivalent="callers ask for offsets that a head showed as its next one or less, and that only rises",
     ),
     Mutant(
         "log start goes back",
         _INDEX,
-        '_is_below(path, offset), Compare(_next_offset_path(partition), ">=", offset)',
-        'Compare(_next_offset_path(partition), ">=", offset)',
+        'is_below(path, offset), Compare(next_offset_path(partition), ">=", offset)',
+        'Compare(next_offset_path(partition), ">=", offset)',
         killed_by="tests/unit/engine/read/test_delete_records.py::test_a_log_start_that_comes_late_changes_nothing",
         near=("duel", "storm"),
     ),

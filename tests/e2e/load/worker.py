@@ -25,7 +25,9 @@ from tests.e2e.load.misbehaving import MisbehavingStore, Misbehaviour
 # Small, so that a short run meets spills, evicted producers, merges and sweeps.
 SETTINGS = {
     "spill_entries": 4,
+    "paged_appends": 12,
     "producers_in_head_max": 8,
+    "producers_bytes_max": 80,
     "maintenance_interval_ms": 1_000,
     "maintenance_lease_ms": 5_000,
     "merge_rows_min": 8,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from odradek.cost.measure import measure as coefficients
-from odradek.cost.model import Workload, own_cost
+from odradek.cost.model import MEMORY_MB, Workload, own_cost
 from odradek.cost.tables import TableMode
 from odradek.cost.wal import WalClass
 
@@ -31,6 +31,7 @@ def estimated(case: Case) -> dict[TableMode, dict[str, float]]:
         linger_ms=case.configs.get("linger_ms"),
         partitions=case.partitions,
         wal=WalClass.EXPRESS if case.express else WalClass.STANDARD,
+        memory_mb=case.memory_mb.get("produce", MEMORY_MB),
     )
     measured = asyncio.run(coefficients(load))
     return {mode: dict(own_cost(replace(load, tables=mode), measured)) for mode in TableMode}

@@ -133,7 +133,11 @@ class ShareWorker:
         return {offset: held[offset] for offset in offsets} if is_whole else {}
 
     def _refused(self, member: ShareMember, partition: PartitionId, held: dict[int, int]) -> None:
-        """An acknowledgement was refused: it must not have been taken, as where all is done and nobody had it since."""
+        """An acknowledgement was refused: it must not have been taken, as where all is done and nobody had it since.
+
+        Of a record that has no delivery left nothing can be said: whoever finds its lock over, by a clock that may be
+        far ahead, makes it a dead letter, and it is done without anybody having had it.
+        """
         ledger, key = self._world.ledger, share_key(self._group_id, partition)
         window, given = ledger.shares.windows.get(key), ledger.shares.deliveries[key]
         if not held or window is None or ledger.log_start(partition) > min(held):
@@ -142,7 +146,9 @@ class ShareWorker:
             return  # once the lock is over, whoever finds that compaction took the record calls it done
         open_runs = [run for run in window.runs if run.state is not RecordState.DONE]
         is_open = any(run.start <= offset < run.end for run in open_runs for offset in held)
-        if not is_open and not any((offset, count + 1) in given or count > 1 for offset, count in held.items()):
+        if not is_open and not any(
+            (offset, count + 1) in given or count >= self._deliveries_max for offset, count in held.items()
+        ):
             self._world.history.problem(f"{member.member_id} was refused what was taken of {partition}")
 
     def _verdict(self) -> int | None:

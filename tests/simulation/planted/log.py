@@ -10,8 +10,9 @@ from unittest.mock import patch
 
 from odradek.engine.append import conditional_append
 from odradek.engine.append import decisions as append_decisions
-from odradek.engine.append.conditional_append import Appended, ConditionalAppend, Outcome
+from odradek.engine.append.conditional_append import ConditionalAppend
 from odradek.engine.append.decisions import Applied
+from odradek.engine.append.member import Appended, Outcome
 from odradek.engine.append.wal import Wal
 from odradek.engine.partition import spill, spill_decisions
 from odradek.engine.partition.head import PartitionHead, ProducerState, head_key

@@ -8,8 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.engine.append import conditional_append, fitting
-from odradek.engine.append.conditional_append import ConditionalAppend, Member
+from odradek.engine.append.conditional_append import ConditionalAppend
 from odradek.engine.append.decisions import Try
+from odradek.engine.append.member import Member
 from odradek.engine.maintenance import sweep
 from odradek.engine.partition import claims, producer_places, shared_spill
 from odradek.engine.partition.extents import Extent

@@ -8,7 +8,8 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.engine.append import conditional_append, order
-from odradek.engine.append.conditional_append import ConditionalAppend, Member
+from odradek.engine.append.conditional_append import ConditionalAppend
+from odradek.engine.append.member import Member
 from odradek.engine.append.order import AheadAnswer, Turn
 
 from tests.simulation.plan import Scenario

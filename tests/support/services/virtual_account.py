@@ -49,7 +49,7 @@ from odradek.testing.latency import Latency, Slow, SlowTables
 from odradek.testing.seeded_rng import SeededRng
 from odradek.triggers.sweep import TriggerSweep
 
-from infra.stages import FUNCTION_SIZES, Stage
+from infra.stages import Stage
 from tests.support.loop_clock import LoopClock
 
 CLIENTS = "clients"  # the owner of what no function does
@@ -273,7 +273,7 @@ class VirtualAccount:
 
     async def invoke(self, name: str, event: dict[str, Any], payload_bytes: int) -> dict[str, Any]:
         """Invoke a function, on an idle instance or a new one."""
-        size = FUNCTION_SIZES[name]
+        size = self.stage.size_of(name)
         instances = self.instances[name]
         token = _OWNER.set(name)
         try:

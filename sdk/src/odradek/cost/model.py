@@ -13,8 +13,8 @@ and functions in virtual time, and a test compares both.
                  wait, or rests where they are rare (client/consumer/pace.py); each look reads all heads
     commit       each consumer's group commits all partitions, and its member sends a heartbeat, every five seconds
     plan, sweep  at the stage's period, and every hour
-    function     memory (infra/stages.py) times the time that the store takes (published latencies, FUNCTION_MS) and the
-                 processor's share
+    function     memory (infra/stages.py; of produce and fetch as the workload says) times the time that the store takes
+                 (published latencies) and the processor's share, the smaller the memory the longer
     logs         a line of each busy process every `log_interval_ms`
     fixed        alarms, dashboard, schedule, the queue's polls (cost/fixtures.py)
     WAL          uploads in the main bucket, or on S3 Express One Zone: other prices and other times (cost/wal.py)
@@ -44,7 +44,9 @@ from odradek.settings import Settings
 
 IN_FLIGHT = 5  # requests of one producer
 BATCH_BYTES = 1_000_000  # the SDK's batch_size
-MEMORY_GB = {"produce": 1.0, "fetch": 1.0, "coordinator": 0.5, "maintenance": 1.0, "maintainer": 1769 / 1024}
+MEMORY_MB = 1024  # of the functions produce and fetch, if a stage does not say otherwise
+MEMORY_MB_OF = {"coordinator": 512, "maintenance": 1024, "maintainer": 1769}
+_VCPU_MB = 1769  # that have a whole processor
 CALL_S = 0.013  # network and Lambda's own part of a call: a client waits for it, nobody is billed
 CPU_S, CPU_S_PER_MB = 0.0025, 0.007  # of a function with 1 GB, 0.58 of a processor
 UPDATE_S = 0.0065  # the mean around the published median
@@ -81,6 +83,11 @@ class Workload:
     clients: Clients = Clients.AWS
     tables: TableMode = TableMode.ON_DEMAND
     wal: WalClass = WalClass.STANDARD
+    memory_mb: int = MEMORY_MB  # of the functions produce and fetch
+
+    def processor_s(self, seconds: float) -> float:
+        """Return what takes the processor of a function with 1 GB so long, with the memory of this workload's."""
+        return seconds * MEMORY_MB / min(self.memory_mb, _VCPU_MB)
 
     @property
     def requests_per_s(self) -> float:
@@ -164,11 +171,11 @@ def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
     """Return the units of a month, by function."""
     appends = load.requests_per_s * MONTH_S
     append_mb = load.request_bytes / 1e6
-    produce_s = append_s(load, is_item=measured.is_item) + CPU_S + append_mb * CPU_S_PER_MB
+    produce_s = append_s(load, is_item=measured.is_item) + load.processor_s(CPU_S + append_mb * CPU_S_PER_MB)
     calls_per_s, waits_s, looks = fetches(load)
     calls = calls_per_s * MONTH_S * load.consumers
     reads = _data(measured)
-    fetch_s = CPU_S + UPDATE_S + waits_s
+    fetch_s = load.processor_s(CPU_S + append_mb * CPU_S_PER_MB) + UPDATE_S + waits_s
     gets_s = (
         WAL_TIMES[load.wal].get_s * min(1.0, load.requests_per_s / calls_per_s) if reads.object_get_requests else 0.0
     )
@@ -182,18 +189,18 @@ def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
     commits = MONTH_S / max(COMMIT_S, 1 / load.requests_per_s) * load.consumers if load.requests_per_s else 0.0
     plans = MONTH_S / 60 / FIXTURES[STAGE].plan_every_minutes
     usage = {
-        "produce": _sum((measured.per_append, appends)) + _function("produce", appends, produce_s),
+        "produce": _sum((measured.per_append, appends)) + _function(load.memory_mb, appends, produce_s),
         "fetch": _sum((measured.per_look, calls * looks), (reads, appends * load.consumers))
-        + _function("fetch", calls, fetch_s + gets_s + append_mb * CPU_S_PER_MB),
+        + _function(load.memory_mb, calls, fetch_s + gets_s),
         "coordinator": _sum((HEARTBEAT_UNITS, beats), (measured.per_commit, commits))
-        + _function("coordinator", beats + commits, 2 * UPDATE_S + CPU_S),
-        "maintenance": _sum((measured.per_plan, plans)) + _function("maintenance", plans, 0.1),
+        + _function(MEMORY_MB_OF["coordinator"], beats + commits, 2 * UPDATE_S + CPU_S),
+        "maintenance": _sum((measured.per_plan, plans)) + _function(MEMORY_MB_OF["maintenance"], plans, 0.1),
         "maintainer": _sum(
             (measured.per_merge, merges), (measured.per_merged_append, appends), (measured.per_sweep, MONTH_S / SWEEP_S)
         )
         + Usage(queue_requests=round(tasks * 3 / 10))
-        + _function("maintainer", tasks / 10, 0.0)
-        + Usage(function_gb_seconds=merge_s * MEMORY_GB["maintainer"]),
+        + _function(MEMORY_MB_OF["maintainer"], tasks / 10, 0.0)
+        + Usage(function_gb_seconds=merge_s * MEMORY_MB_OF["maintainer"] / 1024),
     }
     return usage if load.wal is WalClass.STANDARD or measured.is_item else _on_express(load, measured, usage)
 
@@ -264,8 +271,8 @@ def _sum(*parts: tuple[Usage, float]) -> Usage:
     return Usage(**units)
 
 
-def _function(name: str, calls: float, seconds: float) -> Usage:
-    return Usage(function_requests=round(calls), function_gb_seconds=calls * seconds * MEMORY_GB[name])
+def _function(memory_mb: int, calls: float, seconds: float) -> Usage:
+    return Usage(function_requests=round(calls), function_gb_seconds=calls * seconds * memory_mb / 1024)
 
 
 def _log_gb(load: Workload, measured: Measured) -> float:

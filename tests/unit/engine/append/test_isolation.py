@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from odradek.engine.append.row_search import Search, find_entry
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import without_ghosts
-from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.index_row import IndexRow, without_ghosts
 from odradek.engine.partition.maintenance_lease import LeaseLost
 from odradek.engine.partition.spill_decisions import oldest_row
 from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable, TransactionConflict

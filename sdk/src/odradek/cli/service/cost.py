@@ -59,6 +59,9 @@ def estimate(
         WalClass,
         typer.Option("--wal", help="Where uploads wait for their merge: the bucket, or S3 Express One Zone."),
     ] = WalClass.STANDARD,
+    memory_mb: Annotated[
+        int, typer.Option("--memory-mb", min=256, max=10_240, help="Memory of the functions produce and fetch.")
+    ] = 1024,
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -81,6 +84,7 @@ def estimate(
         clients=clients,
         tables=tables,
         wal=wal,
+        memory_mb=memory_mb,
     )
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
     if chart is not None:
@@ -95,6 +99,7 @@ def estimate(
             "region": US_EAST_1.region,
             "tables": tables.value,
             "wal": wal.value,
+            "memory_mb": memory_mb,
             "prices_of": dates,
             "odradek": [
                 {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**each}}

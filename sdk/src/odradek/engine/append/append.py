@@ -16,9 +16,10 @@ from dataclasses import replace
 from itertools import pairwise
 
 from odradek.engine.append.commit_times import CommitTimes
-from odradek.engine.append.conditional_append import Appended, AppendTools, Member
+from odradek.engine.append.conditional_append import AppendTools
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.heads_seen import HeadsSeen
+from odradek.engine.append.member import Appended, Member
 from odradek.engine.append.order import AppendOrder, Turn
 from odradek.engine.append.refusals import APART, not_uploaded
 from odradek.engine.append.room import Room

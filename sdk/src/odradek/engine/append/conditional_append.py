@@ -23,7 +23,6 @@ from odradek.engine.append.decisions import (
     Ahead,
     Apart,
     Applied,
-    KnownRows,
     NotLeader,
     ReadProducerRows,
     ReadRecent,
@@ -39,7 +38,8 @@ from odradek.engine.append.decisions import (
 )
 from odradek.engine.append.fitting import fitting
 from odradek.engine.append.heads_seen import HeadsSeen
-from odradek.engine.append.order import COME_AGAIN, AheadAnswer, Turn
+from odradek.engine.append.member import Appended, Member, Outcome
+from odradek.engine.append.order import COME_AGAIN, AheadAnswer
 from odradek.engine.append.refusals import APART, GONE, MAYBE_APPENDED, NOT_APPENDED, REJECTED
 from odradek.engine.append.room import Room
 from odradek.engine.append.row_search import Search, find_below_tail, together
@@ -49,7 +49,6 @@ from odradek.engine.marks import Marks
 from odradek.engine.partition.claims import FLEET_CLAIM
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionAppend, PartitionIndex
-from odradek.engine.partition.producer_places import places_of
 from odradek.engine.partition.shared_head import HeadImage, decode_image, view_of
 from odradek.errors import (
     ConditionFailed,
@@ -63,14 +62,13 @@ from odradek.errors import (
     StoreUnavailable,
 )
 from odradek.format.object_id import new_object_id, object_id_ms
-from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.settings import Settings
 
 _LOOKS_A_WRITE = 2
-_AHEAD_POLL_S = 0.01
 _AHEAD_POLL_MAX_S = 0.1
 
 
@@ -89,79 +87,6 @@ class AppendTools:
     room: Room
     heads_seen: HeadsSeen
     backoff: Backoff
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """The location of appended entries: the first offset, a head from after the append, the append time."""
-
-    base_offset: int
-    head: PartitionHead
-    append_ms: int  # under LogAppendTime
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one partition's entries.
-
-    Attributes:
-        head: the newest that was seen, if any.
-        partition_is_gone: it has no head any more.
-    """
-
-    result: Appended | Reject
-    head: PartitionHead | None
-    partition_is_gone: bool
-
-
-class Member:
-    """The entries of one partition in an append.
-
-    Args:
-        entries: entries of one chain, uploaded, without a commit time.
-        data: the bytes of the entries, in case they must be uploaded again.
-        expected_offset: append only if this is the next offset; None: at any offset.
-        chosen_by: append only if the topic has not grown beyond so many partitions; None: however many it has.
-        turn: the entries' turn among the batches of their producer; it has come.
-        is_run: the entries are of several requests, and go into the log together or not at all (APART).
-    """
-
-    def __init__(
-        self,
-        partition: PartitionId,
-        entries: Sequence[TailEntry],
-        data: memoryview,
-        expected_offset: int | None,
-        turn: Turn,
-        chosen_by: int | None = None,
-        *,
-        is_run: bool = False,
-    ) -> None:
-        self.partition = partition
-        self.is_run = is_run
-        self.entries: Sequence[TailEntry] = entries
-        self.data = data
-        self.expected_offset = expected_offset
-        self.turn = turn
-        self.chosen_by = chosen_by
-        self.places = places_of(partition)
-        self.known = KnownRows()
-        self.accept_unknown = False
-        self.ahead_until_s: float | None = None
-        self.ahead_poll_s = _AHEAD_POLL_S
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a batch is of no idempotent producer: only its entry tells it from a new one."""
-        return any(entry.producer_id < 0 for entry in self.entries)
-
-    @property
-    def offset_count(self) -> int:
-        return sum(entry.offset_count for entry in self.entries)
-
-    def first_entries(self) -> Collection[TailEntry]:
-        """The first entry of each producer, by whose sequence the log must know it, or not."""
-        return {entry.producer_id: entry for entry in reversed(self.entries)}.values()
 
 
 OnSettled = Callable[[Member, Outcome], None]

@@ -19,8 +19,8 @@ from enum import Enum
 
 from odradek.backoff import Backoff
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import PartitionIndex, is_ghost
-from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.index_row import IndexRow, is_ghost
 from odradek.engine.partition.shared_head import HeadImage, Page
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.model.topic_partition import PartitionId

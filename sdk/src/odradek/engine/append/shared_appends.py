@@ -10,7 +10,8 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from odradek.engine.append.conditional_append import AppendTools, ConditionalAppend, Member, Outcome
+from odradek.engine.append.conditional_append import AppendTools, ConditionalAppend
+from odradek.engine.append.member import Member, Outcome
 from odradek.limits import PAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX
 from odradek.model.topic_partition import PartitionId
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import is_ghost
-from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.index_row import IndexRow, is_ghost
 from odradek.errors import FormatError
 from odradek.format.batch_header import check_crc, parse_header
 from odradek.format.tail_entry import TailEntry

@@ -35,8 +35,8 @@ from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_windo
 from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.engine.maintenance.table_segments import TableSegment, as_table
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
-from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex
+from odradek.engine.partition.index_row import IndexRow, is_ghost
 from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces

@@ -27,8 +27,8 @@ from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.swap_decisions import object_keys
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex, is_ghost
-from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex
+from odradek.engine.partition.index_row import IndexRow, is_ghost
 from odradek.engine.partition.maintenance_lease import MaintenanceLeases
 from odradek.limits import CLOCK_AHEAD_MS_MAX
 from odradek.model.topic_partition import PartitionId

@@ -40,8 +40,8 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.maintenance.patience import patiently
 from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUpload, WalUploads
 from odradek.engine.partition.head import NO_FLOOR
-from odradek.engine.partition.index import PartitionIndex, is_ghost
-from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.index_row import IndexRow, is_ghost
 from odradek.engine.tools import Tools
 from odradek.errors import FormatError
 from odradek.format.object_id import object_id_ms

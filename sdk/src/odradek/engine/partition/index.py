@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
@@ -24,19 +23,20 @@ from odradek.engine.partition.head import (
     encode_head,
     head_key,
 )
-from odradek.engine.partition.index_row import IndexRow, decode_index_row, encode_index_row
+from odradek.engine.partition.head_paths import is_at, is_below, log_start_path, next_offset_path
+from odradek.engine.partition.index_row import IndexRow, decode_index_row, is_ghost, without_ghosts
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
 from odradek.engine.partition.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.engine.partition.pages import Pages
 from odradek.engine.partition.producer_places import SequenceClause, joined
 from odradek.engine.partition.producer_rows import ProducerRows
+from odradek.engine.partition.row_swap import covers, row_swap
 from odradek.engine.partition.shared_head import (
     HeadImage,
     Page,
     SharedHead,
     decode_image,
     encode_shared_head,
-    place_name,
     view_of,
 )
 from odradek.engine.partition.shared_spill import SharedSpills
@@ -57,7 +57,6 @@ from odradek.ports.table import (
     Absent,
     Action,
     Add,
-    AnyOf,
     Append,
     Compare,
     Condition,
@@ -66,8 +65,6 @@ from odradek.ports.table import (
     Item,
     Key,
     Not,
-    Operation,
-    Path,
     Put,
     Set,
     Table,
@@ -287,9 +284,9 @@ class PartitionIndex:
         ]
         actions: list[Action] = []
         for part in parts:
-            path = _next_offset_path(part.partition)
+            path = next_offset_path(part.partition)
             if part.expected_offset is not None:
-                conditions.append(_is_at(path, part.expected_offset, may_be_absent=head_id.shares_head))
+                conditions.append(is_at(path, part.expected_offset, may_be_absent=head_id.shares_head))
             actions.append(Add(path, sum(entry.offset_count for entry in part.entries)))
         actions += [
             Add(("by",), sum(entry.length for entry in entries)),
@@ -437,9 +434,9 @@ class PartitionIndex:
             OutcomeUnknown: it may still be applied, until the lease's epoch has changed.
             StoreUnavailable: certainly not applied.
         """
-        if old and new and not _covers(old, new):
+        if old and new and not covers(old, new):
             raise LeaseLost(f"{lease.partition}: the rows to be replaced have a gap, or the new ones cover others")
-        operations = _row_swap(lease, old, new, merged_offset)
+        operations = row_swap(lease, old, new, merged_offset)
         unknown: OutcomeUnknown | None = None
         for _ in range(_SWAP_ATTEMPTS):
             try:
@@ -476,9 +473,9 @@ class PartitionIndex:
 
         Raises StoreUnavailable, OutcomeUnknown (repeat it: it only rises).
         """
-        path = _log_start_path(partition)
+        path = log_start_path(partition)
         condition = all_of(
-            is_version(VERSION), _is_below(path, offset), Compare(_next_offset_path(partition), ">=", offset)
+            is_version(VERSION), is_below(path, offset), Compare(next_offset_path(partition), ">=", offset)
         )
         item: Item | None
         try:
@@ -512,86 +509,3 @@ def _batches_of(row: IndexRow, producer_id: int) -> list[RecentBatch]:
             batches.append(RecentBatch(entry.producer_epoch, entry.base_sequence, entry.offset_count, offset))
         offset += entry.offset_count
     return batches
-
-
-def _next_offset_path(partition: PartitionId) -> Path:
-    return ("n", place_name(partition.place)) if partition.shares_head else ("no",)
-
-
-def _log_start_path(partition: PartitionId) -> Path:
-    return ("l", place_name(partition.place)) if partition.shares_head else ("ls",)
-
-
-def _merged_offset_path(partition: PartitionId) -> Path:
-    return ("m", place_name(partition.place)) if partition.shares_head else ("mo",)
-
-
-def _is_below(path: Path, offset: int) -> Condition:
-    """True if the number at the path is below this one; a shared head does not name a number that is 0."""
-    below = Compare(path, "<", offset)
-    return below if len(path) == 1 else AnyOf((Absent(path), below))
-
-
-def _is_at(path: Path, offset: int, *, may_be_absent: bool) -> Condition:
-    is_at = Compare(path, "=", offset)
-    return AnyOf((Absent(path), is_at)) if may_be_absent and offset == 0 else is_at
-
-
-def is_ghost(row: IndexRow, merged_offset: int) -> bool:
-    """Return True if readers ignore this row. The merged offset only rises, so an older one finds fewer ghosts."""
-    return not row.is_segment and row.base_offset < merged_offset
-
-
-def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:
-    """Rows, oldest first, without those that begin within the one before; the first must be none."""
-    kept: list[IndexRow] = []
-    for row in rows:
-        if not kept or row.base_offset >= kept[-1].end_offset:
-            kept.append(row)
-    return kept
-
-
-def _covers(old: Sequence[IndexRow], new: Sequence[IndexRow]) -> bool:
-    """Return True if both sets of rows are contiguous, and the new ones cover the offsets up to the same end.
-
-    The new ones may begin later: rows below the log start need not be written again.
-    """
-
-    def span(rows: Sequence[IndexRow]) -> tuple[int, int] | None:
-        if any(after.base_offset != before.end_offset for before, after in pairwise(rows)):
-            return None
-        return rows[0].base_offset, rows[-1].end_offset
-
-    def by_base(rows: Sequence[IndexRow]) -> list[IndexRow]:
-        return sorted(rows, key=lambda row: row.base_offset)
-
-    before, after = span(by_base(old)), span(by_base(new))
-    return before is not None and after is not None and before[0] <= after[0] and before[1] == after[1]
-
-
-def _row_swap(
-    lease: MaintenanceLease, old: Sequence[IndexRow], new: Sequence[IndexRow], merged_offset: int | None
-) -> list[Operation]:
-    """The operations of one swap: the lease's check first."""
-    pk = partition_pk(lease.partition)
-    before = {row.base_offset: row for row in old}
-    operations: list[Operation] = [lease.swap({row.base_offset for row in (*old, *new)})]
-    for row in new:
-        there = before.pop(row.base_offset, None)
-        condition = Absent(("v",)) if there is None else _is_row(there)
-        operations.append(Put(Key(pk, index_sk(row.base_offset)), encode_index_row(row), condition))
-    operations += [Delete(Key(pk, index_sk(base)), _is_row(row)) for base, row in before.items()]
-    if merged_offset is not None:
-        path = _merged_offset_path(lease.partition)
-        raise_it = (Set(path, merged_offset),)
-        condition = all_of(is_version(VERSION), _is_below(path, merged_offset))
-        operations.append(Update(head_key(lease.partition), raise_it, condition))
-    return operations
-
-
-def _is_row(row: IndexRow) -> Condition:
-    """True of the item of this row: a row never changes under the same kind, end and segment."""
-    same = [Compare(("k",), "=", row.kind), Compare(("n",), "=", row.end_offset)]
-    if row.segment_id is not None:
-        same.append(Compare(("o",), "=", row.segment_id))
-    return all_of(*same)

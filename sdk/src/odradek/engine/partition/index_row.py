@@ -23,6 +23,7 @@ have been deleted or compacted away.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from odradek.engine.partition.fields import attribute, check_version
@@ -131,3 +132,17 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
         refused_by=attribute(item, "q", int) if kind == "s" and "q" in item else 0,
         elements=(attribute(item, "pf", int), attribute(item, "pe", int)) if refers else None,
     )
+
+
+def is_ghost(row: IndexRow, merged_offset: int) -> bool:
+    """Return True if readers ignore this row. The merged offset only rises, so an older one finds fewer ghosts."""
+    return not row.is_segment and row.base_offset < merged_offset
+
+
+def without_ghosts(rows: Sequence[IndexRow]) -> list[IndexRow]:
+    """Rows, oldest first, without those that begin within the one before; the first must be none."""
+    kept: list[IndexRow] = []
+    for row in rows:
+        if not kept or row.base_offset >= kept[-1].end_offset:
+            kept.append(row)
+    return kept

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from odradek.engine.partition.head import PartitionHead, ProducerState
-from odradek.engine.partition.index import PartitionIndex, is_ghost
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.index_row import is_ghost
 from odradek.engine.partition.producer_places import places_of
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreUnavailable
 from odradek.limits import SEQUENCE_MAX

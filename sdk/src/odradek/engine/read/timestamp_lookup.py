@@ -24,8 +24,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import pairwise
 
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import PartitionIndex, is_ghost, without_ghosts
-from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.partition.index_row import IndexRow, is_ghost, without_ghosts
 from odradek.engine.read.log_reader import PieceReader, entry_piece, patched, row_entries, row_pieces
 from odradek.engine.read.segment_reader import WHOLE_BYTES, Piece, SegmentIndexes, Wanted, segment_pieces
 from odradek.errors import ObjectMissing
