@@ -22,12 +22,12 @@ from odradek.sql.expressions import (
 )
 from odradek.sql.formats import EPOCH, interval
 from odradek.sql.functions import FUNCTIONS
-from odradek.sql.grouping import check_grouped, is_aggregate, is_table_function
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
 from odradek.sql.planning import late
 from odradek.sql.planning.eager import eager_join, eager_sql
+from odradek.sql.planning.grouping import check_grouped, is_aggregate, is_table_function
 from odradek.sql.planning.keys import Output, result_keys, without_aggregates
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.planning.undone import undone_sql

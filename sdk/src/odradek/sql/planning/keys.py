@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from odradek.sql.expressions import computed, parts, render
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.functions.failures import ARITHMETIC, TAKING_NULL
-from odradek.sql.grouping import is_aggregate
 from odradek.sql.joins import JoinedKey
+from odradek.sql.planning.grouping import is_aggregate
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Scope

@@ -16,7 +16,7 @@ from typing import Any
 
 from odradek.sql.catalog import Column, Source
 from odradek.sql.expressions import computed, filtering, parts, render
-from odradek.sql.grouping import is_aggregate
+from odradek.sql.planning.grouping import is_aggregate
 from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Name, SourceRef
 from odradek.sql.types import SqlType, quote
