@@ -1,9 +1,10 @@
 """A .proto file as a value, parsed from its text (protobuf_text.py) or its descriptor (protobuf_wire.py). Pure.
 
 `resolve` replaces the types of fields by scalars or full names with a leading dot (`.shop.Order`), found in the file,
-in its imports, or among Google's own. `canonical` gives one text for all files with the same meaning: comments, order
-of declarations, spelling of names and the form (text or descriptor) do not matter. Options that change nothing on the
-wire are kept by name and count as content. Source: Protocol Buffers language specifications, descriptor.proto.
+in its imports, in the files that need no reference (model/protobuf_types.py), or among Google's own. `canonical` gives
+one text for all files with the same meaning: comments, order of declarations, spelling of names and the form (text or
+descriptor) do not matter. Options that change nothing on the wire are kept by name and count as content. Source:
+Protocol Buffers language specifications, descriptor.proto.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import accumulate
 
+from odradek.model.protobuf_types import BUILT_IN, BuiltInFile
 from odradek.registry.errors import SchemaInvalid
 
 SCALARS = {
@@ -120,6 +123,7 @@ def resolve(file: File, references: Mapping[str, File]) -> tuple[File, Types]:
 
     Raises SchemaInvalid for an import or a type that does not exist, and for a message that protoc would refuse.
     """
+    references = {**_built_in_files(), **references}
     seen = types_of(file)
     for path in _imported(file, references):
         other = types_of(references[path])
@@ -133,6 +137,32 @@ def resolve(file: File, references: Mapping[str, File]) -> tuple[File, Types]:
         if file.syntax == "proto3" and enum.values[0][1] != 0:
             raise SchemaInvalid(f"the first value of enum {enum.name} must be 0 in proto3")
     return replace(file, messages=messages), seen
+
+
+@cache
+def _built_in_files() -> dict[str, File]:
+    """Return the files by path."""
+    return {path: _built_in(each) for path, each in BUILT_IN.items()}
+
+
+def _built_in(given: BuiltInFile) -> File:
+    roots = tuple(_built_in_message(name, given) for name in given.messages if "." not in name)
+    enums = tuple(
+        Enum(name, tuple((value, number) for number, value in enumerate(values)))
+        for name, values in given.enums.items()
+    )
+    imports = tuple((path, "") for path in given.imports)
+    return File("proto3", given.package, imports, roots, enums)
+
+
+def _built_in_message(name: str, given: BuiltInFile) -> Message:
+    fields = tuple(
+        Field(each.name, each.number, each.type, "repeated" if each.is_repeated else "", each.oneof, each.key)
+        for each in given.messages[name]
+    )
+    inner = tuple(_built_in_message(each, given) for each in given.messages if each.rpartition(".")[0] == name)
+    oneofs = tuple(dict.fromkeys(each.oneof for each in fields if each.oneof))
+    return Message(name.rpartition(".")[2], fields, inner, oneofs=oneofs)
 
 
 def _imported(file: File, references: Mapping[str, File]) -> list[str]:

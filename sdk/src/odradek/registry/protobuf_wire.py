@@ -10,8 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from collections.abc import Iterator, Mapping
 
+from odradek.model.protobuf_types import META_NUMBER
 from odradek.registry.errors import SchemaInvalid
 from odradek.registry.protobuf_file import SCALARS, Enum, Field, File, Message, Types
 
@@ -32,6 +34,9 @@ _FILE_OPTIONS = {
 _FIELD_OPTIONS = {2: "packed", 3: "deprecated", 5: "lazy"}
 _MESSAGE_OPTIONS = {1: "message_set_wire_format", 2: "no_standard_descriptor_accessor", 3: "deprecated"}
 _ENUM_OPTIONS = {2: "allow_alias", 3: "deprecated"}
+
+_META_OPTION = re.compile(r"\(\.?confluent\.\w+_meta\)")
+_META_PAIR = re.compile(r"""\b(key|value) :? ?("(?:[^"\\]|\\.)*")""")
 
 Options = tuple[tuple[str, str], ...]
 
@@ -342,6 +347,8 @@ def _encode_options(number: int, options: Options, names: Mapping[int, str]) -> 
     for name, text in options:
         if name.startswith("#"):
             body += bytes.fromhex(text)
+        elif _META_OPTION.fullmatch(name):
+            body += _bytes(META_NUMBER, _encode_meta(text))
         elif name in numbers and text.startswith('"'):
             body += _text(numbers[name], str(json.loads(text)))
         elif name in numbers and text in ("true", "false"):
@@ -349,3 +356,13 @@ def _encode_options(number: int, options: Options, names: Mapping[int, str]) -> 
         elif name == "optimize_for" and names is _FILE_OPTIONS:
             body += _number(9, {"CODE_SIZE": 2, "LITE_RUNTIME": 3}.get(text, 1))
     return _bytes(number, body) if body else b""
+
+
+def _encode_meta(text: str) -> bytes:
+    """Encode the parameters of Confluent's options: `{ params : [ { key : "scale" , value : "2" } ] }`."""
+    body = b""
+    for entry in re.findall(r"\{[^{}]*\}", text):
+        found = {name: json.loads(value) for name, value in _META_PAIR.findall(entry)}
+        if found.keys() == {"key", "value"}:
+            body += _bytes(2, _text(1, found["key"]) + _text(2, found["value"]))
+    return body

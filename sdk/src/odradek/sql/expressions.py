@@ -7,13 +7,25 @@ range is NULL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 
-from odradek.sql.conversions import aligned, cast, comparable, converted, from_text
+from odradek.sql.conversions import (
+    aligned,
+    cast,
+    comparable,
+    compared,
+    converted,
+    distinct_numbers,
+    from_text,
+    incomparable,
+)
 from odradek.sql.functions import FUNCTIONS, SPARK_AGGREGATES, SPARK_TYPES, Function
 from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
+from odradek.sql.functions.bindings import LONG, Bindings, once
 from odradek.sql.functions.failures import Meaning, failure, is_caught, is_given, unseen, unseen_test
 from odradek.sql.functions.operators import added_texts, calculated, concatenated
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
@@ -63,25 +75,9 @@ _NOT_SUPPORTED = {
     "SESSION_WINDOW": "use WINDOW SESSION (gap)",
 }
 _ROWTIME = "ROWTIME"
-
-
-def is_aggregate(expression: Expression) -> bool:
-    """Return True if the expression contains an aggregate function."""
-    return _calls(expression, "aggregate")
-
-
-def is_table_function(expression: Expression) -> bool:
-    """Return True if the expression contains a table function."""
-    return _calls(expression, "table")
-
-
-def _calls(expression: Expression, kind: str) -> bool:
-    if isinstance(expression, Call):
-        name = expression.name.folded
-        known = FUNCTIONS.get(name)
-        if (known is not None and known.kind == kind) or (kind == "aggregate" and name in SPARK_AGGREGATES):
-            return True
-    return any(_calls(each, kind) for each in parts(expression))
+_LARGE = 10  # an expression of more parts than this is rendered apart from the one around it
+_LAMBDA = re.compile(r"\(?p\d+_\d+(, p\d+_\d+)*\)? -> ")
+_CHECKED_IN_PYTHON = re.compile(r"\bksql_no_\w+\(")
 
 
 def parts(expression: Expression) -> list[Expression]:
@@ -101,61 +97,9 @@ def parts(expression: Expression) -> list[Expression]:
     return []
 
 
-def check_grouped(
-    expression: Expression, groups: tuple[Expression, ...], scope: Scope, names: tuple[str, ...] = ()
-) -> None:
-    """Check that every column is in GROUP BY or within an aggregate. Raises SqlError at one that is not.
-
-    Args:
-        names: parameters of the lambdas around the expression.
-    """
-    if expression in groups or _same_column(expression, groups, scope):
-        return
-    if isinstance(expression, Call):
-        known = FUNCTIONS.get(expression.name.folded)
-        if expression.name.folded in SPARK_AGGREGATES or (known is not None and known.is_aggregate):
-            for each in expression.arguments:
-                if is_aggregate(each):
-                    raise SqlError("an aggregate within an aggregate is not supported", each.at)
-            return
-        if expression.name.folded in SHIFTS:
-            for each in expression.arguments[1:]:
-                check_grouped(each, groups, scope, names)
-            return
-    if isinstance(expression, Lambda):
-        check_grouped(expression.body, groups, scope, (*names, *(each.text for each in expression.parameters)))
-        return
-    if isinstance(expression, ColumnRef):
-        if (
-            expression.name.text in (("WINDOWSTART", "WINDOWEND"))
-            or (expression.source or expression.name).text in names
-        ):
-            return
-        raise SqlError(
-            f"{expression.name.text} is not in GROUP BY: group by it too, or LATEST_BY_OFFSET({expression.name.text})",
-            expression.at,
-        )
-    for each in parts(expression):
-        check_grouped(each, groups, scope, names)
-
-
-def _same_column(expression: Expression, groups: tuple[Expression, ...], scope: Scope) -> bool:
-    """Return True for a column that GROUP BY names in another way, such as with its source."""
-    if not isinstance(expression, ColumnRef | Field):
-        return False
-    columns = [each for each in groups if isinstance(each, ColumnRef | Field)]
-    if not columns:
-        return False
-    try:
-        text = render(expression, scope).text
-        return any(render(each, scope).text == text for each in columns)
-    except SqlError:
-        return False
-
-
 def condition(expression: Expression, scope: Scope, clause: str) -> str:
     """Render a condition. Raises SqlError if its type is known to be another one."""
-    if isinstance(expression, Operation):
+    if isinstance(expression, Operation) and scope.replaced(expression) is None:
         if expression.operator in ("AND", "OR"):
             one, other = (condition(each, scope, expression.operator) for each in expression.operands)
             return f"({one} {expression.operator} {other})"
@@ -170,9 +114,13 @@ def condition(expression: Expression, scope: Scope, clause: str) -> str:
 
 def filtering(expression: Expression, scope: Scope, clause: str) -> str:
     """Render WHERE or HAVING: an error in any part of it lets nothing pass. Raises SqlError as `condition`."""
-    found = condition(expression, scope, clause)
-    wrong = unseen_test(expression, _meaning(scope))
-    return found if wrong == NEVER else f"(NOT {wrong} AND {found})"
+    if isinstance(expression, Operation) and expression.operator == "AND":
+        one, other = (filtering(each, scope, "AND") for each in expression.operands)
+        return f"({one} AND {other})"
+    with _large_parts(expression, scope) as bindings:
+        found = condition(expression, scope, clause)
+        wrong = unseen_test(expression, _meaning(scope))
+    return bindings.bound(found if wrong == NEVER else f"(NOT {wrong} AND {found})")
 
 
 def computed(expression: Expression, scope: Scope) -> Rendered:
@@ -180,23 +128,95 @@ def computed(expression: Expression, scope: Scope) -> Rendered:
 
     Raises SqlError at an unsupported part.
     """
-    found = render(expression, scope)
-    wrong = unseen(expression, _meaning(scope))
-    return found if wrong == NEVER else replace(found, text=f"IF({wrong}, NULL, {found.text})")
+    with _large_parts(expression, scope) as bindings:
+        found = render(expression, scope)
+        wrong = unseen(expression, _meaning(scope))
+    return replace(found, text=bindings.bound(found.text if wrong == NEVER else f"IF({wrong}, NULL, {found.text})"))
 
 
 def erring_groups(groups: Sequence[Expression], scope: Scope) -> list[tuple[Expression, Rendered]]:
     """Return the GROUP BY expressions in which an error would go unseen, as what they are computed to."""
-    return [(each, computed(each, scope)) for each in groups if unseen(each, _meaning(scope)) != NEVER]
+    meaning = _meaning(scope)
+    found = [(each, computed(each, scope)) for each in groups if _is_large(each) or unseen(each, meaning) != NEVER]
+    return [(each, rendered) for each, rendered in found if rendered.text != render(each, scope).text]
+
+
+@contextmanager
+def _large_parts(expression: Expression, scope: Scope) -> Iterator[Bindings]:
+    """Render the large parts of an expression apart; within the context, a mark stands for each."""
+    bindings, before = Bindings(), len(scope.replacements)
+    meaning = _meaning(scope)
+    try:
+        is_known = meaning.known(expression) is not None
+        for part, is_alone in [] if is_known else _parts_of(expression):
+            if _is_large(part):
+                is_alone |= meaning.known(part) is not None
+                found, fails = (computed(part, scope), NEVER) if is_alone else _with_failure(part, scope)
+                mark = bindings.add(found.text)
+                if fails != NEVER:
+                    found, fails, mark = replace(found, text=f"{mark}.v"), f"{mark}.e", f"{mark}.v"
+                scope.replacements.append((part, Rendered(mark, found.type, fails)))
+        yield bindings
+    finally:
+        del scope.replacements[before:]
+
+
+def _with_failure(expression: Expression, scope: Scope) -> tuple[Rendered, str]:
+    """Return an expression as a struct of its value and whether it is an error; as its value, if it cannot be one."""
+    with _large_parts(expression, scope) as bindings:
+        found, fails, value = _and_failure(expression, scope)
+    text = found.text if fails == NEVER else value.bound(f"struct({found.text} AS v, {fails} AS e)")
+    return replace(found, text=bindings.bound(value.bound(text))), fails
+
+
+def _and_failure(expression: Expression, scope: Scope) -> tuple[Rendered, str, Bindings]:
+    """Render an expression and where it is an error; a mark stands for it in both if it is long."""
+    found, value, meaning = render(expression, scope), Bindings(), _meaning(scope)
+    if len(found.text) <= LONG:
+        return found, failure(expression, meaning), value
+    marked = replace(found, text=value.add(found.text))
+    itself = replace(meaning, render=lambda each: marked if each is expression else render(each, scope))
+    return marked, failure(expression, itself), value
+
+
+def _parts_of(expression: Expression) -> list[tuple[Expression, bool]]:
+    """Return the parts that can be rendered apart, and of each, whether an error in it ends there."""
+    if isinstance(expression, Call):
+        return [(each, is_caught(each)) for each in expression.arguments if not isinstance(each, Lambda)]
+    if isinstance(expression, Lambda):
+        return []
+    is_alone = isinstance(expression, Cast | Construct)
+    is_call = isinstance(expression, Operation) and expression.operator == "||"
+    return [(each, is_alone or (is_call and is_caught(each))) for each in parts(expression)]
+
+
+def _is_large(expression: Expression) -> bool:
+    left, found = [expression], 0
+    while left and found <= _LARGE:
+        found += 1
+        left += parts(left.pop())
+    return found > _LARGE
 
 
 def _meaning(scope: Scope) -> Meaning:
-    def is_computed(expression: Expression) -> bool:
-        if scope.replaced(expression) is not None:
-            return True
-        return isinstance(expression, Call) and _is_over_rows(expression.name.folded)
+    def known(expression: Expression) -> str | None:
+        replaced = scope.replaced(expression)
+        if replaced is not None:
+            return replaced.fails
+        is_over_rows = isinstance(expression, Call) and _is_over_rows(expression.name.folded)
+        return NEVER if is_over_rows else None
 
-    return Meaning(lambda each: render(each, scope), is_computed, lambda name: name in FUNCTIONS or name in SHIFTS)
+    return Meaning(
+        lambda each: render(each, scope),
+        lambda each: _argument(each, scope),
+        lambda one, other: incomparable(render(one, scope), render(other, scope)),
+        known,
+        lambda name: name in FUNCTIONS or name in SHIFTS,
+    )
+
+
+def _argument(wanted: Expression, scope: Scope) -> Rendered:
+    return (computed if is_caught(wanted) else render)(wanted, scope)
 
 
 def _is_over_rows(name: str) -> bool:
@@ -301,6 +321,8 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
         return Rendered(f"coalesce({_predicate(wanted, operands)}, FALSE)", BOOLEAN)
     if operator == "IS DISTINCT FROM":
         one, other = comparable(first, operands[1], operator, wanted.at)
+        if DOUBLE in (first.type, operands[1].type):
+            return Rendered(distinct_numbers(first, operands[1]), BOOLEAN)
         return Rendered(f"({one} {operator} {other})", BOOLEAN)
     if len(operands) == 1:
         _check_numbers(operands, wanted)
@@ -322,10 +344,10 @@ def _predicate(wanted: Operation, operands: list[Rendered]) -> str:
     operator, first = wanted.operator, operands[0]
     if operator == "IN":
         return _in(operands, wanted)
-    one, other = comparable(first, operands[1], operator, wanted.at)
+    one, other = compared(first, operands[1], operator, wanted.at)
     if operator == "BETWEEN":
-        high = comparable(first, operands[2], operator, wanted.at)[1]
-        return f"({first.text} BETWEEN {other} AND {high})"
+        high = compared(first, operands[2], operator, wanted.at)[1]
+        return f"({one} BETWEEN {other} AND {high})"
     return f"({one} {operator} {other})"
 
 
@@ -358,7 +380,7 @@ def _case(wanted: Operation, operands: list[Rendered]) -> Rendered:
     values, kind = aligned([*rest[1::2], *default], wanted.at, "the results of CASE are")
     text = "CASE"
     for when, then in zip(rest[::2], values, strict=False):
-        test = when.text if held is None else "{} = {}".format(*comparable(held, when, "=", wanted.at))
+        test = when.text if held is None else "{} = {}".format(*compared(held, when, "=", wanted.at))
         text += f" WHEN {test} THEN {then}"
     if default:
         text += f" ELSE {values[-1]}"
@@ -419,12 +441,18 @@ def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> 
     for number, (parameter, name) in enumerate(zip(wanted.parameters, names, strict=True)):
         scope.parameters[parameter.text] = Rendered(name, kinds[number] if number < len(kinds) else None)
     try:
-        body = render(wanted.body, scope)
-        fails = failure(wanted.body, _meaning(scope))
+        with _large_parts(wanted.body, scope) as bindings:
+            body, fails, value = _and_failure(wanted.body, scope)
     finally:
         scope.parameters = before
     head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # Spark takes no parentheses around one
-    return Rendered(f"{head} -> {body.text}", body.type, fails)
+    # Spark runs no Python within a lambda: a pattern or a time zone that is not written ends a query if it is wrong.
+
+    def whole(part: str) -> str:
+        return _CHECKED_IN_PYTHON.sub("isnull(", bindings.bound(value.bound(part)))
+
+    pair = whole(f"struct({body.text} AS v, {fails} AS e)") if bindings or value else ""
+    return Rendered(f"{head} -> {whole(body.text)}", body.type, whole(fails), pair)
 
 
 def _call(wanted: Call, scope: Scope) -> Rendered:
@@ -456,7 +484,7 @@ def _call(wanted: Call, scope: Scope) -> Rendered:
 
 def _called(known: Function, arguments: list[Rendered], wanted: Call, scope: Scope) -> Rendered:
     try:
-        found = known.call(arguments)
+        found = _of_arguments(known, arguments)
     except Mismatch as mismatch:
         places = wanted.arguments
         at = places[min(mismatch.number, len(places) - 1)].at if places else wanted.at
@@ -468,6 +496,19 @@ def _called(known: Function, arguments: list[Rendered], wanted: Call, scope: Sco
         first = scope.bounds[0].quoted
         return Rendered(found.text.replace(ORDER, f"struct({first}.__offset, {first}.__partition)"), found.type)
     return found
+
+
+def _of_arguments(known: Function, arguments: list[Rendered]) -> Rendered:
+    """Render a call; its long arguments are written once, but for lambdas."""
+    if known.kind != "scalar":
+        return known.call(arguments)
+    values = [each for each in arguments if not _LAMBDA.match(each.text)]
+
+    def text(given: Sequence[str]) -> str:
+        of_values = iter(given)
+        return known.call([replace(each, text=next(of_values)) if each in values else each for each in arguments]).text
+
+    return Rendered(once([each.text for each in values], text), known.call(arguments).type)
 
 
 def _of_rows(wanted: Call, known: Function, scope: Scope) -> Rendered:
@@ -535,13 +576,10 @@ def _sparks_own(wanted: Call, texts: list[str]) -> Rendered:
 
 
 __all__ = [
-    "check_grouped",
     "computed",
     "condition",
     "erring_groups",
     "filtering",
-    "is_aggregate",
-    "is_table_function",
     "parts",
     "quote",
     "render",

@@ -15,12 +15,9 @@ from dataclasses import dataclass, field
 
 from odradek.sql.catalog import Catalog, Source
 from odradek.sql.expressions import (
-    check_grouped,
     computed,
     erring_groups,
     filtering,
-    is_aggregate,
-    is_table_function,
     parts,
 )
 from odradek.sql.formats import EPOCH, interval
@@ -30,6 +27,7 @@ from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
 from odradek.sql.planning import late
 from odradek.sql.planning.eager import eager_join, eager_sql
+from odradek.sql.planning.grouping import check_grouped, is_aggregate, is_table_function
 from odradek.sql.planning.keys import Output, result_keys, without_aggregates
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.planning.undone import undone_sql

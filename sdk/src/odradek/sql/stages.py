@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from odradek.sql.catalog import Catalog, Source
-from odradek.sql.expressions import is_aggregate
+from odradek.sql.planning.grouping import is_aggregate
 from odradek.sql.query import named_items
 from odradek.sql.scope import PSEUDO_COLUMNS, Bound, Scope
 from odradek.sql.syntax import ColumnRef, Expression, Join, Name, Operation, Query, SelectItem, SourceRef

@@ -83,7 +83,8 @@ class Rendered:
 
     text: str
     type: SqlType | None  # None: not known, or NULL
-    fails: str = NEVER  # of a lambda: a condition, TRUE where its body is an error (functions/failures.py)
+    fails: str = NEVER  # a condition, TRUE where it is an error (functions/failures.py): of a lambda, and of a part
+    pair: str = ""  # of a lambda whose body is long: its body and `fails` as a struct of v and e
 
 
 VARCHAR = SqlType("VARCHAR")

@@ -3,6 +3,8 @@
     bool, float, double, string, bytes    the same        int32, sint32, sfixed32    int
     int64, sint64, sfixed64, uint32, fixed32    bigint    uint64, fixed64    decimal(20,0)    enum    string
     message    struct      repeated    array      map    map      google.protobuf.Timestamp    timestamp
+    google.type.Date    date    google.type.TimeOfDay    time
+    confluent.type.Decimal    decimal, with the precision and scale of the field's options; string without them
     google.protobuf's wrappers    the type, nullable      its other messages, and a type within itself    string: JSON
 
 A field without presence that was not written has Protobuf's default; one with presence is null. Columns are of the
@@ -17,16 +19,19 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
+from odradek.columnar.typed.protobuf_built_in import VALUES, built_in_descriptor, decimal_of
 from odradek.errors import FormatError
 from odradek.extras import extra
 from odradek.model import kinds
 from odradek.model.kinds import Fields, Kind
+from odradek.model.protobuf_types import BUILT_IN, DATE, DECIMAL, TIME
 from odradek.model.value_schema import ValueSchema
 
 _GOOGLES = (
     *("any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp", "type"),
     "wrappers",
 )  # what a schema may import without a reference
+_KINDS = {DATE: kinds.DATE, TIME: kinds.TIME}
 _DEPTH_MAX = 12
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = "google.protobuf.Timestamp"
@@ -63,8 +68,19 @@ def descriptor_of(text: str, references: Iterable[tuple[str, str]]) -> Any:
                 add_own(each)
             pool.AddSerializedFile(file.serialized_pb)
 
+    def add_imports(proto: Any) -> None:
+        """Add the files that need no reference and that a file imports, as far as none is given."""
+        for path in proto.dependency:
+            if path in BUILT_IN and path not in added and path not in given:
+                added.add(path)
+                found = built_in_descriptor(path)
+                add_imports(found)
+                pool.Add(found)
+
     for name in _GOOGLES:
         add_own(import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR)
+    references = tuple(references)
+    given = {name for name, _ in references}
     try:
         for name, each in (*references, ("schema.proto", text)):
             if name not in added:
@@ -72,6 +88,7 @@ def descriptor_of(text: str, references: Iterable[tuple[str, str]]) -> Any:
                 proto.ParseFromString(base64.b64decode(each, validate=True))
                 proto.name = name
                 added.add(name)
+                add_imports(proto)
                 pool.Add(proto)
         return pool.FindFileByName("schema.proto")
     except (ValueError, TypeError, KeyError, DecodeError) as error:
@@ -109,6 +126,11 @@ def _kind_of_one(field: Any, within: tuple[str, ...]) -> Kind:
     message = field.message_type
     if message.full_name == _TIMESTAMP:
         return kinds.TIMESTAMP
+    if message.full_name == DECIMAL:
+        known = decimal_of(field)
+        return kinds.STRING if known is None else kinds.decimal(*known)
+    if message.full_name in _KINDS:
+        return _KINDS[message.full_name]
     if _is_wrapper(message):
         return _SCALARS[message.fields_by_name["value"].type]
     if _is_text(message, within):
@@ -196,6 +218,10 @@ def _convert(field: Any, within: tuple[str, ...]) -> _Get:
     message = field.message_type
     if message.full_name == _TIMESTAMP:
         return lambda each: _EPOCH + timedelta(seconds=each.seconds, microseconds=each.nanos // 1000)
+    if message.full_name == DECIMAL and decimal_of(field) is None:
+        return lambda each: str(VALUES[DECIMAL](each))
+    if message.full_name in VALUES:
+        return VALUES[message.full_name]
     if _is_wrapper(message):
         return lambda each: each.value
     if _is_text(message, within):

@@ -2,8 +2,9 @@
 
 Written: a struct is a proto3 message; optional scalars are `optional`; a timestamp is google.protobuf.Timestamp, and
 dates, times and decimals are the numbers and text that they consist of. Read: fields become the Connect types of the
-same kind, enums text, a `oneof` and the boxes of wrappers.proto optional fields. Values that are no structs are wrapped
-into a message with one field.
+same kind, enums text, a `oneof` and the boxes of wrappers.proto optional fields; confluent.type.Decimal,
+google.type.Date and google.type.TimeOfDay are decimals, dates and times, and are written where a registered schema has
+them. Values that are no structs are wrapped into a message with one field.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
 from importlib import import_module
 from typing import Any
 
 from odradek.client.serializers import registry as registries
 from odradek.client.serializers.protobuf import path_of
+from odradek.columnar.typed.protobuf_built_in import VALUES, built_in_descriptor, decimal_of, set_value
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data import logical
@@ -27,6 +30,7 @@ from odradek.connect.data.values import NULL, SchemaAndValue, infer_schema
 from odradek.connect.errors import DataError
 from odradek.errors import FormatError
 from odradek.extras import extra
+from odradek.model.protobuf_types import DATE, DECIMAL, TIME
 
 _TIMESTAMP = "google.protobuf.Timestamp"
 _DEFAULT_NAME = "ConnectDefault1"
@@ -35,6 +39,7 @@ _BOXES = frozenset(  # well-known messages around a scalar, so that it can be ab
     f"google.protobuf.{each}Value"
     for each in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
 )
+_DAYS = {DATE: logical.DATE, TIME: logical.TIME}
 _SCALARS = {
     Type.INT8: "INT32",
     Type.INT16: "INT32",
@@ -127,16 +132,17 @@ def _message_class(files: list[Any], name: str) -> Any:
     pool = import_module("google.protobuf.descriptor_pool").DescriptorPool()
     factory = import_module("google.protobuf.message_factory")
     known = {each.name for each in files}
-    default = import_module("google.protobuf.descriptor_pool").Default()
+
+    def add(file: Any) -> None:
+        for dependency in file.dependency:
+            if dependency not in known:
+                known.add(dependency)
+                add(built_in_descriptor(dependency))
+        pool.Add(file)
+
     try:
         for file in files:
-            for dependency in file.dependency:
-                if dependency not in known:
-                    found = import_module("google.protobuf.descriptor_pb2").FileDescriptorProto()
-                    default.FindFileByName(dependency).CopyToProto(found)
-                    pool.Add(found)
-                    known.add(dependency)
-            pool.Add(file)
+            add(file)
         return factory.GetMessageClass(pool.FindMessageTypeByName(name))
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the Protobuf schema cannot be used with protobuf {google.__version__}: {error}") from error
@@ -159,10 +165,21 @@ def _fill_message(message: Any, schema: Schema, value: Struct) -> None:
             _fill_map(getattr(message, name), each.schema, found)
         elif each.schema.name == logical.TIMESTAMP_NAME:
             getattr(message, name).FromMilliseconds(logical.ms_of(found))
-        elif message.DESCRIPTOR.fields_by_name[name].message_type is not None:  # a box
-            getattr(message, name).value = _scalar(each.schema, found)
+        elif message.DESCRIPTOR.fields_by_name[name].message_type is not None:
+            _set_message(getattr(message, name), each.schema, found)
         else:
             setattr(message, name, _scalar(each.schema, found))
+
+
+def _set_message(message: Any, schema: Schema, value: Any) -> None:
+    """Write a value into the message that stands for it: a built-in one, or a box."""
+    if message.DESCRIPTOR.full_name not in VALUES:
+        message.value = _scalar(schema, value)
+        return
+    try:
+        set_value(message, Decimal(value) if isinstance(value, str) else value)
+    except InvalidOperation:
+        raise DataError(f"{value!r} is no decimal") from None
 
 
 def _scalar(schema: Schema, value: Any) -> Any:
@@ -182,6 +199,8 @@ def _add(target: Any, schema: Schema, element: Any) -> None:
         target.add().FromMilliseconds(logical.ms_of(element))
     elif schema.type in (Type.ARRAY, Type.MAP):
         raise DataError("a Protobuf list cannot contain lists or maps: put them into structs")
+    elif hasattr(target, "add"):
+        _set_message(target.add(), schema, element)
     else:
         target.append(_scalar(schema, element))
 
@@ -193,6 +212,8 @@ def _fill_map(target: Any, schema: Schema, values: Mapping[Any, Any]) -> None:
             _fill_message(target[key], schema.elements, element)
         elif schema.elements.name == logical.TIMESTAMP_NAME:
             target[key].FromMilliseconds(logical.ms_of(element))
+        elif target.GetEntryClass().DESCRIPTOR.fields_by_name["value"].message_type is not None:
+            _set_message(target[key], schema.elements, element)
         else:
             target[key] = _scalar(schema.elements, element)
 
@@ -243,6 +264,11 @@ def _single(field: Any, inside: tuple[str, ...]) -> Schema:
         return schemas.BYTES if field.type == field.TYPE_BYTES else schemas.STRING
     if field.message_type.full_name == _TIMESTAMP:
         return logical.TIMESTAMP
+    if field.message_type.full_name == DECIMAL:
+        known = decimal_of(field)
+        return schemas.STRING if known is None else logical.decimal(known[1], precision=known[0])
+    if field.message_type.full_name in _DAYS:
+        return _DAYS[field.message_type.full_name]
     if field.message_type.full_name in _BOXES:
         return _single(field.message_type.fields_by_name["value"], inside)
     return _read_schema(field.message_type, inside)
@@ -270,6 +296,12 @@ def _read_single(field: Any, schema: Schema, value: Any) -> Any:
         return str(value) if found is None else found.name
     if schema.name == logical.TIMESTAMP_NAME:
         return logical.moment_of(value.ToMilliseconds())
+    if field.message_type is not None and field.message_type.full_name in VALUES:
+        try:
+            found = VALUES[field.message_type.full_name](value)
+            return str(found) if schema.type is Type.STRING else found
+        except ValueError as error:
+            raise DataError(f"{field.name} is no {field.message_type.full_name}: {error}") from error
     if field.message_type is not None and field.message_type.full_name in _BOXES:
         return value.value
     if field.message_type is not None:

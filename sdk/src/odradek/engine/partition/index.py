@@ -23,7 +23,6 @@ from odradek.engine.partition.head import (
     encode_head,
     head_key,
 )
-from odradek.engine.partition.head_paths import is_at, is_below, log_start_path, next_offset_path
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, is_ghost, without_ghosts
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
 from odradek.engine.partition.packed_entries import PlacedEntry, encode_packed_entries
@@ -37,6 +36,10 @@ from odradek.engine.partition.shared_head import (
     SharedHead,
     decode_image,
     encode_shared_head,
+    is_at,
+    is_below,
+    log_start_path,
+    next_offset_path,
     view_of,
 )
 from odradek.engine.partition.shared_spill import SharedSpills

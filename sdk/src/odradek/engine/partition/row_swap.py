@@ -7,9 +7,9 @@ from itertools import pairwise
 
 from odradek.engine.partition.fields import is_version
 from odradek.engine.partition.head import VERSION, head_key
-from odradek.engine.partition.head_paths import is_below, merged_offset_path
 from odradek.engine.partition.index_row import IndexRow, encode_index_row
 from odradek.engine.partition.maintenance_lease import MaintenanceLease
+from odradek.engine.partition.shared_head import is_below, merged_offset_path
 from odradek.format.item_keys import index_sk, partition_pk
 from odradek.ports.table import Absent, Compare, Condition, Delete, Key, Operation, Put, Set, Update, all_of
 

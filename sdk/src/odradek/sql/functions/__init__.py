@@ -1,8 +1,9 @@
 """ksqlDB's functions as Spark SQL, by family. Functions that are not listed are passed to Spark by name.
 
     signature.py     a function: how many arguments, of which types, and what it becomes
-    numbers.py  text.py  json_text.py  times.py  collections.py      scalar functions
-    lambdas.py       those that take lambdas; failures.py: errors in expressions
+    numbers.py  text.py  urls.py  json_text.py  times.py  collections.py      scalar functions
+    lambdas.py       those that take lambdas
+    failures.py      errors in expressions; raising.py: of which calls; patterns.py: of regular expressions
     aggregates.py    aggregate functions
     in_python.py     the few that Spark SQL cannot say: registered with Spark by name, run on Arrow batches
 
@@ -17,6 +18,7 @@ from odradek.sql.functions.numbers import NUMBERS
 from odradek.sql.functions.signature import Function
 from odradek.sql.functions.text import TEXT
 from odradek.sql.functions.times import TIMES
+from odradek.sql.functions.urls import URLS
 
 FUNCTIONS: dict[str, Function] = {
     each.name: each
@@ -24,6 +26,7 @@ FUNCTIONS: dict[str, Function] = {
         *AGGREGATES,
         *NUMBERS,
         *TEXT,
+        *URLS,
         *JSON_TEXT,
         *TIMES,
         *COLLECTIONS,

@@ -88,7 +88,9 @@ def _entries(arguments: Sequence[Rendered]) -> Rendered:
     pairs = f"transform(map_entries({value.text}), x -> named_struct('K', x.key, 'V', x.value))"
     ordered = f"array_sort({pairs}, (a, b) -> CASE WHEN a.K < b.K THEN -1 WHEN a.K > b.K THEN 1 ELSE 0 END)"
     known = None if kind is None else array_of(struct_of({"K": VARCHAR, "V": kind}))
-    return Rendered(f"IF({is_sorted.text}, {ordered}, {pairs})", known)
+    if is_sorted.text in ("TRUE", "FALSE"):
+        return Rendered(ordered if is_sorted.text == "TRUE" else pairs, known)
+    return Rendered(f"(CASE WHEN {is_sorted.text} THEN {ordered} WHEN NOT {is_sorted.text} THEN {pairs} END)", known)
 
 
 def _map_union(arguments: Sequence[Rendered]) -> Rendered:

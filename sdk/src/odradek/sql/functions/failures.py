@@ -5,10 +5,11 @@ up to the next place where it is caught, which makes of it NULL: so COALESCE(n /
 
     a + b, -a, a LIKE b  NULL as an operand, a division by zero, a DECIMAL that overflows; not + of texts, nor x / 0 of
                          DOUBLEs (operators.py)
+    a = b, a BETWEEN b AND c  a text that is not the time that it is compared with, NaN and Infinity with a DECIMAL
     a AND b, NOT a       NULL as an operand; of AND and OR, one that decides nothing by itself
     CASE WHEN a          a condition that is NULL; only the branch that is taken counts
     a[i]                 an array's index that is NULL
-    PARSE_DATE(a, f)     and its like, RAISING: no result for arguments that are there
+    PARSE_DATE(a, f)     and other calls, for arguments that they cannot use (raising.py)
     TRANSFORM(...)       and its like, within a lambda: an error in their own lambdas
 
 What catches: a column of the result, a key, an argument of an aggregate or table function; CAST, the elements of ARRAY,
@@ -24,6 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from odradek.sql.functions.raising import WITHOUT_RESULT, has_errors, some_errors
 from odradek.sql.syntax import Call, Expression, Field, Lambda, Literal, Operation, Subscript
 from odradek.sql.types import NEVER, VARCHAR, Rendered
 
@@ -33,14 +35,9 @@ _NEVER_NULL = (*_COMPARISONS, "BETWEEN", "IN", "IS NULL", "IS NOT NULL", "IS DIS
 # Scalar functions that have a result although an argument is NULL.
 TAKING_NULL = frozenset({
     "ARRAY_CONCAT", "ARRAY_CONTAINS", "ARRAY_JOIN", "ARRAY_REMOVE", "COALESCE", "CONCAT", "CONCAT_WS", "ELT",
-    "ENTRIES", "FIELD", "GEO_DISTANCE", "GREATEST", "IFNULL", "IS_JSON_STRING", "JSON_ARRAY_CONTAINS", "LEAST",
+    "ENTRIES", "FIELD", "GEO_DISTANCE", "GREATEST", "IFNULL", "INSTR", "IS_JSON_STRING", "JSON_ARRAY_CONTAINS", "LEAST",
     "MAP_UNION", "MASK", "MASK_KEEP_LEFT", "MASK_KEEP_RIGHT", "MASK_LEFT", "MASK_RIGHT", "NULLIF", "REDUCE", "SLICE",
     "TO_JSON_STRING",
-})  # fmt: skip
-# Scalar functions for which arguments without a result are an error.
-RAISING = frozenset({
-    "BIGINT_FROM_BYTES", "DOUBLE_FROM_BYTES", "ENCODE", "GEO_DISTANCE", "INT_FROM_BYTES", "PARSE_DATE", "PARSE_TIME",
-    "PARSE_TIMESTAMP", "STRINGTODATE", "STRINGTOTIMESTAMP", "TO_BYTES",
 })  # fmt: skip
 
 
@@ -49,7 +46,10 @@ class Meaning:
     """What an expression means where it is."""
 
     render: Callable[[Expression], Rendered]  # with the parameters of the lambdas around it
-    is_computed: Callable[[Expression], bool]  # before the expression around it, such as an aggregate
+    argument: Callable[[Expression], Rendered]  # of a call: it is computed by itself, if an error in it is caught
+    incomparable: Callable[[Expression, Expression], str]  # where two values that are there cannot be compared
+    # Where something fails that is computed before the expression around it, such as an aggregate; None for the rest.
+    known: Callable[[Expression], str | None]
     is_listed: Callable[[str], bool]  # a function of this package, by name: not Spark's own or the user's
 
     def text(self, wanted: Expression) -> str:
@@ -58,8 +58,9 @@ class Meaning:
 
 def failure(body: Expression, meaning: Meaning) -> str:
     """Return a condition, never NULL, that is TRUE where an expression is an error; NEVER if it cannot be one."""
-    if meaning.is_computed(body):
-        return NEVER
+    known = meaning.known(body)
+    if known is not None:
+        return known
     if _joins_texts(body, meaning):
         return any_of([failure(each, meaning) for each in _uncaught(body)])
     if isinstance(body, Operation):
@@ -76,8 +77,9 @@ def failure(body: Expression, meaning: Meaning) -> str:
 
 def unseen(body: Expression, meaning: Meaning) -> str:
     """Return a condition that is TRUE where an expression is an error, and has a value in Spark all the same."""
-    if meaning.is_computed(body):
-        return NEVER
+    known = meaning.known(body)
+    if known is not None:
+        return known
     if _joins_texts(body, meaning):
         return failure(body, meaning)
     if isinstance(body, Operation):
@@ -98,7 +100,7 @@ def unseen(body: Expression, meaning: Meaning) -> str:
 
 def unseen_test(test: Expression, meaning: Meaning) -> str:
     """Return a condition that is TRUE where a condition is an error, and TRUE in Spark all the same."""
-    if not isinstance(test, Operation) or meaning.is_computed(test):
+    if not isinstance(test, Operation) or meaning.known(test) is not None:
         return unseen(test, meaning)
     if test.operator == "AND":
         return any_of([unseen_test(each, meaning) for each in test.operands])
@@ -128,6 +130,8 @@ def _of_operation(wanted: Operation, meaning: Meaning) -> str:
         return _of_case(wanted, meaning, failure)
     if operator in _COMPARISONS or operator == "BETWEEN":
         return _of_comparison(wanted, meaning)
+    if operator == "IS DISTINCT FROM":
+        return any_of([*(failure(each, meaning) for each in operands), meaning.incomparable(*operands)])
     if not _fails_for_null(wanted, meaning):
         return any_of([failure(each, meaning) for each in operands])
     # The result is NULL where an operand is, also one that fails.
@@ -149,10 +153,10 @@ def _of_comparison(wanted: Operation, meaning: Meaning) -> str:
     later = failure(second, meaning)
     if later != NEVER and _null(first, meaning) != NEVER:
         later = f"({meaning.text(first)} IS NOT NULL AND {later})"
-    last = NEVER if not third else failure(third[0], meaning)
+    last = NEVER if not third else any_of([failure(third[0], meaning), meaning.incomparable(first, third[0])])
     if last != NEVER:
         last = f"({meaning.text(Operation('>=', (first, second), wanted.at))} AND {last})"
-    return any_of([failure(first, meaning), later, last])
+    return any_of([failure(first, meaning), later, meaning.incomparable(first, second), last])
 
 
 def _no_truth(wanted: Expression, meaning: Meaning) -> str:
@@ -224,17 +228,21 @@ def is_caught(argument: Expression) -> bool:
 
 
 def _of_call(wanted: Call, meaning: Meaning) -> str:
-    """Return where a call itself fails: it has no result, although it has arguments; of lambdas, a collection."""
+    """Return where a call itself fails; of lambdas: a collection is there, and no result."""
+    name = wanted.name.folded
     has_lambda = any(isinstance(each, Lambda) for each in wanted.arguments)
-    if not has_lambda and wanted.name.folded not in RAISING:
-        return NEVER
-    given = [
-        f"{meaning.text(each)} IS NOT NULL"
-        for each in wanted.arguments
-        if not isinstance(each, Lambda) and _null(each, meaning) != NEVER
-    ]
-    missing = f"{meaning.text(wanted)} IS NULL"
-    return f"({' AND '.join([missing, *given])})"
+    found = []
+    if has_lambda or name in WITHOUT_RESULT:
+        given = [
+            f"{meaning.argument(each).text} IS NOT NULL"
+            for each in wanted.arguments
+            if not isinstance(each, Lambda) and _null(each, meaning) != NEVER
+        ]
+        missing = f"{meaning.text(wanted)} IS NULL"
+        found.append(f"({' AND '.join([missing, *given])})")
+    if has_errors(name) and meaning.is_listed(name):
+        found += some_errors(name, [meaning.argument(each) for each in wanted.arguments])
+    return any_of(found)
 
 
 def _null(wanted: Expression, meaning: Meaning) -> str:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
-from urllib.parse import parse_qsl, unquote_plus, urlsplit
+from collections.abc import Callable, Mapping
+
+from odradek.sql.functions.patterns import can_replace, groups_of, optional_groups
+from odradek.sql.functions.times import is_zone
 
 PREFIX = "ksql_"
 
 
 def instr(text: str | None, wanted: str | None, position: int | None, occurrence: int | None) -> int | None:
     """Return where `wanted` is, from 1; a negative position searches backwards from the end; 0: nowhere."""
-    if text is None or wanted is None or position is None or occurrence is None:
+    if position is None or occurrence is None:
         return None
+    if text is None or wanted is None:
+        return 0
     step = 1 if position >= 0 else -1
     at = position - 1 if position > 0 else len(text) + position if position < 0 else -1
     if at < 0:
@@ -50,12 +54,25 @@ def chr_of_text(text: str | None) -> str | None:
         return None
 
 
-def group(text: str | None, pattern: str | None, number: int | None) -> str | None:
-    """Return a group of the first match; None without a match or without such a group."""
-    if text is None or pattern is None or number is None:
-        return None
-    found = re.search(pattern, text)
-    return found.group(number) if found is not None and 0 <= number <= found.re.groups else None
+def groups(pattern: str | None) -> int | None:
+    return None if pattern is None else groups_of(pattern)
+
+
+def is_optional(pattern: str | None, number: int | None) -> bool | None:
+    return None if pattern is None or number is None else number in optional_groups(pattern)
+
+
+def no_pattern(pattern: str | None) -> bool | None:
+    return None if pattern is None else groups_of(pattern) is None
+
+
+def no_replacement(given: Mapping[str, str | None]) -> bool | None:
+    new, pattern = given["new"], given["pattern"]
+    return None if new is None or pattern is None else not can_replace(new, pattern)
+
+
+def no_zone(name: str | None) -> bool | None:
+    return None if name is None else not is_zone(name)
 
 
 def double_from_bytes(data: bytes | None) -> float | None:
@@ -73,65 +90,17 @@ def split_bytes(data: bytes | None, delimiter: bytes | None) -> list[bytes] | No
     return data.split(delimiter) if delimiter else [bytes([each]) for each in data] or [b""]
 
 
-def _url(part: Callable[[str, str | None], str | None]) -> Callable[[str | None, str | None], str | None]:
-    def read(url: str | None, more: str | None) -> str | None:
-        if url is None or re.search(r"[\s<>\"{}|\\^`]", url):
-            return None
-        try:
-            return part(url, more)
-        except ValueError:
-            return None
-
-    return read
-
-
-def _fragment(url: str, _: str | None) -> str | None:
-    return unquote_plus(urlsplit(url).fragment) if "#" in url else None
-
-
-def _query(url: str, _: str | None) -> str | None:
-    return unquote_plus(urlsplit(url).query) if "?" in url else None
-
-
-def _parameter(url: str, name: str | None) -> str | None:
-    found = [v for k, v in parse_qsl(urlsplit(url).query, keep_blank_values=True) if k == name]
-    return found[0] if found else None
-
-
-def _path(url: str, _: str | None) -> str | None:
-    return unquote_plus(urlsplit(url).path)
-
-
-def _host(url: str, _: str | None) -> str | None:
-    host = urlsplit(url).netloc.rpartition("@")[2]
-    return re.sub(r":\d*$", "", host) or None
-
-
-def _protocol(url: str, _: str | None) -> str | None:
-    return urlsplit(url).scheme or None
-
-
-def url_port(url: str | None, _: str | None) -> int | None:
-    try:
-        return None if url is None or re.search(r"[\s<>\"{}|\\^`]", url) else urlsplit(url).port
-    except ValueError:
-        return None
-
-
 # name: the function, and its result in Spark's DDL
 IN_PYTHON: dict[str, tuple[Callable[..., object], str]] = {
     "ksql_instr": (instr, "INT"),
     "ksql_chr": (chr_, "STRING"),
     "ksql_chr_of_text": (chr_of_text, "STRING"),
-    "ksql_group": (group, "STRING"),
+    "ksql_groups": (groups, "INT"),
+    "ksql_is_optional": (is_optional, "BOOLEAN"),
+    "ksql_no_pattern": (no_pattern, "BOOLEAN"),
+    "ksql_no_replacement": (no_replacement, "BOOLEAN"),
+    "ksql_no_zone": (no_zone, "BOOLEAN"),
     "ksql_double_from_bytes": (double_from_bytes, "DOUBLE"),
     "ksql_double_to_bytes": (double_to_bytes, "BINARY"),
     "ksql_split_bytes": (split_bytes, "ARRAY<BINARY>"),
-    "ksql_url_fragment": (_url(_fragment), "STRING"),
-    "ksql_url_query": (_url(_query), "STRING"),
-    "ksql_url_parameter": (_url(_parameter), "STRING"),
-    "ksql_url_path": (_url(_path), "STRING"),
-    "ksql_url_host": (_url(_host), "STRING"),
-    "ksql_url_protocol": (_url(_protocol), "STRING"),
-    "ksql_url_port": (url_port, "INT"),
 }

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from odradek.sql.functions.signature import ANY, Function, template
+from odradek.sql.functions.signature import ANY, Function, literal_of, template, text_of
 from odradek.sql.types import BOOLEAN, INT, VARCHAR, VARCHARS, Rendered, SqlType, map_of, quote
 
+_PATH = r"^\$(?:\.[\w:@]+|\[(?:\w+|\"(?:[^\"\\]|\\[\"\\])*\")\])*"
+JSON_PATH = text_of(rf"{_PATH}\z")  # as Java's regular expression
+_SIMPLE_PATH = re.compile(r"\$(\.[A-Za-z_]\w*|\[\d+\])+", re.ASCII)
 _KIND = "schema_of_variant({0})"
 # An element as JSON: `v` is it as a VARIANT, `t` its text, which of an object or an array is JSON.
 _WRITTEN = "IF(schema_of_variant(v) RLIKE '^(OBJECT|ARRAY)', t, to_json(v))"
@@ -66,6 +70,23 @@ def time_text(value: str) -> str:
     )
 
 
+def is_json_path(text: str) -> bool:
+    return re.fullmatch(_PATH, text) is not None
+
+
+def _json_field(arguments: Sequence[Rendered]) -> Rendered:
+    """EXTRACTJSONFIELD. A null of JSON is the text `null`, which Spark's function does not tell from nothing."""
+    text, path = arguments
+    written = literal_of(path)
+    if written is not None and not is_json_path(written):
+        return Rendered("CAST(NULL AS STRING)", VARCHAR)
+    found = f"get_json_object({text.text}, {path.text})"
+    if written is not None and _SIMPLE_PATH.fullmatch(written):
+        null = f"is_variant_null(try_variant_get(try_parse_json({text.text}), {path.text}, 'VARIANT'))"
+        found = f"coalesce({found}, IF({null}, 'null', NULL))"
+    return Rendered(found, VARCHAR)
+
+
 def _to_json_string(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0]
     stored = value.text if value.type is None else stored_json(value.text, value.type, iso=True)
@@ -92,7 +113,7 @@ def _contains(arguments: Sequence[Rendered]) -> Rendered:
         )
     null = f" WHEN {wanted.text} IS NULL THEN exists({items}, x -> is_variant_null(x))" if wanted.type else ""
     return Rendered(
-        f"(CASE WHEN NOT coalesce({is_array}, FALSE) THEN FALSE{null} "
+        f"(CASE WHEN {value.text} IS NULL THEN NULL WHEN NOT coalesce({is_array}, FALSE) THEN FALSE{null} "
         f"ELSE coalesce(exists({items}, x -> coalesce({test}, FALSE)), FALSE) END)",
         BOOLEAN,
     )
@@ -158,7 +179,7 @@ def _concat(arguments: Sequence[Rendered]) -> Rendered:
 
 
 JSON_TEXT = [
-    template("EXTRACTJSONFIELD", "get_json_object({0}, {1})", 2, 2, VARCHAR, "text"),
+    Function("EXTRACTJSONFIELD", 2, 2, _json_field, ("text",)),
     template("JSON_ARRAY_LENGTH", "json_array_length({0})", 1, 1, INT, "text"),
     Function("JSON_ARRAY_CONTAINS", 2, 2, _contains, ("text", "any")),
     Function("JSON_KEYS", 1, 1, _keys, ("text",)),

@@ -155,8 +155,8 @@ def _from_bytes(name: str, kind: SqlType, size: int) -> Function:
             return f"ksql_double_from_bytes({data})" if kind == DOUBLE else whole_from_bytes(data, size)
 
         return Rendered(
-            f"(CASE WHEN length({raw}) <> {size} THEN NULL WHEN {order} = 'BIG_ENDIAN' THEN {read(raw)} "
-            f"WHEN {order} = 'LITTLE_ENDIAN' THEN {read(turned)} END)",
+            f"(CASE WHEN length({raw}) <> {size} THEN NULL WHEN upper({order}) = 'BIG_ENDIAN' THEN {read(raw)} "
+            f"WHEN upper({order}) = 'LITTLE_ENDIAN' THEN {read(turned)} END)",
             kind,
         )
 

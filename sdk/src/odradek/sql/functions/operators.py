@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from odradek.sql.conversions import converted
 from odradek.sql.functions import FUNCTIONS
+from odradek.sql.functions.bindings import LONG, once
 from odradek.sql.types import DOUBLE, VARCHAR, Rendered, SqlType, arithmetic
 
 
@@ -45,10 +46,17 @@ def calculated(operator: str, left: Rendered, right: Rendered, *, may_be_zero: b
 
 def _by_zero(operator: str, left: str, right: str) -> str:
     """Return a division that has Java's result for zero, of which Spark makes NULL."""
-    if operator == "%":
-        return f"({left} % IF({right} = 0, double('NaN'), {right}))"
-    # 1 / 0 is Infinity, 1 / -0 -Infinity. The left operand appears once: chains of divisions are nested there.
-    return f"({left} * IF({right} = 0, power({right}, -1D), 1D) / IF({right} = 0, 1D, {right}))"
+
+    def divided(given: Sequence[str]) -> str:
+        one, other = given
+        if operator == "%":
+            return f"({one} % IF({other} = 0, double('NaN'), {other}))"
+        # 1 / 0 is Infinity, 1 / -0 -Infinity. The left operand appears once: chains of divisions are nested there.
+        return f"({one} * IF({other} = 0, power({other}, -1D), 1D) / IF({other} = 0, 1D, {other}))"
+
+    if len(right) <= LONG:
+        return divided([left, right])
+    return once([left, right], divided)
 
 
 def _as_texts(operands: Sequence[Rendered]) -> list[Rendered]:

@@ -1,9 +1,10 @@
-"""Functions of text, bytes as text, and URLs."""
+"""Functions of text, and of bytes as text."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.sql.functions.patterns import NO_PATTERN, can_replace, groups_of, no_replacement, optional_groups
 from odradek.sql.functions.signature import ANY, Function, Mismatch, literal_of, template
 from odradek.sql.types import BOOLEAN, BYTES, INT, VARCHAR, VARCHARS, Rendered, SqlType, array_of, map_of
 
@@ -53,7 +54,7 @@ def _substring(arguments: Sequence[Rendered]) -> Rendered:
 def _instr(arguments: Sequence[Rendered]) -> Rendered:
     texts = [each.text for each in arguments]
     if len(texts) == 2:
-        return Rendered(f"instr({texts[0]}, {texts[1]})", INT)
+        return Rendered(f"coalesce(instr({texts[0]}, {texts[1]}), 0)", INT)
     return Rendered(f"ksql_instr({', '.join([*texts, '1'][:4])})", INT)
 
 
@@ -86,7 +87,14 @@ def _masked(arguments: Sequence[Rendered], value: str, skip: int) -> str:
     return f"mask({value}, {', '.join([*masks, *defaults[len(masks) :]])})"
 
 
+def are_masks(arguments: Sequence[Rendered], skip: int) -> bool:
+    """Return False if a mask is written that is not one character."""
+    return all(len(literal_of(each) or "x") == 1 and literal_of(each) != "" for each in arguments[skip:])
+
+
 def _mask(arguments: Sequence[Rendered]) -> Rendered:
+    if not are_masks(arguments, 1):
+        return Rendered("CAST(NULL AS STRING)", VARCHAR)
     return Rendered(_masked(arguments, arguments[0].text, 1), VARCHAR)
 
 
@@ -95,13 +103,15 @@ def _mask_part(name: str, *, left: bool, masked: bool) -> Function:
 
     def render(arguments: Sequence[Rendered]) -> Rendered:
         value, count = arguments[0].text, arguments[1].text
+        if not are_masks(arguments, 2):
+            return Rendered("CAST(NULL AS STRING)", VARCHAR)
         cut = f"least({count}, length({value}))" if left else f"greatest(length({value}) - {count}, 0)"
         head, tail = f"substring({value}, 1, {cut})", f"substring({value}, {cut} + 1)"
         if left == masked:
             head = _masked(arguments, head, 2)
         else:
             tail = _masked(arguments, tail, 2)
-        return Rendered(f"IF({count} < 0, NULL, concat({head}, {tail}))", VARCHAR)
+        return Rendered(f"IF({count} >= 0, concat({head}, {tail}), NULL)", VARCHAR)
 
     return Function(name, 2, 6, render, ("text", "INT", "any"))
 
@@ -164,26 +174,72 @@ def _chr(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(f"ksql_chr(CAST({value.text} AS INT))", VARCHAR)
 
 
-def _extract(name: str, spark: str, kind: SqlType) -> Function:
+def _extract(name: str, kind: SqlType) -> Function:
+    """REGEXP_EXTRACT and REGEXP_EXTRACT_ALL: a group that the pattern does not have is NULL."""
+    function = name.lower()
+
     def render(arguments: Sequence[Rendered]) -> Rendered:
-        pattern, value, *group = (each.text for each in arguments)
-        number = group[0] if group else "0"
-        found = f"{spark}({value}, {pattern}, {number})"
-        if kind == VARCHAR:
-            # A group that the pattern does not have is NULL, as is a text without a match.
-            found = (
-                f"IF({value} RLIKE {pattern}, ksql_group({value}, {pattern}, {number}), NULL)"
-                if group
-                else (f"IF({value} RLIKE {pattern}, {found}, NULL)")
-            )
-        return Rendered(found, kind)
+        pattern, value, *more = arguments
+        written = literal_of(pattern)
+        groups = 0 if written is None else groups_of(written)
+        number = more[0].text if more else "0"
+        if groups is None or (number.isdigit() and int(number) > groups and written is not None):
+            return Rendered(f"CAST(NULL AS {kind.spark})", kind)
+        found = f"{function}({value.text}, {pattern.text}, {number})"
+        if kind == VARCHAR:  # Spark has an empty text for no match, and for a group that took no part in it
+            found = f"IF({value.text} RLIKE {pattern.text}, {_group(found, pattern, number)}, NULL)"
+        tests = [] if number.isdigit() else [f"{number} >= 0"]
+        if more and not (number.isdigit() and written is not None):
+            tests.append(f"{number} <= {groups if written is not None else f'ksql_groups({pattern.text})'}")
+        elif written is None:
+            tests.append(f"NOT {NO_PATTERN}({pattern.text})")
+        return Rendered(f"IF({' AND '.join(tests)}, {found}, NULL)" if tests else found, kind)
 
     return Function(name, 2, 3, render, ("text", "text", "INT"))
 
 
+def _group(found: str, pattern: Rendered, number: str) -> str:
+    """Return a group of a match; NULL, for which Spark has an empty text, if it took no part in it."""
+    if number == "0":
+        return found
+    written = literal_of(pattern)
+    if written is None:
+        return f"IF(ksql_is_optional({pattern.text}, {number}), nullif({found}, ''), {found})"
+    optional = optional_groups(written)
+    if number.isdigit():
+        return f"nullif({found}, '')" if int(number) in optional else found
+    listed = ", ".join(map(str, sorted(optional)))
+    return f"IF({number} IN ({listed}), nullif({found}, ''), {found})" if optional else found
+
+
+def _regexp_replace(arguments: Sequence[Rendered]) -> Rendered:
+    value, pattern, new = arguments
+    known, written = literal_of(pattern), literal_of(new)
+    found = f"regexp_replace({value.text}, {pattern.text}, {new.text})"
+    if known is not None and groups_of(known) is None:
+        return Rendered("CAST(NULL AS STRING)", VARCHAR)
+    if known is not None and written is not None:
+        is_possible = can_replace(written, known)
+        return Rendered(found if is_possible else f"IF({value.text} RLIKE {pattern.text}, NULL, {value.text})", VARCHAR)
+    cannot = no_replacement(new.text, pattern.text)
+    if known is None:
+        found = (
+            f"IF({NO_PATTERN}({pattern.text}), NULL, IF({cannot} AND {value.text} RLIKE {pattern.text}, NULL, {found}))"
+        )
+    else:
+        found = f"IF({cannot} AND {value.text} RLIKE {pattern.text}, NULL, {found})"
+    return Rendered(found, VARCHAR)
+
+
 def _regexp_split(arguments: Sequence[Rendered]) -> Rendered:
-    value, pattern = (each.text for each in arguments)
-    return Rendered(f"split({value}, {pattern}, -1)", VARCHARS)
+    value, pattern = arguments
+    written = literal_of(pattern)
+    found = f"split({value.text}, {pattern.text}, -1)"
+    if written is None:
+        found = f"IF({NO_PATTERN}({pattern.text}), NULL, {found})"
+    elif groups_of(written) is None:
+        found = "CAST(NULL AS ARRAY<STRING>)"
+    return Rendered(found, VARCHARS)
 
 
 def _elt(arguments: Sequence[Rendered]) -> Rendered:
@@ -194,15 +250,6 @@ def _elt(arguments: Sequence[Rendered]) -> Rendered:
 def _field(arguments: Sequence[Rendered]) -> Rendered:
     wanted, *values = (each.text for each in arguments)
     return Rendered(f"CAST(coalesce(array_position(array({', '.join(values)}), {wanted}), 0) AS INT)", INT)
-
-
-def _url(name: str, part: str, kind: SqlType = VARCHAR) -> Function:
-    def render(arguments: Sequence[Rendered]) -> Rendered:
-        more = f", {arguments[1].text}" if len(arguments) == 2 else ", CAST(NULL AS STRING)"
-        return Rendered(f"ksql_url_{part}({arguments[0].text}{more})", kind)
-
-    most = 2 if part == "parameter" else 1
-    return Function(name, most, most, render, ("text",))
 
 
 def _uuid(arguments: Sequence[Rendered]) -> Rendered:
@@ -224,7 +271,7 @@ TEXT = [
     template("TRIM", "regexp_replace({0}, '^[\\\\x00-\\\\x20]+|[\\\\x00-\\\\x20]+$', '')", 1, 1, VARCHAR, "text"),
     template("REPLACE", "replace({0}, {1}, {2})", 3, 3, VARCHAR, "text"),
     template("MD5", "md5(CAST({0} AS BINARY))", 1, 1, VARCHAR, "text"),
-    template("REGEXP_REPLACE", "regexp_replace({0}, {1}, {2})", 3, 3, VARCHAR, "text"),
+    Function("REGEXP_REPLACE", 3, 3, _regexp_replace, ("text",)),
     Function("CONCAT", 1, ANY, _joined, ("text|bytes",)),
     Function("CONCAT_WS", 2, ANY, _concat_ws, ("text|bytes",)),
     _pad("LPAD"),
@@ -238,8 +285,8 @@ TEXT = [
     _mask_part("MASK_RIGHT", left=False, masked=True),
     _mask_part("MASK_KEEP_LEFT", left=True, masked=False),
     _mask_part("MASK_KEEP_RIGHT", left=False, masked=False),
-    _extract("REGEXP_EXTRACT", "regexp_extract", VARCHAR),
-    _extract("REGEXP_EXTRACT_ALL", "regexp_extract_all", VARCHARS),
+    _extract("REGEXP_EXTRACT", VARCHAR),
+    _extract("REGEXP_EXTRACT_ALL", VARCHARS),
     Function("REGEXP_SPLIT_TO_ARRAY", 2, 2, _regexp_split, ("text",)),
     Function("CHR", 1, 1, _chr, ("text|integer",)),
     Function("ELT", 2, ANY, _elt, ("INT", "text")),
@@ -248,14 +295,5 @@ TEXT = [
     Function("FROM_BYTES", 2, 2, _from_bytes, ("bytes", "text")),
     Function("ENCODE", 3, 3, _encode, ("text",)),
     Function("UUID", 0, 1, _uuid, ("bytes",)),
-    template("URL_ENCODE_PARAM", "url_encode({0})", 1, 1, VARCHAR, "text"),
-    template("URL_DECODE_PARAM", "try_url_decode({0})", 1, 1, VARCHAR, "text"),
-    _url("URL_EXTRACT_FRAGMENT", "fragment"),
-    _url("URL_EXTRACT_HOST", "host"),
-    _url("URL_EXTRACT_PARAMETER", "parameter"),
-    _url("URL_EXTRACT_PATH", "path"),
-    _url("URL_EXTRACT_PORT", "port", INT),
-    _url("URL_EXTRACT_PROTOCOL", "protocol"),
-    _url("URL_EXTRACT_QUERY", "query"),
     template("IS_JSON_STRING", "(coalesce(trim({0}), '') <> '' AND try_parse_json({0}) IS NOT NULL)", 1, 1, BOOLEAN),
 ]

@@ -21,6 +21,16 @@ SHIFTS: dict[str, tuple[SqlType, int]] = {
     "TIMESUB": (TIME, -1),
 }
 UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
+NO_ZONE = "ksql_no_zone"  # of a text: TRUE if there is no such time zone
+_LETTERS_OF_DATES = "GuyYQqMLwWdDFEec"
+_LETTERS_OF_TIMES = "aBhKkHmsSAnN"
+_LETTERS_OF_ZONES = "VvzOXxZ"
+_LETTERS = {
+    "DATETOSTRING": _LETTERS_OF_DATES, "FORMAT_DATE": _LETTERS_OF_DATES, "FORMAT_TIME": _LETTERS_OF_TIMES,
+    "FORMAT_TIMESTAMP": _LETTERS_OF_DATES + _LETTERS_OF_TIMES + _LETTERS_OF_ZONES,
+    "TIMESTAMPTOSTRING": _LETTERS_OF_DATES + _LETTERS_OF_TIMES + _LETTERS_OF_ZONES,
+}  # fmt: skip
+_OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}(?::?\d{2})?)?|UTC|GMT|UT")
 _DAY_MS = 86_400_000
 _OF_ONE_LENGTH = re.compile(r"(yyyy|MM|dd|[^A-Za-z'])+")  # patterns whose dates have as many characters as they
 
@@ -55,34 +65,59 @@ def time_of(value: str, kind: SqlType) -> str:
     return text_as_time(value) if kind == TIME else f"try_cast({value} AS {kind.spark})"
 
 
+def is_zone(name: str) -> bool:
+    """Return True for a time zone of Java's ZoneId: a region, or an offset."""
+    if _OFFSET.fullmatch(name):
+        return True
+    try:
+        return bool(ZoneInfo(name))
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def shows(function: str, pattern: str) -> bool:
+    """Return True if a function such as FORMAT_DATE can show its values by a pattern of Java's DateTimeFormatter."""
+    bare = re.sub("'[^']*'", "", pattern)
+    letters = {each for each in bare if each.isascii() and each.isalpha()}
+    return not re.search("['{}#]", bare) and letters <= {*_LETTERS[function], "p"}
+
+
 def _zone(text: str, arguments: Sequence[Rendered], function: str) -> str:
-    return f"{function}({text}, {arguments[2].text})" if len(arguments) == 3 else text
+    return text if len(arguments) < 3 else _in_zone(text, arguments[2], function)
 
 
-def _shown(value: str, arguments: Sequence[Rendered]) -> Rendered:
+def _in_zone(text: str, zone: Rendered, function: str) -> str:
+    """Return a time in another time zone; NULL if there is none of that name, for which Spark ends the query."""
+    written = literal_of(zone)
+    if written is not None:
+        return f"{function}({text}, {zone.text})" if is_zone(written) else "CAST(NULL AS TIMESTAMP)"
+    return f"IF({NO_ZONE}({zone.text}), NULL, {function}({text}, {zone.text}))"
+
+
+def _shown(name: str, value: str, arguments: Sequence[Rendered]) -> Rendered:
     pattern = arguments[1].text
+    written = literal_of(arguments[1])
+    if written is not None and not shows(name, written):
+        return Rendered("CAST(NULL AS STRING)", VARCHAR)
     zone = literal_of(arguments[2]) if len(arguments) == 3 else None
-    bare = re.sub("'[^']*'", "", literal_of(arguments[1]) or "")
-    if zone is not None and re.search("[OVXZxz]", bare) and _is_zone(zone):
+    bare = re.sub("'[^']*'", "", written or "")
+    if zone is not None and re.search("[OVXZxz]", bare) and is_zone(zone):
         # The pattern shows the zone, and of Spark's functions only those that write documents take one.
         options = f"map('timestampFormat', {pattern}, 'timeZone', {arguments[2].text})"
         return Rendered(f"get_json_object(to_json(named_struct('t', {value}), {options}), '$.t')", VARCHAR)
     return Rendered(f"date_format({_zone(value, arguments, 'from_utc_timestamp')}, {pattern})", VARCHAR)
 
 
-def _is_zone(name: str) -> bool:
-    try:
-        return bool(ZoneInfo(name))
-    except (OSError, ValueError):
-        return False
+def _showing(name: str, least: int, most: int, takes: str, value: str) -> Function:
+    def render(arguments: Sequence[Rendered]) -> Rendered:
+        return _shown(name, value.replace("{0}", arguments[0].text), arguments)
+
+    return Function(name, least, most, render, tuple(takes.split()))
 
 
-def _format_timestamp(arguments: Sequence[Rendered]) -> Rendered:
-    return _shown(arguments[0].text, arguments)
-
-
-def _to_string(arguments: Sequence[Rendered]) -> Rendered:
-    return _shown(f"timestamp_millis({arguments[0].text})", arguments)
+def _convert_zone(arguments: Sequence[Rendered]) -> Rendered:
+    value, from_, to = arguments
+    return Rendered(_in_zone(_in_zone(value.text, from_, "to_utc_timestamp"), to, "from_utc_timestamp"), TIMESTAMP)
 
 
 def _parse_timestamp(arguments: Sequence[Rendered]) -> Rendered:
@@ -119,21 +154,19 @@ def _today(arguments: Sequence[Rendered]) -> Rendered:
 
 
 TIMES = [
-    Function("FORMAT_TIMESTAMP", 2, 3, _format_timestamp, ("TIMESTAMP", "text")),
-    template("FORMAT_DATE", "date_format({0}, {1})", 2, 2, VARCHAR, "DATE text"),
-    template("FORMAT_TIME", "date_format(timestamp_millis({0}), {1})", 2, 2, VARCHAR, "TIME text"),
+    _showing("FORMAT_TIMESTAMP", 2, 3, "TIMESTAMP text", "{0}"),
+    _showing("FORMAT_DATE", 2, 2, "DATE text", "{0}"),
+    _showing("FORMAT_TIME", 2, 2, "TIME text", "timestamp_millis({0})"),
     Function("PARSE_TIMESTAMP", 2, 3, _parse_timestamp, ("text",)),
     Function("PARSE_DATE", 2, 2, _parse_date, ("text",)),
     Function("PARSE_TIME", 2, 2, _parse_time, ("text",)),
-    Function("TIMESTAMPTOSTRING", 2, 3, _to_string, ("integer", "text")),
+    _showing("TIMESTAMPTOSTRING", 2, 3, "integer text", "timestamp_millis({0})"),
     Function("STRINGTOTIMESTAMP", 2, 3, _from_string, ("text",)),
-    template("DATETOSTRING", "date_format(date_from_unix_date({0}), {1})", 2, 2, VARCHAR, "integer text"),
+    _showing("DATETOSTRING", 2, 2, "integer text", "date_from_unix_date({0})"),
     template("STRINGTODATE", "unix_date(CAST(try_to_timestamp({0}, {1}) AS DATE))", 2, 2, INT, "text"),
     template("FROM_UNIXTIME", "timestamp_millis({0})", 1, 1, TIMESTAMP, "integer"),
     template("FROM_DAYS", "date_from_unix_date({0})", 1, 1, DATE, "INT"),
-    template(
-        "CONVERT_TZ", "from_utc_timestamp(to_utc_timestamp({0}, {1}), {2})", 3, 3, TIMESTAMP, "TIMESTAMP text text"
-    ),
+    Function("CONVERT_TZ", 3, 3, _convert_zone, ("TIMESTAMP", "text", "text")),
     Function("UNIX_TIMESTAMP", 0, 1, _now, ("TIMESTAMP",)),
     Function("UNIX_DATE", 0, 1, _today, ("DATE",)),
 ]

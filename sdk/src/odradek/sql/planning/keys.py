@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from odradek.sql.expressions import computed, is_aggregate, parts, render
+from odradek.sql.expressions import computed, parts, render
 from odradek.sql.functions import FUNCTIONS
 from odradek.sql.functions.failures import ARITHMETIC, TAKING_NULL
 from odradek.sql.joins import JoinedKey
+from odradek.sql.planning.grouping import is_aggregate
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Scope

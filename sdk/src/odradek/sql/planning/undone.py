@@ -15,7 +15,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from odradek.sql.catalog import Column, Source
-from odradek.sql.expressions import computed, filtering, is_aggregate, parts, render
+from odradek.sql.expressions import computed, filtering, parts, render
+from odradek.sql.planning.grouping import is_aggregate
 from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Name, SourceRef
 from odradek.sql.types import SqlType, quote

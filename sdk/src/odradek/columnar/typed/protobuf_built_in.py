@@ -1,0 +1,130 @@
+"""The files that a schema may import without a reference (model/protobuf_types.py), as descriptors, and their values.
+
+confluent.type.Decimal    Decimal      google.type.Date    date      google.type.TimeOfDay    time
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from odradek.extras import extra
+from odradek.model.protobuf_types import BUILT_IN, DATE, DECIMAL, META_NUMBER, TIME, BuiltInField
+
+
+def built_in_descriptor(path: str) -> Any:
+    """Return a file of BUILT_IN, or one of google/protobuf, as a FileDescriptorProto. Raises KeyError; MissingExtra."""
+    with extra("protobuf"):
+        pb2 = import_module("google.protobuf.descriptor_pb2")
+    made = pb2.FileDescriptorProto()
+    if path not in BUILT_IN:
+        if not path.startswith("google/protobuf/"):
+            raise KeyError(path)
+        stem = path.removeprefix("google/protobuf/").removesuffix(".proto")
+        try:
+            import_module(f"google.protobuf.{stem}_pb2").DESCRIPTOR.CopyToProto(made)
+        except ImportError:
+            raise KeyError(path) from None
+        return made
+    given = BUILT_IN[path]
+    made.name, made.package, made.syntax = path, given.package, "proto3"
+    made.dependency.extend(given.imports)
+    messages: dict[str, Any] = {}
+    for name, fields in given.messages.items():
+        outer, _, own = name.rpartition(".")
+        message = (messages[outer].nested_type if outer else made.message_type).add(name=own)
+        messages[name] = message
+        for each in fields:
+            _add_field(pb2, message, each, f".{given.package}.{name}")
+    for name, values in given.enums.items():
+        enum = made.enum_type.add(name=name)
+        for number, value in enumerate(values):
+            enum.value.add(name=value, number=number)
+    for options, name in given.extends:
+        made.extension.add(
+            name=name, number=META_NUMBER, label=1, type=11, type_name=f".{given.package}.Meta",
+            extendee=f".google.protobuf.{options}",
+        )  # fmt: skip
+    return made
+
+
+def _add_field(pb2: Any, message: Any, given: BuiltInField, path: str) -> None:
+    types = pb2.FieldDescriptorProto.Type
+    field = message.field.add(name=given.name, number=given.number, label=3 if given.is_repeated or given.key else 1)
+    if given.key:
+        entry = message.nested_type.add(name=f"{given.name.capitalize()}Entry")
+        entry.options.map_entry = True
+        for number, (name, kind) in enumerate((("key", given.key), ("value", given.type)), 1):
+            entry.field.add(name=name, number=number, label=1, type=types.Value(f"TYPE_{kind.upper()}"))
+        field.type, field.type_name = types.Value("TYPE_MESSAGE"), f"{path}.{entry.name}"
+    elif given.type.startswith("."):
+        field.type, field.type_name = types.Value("TYPE_MESSAGE"), given.type
+    else:
+        field.type = types.Value(f"TYPE_{given.type.upper()}")
+    if given.oneof:
+        names = [each.name for each in message.oneof_decl]
+        if given.oneof not in names:
+            message.oneof_decl.add(name=given.oneof)
+            names.append(given.oneof)
+        field.oneof_index = names.index(given.oneof)
+
+
+@cache
+def _options_with_meta() -> Any:
+    """Return the class of a message with Confluent's extension alone: options are read as it."""
+    pool = import_module("google.protobuf.descriptor_pool").DescriptorPool()
+    made = import_module("google.protobuf.descriptor_pb2").FileDescriptorProto(name="options.proto", syntax="proto3")
+    meta = built_in_descriptor("confluent/meta.proto").message_type[0]
+    made.package = "confluent"
+    made.message_type.add().CopyFrom(meta)
+    made.message_type.add(name="Options").field.add(
+        name="meta", number=META_NUMBER, label=1, type=11, type_name=".confluent.Meta"
+    )
+    pool.Add(made)
+    return import_module("google.protobuf.message_factory").GetMessageClass(
+        pool.FindMessageTypeByName("confluent.Options")
+    )
+
+
+def decimal_of(field: Any) -> tuple[int, int] | None:
+    """Return the precision and scale that a field's options declare for its Decimal; None for none."""
+    params = _options_with_meta().FromString(field.GetOptions().SerializeToString()).meta.params
+    try:
+        return int(params["precision"]), int(params["scale"])
+    except ValueError:
+        return None
+
+
+def _decimal(message: Any) -> Decimal:
+    return Decimal(int.from_bytes(message.value, "big", signed=True)).scaleb(-message.scale)
+
+
+def _time(message: Any) -> dt.time:
+    return dt.time(message.hours, message.minutes, message.seconds, message.nanos // 1_000)
+
+
+VALUES: dict[str, Callable[[Any], Any]] = {
+    DECIMAL: _decimal,
+    DATE: lambda message: dt.date(message.year, message.month, message.day),
+    TIME: _time,
+}
+"""What a message of a type is in Python. They raise ValueError for one that is no date or time."""
+
+
+def set_value(message: Any, value: Any) -> None:
+    """Write a Decimal, date or time into the message that stands for it."""
+    if isinstance(value, Decimal):
+        sign, digits, exponent = value.as_tuple()
+        assert isinstance(exponent, int)
+        number = int("".join(map(str, digits))) * (10 ** max(exponent, 0)) * (-1 if sign else 1)
+        message.value = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+        message.precision, message.scale = max(len(digits), -exponent, 1), max(-exponent, 0)
+    elif isinstance(value, dt.time):
+        message.hours, message.minutes, message.seconds = value.hour, value.minute, value.second
+        message.nanos = value.microsecond * 1_000
+    else:
+        message.year, message.month, message.day = value.year, value.month, value.day

@@ -1,0 +1,131 @@
+"""Protobuf schemas that import Confluent's decimals and Google's common types without a reference."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+from importlib import import_module
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from odradek.client.serializers.registry import MemoryRegistry, Schema
+from odradek.columnar.typed.protobuf_built_in import built_in_descriptor
+from odradek.columnar.typed.protobuf_values import ProtobufValues, protobuf_fields
+from odradek.connect.converters.protobuf import ProtobufConverter
+from odradek.connect.data import logical
+from odradek.connect.data.structs import Struct
+from odradek.connect.errors import DataError
+from odradek.model.protobuf_types import BUILT_IN
+from odradek.model.value_schema import ValueSchema
+from odradek.registry.errors import SchemaInvalid
+from odradek.registry.protobuf_file import resolve
+from odradek.registry.protobuf_text import parse_text
+from odradek.registry.protobuf_wire import encode_descriptor
+
+TEXT = """
+syntax = "proto3";
+package shop;
+import "confluent/type/decimal.proto";
+import "google/type/date.proto";
+import "google/type/timeofday.proto";
+import "google/type/money.proto";
+message Order {
+  confluent.type.Decimal price = 1 [(confluent.field_meta) = {
+    params: [{ value: "6", key: "precision" }, { key: "scale", value: "2" }]
+  }];
+  google.type.Date day = 2;
+  google.type.TimeOfDay at = 3;
+  google.type.Money paid = 4;
+  repeated google.type.Date days = 5;
+  confluent.type.Decimal bare = 6;
+  map<string, confluent.type.Decimal> prices = 7;
+}
+"""
+
+
+def descriptor(text: str = TEXT) -> str:
+    return encode_descriptor(*resolve(parse_text(text), {}), "order.proto")
+
+
+@pytest.fixture
+def converter() -> ProtobufConverter:
+    made = ProtobufConverter()
+    made.configure({}, is_key=False)
+    registry = MemoryRegistry()
+    registry.register("t-value", Schema(descriptor(), "PROTOBUF"))
+    made.registry = registry
+    return made
+
+
+@pytest.mark.parametrize("path", [each for each in BUILT_IN if each.startswith("google/")])
+def test_googles_common_types_are_those_of_google(path: str) -> None:
+    wanted = FileDescriptorProto()
+    import_module(path.replace("/", ".").replace(".proto", "_pb2")).DESCRIPTOR.CopyToProto(wanted)
+    found = built_in_descriptor(path)
+
+    def shape(message: Any) -> Any:
+        fields = [(f.name, f.number, f.type, f.type_name, f.label, f.HasField("oneof_index") and f.oneof_index)
+                  for f in sorted(message.field, key=lambda each: each.number)]  # fmt: skip
+        return message.name, fields, [each.name for each in message.oneof_decl], list(map(shape, message.nested_type))
+
+    assert list(map(shape, found.message_type)) == list(map(shape, wanted.message_type))
+    values = [[(v.name, v.number) for v in each.value] for file in (found, wanted) for each in file.enum_type]
+    assert values[: len(found.enum_type)] == values[len(found.enum_type) :]
+    assert (found.package, list(found.dependency)) == (wanted.package, list(wanted.dependency))
+
+
+def test_a_registered_schema_reads_and_writes_decimals_dates_and_times(converter: ProtobufConverter) -> None:
+    schema = converter.writes(1, [0])
+    price, day, at = (schema.field(each).schema for each in ("price", "day", "at"))  # type: ignore[union-attr]
+    assert (price.name, logical.scale_of(price), price.parameter(logical.PRECISION)) == (logical.DECIMAL_NAME, 2, "6")
+    assert [day.name, at.name] == [logical.DATE_NAME, logical.TIME_NAME]
+    row = {
+        "price": Decimal("-12.34"), "day": dt.date(2026, 11, 27), "at": dt.time(4, 5, 6, 7_000),
+        "days": [dt.date(1969, 12, 31)], "prices": {"a": "0.05"}, "bare": "100",
+    }  # fmt: skip
+    data = converter.from_connect("t", schema, Struct(schema, row))
+    assert data is not None
+    assert b"\n\x08\n\x02\xfb\x2e\x10\x04\x18\x02" in data, "value -1234 in two bytes, precision 4, scale 2"
+    found = converter.to_connect("t", data).value.as_dict()
+    assert {name: found[name] for name in row} == row
+    assert found["paid"] is None
+
+
+def test_typed_columns_have_them_too(converter: ProtobufConverter) -> None:
+    values = ValueSchema("PROTOBUF", descriptor())
+    kinds = {name: str(kind) for name, kind in protobuf_fields(values)}
+    assert kinds == {
+        "price": "decimal(6,2)", "day": "date", "at": "time", "days": "array<date>", "bare": "string",
+        "paid": "struct<currency_code: string, units: bigint, nanos: int>", "prices": "map<string, string>",
+    }  # fmt: skip
+    schema = converter.writes(1, [0])
+    row = {"price": Decimal("1.50"), "day": dt.date(2026, 1, 2), "at": dt.time(1, 2), "bare": "7"}
+    data = converter.from_connect("t", schema, Struct(schema, row))
+    assert data is not None
+    found = ProtobufValues(values).read(data[6:])
+    assert [found[each] for each in row] == [Decimal("1.50"), dt.date(2026, 1, 2), dt.time(1, 2), "7"]
+
+
+def test_a_date_that_is_none_is_told(converter: ProtobufConverter) -> None:
+    kind, _ = converter._message_of(1, [0])
+    message = kind()
+    message.day.year = 2026
+    data = converter.prefixed(1, message.SerializeToString(), [0])
+    with pytest.raises(DataError, match=r"day is no google\.type\.Date"):
+        converter.to_connect("t", data)
+
+
+def test_an_import_that_nobody_knows_is_refused() -> None:
+    for text in ('import "google/type/none.proto";', 'import "confluent/none.proto";'):
+        with pytest.raises(SchemaInvalid, match="is not among the references"):
+            resolve(parse_text(f'syntax = "proto3"; {text} message A {{}}'), {})
+    with pytest.raises(SchemaInvalid, match="neither defined nor imported"):
+        resolve(parse_text('syntax = "proto3"; message A { confluent.type.Decimal a = 1; }'), {})
+
+
+def test_a_schema_may_bring_its_own_file_of_that_path() -> None:
+    own = parse_text('syntax = "proto3"; package confluent.type; message Decimal { string text = 1; }')
+    text = 'syntax = "proto3"; import "confluent/type/decimal.proto"; message A { confluent.type.Decimal a = 1; }'
+    _, types = resolve(parse_text(text), {"confluent/type/decimal.proto": own})
+    assert [each.name for each in types.messages[".confluent.type.Decimal"].fields] == ["text"]
