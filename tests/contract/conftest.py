@@ -1,4 +1,7 @@
-"""A failing check shows its values; engines over each backend, for the operations at their largest."""
+"""A failing check shows its values; engines over each backend, for the operations at their largest.
+
+Slow: these over files and AWS. Memory counts what is beyond a limit with the same rules.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +49,7 @@ _SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in ("embedded", "aw
 
 @pytest.fixture(params=["memory", *_SLOW])
 async def engine_of(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Callable[..., Engine]]:
-    """Makes engines over a backend; in the end nothing that was sent was one too many.
-
-    Slow over the two that take longer: memory counts what is beyond a limit with the same rules.
-    """
+    """Makes engines over a backend; in the end nothing that was sent was one too many."""
     clock = SystemClock()
 
     def maker(tables: Any, objects: Any) -> Callable[..., Engine]:

@@ -157,6 +157,7 @@ def test_a_query_that_began_at_the_end_does_not_find_what_was_before(case: Case)
 
 @pytest.mark.slow
 def test_a_restart_without_the_file_of_what_is_kept_joins_all_the_same(case: Case) -> None:
+    """Slow: three streaming queries."""
     day = 24 * 3_600_000
     case.send("a", *((1, f"{number}", number * day) for number in range(1, 6)))
     case.run()
@@ -173,6 +174,7 @@ def test_a_restart_without_the_file_of_what_is_kept_joins_all_the_same(case: Cas
 
 @pytest.mark.slow
 def test_a_restart_reads_from_where_the_kept_records_begin(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow: three streaming queries."""
     day = 24 * 3_600_000
     case.send("a", (1, "1", day))
     case.run()
@@ -258,7 +260,10 @@ class Model:
 def test_what_is_written_is_that_of_a_join_record_by_record(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Late records, records that are dropped, slabs that are merged, and states that are made again."""
+    """Late records, records that are dropped, slabs that are merged, and states that are made again.
+
+    Slow: many batches, each through Spark.
+    """
     monkeypatch.setattr(eager, "_SLABS_APART", 2)
     monkeypatch.setattr(eager, "_SLABS_MAX", 4)
     script = """

@@ -81,6 +81,7 @@ def crashed_before_commit(checkpoint: Path) -> None:
 def test_each_partition_has_its_own_stream_time_also_after_a_crash(
     run: Callable[..., None], log: ServedLog, tmp_path: Path
 ) -> None:
+    """Slow: three runs of two streaming queries."""
     run((0, "a", 1), (0, "a", 100), (1, "b", 1))
     assert table(log, "COUNTS") == {("a", 0): 1, ("a", 100): 1, ("b", 0): 1}
     assert table(log, "FINAL") == {}, "the second partition may still have records of the first window"

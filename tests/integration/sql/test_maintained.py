@@ -127,6 +127,7 @@ def test_a_new_run_without_a_checkpoint_writes_nothing_that_is_there(run: Callab
 def test_a_group_without_rows_stays_after_a_restart_and_is_written_once(
     run: Callable[..., Screen], log: ServedLog, tmp_path: Path
 ) -> None:
+    """Slow: several runs of a streaming query."""
     send(log, "staff", (1, {"CITY": "Oslo", "AGE": 30}), (2, {"CITY": "Rome", "AGE": 40}))
     run(COUNTED)
     send(log, "staff", (1, None))
@@ -154,6 +155,7 @@ def test_a_group_without_rows_stays_after_a_restart_and_is_written_once(
 
 @pytest.mark.slow
 def test_headers_of_tables_and_sessions_are_read(run: Callable[..., Screen], log: ServedLog) -> None:
+    """Slow: several streaming queries."""
     log.create("parcels", 1, **{"cleanup.policy": "compact"})
     log.create("scans", 1)
     with producer_of(log) as producer:
