@@ -26,6 +26,7 @@ import argparse
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,8 @@ RATES = {
     "sdk tables": 1_000_000,
 }  # first guesses
 
+
+ROOM_BYTES = 16 * 10**9  # of a whole run
 
 # --- one side of one measurement, in a process of its own -------------------------------------------------------------
 
@@ -480,6 +483,13 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.side:
         side(json.loads(arguments.side))
         return 0
+    is_whole = not (arguments.size or arguments.client or arguments.quick)
+    if is_whole and shutil.disk_usage(tempfile.gettempdir()).free < ROOM_BYTES:
+        print(
+            f"cannot run: a service stores up to 12 GB in {tempfile.gettempdir()}, and a full disk makes producers wait: "
+            "set TMPDIR to a folder with 16 GB, or choose with --size and --client"
+        )
+        return 1
     wanted = Wanted(arguments.size or SIZES, arguments.client or CLIENTS, arguments.quick)
     if "java tools" in wanted.clients:
         try:
