@@ -486,8 +486,8 @@ def main(argv: list[str] | None = None) -> int:
     is_whole = not (arguments.size or arguments.client or arguments.quick)
     if is_whole and shutil.disk_usage(tempfile.gettempdir()).free < ROOM_BYTES:
         print(
-            f"cannot run: a service stores up to 12 GB in {tempfile.gettempdir()}, and a full disk makes producers wait: "
-            "set TMPDIR to a folder with 16 GB, or choose with --size and --client"
+            f"cannot run: a service stores up to 12 GB in {tempfile.gettempdir()}, and where the disk is full producers "
+            "wait: set TMPDIR to a folder with 16 GB, or choose with --size and --client"
         )
         return 1
     wanted = Wanted(arguments.size or SIZES, arguments.client or CLIENTS, arguments.quick)
