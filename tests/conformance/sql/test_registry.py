@@ -139,6 +139,29 @@ def test_a_value_is_written_with_the_schema_that_the_script_names(
         assert json.loads((outcome.topics["R"][0].value or b"")[5:])["Name"] == "ada"
 
 
+def test_fields_of_a_named_schema_without_a_column_have_their_default_or_are_left_out(
+    runner: Runner, registry: HttpRegistry
+) -> None:
+    fields = [{"name": "N", "type": "int"}, {"name": "size", "type": "int", "default": 9}]
+    avro = {"type": "record", "name": "Sized", "fields": fields}
+    plain = {"type": "object", "properties": {"N": {"type": "integer"}, "size": {"type": "string"}}}
+    for name, kind, schema in (("AVRO", "AVRO", avro), ("JSON_SR", "JSON", plain)):
+        topic = f"sized-{kind.lower()}"
+        schema_id = registry.register(f"{topic}-value", Schema(json.dumps(schema), kind))
+        script = f"""
+            CREATE STREAM s (id INT KEY, n INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+            CREATE STREAM r WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{name}', VALUE_SCHEMA_ID = {schema_id})
+                AS SELECT id, n FROM s;
+            CREATE STREAM again (id INT KEY) WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = '{name}');
+            CREATE STREAM shown WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM again;
+        """
+        outcome = runner.run(script, [{"topic": "s", "key": 1, "value": {"N": 5}, "timestamp": 1}])
+        written = (outcome.topics[topic][0].value or b"")[5:]
+        assert written == b"\x0a\x12" if kind == "AVRO" else json.loads(written) == {"N": 5}
+        size = 9 if kind == "AVRO" else None
+        assert rows(runner, outcome, "SHOWN") == [(1, {"N": 5, "SIZE": size})]
+
+
 def test_the_name_of_the_schema_is_the_scripts(runner: Runner, registry: HttpRegistry) -> None:
     script = """
         CREATE STREAM s (id INT KEY, n INT) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');

@@ -187,6 +187,21 @@ def test_a_json_schema_of_others_is_read() -> None:
     assert place.schema.field("city") is not None
 
 
+def test_a_json_schema_need_not_have_all_its_fields() -> None:
+    place = struct({"city": STRING, "zip": INT32})
+    schema = struct({"id": INT64, "kind": STRING, "note": STRING.as_optional(), "to": place, "n": INT32})
+    registry = MemoryRegistry()
+    made = converter(JsonSchemaConverter, registry)
+    data = made.from_connect("t", schema, Struct(schema, {"id": 1, "to": Struct(place, {"zip": 7})}))
+    assert json.loads(data[5:]) == {"id": 1, "note": None, "to": {"zip": 7}}, "what is not set is not written"
+    found = made.to_connect("t", data).value
+    assert dict(found.present) == {"id": 1, "note": None, "to": Struct(place, {"zip": 7})}
+    with pytest.raises(DataError, match="null"):
+        made.to_connect("t", data[:5] + b'{"id": null}')
+    with pytest.raises(DataError, match="id is null, but is required"):
+        converter(JsonConverter).from_connect("t", schema, Struct(schema, {"kind": "a"}))
+
+
 @pytest.mark.parametrize("kind", [AvroConverter, JsonSchemaConverter, ProtobufConverter])
 @pytest.mark.parametrize("data", [b"", b"no", b"\x07\x00\x00\x00\x01x", b"\x00\x00\x00\x00\x63x"])
 def test_bytes_without_a_known_schema_are_refused(kind: type[Any], data: bytes) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
@@ -103,24 +103,41 @@ def _parameters(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def to_json(
-    schema: Schema | None, value: Any, *, decimal_format: str = "BASE64", replace_null_with_default: bool = True
+    schema: Schema | None,
+    value: Any,
+    *,
+    decimal_format: str = "BASE64",
+    replace_null_with_default: bool = True,
+    leave_out: bool = False,
 ) -> Any:
-    """Return a value as JSON data. Raises DataError if it does not fit its schema."""
-    return _writer(schema, decimal_format == "NUMERIC", replace_null_with_default)(value)
+    """Return a value as JSON data. Raises DataError if it does not fit its schema.
+
+    Args:
+        leave_out: a required field that was not set is left out, and is not an error.
+    """
+    return _writer(schema, _Form(decimal_format == "NUMERIC", replace_null_with_default, leave_out))(value)
 
 
 _Convert = Callable[[Any], Any]
 
 
+class _Form(NamedTuple):
+    """How values are written."""
+
+    is_numeric: bool  # decimals
+    replaces: bool  # null by the default of its schema
+    leaves_out: bool  # what is required and not there
+
+
 @lru_cache(maxsize=_COMPILED)
-def _writer(schema: Schema | None, is_numeric: bool, replaces: bool) -> _Convert:
+def _writer(schema: Schema | None, form: _Form) -> _Convert:
     """Return what writes values of a schema: its decisions are made once, and not for each value."""
     if schema is None:
         return _plain_json
     if _is_written_as_it_is(schema):
         return _checker(schema)
-    write = _writer_of_present(schema, is_numeric, replaces)
-    if schema.default is not None and replaces:
+    write = _writer_of_present(schema, form)
+    if schema.default is not None and form.replaces:
         default = schema.default
         return lambda value: write(default if value is None else value)
     if schema.optional:
@@ -161,22 +178,20 @@ def _checker(schema: Schema) -> _Convert:
     return check
 
 
-def _writer_of_present(schema: Schema, is_numeric: bool, replaces: bool) -> _Convert:
+def _writer_of_present(schema: Schema, form: _Form) -> _Convert:
     """Return what writes values of a schema that are not null."""
-    if schema.name == logical.DECIMAL_NAME and is_numeric:
+    if schema.name == logical.DECIMAL_NAME and form.is_numeric:
         return lambda value: _checked(schema, value)
     if logical.is_logical(schema):
         return _logical_writer(schema)
     if schema.type.is_primitive:
         return _primitive_writer(schema)
     if schema.type is Type.STRUCT:
-        return _struct_writer(
-            schema, [(each.name, _writer(each.schema, is_numeric, replaces)) for each in schema.fields]
-        )
-    element = _writer(schema.elements, is_numeric, replaces)
+        return _struct_writer(schema, form)
+    element = _writer(schema.elements, form)
     if schema.type is Type.ARRAY:
         return lambda value: [element(each) for each in _of_kind(schema, value, list | tuple)]
-    key = _writer(schema.key_schema, is_numeric, replaces)
+    key = _writer(schema.key_schema, form)
     if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
         return lambda value: {key(name): element(each) for name, each in _of_kind(schema, value, Mapping).items()}
     return lambda value: [[key(name), element(each)] for name, each in _of_kind(schema, value, Mapping).items()]
@@ -189,14 +204,12 @@ def _logical_writer(schema: Schema) -> _Convert:
     return encode
 
 
-def _struct_writer(schema: Schema, fields: list[tuple[str, _Convert]]) -> _Convert:
+def _struct_writer(schema: Schema, form: _Form) -> _Convert:
     # A struct has checked its fields when they were set. So only those that have another form in JSON are written one
     # by one, and those that are required if any field is null.
-    names = tuple(name for name, _ in fields)
+    names = schema.names
     changed = [
-        (name, write_field)
-        for (name, write_field), each in zip(fields, schema.fields, strict=True)
-        if not _is_written_as_it_is(each.schema)
+        (each.name, _writer(each.schema, form)) for each in schema.fields if not _is_written_as_it_is(each.schema)
     ]
     required = tuple(each.name for each in schema.fields if not each.schema.optional and each.schema.default is None)
 
@@ -205,12 +218,16 @@ def _struct_writer(schema: Schema, fields: list[tuple[str, _Convert]]) -> _Conve
             raise DataError(f"the value is not a struct of its schema {schema.name or ''}: {value!r:.80}")
         get = value.present.get
         made = {name: get(name) for name in names}
+        missing: list[str] = []
         if None in made.values():
-            for name in required:
-                if made[name] is None:
-                    raise DataError(f"{name} is null, but is required and has no default")
+            missing = [name for name in required if made[name] is None]
+            if missing and not form.leaves_out:
+                raise DataError(f"{missing[0]} is null, but is required and has no default")
         for name, write_field in changed:
-            made[name] = write_field(made[name])
+            if name not in missing:
+                made[name] = write_field(made[name])
+        for name in missing:
+            del made[name]
         return made
 
     return write
@@ -254,19 +271,25 @@ def _plain_json(value: Any) -> Any:
     raise DataError(f"a {type(value).__name__} without a schema cannot be written as JSON")
 
 
-def from_json(schema: Schema | None, value: Any, *, replace_null_with_default: bool = True) -> Any:
-    """Return the value of JSON data. Raises DataError if it does not fit the schema."""
-    return _reader(schema, replace_null_with_default)(value)
+def from_json(
+    schema: Schema | None, value: Any, *, replace_null_with_default: bool = True, leave_out: bool = False
+) -> Any:
+    """Return the value of JSON data. Raises DataError if it does not fit the schema.
+
+    Args:
+        leave_out: a required field that is not there is not an error; one that is null is.
+    """
+    return _reader(schema, replace_null_with_default, leave_out)(value)
 
 
 @lru_cache(maxsize=_COMPILED)
-def _reader(schema: Schema | None, replaces: bool) -> _Convert:
+def _reader(schema: Schema | None, replaces: bool, leaves_out: bool) -> _Convert:
     """Return what reads values of a schema."""
     if schema is None:
         return _plain
     if _is_written_as_it_is(schema):
         return _whole_reader(schema) if schema.type in schemas.INTEGER_BITS else _checker(schema)
-    read = _reader_of_present(schema, replaces)
+    read = _reader_of_present(schema, replaces, leaves_out)
     if schema.default is not None and replaces:
         default = schema.default
         return lambda value: default if value is None else read(value)
@@ -281,26 +304,20 @@ def _reader(schema: Schema | None, replaces: bool) -> _Convert:
     return required
 
 
-def _reader_of_present(schema: Schema, replaces: bool) -> _Convert:
+def _reader_of_present(schema: Schema, replaces: bool, leaves_out: bool) -> _Convert:
     """Return what reads values of a schema that are not null."""
     if logical.is_logical(schema):
         return lambda value: _read_logical(schema, value)
     if schema.type.is_primitive:
         return _primitive_reader(schema)
     if schema.type is Type.STRUCT:
-        fields = [(each.name, _reader(each.schema, replaces)) for each in schema.fields]
-
-        def read_struct(value: Any) -> Struct:
-            get = value.get if type(value) is dict else _of_kind(schema, value, Mapping).get
-            return Struct.of_checked(schema, {name: read_field(get(name)) for name, read_field in fields})
-
-        return read_struct
-    element = _reader(schema.elements, replaces)
+        return _struct_reader(schema, replaces, leaves_out)
+    element = _reader(schema.elements, replaces, leaves_out)
     if schema.type is Type.ARRAY:
         return lambda value: [element(each) for each in _of_kind(schema, value, list)]
     if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
         return lambda value: {name: element(each) for name, each in _of_kind(schema, value, Mapping).items()}
-    key = _reader(schema.key_schema, replaces)
+    key = _reader(schema.key_schema, replaces, leaves_out)
 
     def read_pairs(value: Any) -> dict[Any, Any]:
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in _of_kind(schema, value, list)):
@@ -308,6 +325,25 @@ def _reader_of_present(schema: Schema, replaces: bool) -> _Convert:
         return {key(name): element(each) for name, each in value}
 
     return read_pairs
+
+
+def _struct_reader(schema: Schema, replaces: bool, leaves_out: bool) -> _Convert:
+    fields = [(each.name, _reader(each.schema, replaces, leaves_out)) for each in schema.fields]
+
+    def read(value: Any) -> Struct:
+        get = value.get if type(value) is dict else _of_kind(schema, value, Mapping).get
+        return Struct.of_checked(schema, {name: read_field(get(name)) for name, read_field in fields})
+
+    if not leaves_out:
+        return read
+    may_miss = {each.name for each in schema.fields if not each.schema.optional and each.schema.default is None}
+
+    def read_some(value: Any) -> Struct:
+        given = _of_kind(schema, value, Mapping)
+        there = [(name, read_field) for name, read_field in fields if name in given or name not in may_miss]
+        return Struct.of_checked(schema, {name: read_field(given.get(name)) for name, read_field in there})
+
+    return read_some
 
 
 def _read_logical(schema: Schema, value: Any) -> Any:

@@ -1,7 +1,8 @@
 """JsonSchemaConverter: JSON with the JSON Schema of a registry, by the rules of Confluent's JsonSchemaData.
 
 Types that JSON does not have are named by `connect.type`, logical types by `title`; an optional value is `oneOf` null
-and its type; fields keep their order by `connect.index`.
+and its type; fields keep their order by `connect.index`. A field that is not set and not optional is left out, since in
+a JSON Schema only the fields of `required` must be there.
 """
 
 from __future__ import annotations
@@ -169,7 +170,7 @@ class JsonSchemaConverter(RegisteredConverter):
             self._written[schema] = registries.Schema(json.dumps(json_schema(schema)), "JSON")
         schema_id = self.written_id(topic, self._written[schema], schema.name or "")
         decimals = str(self.configs["decimal.format"]).upper()
-        return self.prefixed(schema_id, dump(to_json(schema, value, decimal_format=decimals)))
+        return self.prefixed(schema_id, dump(to_json(schema, value, decimal_format=decimals, leave_out=True)))
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
         if data is None:
@@ -184,4 +185,4 @@ class JsonSchemaConverter(RegisteredConverter):
                 raise DataError(f"schema {schema_id} is {registered.kind}, not JSON")
             self._read[schema_id] = read_json_schema(json.loads(registered.text))
         schema = self._read[schema_id]
-        return SchemaAndValue(schema, from_json(schema, load(payload)))
+        return SchemaAndValue(schema, from_json(schema, load(payload), leave_out=True))
