@@ -20,9 +20,11 @@ from importlib import import_module
 from typing import Any
 
 from odradek.client.serializers import Registry, Schema
+from odradek.columnar.typed.protobuf_built_in import built_in_descriptor
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
 from odradek.errors import ErrorCode, KafkaError, OdradekError
-from odradek.registry import protobuf_file, protobuf_wire
+from odradek.model.protobuf_types import BUILT_IN
+from odradek.registry.protobuf import files, wire
 from odradek.registry.schemas import is_serialized, parse_proto
 
 _MODULES = ("descriptor_pb2", "descriptor_pool", "json_format", "message", "message_factory")
@@ -186,17 +188,19 @@ def _serialized(text: str, texts: dict[str, str]) -> str:
     file = parse_proto(text)
     references = {path: parse_proto(each) for path, each in texts.items()}
     imported = {path for each in (file, *references.values()) for path, _ in each.imports}
-    for path in imported - references.keys():
-        if not path.startswith(protobuf_file.GOOGLE):  # those are known
+    for path in imported - references.keys() - BUILT_IN.keys():
+        if not path.startswith(files.GOOGLE):  # those are known, as those of BUILT_IN
             references[path] = parse_proto(_unregistered(path))
-    return protobuf_wire.encode_descriptor(*protobuf_file.resolve(file, references))
+    return wire.encode_descriptor(*files.resolve(file, references))
 
 
 def _unregistered(path: str) -> str:
-    """Return a file that clients do not register, such as google/protobuf/duration.proto or google/type/date.proto.
+    """Return a file that clients do not register: one of BUILT_IN, or of Google's that are installed.
 
-    A file that is not installed is empty: it may be imported only for its options, and a missing type is reported.
+    Any other file is empty: it may be imported only for its options, and a missing type is reported.
     """
+    if path in BUILT_IN:
+        return base64.b64encode(built_in_descriptor(path).SerializeToString()).decode()
     if path.startswith("google/"):
         try:
             module = import_module(path.removesuffix(".proto").replace("/", ".") + "_pb2")

@@ -72,22 +72,34 @@ def test_every_type_is_read_and_written(runner: Runner, registry: HttpRegistry, 
     low = name.lower()
     script = f"""
         CREATE STREAM s (k VARCHAR KEY, t VARCHAR, i INT, l BIGINT, d DOUBLE, b BOOLEAN, m DECIMAL(9, 2), y BYTES,
-            a ARRAY<INT>, p MAP<VARCHAR, BIGINT>, u STRUCT<x INT, z VARCHAR>, ts TIMESTAMP, dt DATE, tm TIME)
+            a ARRAY<INT>, p MAP<VARCHAR, BIGINT>, u STRUCT<x INT, z VARCHAR>, ts TIMESTAMP, dt DATE, tm TIME,
+            am ARRAY<DECIMAL(4, 1)>, pt MAP<VARCHAR, TIME>, pm MAP<VARCHAR, DECIMAL(4, 1)>, ud STRUCT<d DATE>)
             WITH (KAFKA_TOPIC = 'all-{low}', VALUE_FORMAT = '{name}');
         CREATE STREAM r WITH (KAFKA_TOPIC = 'out-{low}') AS SELECT * FROM s;
     """
     value = {
         "t": "x", "i": -1, "l": 5_000_000_000, "d": 1.5, "b": True, "m": 12.25, "y": "aGk=", "a": [1, 2],
         "p": {"one": 1}, "u": {"x": 3, "z": "w"}, "ts": 1_700_000_000_123, "dt": 20_000, "tm": 37_230_000,
+        "am": [1.5, -100.0], "pt": {"a": 1}, "pm": {"b": 0.1}, "ud": {"d": -1},
     }  # fmt: skip
-    outcome = runner.run(script, [{"topic": f"all-{low}", "key": "k", "value": value, "timestamp": 1}])
+    nothing = dict.fromkeys(("ts", "dt", "tm", "m", "ud"))
+    given_rows = [value, {**value, **nothing}]
+    outcome = runner.run(
+        script, [{"topic": f"all-{low}", "key": "k", "value": each, "timestamp": 1} for each in given_rows]
+    )
     given, found = rows(runner, outcome, f"all-{low}"), rows(runner, outcome, f"out-{low}")
     assert found == given
     assert found[0][1]["L"] == 5_000_000_000
-    assert str(found[0][1]["M"]) == "12.25"
+    assert [str(each) for each in (found[0][1]["M"], *found[0][1]["AM"])] == ["12.25", "1.5", "-100.0"]
+    assert (found[1][1]["M"], found[1][1]["DT"], found[1][1]["TM"]) == (None, None, None)
     schema_id, schema = registry.at(f"out-{low}-value", None)
     assert written_ids(outcome, f"out-{low}") == {schema_id}
     assert schema.kind == {"JSON_SR": "JSON"}.get(name, name)
+    again = runner.run(f"CREATE STREAM r WITH (KAFKA_TOPIC = 'out-{low}', VALUE_FORMAT = '{name}');", [])
+    types = [
+        {each.name: str(each.type) for each in one.planner.catalog.sources["R"].values} for one in (outcome, again)
+    ]
+    assert types[1] == types[0], "inferred of the schema that was registered"
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,9 @@ from google.protobuf import (
     wrappers_pb2,
 )
 from odradek.columnar.typed.schema_prefix import encode_prefix
-from odradek.registry.protobuf_file import resolve
-from odradek.registry.protobuf_text import parse_text
-from odradek.registry.protobuf_wire import encode_descriptor
+from odradek.registry.protobuf.files import resolve
+from odradek.registry.protobuf.text import parse_text
+from odradek.registry.protobuf.wire import encode_descriptor
 
 GOOGLES = [each.DESCRIPTOR.serialized_pb for each in (timestamp_pb2, duration_pb2, wrappers_pb2, struct_pb2, any_pb2)]
 

@@ -13,15 +13,15 @@ from odradek.client.serializers.registry import MemoryRegistry, Schema
 from odradek.columnar.typed.protobuf_built_in import built_in_descriptor
 from odradek.columnar.typed.protobuf_values import ProtobufValues, protobuf_fields
 from odradek.connect.converters.protobuf import ProtobufConverter
-from odradek.connect.data import logical
+from odradek.connect.data import STRING, array, logical, map_of, struct
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
 from odradek.model.protobuf_types import BUILT_IN
 from odradek.model.value_schema import ValueSchema
 from odradek.registry.errors import SchemaInvalid
-from odradek.registry.protobuf_file import resolve
-from odradek.registry.protobuf_text import parse_text
-from odradek.registry.protobuf_wire import encode_descriptor
+from odradek.registry.protobuf.files import resolve
+from odradek.registry.protobuf.text import parse_text
+from odradek.registry.protobuf.wire import encode_descriptor, parse_descriptor
 
 TEXT = """
 syntax = "proto3";
@@ -42,6 +42,9 @@ message Order {
   map<string, confluent.type.Decimal> prices = 7;
 }
 """
+
+
+META = '{{ params : [ {{ key : "precision" , value : "{precision}" }} , {{ key : "scale" , value : "{scale}" }} ] }}'
 
 
 def descriptor(text: str = TEXT) -> str:
@@ -90,6 +93,50 @@ def test_a_registered_schema_reads_and_writes_decimals_dates_and_times(converter
     found = converter.to_connect("t", data).value.as_dict()
     assert {name: found[name] for name in row} == row
     assert found["paid"] is None
+
+
+def test_logical_types_have_the_messages_of_confluents_converter() -> None:
+    price = logical.decimal(2, precision=6, optional=True)
+    schema = struct(
+        {
+            "price": price, "day": logical.DATE.as_optional(), "at": logical.TIME.as_optional(),
+            "then": logical.TIMESTAMP.as_optional(), "prices": array(price), "days": map_of(STRING, logical.DATE),
+            "by_name": map_of(STRING, price), "line": struct({"at": logical.TIME, "net": logical.decimal(3)}),
+        },
+        name="shop.Order",
+    )  # fmt: skip
+    line = schema.field("line").schema  # type: ignore[union-attr]
+    row = {
+        "price": Decimal("0.5"), "day": dt.date(2026, 11, 27), "at": dt.time(4, 5, 6, 7_000),
+        "then": dt.datetime(2026, 1, 2, tzinfo=dt.UTC), "prices": [Decimal("-1234.56"), Decimal(0)],
+        "days": {"a": dt.date(1, 1, 1)}, "by_name": {"b": Decimal("0.05")},
+        "line": Struct(line, {"at": dt.time(23, 59), "net": Decimal("10.000")}),
+    }  # fmt: skip
+    made, registry = ProtobufConverter(), MemoryRegistry()
+    made.configure({}, is_key=False)
+    made.registry = registry
+    data = made.from_connect("t", schema, Struct(schema, row))
+    assert data is not None
+    assert b"\n\x07\n\x01\x32\x10\x02\x18\x02" in data, "0.50: value 50, two digits, scale 2"
+    registered = parse_descriptor(registry.schema(1).text)
+    kinds = {each.name: (each.type, each.options) for each in registered.messages[0].fields}
+    of_price = (("(confluent.field_meta)", META.format(precision=6, scale=2)),)
+    decimal, date = ".confluent.type.Decimal", ".google.type.Date"
+    assert [kinds[each] for each in ("price", "prices", "by_name")] == [(decimal, of_price)] * 3
+    assert [kinds[each] for each in ("day", "days")] == [(date, ())] * 2
+    assert (kinds["at"], kinds["then"][0]) == ((".google.type.TimeOfDay", ()), ".google.protobuf.Timestamp")
+    reader = ProtobufConverter()
+    reader.configure({}, is_key=False)
+    reader.registry = registry
+    found = reader.to_connect("t", data)
+    assert found.value.as_dict() == Struct(schema, row).as_dict()
+    again = found.schema.field("by_name").schema.elements  # type: ignore[union-attr]
+    assert (logical.scale_of(again), again.parameter(logical.PRECISION)) == (2, "6")
+    columns = {name: str(kind) for name, kind in protobuf_fields(ValueSchema("PROTOBUF", registry.schema(1).text))}
+    assert (columns["prices"], columns["by_name"]) == ("array<decimal(6,2)>", "map<string, decimal(6,2)>")
+    empty = made.from_connect("t", schema, Struct(schema, {"line": row["line"]}))
+    nothing = reader.to_connect("t", empty).value
+    assert [nothing[each] for each in ("price", "day", "at", "then")] == [None] * 4
 
 
 def test_typed_columns_have_them_too(converter: ProtobufConverter) -> None:

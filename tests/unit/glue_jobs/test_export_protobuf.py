@@ -155,6 +155,28 @@ def test_imports_that_clients_do_not_register_are_googles_or_of_options_alone() 
     assert as_json(registry, framed(schema_id, [0], alike)) == [{"at": {"year": 2013, "month": 0, "day": 0}}]
 
 
+def test_confluents_files_need_no_registration_whatever_the_registry_returns() -> None:
+    text = (
+        HEAD
+        + """
+        import "confluent/meta.proto"; import "confluent/type/decimal.proto"; import "google/type/money.proto";
+        message M {
+          confluent.type.Decimal price = 1 [(confluent.field_meta) = { params: [{ key: "scale", value: "2" }] }];
+          google.type.Money paid = 2;
+        }"""
+    )
+    registry = MemoryRegistry()
+    ids = [registry.register(each, Schema(given, "PROTOBUF")) for each, given in (
+        ("text", text), ("descriptor", base64.b64encode(descriptor_of(text).SerializeToString()).decode()),
+    )]  # fmt: skip
+    alike = HEAD + "message D { bytes v = 1; uint32 p = 2; int32 s = 3; } message M { D a = 1; D b = 2; }"
+    message = messages_of(alike)("shop.M")()
+    message.a.v, message.a.p, message.a.s, message.b.v = b"\x7b", 3, 2, b"EUR"
+    row = {"price": {"value": "ew==", "precision": 3, "scale": 2},
+           "paid": {"currency_code": "EUR", "units": 0, "nanos": 0}}  # fmt: skip
+    assert as_json(registry, *(framed(each, [0], message) for each in ids)) == [row, row]
+
+
 def test_versions_of_a_schema_do_not_meet() -> None:
     registry = MemoryRegistry()
     old = HEAD + "message Order { int64 id = 1; string who = 2; }"

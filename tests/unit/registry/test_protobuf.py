@@ -13,11 +13,12 @@ import pytest
 from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.registry import schemas
 from odradek.registry.compatibility_protobuf import unreadable
 from odradek.registry.errors import SchemaInvalid
-from odradek.registry.protobuf_file import Enum, File, Message, canonical, resolve
-from odradek.registry.protobuf_text import parse_text
-from odradek.registry.protobuf_wire import encode_descriptor, parse_descriptor
+from odradek.registry.protobuf.files import Enum, File, Message, canonical, resolve
+from odradek.registry.protobuf.text import parse_text
+from odradek.registry.protobuf.wire import encode_descriptor, parse_descriptor
 from odradek.registry.schemas import parse_proto
 
 from tests.support.examples import examples
@@ -118,6 +119,46 @@ def test_form_and_order_do_not_make_another_schema() -> None:
     third = resolve(parse_proto(encode_descriptor(one, types)), {})[0]
     assert canonical(one) == canonical(other) == canonical(third)
     assert canonical(one) != canonical(file_of(HEAD + "enum E { A = 0; } message M { E e = 2; int32 a = 1; }"))
+
+
+def test_confluents_options_are_one_schema_as_text_and_as_descriptor() -> None:
+    head = 'syntax = "proto3"; import "confluent/meta.proto"; '
+    written = [
+        """option (confluent.message_meta).doc = "a \\"b\\" ü"; option (confluent.message_meta).tags = "PII";
+           int32 a = 1 [packed = false, (confluent.field_meta) = {
+             params: [{ value: "6", key: "precision" }, { key: "scale", value: "2" }], tags: ["x", "y"] }];""",
+        """option (.confluent.message_meta) = { tags: ["PII"] doc: 'a "b"' ' ü' };
+           int32 a = 1 [(confluent.field_meta) = { tags: "x", tags: "y"
+             params { key: "scale" value: "2" }; params: < key: "precision", value: "6" > }, packed = false];""",
+    ]
+    files = [resolve(parse_text(f"{head} message M {{ {each} }}"), {})[0] for each in written]
+    texts = {canonical(each) for each in files}
+    assert len(texts) == 1
+    proto = descriptor_pb2.FileDescriptorProto.FromString(
+        base64.b64decode(encode_descriptor(*resolve(files[0], {}), "m.proto"))
+    )
+    options = proto.message_type[0].field[0].options.SerializeToString()
+    assert options.endswith(b"\x12\x0e\n\tprecision\x12\x016\x12\n\n\x05scale\x12\x012\x1a\x01x\x1a\x01y")
+    again = parse_descriptor(base64.b64encode(proto.SerializeToString()).decode())
+    assert canonical(resolve(again, {})[0]) in texts
+    same = [schemas.parse(schemas.Schema("PROTOBUF", text), ()).guid for text in (
+        f"{head} message M {{ {written[0]} }}", base64.b64encode(proto.SerializeToString()).decode(),
+    )]  # fmt: skip
+    assert same[0] == same[1]
+
+
+@pytest.mark.parametrize(
+    "value", ['"x"', "{ other: 1 }", "{ params: { key: 1 } }", '{ doc: "a" ', "[ ]", '{ doc: "\\x" }']
+)
+def test_an_option_that_is_not_confluents_stays_as_it_is(value: str) -> None:
+    text = f'syntax = "proto3"; message M {{ int32 a = 1 [(confluent.field_meta) = {value}]; }}'
+    if value in ('{ doc: "a" ', "[ ]"):
+        with pytest.raises(SchemaInvalid):
+            parse_text(text)
+        return
+    [(name, found)] = parse_text(text).messages[0].fields[0].options
+    assert name == "(confluent.field_meta)"
+    assert found.split() == value.replace(":", " : ").split()
 
 
 def test_a_text_becomes_a_descriptor_that_protobuf_takes() -> None:

@@ -13,7 +13,7 @@ registry has the same rules. Pure; both files are resolved.
 
 from __future__ import annotations
 
-from odradek.registry.protobuf_file import SCALARS, Field, File, Message, types_of
+from odradek.registry.protobuf.files import SCALARS, Field, File, Message, types_of
 
 _KINDS = {
     **dict.fromkeys(("int32", "int64", "uint32", "uint64", "bool"), "varint"),

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from odradek.registry import avro, json_schema, protobuf_file, protobuf_wire
+from odradek.registry import avro, json_schema
 from odradek.registry.avro import AvroType
 from odradek.registry.budget import Budget
 from odradek.registry.errors import SchemaInvalid, invalid_schema
-from odradek.registry.protobuf_file import File, Types
-from odradek.registry.protobuf_text import parse_text
+from odradek.registry.protobuf import files, wire
+from odradek.registry.protobuf.files import File, Types
+from odradek.registry.protobuf.text import parse_text
 
 Kind = Literal["AVRO", "JSON", "PROTOBUF"]
 KINDS: tuple[Kind, ...] = ("JSON", "PROTOBUF", "AVRO")
@@ -84,9 +85,9 @@ def parse(schema: Schema, references: Sequence[ReferencedText], budget: Budget |
             )
             document.check_refs()
             return Parsed(schema, document, json_schema.canonical(schema.text))
-        files = {each.name: parse_proto(each.text) for each in references}
-        file, types = protobuf_file.resolve(parse_proto(schema.text), files)
-        return Parsed(schema, (file, types), protobuf_file.canonical(file))
+        referred = {each.name: parse_proto(each.text) for each in references}
+        file, types = files.resolve(parse_proto(schema.text), referred)
+        return Parsed(schema, (file, types), files.canonical(file))
     except SchemaInvalid as error:
         raise invalid_schema(_printable(str(error))) from None
     except UnicodeEncodeError:
@@ -119,7 +120,7 @@ def normalized(schema: Schema, references: Sequence[ReferencedText], budget: Bud
 
 def parse_proto(text: str) -> File:
     """Parse a .proto file from its text or from its base64 descriptor. Raises SchemaInvalid."""
-    return protobuf_wire.parse_descriptor(text) if is_serialized(text) else parse_text(text)
+    return wire.parse_descriptor(text) if is_serialized(text) else parse_text(text)
 
 
 def is_serialized(text: str) -> bool:
@@ -135,4 +136,4 @@ def serialized(parsed: Parsed, name: str = "") -> str:
     if is_serialized(parsed.schema.text):
         return parsed.schema.text
     file, types = parsed.tree
-    return protobuf_wire.encode_descriptor(file, types, name)
+    return wire.encode_descriptor(file, types, name)

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf import timestamp_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
+from odradek.columnar.typed.protobuf_built_in import built_in_descriptor
 from odradek.connect.rest.access import Users
-from odradek.registry.protobuf_file import resolve
-from odradek.registry.protobuf_text import parse_text
-from odradek.registry.protobuf_wire import encode_descriptor
+from odradek.registry.protobuf.files import resolve
+from odradek.registry.protobuf.text import parse_text
+from odradek.registry.protobuf.wire import encode_descriptor
 from odradek.sql.session import Tombstone
 from starlette.websockets import WebSocketDisconnect
 
@@ -85,8 +85,11 @@ def test_rows_are_asked_for_as_protobuf_messages(world: World) -> None:
         assert "message ConnectDefault1 {\n  int32 N = 1;" in proto
         message = _message_of(proto)
         message.ParseFromString(base64.b64decode(row["row"]["protobufBytes"]))
-        assert (message.N, message.D, message.T.ToJsonString()) == (7, 20455, "2026-01-02T03:04:05.678Z")
-        assert (list(message.A), dict(message.M), message.S.X, message.B) == (["x", "y"], {"k": 1}, "1.50", b"\1\2")
+        assert (message.N, message.T.ToJsonString()) == (7, "2026-01-02T03:04:05.678Z")
+        assert (message.D.year, message.D.month, message.D.day) == (2026, 1, 2)
+        assert (list(message.A), dict(message.M), message.B) == (["x", "y"], {"k": 1}, b"\1\2")
+        assert (message.S.X.value, message.S.X.scale) == (b"\x00\x96", 2), "1.50"
+        assert "X = 1 [(confluent.field_meta) = {" in proto
         assert empty == {"row": {"protobufBytes": ""}}
         assert end == {"finalMessage": "Limit Reached"}
 
@@ -97,7 +100,8 @@ def _message_of(proto: str) -> Any:
     resolved, types = resolve(file, {})
     described = FileDescriptorProto.FromString(base64.b64decode(encode_descriptor(resolved, types, "rows.proto")))
     pool = DescriptorPool()
-    pool.AddSerializedFile(timestamp_pb2.DESCRIPTOR.serialized_pb)
+    for each in described.dependency:
+        pool.AddSerializedFile(built_in_descriptor(each).SerializeToString())
     pool.Add(described)
     return GetMessageClass(pool.FindMessageTypeByName("ConnectDefault1"))()
 

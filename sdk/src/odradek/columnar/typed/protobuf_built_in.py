@@ -90,13 +90,26 @@ def _options_with_meta() -> Any:
     )
 
 
-def decimal_of(field: Any) -> tuple[int, int] | None:
-    """Return the precision and scale that a field's options declare for its Decimal; None for none."""
+def decimal_of(field: Any) -> tuple[int | None, int] | None:
+    """Return the precision, if it is known, and the scale that a field's options declare for its Decimal.
+
+    None for none. Those of a map are the options of the map's own field: text has no place for them within a map.
+    """
     params = _options_with_meta().FromString(field.GetOptions().SerializeToString()).meta.params
     try:
-        return int(params["precision"]), int(params["scale"])
+        return int(params["precision"]) if "precision" in params else None, int(params["scale"])
     except ValueError:
         return None
+
+
+def decimal_options(precision: str | None, scale: str) -> bytes:
+    """Return the options of a field that declare the precision and scale of its Decimal."""
+    options = _options_with_meta()()
+    options.meta.params["scale"] = scale
+    if precision is not None:
+        options.meta.params["precision"] = precision
+    made: bytes = options.SerializeToString(deterministic=True)  # one schema has one descriptor
+    return made
 
 
 def _decimal(message: Any) -> Decimal:
@@ -122,7 +135,7 @@ def set_value(message: Any, value: Any) -> None:
         assert isinstance(exponent, int)
         number = int("".join(map(str, digits))) * (10 ** max(exponent, 0)) * (-1 if sign else 1)
         message.value = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
-        message.precision, message.scale = max(len(digits), -exponent, 1), max(-exponent, 0)
+        message.precision, message.scale = len(str(abs(number))), max(-exponent, 0)
     elif isinstance(value, dt.time):
         message.hours, message.minutes, message.seconds = value.hour, value.minute, value.second
         message.nanos = value.microsecond * 1_000

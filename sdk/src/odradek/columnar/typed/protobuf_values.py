@@ -115,20 +115,21 @@ def protobuf_fields(schema: ValueSchema) -> Fields:
 def _kind(field: Any, within: tuple[str, ...]) -> Kind:
     if _is_map(field):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
-        return Kind("map", (_kind_of_one(key, within), _kind_of_one(value, within)))
+        return Kind("map", (_kind_of_one(key, within), _kind_of_one(value, within, field)))
     kind = _kind_of_one(field, within)
     return Kind("array", (kind,)) if field.is_repeated else kind
 
 
-def _kind_of_one(field: Any, within: tuple[str, ...]) -> Kind:
+def _kind_of_one(field: Any, within: tuple[str, ...], declared: Any = None) -> Kind:
+    """Return the kind of one value. Args: the field that declares what a Decimal is, if it is another."""
     if field.type not in (_MESSAGE, _GROUP):
         return _SCALARS[field.type]
     message = field.message_type
     if message.full_name == _TIMESTAMP:
         return kinds.TIMESTAMP
     if message.full_name == DECIMAL:
-        known = decimal_of(field)
-        return kinds.STRING if known is None else kinds.decimal(*known)
+        precision, scale = decimal_of(declared or field) or (None, 0)
+        return kinds.STRING if precision is None else kinds.decimal(precision, scale)
     if message.full_name in _KINDS:
         return _KINDS[message.full_name]
     if _is_wrapper(message):

@@ -1,10 +1,14 @@
 """ProtobufConverter: Protobuf messages with the schemas of a registry, in Confluent's wire format.
 
-Written: a struct is a proto3 message; optional scalars are `optional`; a timestamp is google.protobuf.Timestamp, and
-dates, times and decimals are the numbers and text that they consist of. Read: fields become the Connect types of the
-same kind, enums text, a `oneof` and the boxes of wrappers.proto optional fields; confluent.type.Decimal,
-google.type.Date and google.type.TimeOfDay are decimals, dates and times, and are written where a registered schema has
-them. Values that are no structs are wrapped into a message with one field.
+Written: a struct is a proto3 message; optional scalars are `optional`; logical types have the messages that Confluent's
+converter gives them:
+
+    Timestamp    google.protobuf.Timestamp      Decimal    confluent.type.Decimal, with precision and scale as options
+    Date         google.type.Date               Time       google.type.TimeOfDay
+
+Read: fields become the Connect types of the same kind, those messages the logical types, enums text, a `oneof` and the
+boxes of wrappers.proto optional fields; a Decimal whose options do not tell its scale is text. Values that are no
+structs are wrapped into a message with one field.
 """
 
 from __future__ import annotations
@@ -19,7 +23,13 @@ from typing import Any
 
 from odradek.client.serializers import registry as registries
 from odradek.client.serializers.protobuf import path_of
-from odradek.columnar.typed.protobuf_built_in import VALUES, built_in_descriptor, decimal_of, set_value
+from odradek.columnar.typed.protobuf_built_in import (
+    VALUES,
+    built_in_descriptor,
+    decimal_of,
+    decimal_options,
+    set_value,
+)
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data import logical
@@ -40,6 +50,12 @@ _BOXES = frozenset(  # well-known messages around a scalar, so that it can be ab
     for each in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
 )
 _DAYS = {DATE: logical.DATE, TIME: logical.TIME}
+_MESSAGES = {  # of logical types, and where they are
+    logical.TIMESTAMP_NAME: (_TIMESTAMP, "google/protobuf/timestamp.proto"),
+    logical.DECIMAL_NAME: (DECIMAL, "confluent/type/decimal.proto"),
+    logical.DATE_NAME: (DATE, "google/type/date.proto"),
+    logical.TIME_NAME: (TIME, "google/type/timeofday.proto"),
+}
 _SCALARS = {
     Type.INT8: "INT32",
     Type.INT16: "INT32",
@@ -92,12 +108,14 @@ class _Messages:
     def _type(self, message: Any, field: Any, schema: Schema, path: str) -> None:
         types = self._pb2.FieldDescriptorProto.Type
         field.label = self._label("OPTIONAL")
-        if schema.name == logical.TIMESTAMP_NAME:
-            field.type, field.type_name = types.Value("TYPE_MESSAGE"), f".{_TIMESTAMP}"
-            if "google/protobuf/timestamp.proto" not in self.file.dependency:
-                self.file.dependency.append("google/protobuf/timestamp.proto")
-        elif schema.name == logical.DECIMAL_NAME:
-            field.type = types.Value("TYPE_STRING")
+        if schema.name in _MESSAGES:
+            name, path_of_file = _MESSAGES[schema.name]
+            field.type, field.type_name = types.Value("TYPE_MESSAGE"), f".{name}"
+            if path_of_file not in self.file.dependency:
+                self.file.dependency.append(path_of_file)
+            if schema.name == logical.DECIMAL_NAME:
+                options = decimal_options(schema.parameter(logical.PRECISION), str(logical.scale_of(schema)))
+                field.options.MergeFromString(options)
         elif schema.type is Type.STRUCT:
             nested = message.nested_type.add(name=_name(f"{field.name}_message"))
             self._fill(nested, schema, f"{path}.{nested.name}")
@@ -117,6 +135,9 @@ class _Messages:
         entry.options.map_entry = schema.key_schema.type in (Type.STRING, Type.INT32, Type.INT64, Type.BOOLEAN)
         for number, (part, of_part) in enumerate((("key", schema.key_schema), ("value", schema.elements)), 1):
             self._type(entry, entry.field.add(name=part, number=number), of_part, f"{path}.{name}")
+        if schema.elements.name == logical.DECIMAL_NAME:  # declared by the map: text has no place for them within it
+            field.options.CopyFrom(entry.field[1].options)
+            entry.field[1].ClearField("options")
         field.type = self._pb2.FieldDescriptorProto.Type.Value("TYPE_MESSAGE")
         field.type_name, field.label = f"{path}.{name}", self._label("REPEATED")
 
@@ -176,6 +197,8 @@ def _set_message(message: Any, schema: Schema, value: Any) -> None:
     if message.DESCRIPTOR.full_name not in VALUES:
         message.value = _scalar(schema, value)
         return
+    if schema.name == logical.DECIMAL_NAME:  # with all digits of its scale
+        value = logical.decode(schema, logical.encode(schema, value))
     try:
         set_value(message, Decimal(value) if isinstance(value, str) else value)
     except InvalidOperation:
@@ -183,7 +206,7 @@ def _set_message(message: Any, schema: Schema, value: Any) -> None:
 
 
 def _scalar(schema: Schema, value: Any) -> Any:
-    if schema.name == logical.DECIMAL_NAME:
+    if schema.name == logical.DECIMAL_NAME:  # of a registered schema that has it as text
         return str(value)
     if logical.is_logical(schema):
         return logical.encode(schema, value)
@@ -232,7 +255,7 @@ def _read_schema(descriptor: Any, inside: tuple[str, ...] = ()) -> Schema:
 def _field_schema(field: Any, inside: tuple[str, ...]) -> Schema:
     if _is_map(field):
         key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
-        return schemas.map_of(_single(key, inside), _single(value, inside))
+        return schemas.map_of(_single(key, inside), _single(value, inside, field))
     if _is_repeated(field):
         return schemas.array(_single(field, inside))
     return _single(field, inside).as_optional(bool(field.has_presence))
@@ -247,7 +270,8 @@ def _is_map(field: Any) -> bool:
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
-def _single(field: Any, inside: tuple[str, ...]) -> Schema:
+def _single(field: Any, inside: tuple[str, ...], declared: Any = None) -> Schema:
+    """Return the schema of one value. Args: the field that declares what a Decimal is, if it is another."""
     kinds = {
         field.CPPTYPE_INT32: schemas.INT32,
         field.CPPTYPE_INT64: schemas.INT64,
@@ -265,7 +289,7 @@ def _single(field: Any, inside: tuple[str, ...]) -> Schema:
     if field.message_type.full_name == _TIMESTAMP:
         return logical.TIMESTAMP
     if field.message_type.full_name == DECIMAL:
-        known = decimal_of(field)
+        known = decimal_of(declared or field)
         return schemas.STRING if known is None else logical.decimal(known[1], precision=known[0])
     if field.message_type.full_name in _DAYS:
         return _DAYS[field.message_type.full_name]

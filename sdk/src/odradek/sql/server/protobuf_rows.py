@@ -3,8 +3,8 @@
 {"header": {"queryId": ..., "schema": ..., "protoSchema": "syntax = \\"proto3\\"; ..."}}
 {"row": {"protobufBytes": "the message ConnectDefault1, in base64"}}
 
-The messages are those of PROTOBUF_NOSR: a field for each column, in their order; DATE and TIME are numbers of days and
-of ms, a TIMESTAMP is google.protobuf.Timestamp, a DECIMAL is text.
+The messages are those of PROTOBUF_NOSR: a field for each column, in their order. Times and DECIMALs are messages of
+Google's and Confluent's, which the file imports.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from decimal import Decimal
 from typing import Any
 
 from odradek.connect.data import logical
-from odradek.registry.protobuf_file import Field, File, Message
-from odradek.registry.protobuf_wire import parse_descriptor
+from odradek.registry.protobuf.files import Field, File, Message
+from odradek.registry.protobuf.wire import parse_descriptor
 from odradek.sql.catalog import Column, Form
 from odradek.sql.plan import Codec
 from odradek.sql.running.registered import descriptor_of, writer
@@ -80,4 +80,5 @@ def _message(message: Message, indent: str) -> list[str]:
 def _field(field: Field) -> str:
     kind = f"map<{field.key}, {field.type}>" if field.key else field.type
     label = f"{field.label} " if field.label and not field.key else ""
-    return f"{label}{kind} {field.name} = {field.number};"
+    options = ", ".join(f"{name} = {value}" for name, value in field.options)
+    return f"{label}{kind} {field.name} = {field.number}{f' [{options}]' if options else ''};"

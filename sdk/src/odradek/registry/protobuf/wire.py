@@ -10,12 +10,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 from odradek.model.protobuf_types import META_NUMBER
 from odradek.registry.errors import SchemaInvalid
-from odradek.registry.protobuf_file import SCALARS, Enum, Field, File, Message, Types
+from odradek.registry.protobuf.files import SCALARS, Enum, Field, File, Message, Types
+from odradek.registry.protobuf.meta import KINDS, Meta, kind_of, option_name
+from odradek.registry.protobuf.meta import read as read_meta
 
 _SCALAR_NAMES = {number: name for name, number in SCALARS.items()}
 _MESSAGE, _ENUM, _GROUP = 11, 14, 10
@@ -35,8 +36,7 @@ _FIELD_OPTIONS = {2: "packed", 3: "deprecated", 5: "lazy"}
 _MESSAGE_OPTIONS = {1: "message_set_wire_format", 2: "no_standard_descriptor_accessor", 3: "deprecated"}
 _ENUM_OPTIONS = {2: "allow_alias", 3: "deprecated"}
 
-_META_OPTION = re.compile(r"\(\.?confluent\.\w+_meta\)")
-_META_PAIR = re.compile(r"""\b(key|value) :? ?("(?:[^"\\]|\\.)*")""")
+_OPTIONS = dict(zip(KINDS, (_FILE_OPTIONS, _MESSAGE_OPTIONS, _FIELD_OPTIONS, _ENUM_OPTIONS), strict=True))
 
 Options = tuple[tuple[str, str], ...]
 
@@ -229,6 +229,7 @@ def _enum(read: _Read) -> Enum:
 
 def _options(read: _Read, number: int, names: Mapping[int, str]) -> Options:
     found = []
+    meta: Meta | None = None
     for options in read.many(number):
         for key, value, raw in options.raw:
             if key in names:
@@ -238,9 +239,22 @@ def _options(read: _Read, number: int, names: Mapping[int, str]) -> Options:
             elif key == 9 and number == 8 and names is _FILE_OPTIONS:
                 modes = {1: "SPEED", 2: "CODE_SIZE", 3: "LITE_RUNTIME"}
                 found.append(("optimize_for", modes.get(value if isinstance(value, int) else 0, "SPEED")))
+            elif key == META_NUMBER:
+                meta = _add_meta(meta or Meta(), _Read(value))
             else:
                 found.append((f"#{key}", raw.hex()))
+    if meta is not None:
+        [kind] = [kind for kind, each in _OPTIONS.items() if each is names]
+        found.append((option_name(kind), meta.text()))
     return tuple(found)
+
+
+def _add_meta(meta: Meta, read: _Read) -> Meta:
+    """Return Confluent's option with what a further message of it says."""
+    meta.doc = read.text(1) or meta.doc
+    meta.params.update((each.text(1), each.text(2)) for each in read.many(2))
+    meta.tags += read.texts(3)
+    return meta
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
@@ -347,7 +361,7 @@ def _encode_options(number: int, options: Options, names: Mapping[int, str]) -> 
     for name, text in options:
         if name.startswith("#"):
             body += bytes.fromhex(text)
-        elif _META_OPTION.fullmatch(name):
+        elif kind_of(name):
             body += _bytes(META_NUMBER, _encode_meta(text))
         elif name in numbers and text.startswith('"'):
             body += _text(numbers[name], str(json.loads(text)))
@@ -359,10 +373,11 @@ def _encode_options(number: int, options: Options, names: Mapping[int, str]) -> 
 
 
 def _encode_meta(text: str) -> bytes:
-    """Encode the parameters of Confluent's options: `{ params : [ { key : "scale" , value : "2" } ] }`."""
-    body = b""
-    for entry in re.findall(r"\{[^{}]*\}", text):
-        found = {name: json.loads(value) for name, value in _META_PAIR.findall(entry)}
-        if found.keys() == {"key", "value"}:
-            body += _bytes(2, _text(1, found["key"]) + _text(2, found["value"]))
-    return body
+    """Encode Confluent's option; nothing if its value is not one that Confluent knows."""
+    try:
+        meta = read_meta(text)
+    except ValueError:
+        return b""
+    body = _text(1, meta.doc) if meta.doc else b""
+    body += b"".join(_bytes(2, _text(1, key) + _text(2, value)) for key, value in sorted(meta.params.items()))
+    return body + b"".join(_text(3, each) for each in meta.tags)

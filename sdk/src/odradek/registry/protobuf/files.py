@@ -1,4 +1,4 @@
-"""A .proto file as a value, parsed from its text (protobuf_text.py) or its descriptor (protobuf_wire.py). Pure.
+"""A .proto file as a value, parsed from its text (text.py) or its descriptor (wire.py). Pure.
 
 `resolve` replaces the types of fields by scalars or full names with a leading dot (`.shop.Order`), found in the file,
 in its imports, in the files that need no reference (model/protobuf_types.py), or among Google's own. `canonical` gives

@@ -13,7 +13,8 @@ import warnings
 from dataclasses import replace
 
 from odradek.registry.errors import SchemaInvalid
-from odradek.registry.protobuf_file import SCALARS, Enum, Field, File, Message
+from odradek.registry.protobuf.files import SCALARS, Enum, Field, File, Message
+from odradek.registry.protobuf.meta import folded
 
 _TOKEN = re.compile(
     r"""\s+ | //[^\n]* | /\*.*?\*/
@@ -34,6 +35,18 @@ Options = list[tuple[str, str]]
 def parse_text(text: str) -> File:
     """Parse a file. Raises SchemaInvalid, whose message names the line."""
     return _Parser(text).file()
+
+
+def _unquoted(text: str) -> str:
+    """Return what a string literal stands for. Raises ValueError."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python warns of escapes that only .proto files allow
+            found = str(ast.literal_eval(text))
+        found.encode()
+        return found
+    except SyntaxError as error:
+        raise ValueError(text) from error
 
 
 class _Parser:
@@ -87,12 +100,8 @@ class _Parser:
         while self._tokens[self._next][0] == "string":
             parts.append(self._take("string", "a string"))
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # Python warns of escapes that only .proto files allow
-                text = "".join(str(ast.literal_eval(part)) for part in parts)
-            text.encode()
-            return text
-        except (SyntaxError, ValueError):
+            return "".join(map(_unquoted, parts))
+        except ValueError:
             raise self._wrong("a string with valid escapes before this") from None
 
     def _integer(self) -> int:
@@ -175,8 +184,8 @@ class _Parser:
             else:
                 raise self._wrong("a declaration")
         return replace(
-            made, messages=tuple(messages), enums=tuple(enums), imports=tuple(imports), options=tuple(options),
-            others=tuple(others),
+            made, messages=tuple(messages), enums=tuple(enums), imports=tuple(imports),
+            options=folded(options, _unquoted), others=tuple(others),
         )  # fmt: skip
 
     def _option(self) -> tuple[str, str]:
@@ -243,8 +252,9 @@ class _Parser:
             else:
                 fields.append(self._field(""))
         return Message(
-            name, tuple(fields), tuple(messages), tuple(enums), tuple(oneofs), tuple(reserved), tuple(options)
-        )
+            name, tuple(fields), tuple(messages), tuple(enums), tuple(oneofs), tuple(reserved),
+            folded(options, _unquoted),
+        )  # fmt: skip
 
     def _oneof(self, name: str) -> list[Field]:
         fields = []
@@ -280,8 +290,8 @@ class _Parser:
         options = self._options()
         self._must(";")
         default = next((value for option, value in options if option == "default"), "")
-        kept = tuple(each for each in options if each[0] != "default" and each[0] != "json_name")
-        return Field(name, number, kind, label, oneof, key, default, kept)
+        kept = [each for each in options if each[0] != "default" and each[0] != "json_name"]
+        return Field(name, number, kind, label, oneof, key, default, folded(kept, _unquoted))
 
     def _enum(self) -> Enum:
         name = self._word()
@@ -304,7 +314,7 @@ class _Parser:
                 values.append((value, self._integer()))
                 self._options()
                 self._must(";")
-        return Enum(name, tuple(values), tuple(options), tuple(reserved))
+        return Enum(name, tuple(values), folded(options, _unquoted), tuple(reserved))
 
     def _ranges(self) -> list[str]:
         found = []

@@ -1,0 +1,1 @@
+"""Schemas of Protobuf: .proto files as values, from their text and from descriptors, and Confluent's options."""
