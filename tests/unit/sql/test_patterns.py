@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.sql.functions.in_python import chr_of_text, instr, is_optional, no_pattern, no_replacement, no_zone
+from odradek.sql.functions.in_python import chr_of_text, has_group, instr, no_pattern, no_replacement, no_zone
 from odradek.sql.functions.patterns import can_replace, groups_of, optional_groups
 from odradek.sql.functions.times import shows
 
@@ -19,6 +19,8 @@ from odradek.sql.functions.times import shows
 )  # fmt: skip
 def test_patterns_that_java_compiles(pattern: str, groups: int) -> None:
     assert groups_of(pattern) == groups
+    found = [has_group({"pattern": pattern, "group": each}) for each in (-1, groups, groups + 1, None)]
+    assert found == [False, True, False, None]
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,7 @@ def test_patterns_that_java_compiles(pattern: str, groups: int) -> None:
 def test_patterns_that_java_does_not_compile(pattern: str) -> None:
     assert groups_of(pattern) is None
     assert no_pattern(pattern)
+    assert has_group({"pattern": pattern, "group": 0}) is False
 
 
 @pytest.mark.parametrize(
@@ -40,7 +43,6 @@ def test_patterns_that_java_does_not_compile(pattern: str) -> None:
 )  # fmt: skip
 def test_groups_that_need_not_take_part_in_a_match(pattern: str, optional: set[int]) -> None:
     assert optional_groups(pattern) == optional
-    assert [is_optional(pattern, 1), is_optional(pattern, None)] == [1 in optional, None]
 
 
 def test_what_a_match_can_be_replaced_by() -> None:

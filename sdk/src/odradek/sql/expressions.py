@@ -28,9 +28,11 @@ from odradek.sql.functions.aggregates import COLLECTED, COLLECTED_MAX, ORDER
 from odradek.sql.functions.bindings import LONG, Bindings, once
 from odradek.sql.functions.failures import Meaning, failure, is_caught, is_given, unseen, unseen_test
 from odradek.sql.functions.operators import added_texts, calculated, concatenated
+from odradek.sql.functions.sameness import is_one_of
 from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted
+from odradek.sql.functions.within_lambdas import NotInLambdas, within_lambda
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Scope, struct_field
 from odradek.sql.syntax import (
@@ -77,7 +79,6 @@ _NOT_SUPPORTED = {
 _ROWTIME = "ROWTIME"
 _LARGE = 10  # an expression of more parts than this is rendered apart from the one around it
 _LAMBDA = re.compile(r"\(?p\d+_\d+(, p\d+_\d+)*\)? -> ")
-_CHECKED_IN_PYTHON = re.compile(r"\bksql_no_\w+\(")
 
 
 def parts(expression: Expression) -> list[Expression]:
@@ -363,6 +364,8 @@ def _in(operands: list[Rendered], wanted: Operation) -> str:
         return f"({' OR '.join(f'{one} = {other}' for one, other in pairs)})"
     else:
         texts = [comparable(first, each, "IN", wanted.at)[1] for each in others]
+        if first.type == DOUBLE and not all(map(_is_other_than_zero, wanted.operands[1:])):
+            return is_one_of(first.text, texts)
     return f"({first.text} IN ({', '.join(texts)}))"
 
 
@@ -446,10 +449,13 @@ def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> 
     finally:
         scope.parameters = before
     head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # Spark takes no parentheses around one
-    # Spark runs no Python within a lambda: a pattern or a time zone that is not written ends a query if it is wrong.
 
     def whole(part: str) -> str:
-        return _CHECKED_IN_PYTHON.sub("isnull(", bindings.bound(value.bound(part)))
+        try:
+            return within_lambda(bindings.bound(value.bound(part)))
+        except NotInLambdas as call:
+            function = str(call).removeprefix("ksql_").upper()
+            raise SqlError(f"{function} cannot be used in a lambda with these arguments", wanted.at) from None
 
     pair = whole(f"struct({body.text} AS v, {fails} AS e)") if bindings or value else ""
     return Rendered(f"{head} -> {whole(body.text)}", body.type, whole(fails), pair)

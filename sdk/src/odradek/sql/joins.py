@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from odradek.sql.conversions import comparable
 from odradek.sql.expressions import computed, parts, render
 from odradek.sql.formats import interval
+from odradek.sql.functions.within_lambdas import deterministic
 from odradek.sql.planning.eager import eager_join
 from odradek.sql.planning.late import KEEPS
 from odradek.sql.position import SqlError
@@ -79,7 +80,7 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         conditions.append(f"{left.quoted}.__window_start = {right.quoted}.__window_start")
         if "SESSION" in (left.source.window, right.source.window):
             conditions.append(f"{left.quoted}.__window_end = {right.quoted}.__window_end")
-    condition = " AND ".join(conditions)
+    condition = deterministic(" AND ".join(conditions))
     text = f"{join.kind} JOIN input_{number + 1} AS {right.quoted} ON {condition}"
     return PlannedJoin(text, condition, _key(join, (left_side, right_side), left_key, right_key, scope.row_key_name))
 

@@ -44,7 +44,7 @@ class Bindings:
         is_in_lambda = _STEP in body and any(_PYTHON in self._values[each] for each in numbers)
         if len(numbers) == len(set(numbers)) and not is_in_lambda:
             return self._resolved(body)
-        for call in dict.fromkeys(_calls_of_python(body)):
+        for call in dict.fromkeys(calls_of_python(body)):
             body = body.replace(call, self.add(self._resolved(call)))
         used = sorted({int(each) for each in self._mark.findall(body)})
         name = f"b{1 + body.count(_STEP)}"  # no lambda within has it
@@ -70,7 +70,8 @@ def _is_bound(value: str) -> bool:
     return len(value) > LONG or _PYTHON in value or _OPEN in value
 
 
-def _calls_of_python(body: str) -> list[str]:
+def calls_of_python(body: str) -> list[str]:
+    """Return the calls of functions in Python in an expression, those within others too."""
     found = []
     for start in re.finditer(rf"\b{_PYTHON}\w+\(", body):
         depth = 0

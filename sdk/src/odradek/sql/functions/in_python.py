@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Mapping
+from typing import Any
 
-from odradek.sql.functions.patterns import can_replace, groups_of, optional_groups
+from odradek.sql.functions.patterns import can_replace, groups_of
 from odradek.sql.functions.times import is_zone
 
 PREFIX = "ksql_"
@@ -54,12 +55,12 @@ def chr_of_text(text: str | None) -> str | None:
         return None
 
 
-def groups(pattern: str | None) -> int | None:
-    return None if pattern is None else groups_of(pattern)
-
-
-def is_optional(pattern: str | None, number: int | None) -> bool | None:
-    return None if pattern is None or number is None else number in optional_groups(pattern)
+def has_group(given: Mapping[str, Any]) -> bool | None:
+    pattern, number = given["pattern"], given["group"]
+    if pattern is None or number is None:
+        return None
+    groups = groups_of(pattern)
+    return groups is not None and 0 <= number <= groups
 
 
 def no_pattern(pattern: str | None) -> bool | None:
@@ -95,8 +96,7 @@ IN_PYTHON: dict[str, tuple[Callable[..., object], str]] = {
     "ksql_instr": (instr, "INT"),
     "ksql_chr": (chr_, "STRING"),
     "ksql_chr_of_text": (chr_of_text, "STRING"),
-    "ksql_groups": (groups, "INT"),
-    "ksql_is_optional": (is_optional, "BOOLEAN"),
+    "ksql_has_group": (has_group, "BOOLEAN"),
     "ksql_no_pattern": (no_pattern, "BOOLEAN"),
     "ksql_no_replacement": (no_replacement, "BOOLEAN"),
     "ksql_no_zone": (no_zone, "BOOLEAN"),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from odradek.sql.functions.sameness import is_one_of
 from odradek.sql.functions.signature import ANY, Function, Mismatch, Types, template
 from odradek.sql.functions.times import time_of
 from odradek.sql.types import BIGINT, DOUBLE, INT, VARCHAR, Rendered, SqlType, decimal_of, wider
@@ -164,7 +165,10 @@ def _from_bytes(name: str, kind: SqlType, size: int) -> Function:
 
 
 def _nullif(arguments: Sequence[Rendered]) -> Rendered:
-    return Rendered(f"nullif({arguments[0].text}, {arguments[1].text})", arguments[0].type)
+    value, other = (each.text for each in arguments)
+    if arguments[0].type == DOUBLE:
+        return Rendered(f"IF({is_one_of(value, [other])}, NULL, {value})", DOUBLE)
+    return Rendered(f"nullif({value}, {other})", arguments[0].type)
 
 
 NUMBERS = [

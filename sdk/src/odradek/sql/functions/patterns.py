@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 NO_PATTERN = "ksql_no_pattern"  # of a text: TRUE if it is no pattern
 _NO_REPLACEMENT = "ksql_no_replacement"
+_HAS_GROUP = "ksql_has_group"
 _ESCAPES = frozenset("tnrfaedDhHsSvVwWbBAGZzRX")
 _NOT_IN_CLASS = frozenset("bBAGZzRX")
 _PROPERTY = re.compile(
@@ -219,6 +220,11 @@ def can_replace(replacement: str, pattern: str) -> bool:
 def no_replacement(replacement: str, pattern: str) -> str:
     """Return where a replacement cannot be used with a pattern, or this is none, as Spark SQL."""
     return f"{_NO_REPLACEMENT}(named_struct('new', {replacement}, 'pattern', {pattern}))"
+
+
+def has_group(pattern: str, number: str) -> str:
+    """Return whether a pattern has a group with a number, as Spark SQL; FALSE if it is none."""
+    return f"{_HAS_GROUP}(named_struct('pattern', {pattern}, 'group', {number}))"
 
 
 def _check(is_so: bool) -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from odradek.sql.functions.patterns import NO_PATTERN, can_replace, groups_of, no_replacement, optional_groups
-from odradek.sql.functions.signature import ANY, Function, Mismatch, literal_of, template
+from odradek.sql.functions.patterns import (
+    NO_PATTERN,
+    can_replace,
+    groups_of,
+    has_group,
+    no_replacement,
+    optional_groups,
+)
+from odradek.sql.functions.signature import ANY, Function, Mismatch, literal_of, template, text_of
 from odradek.sql.types import BOOLEAN, BYTES, INT, VARCHAR, VARCHARS, Rendered, SqlType, array_of, map_of
 
 _ENCODINGS = ("hex", "utf8", "ascii", "base64")
@@ -174,6 +181,9 @@ def _chr(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(f"ksql_chr(CAST({value.text} AS INT))", VARCHAR)
 
 
+_FIRST_MATCH = text_of(r"\A(?>(?s:.*?)(?:"), text_of("))\\")  # around a pattern, before the number of a group
+
+
 def _extract(name: str, kind: SqlType) -> Function:
     """REGEXP_EXTRACT and REGEXP_EXTRACT_ALL: a group that the pattern does not have is NULL."""
     function = name.lower()
@@ -187,10 +197,10 @@ def _extract(name: str, kind: SqlType) -> Function:
             return Rendered(f"CAST(NULL AS {kind.spark})", kind)
         found = f"{function}({value.text}, {pattern.text}, {number})"
         if kind == VARCHAR:  # Spark has an empty text for no match, and for a group that took no part in it
-            found = f"IF({value.text} RLIKE {pattern.text}, {_group(found, pattern, number)}, NULL)"
+            found = f"IF({value.text} RLIKE {pattern.text}, {_group(found, value.text, pattern, number)}, NULL)"
         tests = [] if number.isdigit() else [f"{number} >= 0"]
         if more and not (number.isdigit() and written is not None):
-            tests.append(f"{number} <= {groups if written is not None else f'ksql_groups({pattern.text})'}")
+            tests.append(has_group(pattern.text, number) if written is None else f"{number} <= {groups}")
         elif written is None:
             tests.append(f"NOT {NO_PATTERN}({pattern.text})")
         return Rendered(f"IF({' AND '.join(tests)}, {found}, NULL)" if tests else found, kind)
@@ -198,13 +208,14 @@ def _extract(name: str, kind: SqlType) -> Function:
     return Function(name, 2, 3, render, ("text", "text", "INT"))
 
 
-def _group(found: str, pattern: Rendered, number: str) -> str:
+def _group(found: str, value: str, pattern: Rendered, number: str) -> str:
     """Return a group of a match; NULL, for which Spark has an empty text, if it took no part in it."""
     if number == "0":
         return found
     written = literal_of(pattern)
-    if written is None:
-        return f"IF(ksql_is_optional({pattern.text}, {number}), nullif({found}, ''), {found})"
+    if written is None:  # after the first match, a reference to a group without text matches if it took part
+        again = f"concat({_FIRST_MATCH[0]}, {pattern.text}, {_FIRST_MATCH[1]}, {number})"
+        return f"IF({found} = '' AND {number} > 0 AND NOT {value} RLIKE {again}, NULL, {found})"
     optional = optional_groups(written)
     if number.isdigit():
         return f"nullif({found}, '')" if int(number) in optional else found
