@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from odradek.sql.functions.as_java.date_patterns import is_pattern
 from odradek.sql.position import SqlError
 from odradek.sql.syntax import Name, Property
 from odradek.sql.types import SqlType
@@ -247,6 +248,8 @@ def timestamp_of(source: Source, given: dict[str, Property]) -> Source:
         )
     if column.type.name != "VARCHAR" and pattern is not None:
         raise SqlError(f"{column.name} is not a VARCHAR: TIMESTAMP_FORMAT does not apply", pattern.name.at)
+    if pattern is not None and not is_pattern(pattern.value):
+        raise SqlError(f"{pattern.value} is no pattern of Java's DateTimeFormatter", pattern.at)
     if column.type.name not in ("BIGINT", "TIMESTAMP", "VARCHAR"):
         raise SqlError(f"an event time must be a BIGINT (ms), TIMESTAMP or VARCHAR, not {column.type}", wanted.at)
     return replace(source, timestamp=column.name, timestamp_format="" if pattern is None else pattern.value)

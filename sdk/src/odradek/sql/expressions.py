@@ -454,8 +454,7 @@ def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> 
         try:
             return within_lambda(bindings.bound(value.bound(part)))
         except NotInLambdas as call:
-            function = str(call).removeprefix("ksql_").upper()
-            raise SqlError(f"{function} cannot be used in a lambda with these arguments", wanted.at) from None
+            raise SqlError(f"a lambda cannot have {call}: Spark runs no Python there", wanted.at) from None
 
     pair = whole(f"struct({body.text} AS v, {fails} AS e)") if bindings or value else ""
     return Rendered(f"{head} -> {whole(body.text)}", body.type, whole(fails), pair)

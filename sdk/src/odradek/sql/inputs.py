@@ -5,6 +5,7 @@ from __future__ import annotations
 from odradek.sql.catalog import Column, Source
 from odradek.sql.formats import EPOCH, decoders, window_bounds
 from odradek.sql.functions.signature import text_of as literal
+from odradek.sql.functions.times import time_read
 from odradek.sql.plan import Input
 from odradek.sql.types import quote
 
@@ -90,6 +91,6 @@ def _event_time(source: Source, reads: dict[str, str]) -> str:
     elif column.type.name == "TIMESTAMP":
         found = read
     else:
-        found = f"try_to_timestamp({read}, {literal(source.timestamp_format)})"
+        found = time_read(read, source.timestamp_format)
     # A tombstone has no column with a time.
     return f"coalesce({found}, timestamp)" if source.kind == "TABLE" else found

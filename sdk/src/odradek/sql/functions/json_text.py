@@ -1,4 +1,7 @@
-"""Functions of text that is JSON, over Spark's VARIANT: what cannot be parsed is NULL."""
+"""Functions of text that is JSON, over Spark's VARIANT: what cannot be parsed is NULL.
+
+Spark reads a number such as 1.50 as a DOUBLE. So EXTRACTJSONFIELD is in Python (as_java/json_nodes.py), but in lambdas.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from odradek.sql.types import BOOLEAN, INT, VARCHAR, VARCHARS, Rendered, SqlType
 
 _PATH = r"^\$(?:\.[\w:@]+|\[(?:\w+|\"(?:[^\"\\]|\\[\"\\])*\")\])*"
 JSON_PATH = text_of(rf"{_PATH}\z")  # as Java's regular expression
+JSON_FIELD = "ksql_json_field"
 _SIMPLE_PATH = re.compile(r"\$(\.[A-Za-z_]\w*|\[\d+\])+", re.ASCII)
 _KIND = "schema_of_variant({0})"
 # An element as JSON: `v` is it as a VARIANT, `t` its text, which of an object or an array is JSON.
@@ -75,16 +79,20 @@ def is_json_path(text: str) -> bool:
 
 
 def _json_field(arguments: Sequence[Rendered]) -> Rendered:
-    """EXTRACTJSONFIELD. A null of JSON is the text `null`, which Spark's function does not tell from nothing."""
     text, path = arguments
     written = literal_of(path)
     if written is not None and not is_json_path(written):
         return Rendered("CAST(NULL AS STRING)", VARCHAR)
-    found = f"get_json_object({text.text}, {path.text})"
-    if written is not None and _SIMPLE_PATH.fullmatch(written):
-        null = f"is_variant_null(try_variant_get(try_parse_json({text.text}), {path.text}, 'VARIANT'))"
+    return Rendered(f"{JSON_FIELD}({text.text}, {path.text})", VARCHAR)
+
+
+def sparks_json_field(text: str, path: str) -> str:
+    """EXTRACTJSONFIELD of Spark. A null of JSON is the text `null`, which Spark does not tell from nothing."""
+    found = f"get_json_object({text}, {path})"
+    if path.startswith("'") and _SIMPLE_PATH.fullmatch(path[1:-1]):
+        null = f"is_variant_null(try_variant_get(try_parse_json({text}), {path}, 'VARIANT'))"
         found = f"coalesce({found}, IF({null}, 'null', NULL))"
-    return Rendered(found, VARCHAR)
+    return found
 
 
 def _to_json_string(arguments: Sequence[Rendered]) -> Rendered:
@@ -134,21 +142,17 @@ def _items_of(text: str) -> str:
     return f"zip_with(from_json({text}, 'array<string>'), {parsed}, (t, v) -> {_WRITTEN})"
 
 
-def _of_object(text: str, then: str) -> str:
-    return f"IF({_KIND.format(f'try_parse_json({text})')} LIKE 'OBJECT%', {then}, NULL)"
-
-
 def _keys(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(f"json_object_keys({arguments[0].text})", VARCHARS)
 
 
 def _records(arguments: Sequence[Rendered]) -> Rendered:
-    kind = map_of(VARCHAR, VARCHAR)
     text = arguments[0].text
     parsed = f"CAST(try_parse_json({text}) AS MAP<STRING, VARIANT>)"
     shown = f"IF({_KIND.format('v')} = 'STRING', t, {_WRITTEN})"
     values = f"map_zip_with(from_json({text}, 'map<string,string>'), {parsed}, (k, t, v) -> {shown})"
-    return Rendered(_of_object(text, values), kind)
+    found = f"IF({_KIND.format(f'try_parse_json({text})')} LIKE 'OBJECT%', {values}, NULL)"
+    return Rendered(found, map_of(VARCHAR, VARCHAR))
 
 
 def _items(arguments: Sequence[Rendered]) -> Rendered:

@@ -17,7 +17,7 @@ from odradek.sql.functions.json_text import JSON_PATH, is_json_path
 from odradek.sql.functions.patterns import NO_PATTERN, can_replace, groups_of, no_replacement
 from odradek.sql.functions.signature import literal_of
 from odradek.sql.functions.text import are_masks
-from odradek.sql.functions.times import NO_ZONE, is_zone, shows
+from odradek.sql.functions.times import NO_ZONE, is_zone, shown, shown_in_python, shows
 from odradek.sql.functions.urls import IS_URL
 from odradek.sql.types import DOUBLE, NEVER, VARCHAR, Rendered
 
@@ -144,6 +144,8 @@ def _of_shown(name: str) -> Callable[[Arguments], str]:
         pattern = literal_of(arguments[1])
         if pattern is not None and not shows(name, pattern):
             return _all(*_given(arguments))
+        if shown_in_python(name, arguments):
+            return _all(*_given(arguments), f"{shown(name, arguments)} IS NULL")
         return _of_zones(arguments, (2,))
 
     return wrong

@@ -1,5 +1,8 @@
 """Functions of times. Patterns are those of Java's DateTimeFormatter; the zone is UTC unless one is given.
 
+Spark shows and reads by most patterns. By those that it refuses, and by those that are not written in the script, so
+that they may be wrong, Python does (as_java).
+
 TIMESTAMPADD and its like, whose first argument is a word, are rendered by expressions.py with shifted().
 """
 
@@ -9,7 +12,19 @@ import re
 from collections.abc import Sequence
 from zoneinfo import ZoneInfo
 
+from odradek.sql.functions.as_java.date_patterns import (
+    DATES,
+    OF_SIMPLE_FORMATS,
+    ZONES,
+    WrongPattern,
+    letters_of,
+    needed_letters,
+    spark_reads,
+    spark_shows,
+)
+from odradek.sql.functions.as_java.date_patterns import TIMES as TIMES_OF_DAY
 from odradek.sql.functions.signature import Function, literal_of, template
+from odradek.sql.functions.signature import text_of as written_text
 from odradek.sql.types import BIGINT, DATE, INT, TIME, TIMESTAMP, UNIT_MS, VARCHAR, Rendered, SqlType
 
 SHIFTS: dict[str, tuple[SqlType, int]] = {
@@ -22,14 +37,18 @@ SHIFTS: dict[str, tuple[SqlType, int]] = {
 }
 UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
 NO_ZONE = "ksql_no_zone"  # of a text: TRUE if there is no such time zone
-_LETTERS_OF_DATES = "GuyYQqMLwWdDFEec"
-_LETTERS_OF_TIMES = "aBhKkHmsSAnN"
-_LETTERS_OF_ZONES = "VvzOXxZ"
+SHOW_TIME, READ_TIME = "ksql_show_time", "ksql_read_time"
 _LETTERS = {
-    "DATETOSTRING": _LETTERS_OF_DATES, "FORMAT_DATE": _LETTERS_OF_DATES, "FORMAT_TIME": _LETTERS_OF_TIMES,
-    "FORMAT_TIMESTAMP": _LETTERS_OF_DATES + _LETTERS_OF_TIMES + _LETTERS_OF_ZONES,
-    "TIMESTAMPTOSTRING": _LETTERS_OF_DATES + _LETTERS_OF_TIMES + _LETTERS_OF_ZONES,
+    "DATETOSTRING": DATES, "FORMAT_DATE": DATES, "FORMAT_TIME": TIMES_OF_DAY,
+    "FORMAT_TIMESTAMP": DATES + TIMES_OF_DAY + ZONES, "TIMESTAMPTOSTRING": DATES + TIMES_OF_DAY + ZONES,
 }  # fmt: skip
+_VALUES = {  # the first argument as Spark shows it, and as Python does
+    "DATETOSTRING": ("date_from_unix_date({0})", "{0}", "DATE"),
+    "FORMAT_DATE": ("{0}", "unix_date({0})", "DATE"),
+    "FORMAT_TIME": ("timestamp_millis({0})", "{0}", "TIME"),
+    "FORMAT_TIMESTAMP": ("{0}", "unix_micros({0})", "TIMESTAMP"),
+    "TIMESTAMPTOSTRING": ("timestamp_millis({0})", "{0} * 1000", "TIMESTAMP"),
+}
 _OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}(?::?\d{2})?)?|UTC|GMT|UT")
 _DAY_MS = 86_400_000
 _OF_ONE_LENGTH = re.compile(r"(yyyy|MM|dd|[^A-Za-z'])+")  # patterns whose dates have as many characters as they
@@ -77,9 +96,10 @@ def is_zone(name: str) -> bool:
 
 def shows(function: str, pattern: str) -> bool:
     """Return True if a function such as FORMAT_DATE can show its values by a pattern of Java's DateTimeFormatter."""
-    bare = re.sub("'[^']*'", "", pattern)
-    letters = {each for each in bare if each.isascii() and each.isalpha()}
-    return not re.search("['{}#]", bare) and letters <= {*_LETTERS[function], "p"}
+    try:
+        return needed_letters(pattern) <= set(_LETTERS[function])
+    except WrongPattern:
+        return False
 
 
 def _zone(text: str, arguments: Sequence[Rendered], function: str) -> str:
@@ -94,23 +114,35 @@ def _in_zone(text: str, zone: Rendered, function: str) -> str:
     return f"IF({NO_ZONE}({zone.text}), NULL, {function}({text}, {zone.text}))"
 
 
-def _shown(name: str, value: str, arguments: Sequence[Rendered]) -> Rendered:
-    pattern = arguments[1].text
+def shown_in_python(name: str, arguments: Sequence[Rendered]) -> bool:
+    """Return True for a pattern that Spark does not take, and for one that is not written."""
+    pattern = literal_of(arguments[1])
+    if pattern is None:
+        return True
+    return shows(name, pattern) and not (spark_shows(pattern) and letters_of(pattern).keys() <= set(_LETTERS[name]))
+
+
+def shown(name: str, arguments: Sequence[Rendered]) -> str:
+    """Render FORMAT_DATE and its like."""
+    value, number, kind = _VALUES[name]
+    value, pattern = value.replace("{0}", arguments[0].text), arguments[1].text
     written = literal_of(arguments[1])
     if written is not None and not shows(name, written):
-        return Rendered("CAST(NULL AS STRING)", VARCHAR)
-    zone = literal_of(arguments[2]) if len(arguments) == 3 else None
-    bare = re.sub("'[^']*'", "", written or "")
-    if zone is not None and re.search("[OVXZxz]", bare) and is_zone(zone):
+        return "CAST(NULL AS STRING)"
+    if shown_in_python(name, arguments):
+        zone = arguments[2].text if len(arguments) == 3 else "'GMT'"
+        return f"{SHOW_TIME}('{kind}', {number.replace('{0}', arguments[0].text)}, {pattern}, {zone})"
+    zone_written = literal_of(arguments[2]) if len(arguments) == 3 else None
+    if zone_written is not None and letters_of(written or "").keys() & set("OVXZxz") and is_zone(zone_written):
         # The pattern shows the zone, and of Spark's functions only those that write documents take one.
         options = f"map('timestampFormat', {pattern}, 'timeZone', {arguments[2].text})"
-        return Rendered(f"get_json_object(to_json(named_struct('t', {value}), {options}), '$.t')", VARCHAR)
-    return Rendered(f"date_format({_zone(value, arguments, 'from_utc_timestamp')}, {pattern})", VARCHAR)
+        return f"get_json_object(to_json(named_struct('t', {value}), {options}), '$.t')"
+    return f"date_format({_zone(value, arguments, 'from_utc_timestamp')}, {pattern})"
 
 
-def _showing(name: str, least: int, most: int, takes: str, value: str) -> Function:
+def _showing(name: str, least: int, most: int, takes: str) -> Function:
     def render(arguments: Sequence[Rendered]) -> Rendered:
-        return _shown(name, value.replace("{0}", arguments[0].text), arguments)
+        return Rendered(shown(name, arguments), VARCHAR)
 
     return Function(name, least, most, render, tuple(takes.split()))
 
@@ -120,17 +152,46 @@ def _convert_zone(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(_in_zone(_in_zone(value.text, from_, "to_utc_timestamp"), to, "from_utc_timestamp"), TIMESTAMP)
 
 
+def _read(kind: str, arguments: Sequence[Rendered]) -> str | None:
+    """Return a call of Python for a pattern that Spark does not take, or that is not written; NULL for a wrong one.
+
+    None: Spark takes it. The result is ms since the epoch, days, or ms of the day.
+    """
+    text, pattern = (each.text for each in arguments[:2])
+    written = literal_of(arguments[1])
+    try:
+        if written is not None and spark_reads(written):
+            is_simple = kind != "DATE" or letters_of(written).keys() <= OF_SIMPLE_FORMATS
+            return None if is_simple else "CAST(NULL AS BIGINT)"
+    except WrongPattern:
+        return "CAST(NULL AS BIGINT)"
+    zone = arguments[2].text if len(arguments) == 3 else "'GMT'"
+    return f"{READ_TIME}('{kind}', {text}, {pattern}, {zone})"
+
+
+def time_read(text: str, pattern: str) -> str:
+    """Return a text as a TIMESTAMP. Args: the text in Spark SQL, the pattern as it is."""
+    return _parse_timestamp((Rendered(text, VARCHAR), Rendered(written_text(pattern), VARCHAR))).text
+
+
 def _parse_timestamp(arguments: Sequence[Rendered]) -> Rendered:
+    read = _read("TIMESTAMP", arguments)
+    if read is not None:
+        return Rendered(f"timestamp_millis({read})", TIMESTAMP)
     read = f"try_to_timestamp({arguments[0].text}, {arguments[1].text})"
     return Rendered(_zone(read, arguments, "to_utc_timestamp"), TIMESTAMP)
 
 
 def _from_string(arguments: Sequence[Rendered]) -> Rendered:
-    return Rendered(f"unix_millis({_parse_timestamp(arguments).text})", BIGINT)
+    read = _read("TIMESTAMP", arguments)
+    return Rendered(f"unix_millis({_parse_timestamp(arguments).text})" if read is None else read, BIGINT)
 
 
 def _parse_date(arguments: Sequence[Rendered]) -> Rendered:
     """Return a DATE; as in ksqlDB, text after it counts for nothing, which is known of patterns of a known length."""
+    found = _read("DATE", arguments)
+    if found is not None:
+        return Rendered(f"date_from_unix_date(CAST({found} AS INT))", DATE)
     text, pattern = arguments
     read = f"try_to_timestamp({text.text}, {pattern.text})"
     written = literal_of(pattern) or ""
@@ -139,7 +200,17 @@ def _parse_date(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(f"CAST({read} AS DATE)", DATE)
 
 
+def _days(arguments: Sequence[Rendered]) -> Rendered:
+    found = _read("DAYS", arguments)
+    if found is not None:
+        return Rendered(f"CAST({found} AS INT)", INT)
+    return Rendered(f"unix_date(CAST(try_to_timestamp({arguments[0].text}, {arguments[1].text}) AS DATE))", INT)
+
+
 def _parse_time(arguments: Sequence[Rendered]) -> Rendered:
+    found = _read("TIME", arguments)
+    if found is not None:
+        return Rendered(f"CAST({found} AS INT)", TIME)
     read = f"try_to_timestamp({arguments[0].text}, {arguments[1].text})"
     return Rendered(f"CAST(pmod(unix_millis({read}), {_DAY_MS}) AS INT)", TIME)
 
@@ -154,16 +225,16 @@ def _today(arguments: Sequence[Rendered]) -> Rendered:
 
 
 TIMES = [
-    _showing("FORMAT_TIMESTAMP", 2, 3, "TIMESTAMP text", "{0}"),
-    _showing("FORMAT_DATE", 2, 2, "DATE text", "{0}"),
-    _showing("FORMAT_TIME", 2, 2, "TIME text", "timestamp_millis({0})"),
+    _showing("FORMAT_TIMESTAMP", 2, 3, "TIMESTAMP text"),
+    _showing("FORMAT_DATE", 2, 2, "DATE text"),
+    _showing("FORMAT_TIME", 2, 2, "TIME text"),
     Function("PARSE_TIMESTAMP", 2, 3, _parse_timestamp, ("text",)),
     Function("PARSE_DATE", 2, 2, _parse_date, ("text",)),
     Function("PARSE_TIME", 2, 2, _parse_time, ("text",)),
-    _showing("TIMESTAMPTOSTRING", 2, 3, "integer text", "timestamp_millis({0})"),
+    _showing("TIMESTAMPTOSTRING", 2, 3, "integer text"),
     Function("STRINGTOTIMESTAMP", 2, 3, _from_string, ("text",)),
-    _showing("DATETOSTRING", 2, 2, "integer text", "date_from_unix_date({0})"),
-    template("STRINGTODATE", "unix_date(CAST(try_to_timestamp({0}, {1}) AS DATE))", 2, 2, INT, "text"),
+    _showing("DATETOSTRING", 2, 2, "integer text"),
+    Function("STRINGTODATE", 2, 2, _days, ("text",)),
     template("FROM_UNIXTIME", "timestamp_millis({0})", 1, 1, TIMESTAMP, "integer"),
     template("FROM_DAYS", "date_from_unix_date({0})", 1, 1, DATE, "INT"),
     Function("CONVERT_TZ", 3, 3, _convert_zone, ("TIMESTAMP", "text", "text")),

@@ -1,4 +1,4 @@
-"""What asks Python outside of lambdas asks Java within them, where Spark runs no Python. Pure.
+"""What asks Python outside of lambdas asks Java or Spark within them, where Spark runs no Python. Pure.
 
 Whether a text is a pattern or a time zone is said by java.util.regex.Pattern and java.time.ZoneId themselves, which
 Spark calls by name: `try_reflect` is NULL where Java raises. Spark takes such a call for one that may have another
@@ -15,16 +15,20 @@ import re
 from collections.abc import Callable, Sequence
 
 from odradek.sql.functions.bindings import calls_of_python
+from odradek.sql.functions.json_text import JSON_FIELD, sparks_json_field
 from odradek.sql.functions.signature import text_of
+from odradek.sql.functions.times import READ_TIME, SHOW_TIME
 
 _REFLECTED = re.compile(r"try_reflect\('[\w.]+', '\w+', ")
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|[(),]", re.DOTALL)
 _NO_GROUPS = text_of(r"(?s)\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")  # escaped characters, and classes
+_QUOTED = text_of("'[^']*'")
+_NOT_SPARKS = text_of("[uYwWecBAnNpvQqEFG]|y{7}|M{5}|L{5}")  # the letters that Spark does not show, or does not read
 _GROUP = text_of(r"\((?!\?)|\(\?<(?![=!])")
 
 
 class NotInLambdas(Exception):
-    """A call that Spark cannot make within a lambda. Its argument: the name of the function in Python."""
+    """A call that Spark cannot make within a lambda. Its argument: what it is."""
 
 
 def within_lambda(text: str) -> str:
@@ -36,7 +40,7 @@ def within_lambda(text: str) -> str:
         call = min(calls, key=len)  # the innermost first
         name, _, rest = call.partition("(")
         if name not in _IN_JAVA:
-            raise NotInLambdas(name)
+            raise NotInLambdas(f"{name.removeprefix('ksql_').upper()} with these arguments")
         text = text.replace(call, _IN_JAVA[name](_arguments(rest[:-1])))
 
 
@@ -93,7 +97,38 @@ def _has_group(arguments: Sequence[str]) -> str:
     return f"IF({number} < 10, {exists}, {_compiled(pattern)} IS NOT NULL AND {number} <= {counted})"
 
 
+def _no_format(pattern: str) -> str:
+    """Return where a pattern of dates is wrong, or not one of Spark's. Raises NotInLambdas for one that is written."""
+    if pattern.startswith("'"):
+        raise NotInLambdas("a pattern of dates that Spark does not take")
+    bare = f"regexp_replace({pattern}, {_QUOTED}, '')"
+    is_wrong = f"try_reflect('java.time.format.DateTimeFormatter', 'ofPattern', {pattern}) IS NULL"
+    return f"({is_wrong} OR {bare} RLIKE {_NOT_SPARKS})"
+
+
+def _show_time(arguments: Sequence[str]) -> str:
+    kind, value, pattern, zone = arguments
+    at = {"'DATE'": f"date_from_unix_date({value})", "'TIME'": f"timestamp_millis({value})"}.get(kind)
+    wrong = _no_format(pattern)
+    if at is None:
+        at, wrong = f"from_utc_timestamp(timestamp_micros({value}), {zone})", f"({wrong} OR {_no_zone([zone])})"
+    return f"IF({wrong}, NULL, date_format({at}, {pattern}))"
+
+
+def _read_time(arguments: Sequence[str]) -> str:
+    kind, text, pattern, zone = arguments
+    at, wrong = f"try_to_timestamp({text}, {pattern})", _no_format(pattern)
+    if kind == "'TIMESTAMP'":
+        found, wrong = f"unix_millis(to_utc_timestamp({at}, {zone}))", f"({wrong} OR {_no_zone([zone])})"
+    else:
+        found = f"pmod(unix_millis({at}), 86400000)" if kind == "'TIME'" else f"unix_date(CAST({at} AS DATE))"
+    return f"IF({wrong}, NULL, {found})"
+
+
 _IN_JAVA: dict[str, Callable[[Sequence[str]], str]] = {
+    READ_TIME: _read_time,
+    SHOW_TIME: _show_time,
+    JSON_FIELD: lambda arguments: sparks_json_field(*arguments),
     "ksql_has_group": _has_group,
     "ksql_no_pattern": _no_pattern,
     "ksql_no_replacement": _no_replacement,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from odradek.sql.catalog import Source
 from odradek.sql.formats import EPOCH, encode, with_window
-from odradek.sql.functions.signature import text_of as literal
+from odradek.sql.functions.times import time_read
 from odradek.sql.plan import RESULT, Sink, Topic
 from odradek.sql.query import Planned
 from odradek.sql.types import quote
@@ -43,7 +43,7 @@ def sink_of(target: Source, planned: Planned | None, timestamped: Source, topic:
         if column.type.name == "BIGINT":
             time = f"timestamp_millis({time})"
         elif column.type.name == "VARCHAR":
-            time = f"try_to_timestamp({time}, {literal(timestamped.timestamp_format)})"
+            time = time_read(time, timestamped.timestamp_format)
         # A record without a time is dropped, but a tombstone has no columns to tell it.
         has_time = f"{time} >= {EPOCH}"
         if planned is not None and planned.has_keep:
