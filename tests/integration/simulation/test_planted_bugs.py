@@ -13,7 +13,7 @@ from tests.simulation.runner import simulate
 from tests.simulation.scenario import draw
 
 FIRST_SEEDS = first_seeds()
-STEPS_MAX = 2_000  # of a run in `make test`
+STEPS_MAX = 1_000  # of a run in `make test`
 LONG = [name for name in PLANTED if name in FIRST_SEEDS and FIRST_SEEDS[name].steps > STEPS_MAX]
 _clean: dict[tuple[int, str], tuple[str, ...]] = {}  # the problems of runs without a bug, by seed and scenario
 
