@@ -1,4 +1,8 @@
-"""`make bench`: every question, one after the other; `--quick` for a shorter answer, names for some only."""
+"""`make bench`: every question, one after the other; `--quick` for a shorter answer, names for some only.
+
+Questions of the engine alone are in `bench.engine`, of a gateway under load in `bench.gateway`, the others here; what
+is measured beside us, and what starts it, in `bench.peers`.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,19 @@ import argparse
 import importlib
 
 QUESTIONS = (
-    *("throughput", "append", "contention", "clients", "kafka_port", "pipeline"),
+    *("throughput", "engine.append", "engine.contention", "clients", "kafka_port", "pipeline"),
     *(
         "groups",
-        "codec",
+        "engine.codec",
         "cold_start",
         "request_cpu",
         "scale_model",
         "fleet",
         "cost",
-        "validation",
-        "abuse",
-        "connections",
-        "catch_up",
+        "engine.validation",
+        "gateway.abuse",
+        "gateway.connections",
+        "gateway.catch_up",
         "growth",
         "console",
         "connect",

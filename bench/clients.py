@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.kafka_port import confluent_consume, confluent_produce, cpu_seconds, service
-from bench.trivial_broker import PARTITIONS, Answers, make_table
+from bench.peers.trivial_broker import PARTITIONS, Answers, make_table
 
 RESULTS = Path(__file__).parent / "results" / "clients.json"
 CONFLUENT = "confluent-kafka"
@@ -122,7 +122,7 @@ def in_process(configs: dict[str, Any]) -> tuple[dict[str, Any], Callable[[], fl
 @contextmanager
 def trivial_broker(topic: str, size: int) -> Iterator[tuple[int, str]]:
     """Process id and address of a broker that does nothing."""
-    command = [sys.executable, "-m", "bench.trivial_broker", topic, str(size)]
+    command = [sys.executable, "-m", "bench.peers.trivial_broker", topic, str(size)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

@@ -24,10 +24,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.connect_workers import Worker, call, ours, theirs, until
-from bench.kafka_broker import NoBroker
 from bench.kafka_port import cpu_seconds
-from bench.maven import NoJars
+from bench.peers.connect_workers import Worker, call, ours, theirs, until
+from bench.peers.kafka_broker import NoBroker
+from bench.peers.maven import NoJars
 
 RESULTS = Path(__file__).parent / "results" / "connect.json"
 LINE = b"x" * 99 + b"\n"

@@ -35,10 +35,10 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.connect_workers import Worker, call, ours, theirs, until
-from bench.kafka_broker import NoBroker
 from bench.kafka_port import cpu_seconds, create_topic
-from bench.maven import DEBEZIUM, NoJars
+from bench.peers.connect_workers import Worker, call, ours, theirs, until
+from bench.peers.kafka_broker import NoBroker
+from bench.peers.maven import DEBEZIUM, NoJars
 from tests.support.connect.postgres import Postgres, postgres
 
 RESULTS = Path(__file__).parent / "results" / "connect_databases.json"

@@ -40,9 +40,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench import java_tools
-from bench.kafka_broker import NoBroker, kafka_broker
-from bench.maven import APACHE_KAFKA, NoJars, maven_jars
+from bench.peers import java_tools
+from bench.peers.kafka_broker import NoBroker, kafka_broker
+from bench.peers.maven import APACHE_KAFKA, NoJars, maven_jars
 
 RESULTS = Path(__file__).parent / "results" / "kafka_port.json"
 CLIENTS = ("confluent-kafka", "kafka-python", "aiokafka", "java tools", "sdk records", "sdk tables")
@@ -486,8 +486,8 @@ def main(argv: list[str] | None = None) -> int:
     is_whole = not (arguments.size or arguments.client or arguments.quick)
     if is_whole and shutil.disk_usage(tempfile.gettempdir()).free < ROOM_BYTES:
         print(
-            f"cannot run: a service stores up to 12 GB in {tempfile.gettempdir()}, and where the disk is full producers "
-            "wait: set TMPDIR to a folder with 16 GB, or choose with --size and --client"
+            f"cannot run: a service stores up to 12 GB in {tempfile.gettempdir()}, and where the disk is full "
+            "producers wait: set TMPDIR to a folder with 16 GB, or choose with --size and --client"
         )
         return 1
     wanted = Wanted(arguments.size or SIZES, arguments.client or CLIENTS, arguments.quick)

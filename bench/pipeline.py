@@ -42,8 +42,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.kafka_broker import NoBroker, kafka_broker
-from bench.maven import SPARK_KAFKA, NoJars, maven_jars
+from bench.peers.kafka_broker import NoBroker, kafka_broker
+from bench.peers.maven import SPARK_KAFKA, NoJars, maven_jars
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,7 +8,7 @@
 How the design uses them (docs/ARCHITECTURE.md): one object a produce request, one update for each head in it (32
 partitions share one), one function invocation each; reads in pieces of an answer's size; maintainers read and write
 each byte again, as many at once as the stage `prod` has. What is late in maintenance is not lost: reads get dearer and
-nothing is deleted. Nothing of it was run on AWS. What an update of a head costs is counted by `bench.contention
+nothing is deleted. Nothing of it was run on AWS. What an update of a head costs is counted by `bench.engine.contention
 --spread`, for 1 to 32 partitions in a request, one producer and 256: a line through these points.
 
     python -m bench.scale_model [--quick] [--linger-ms 1000] [--producer-mib-s 10] [--consumers 1] [--concurrency 5000]

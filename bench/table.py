@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.kafka_broker import NoBroker, kafka_broker
+from bench.peers.kafka_broker import NoBroker, kafka_broker
 from bench.pipeline import PARTITIONS, ROOT, kafka_jars, kafka_port, make_rows
 
 if TYPE_CHECKING:

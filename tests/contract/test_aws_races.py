@@ -21,6 +21,7 @@ from odradek.settings import Settings
 from odradek.system import SystemClock, SystemRng
 
 from tests.support.engine import batch, produce, read_all
+from tests.support.examples import some
 from tests.support.stores.aws import CREDENTIALS, create_tables, moto_server, open_store
 
 T = TypeVar("T")
@@ -209,7 +210,7 @@ def race(
     return sent
 
 
-@pytest.mark.parametrize("size", [ITEM, OBJECT])
+@pytest.mark.parametrize("size", some([OBJECT, ITEM]))
 def test_racing_writers_never_make_each_other_retry(stores: list[AwsStore], requests: Requests, size: int) -> None:
     """Without spills: one upload and one update each, however many write at once."""
     sent = race(stores, requests, f"race-{size}", size, idempotent=False, **ROOMY)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from bench.connect_workers import apache_worker, call
 from bench.kafka_port import service
-from bench.maven import DEBEZIUM, NoJars, maven_jars
+from bench.peers.connect_workers import apache_worker, call
+from bench.peers.maven import DEBEZIUM, NoJars, maven_jars
 from tests.support.connect.postgres import Postgres, postgres
 from tests.support.connect.running import RunningCluster
 from tests.support.kafka.port import until

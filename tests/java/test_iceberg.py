@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from odradek.model.log import DeleteRecordsPartition
 
-from bench.maven import SPARK_ICEBERG, NoJars, maven_jars
+from bench.peers.maven import SPARK_ICEBERG, NoJars, maven_jars
 from tests.integration.query.test_iceberg import SMALL, TABLE, consumed, covered, fill, iceberg, maintained
 from tests.support.spark.session import LiveLog, spark_environment
 

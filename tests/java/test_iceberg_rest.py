@@ -15,7 +15,7 @@ from odradek.adapters.iceberg.tables import IcebergTables
 from odradek.errors import StoreUnavailable
 from odradek.ports.table_catalog import TableName
 
-from bench.maven import ICEBERG_REST, NoJars, maven_jars
+from bench.peers.maven import ICEBERG_REST, NoJars, maven_jars
 from tests.integration.query import test_iceberg
 from tests.integration.query.test_iceberg import SMALL, TABLE, fill
 from tests.integration.query.test_iceberg_kills import tables_equal_topics_after_kills

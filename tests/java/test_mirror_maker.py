@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.kafka_broker import NoBroker, kafka_broker
+from bench.peers.kafka_broker import NoBroker, kafka_broker
 from tests.java.programs import JavaProgram
 from tests.support.clients.numbered import Sent
 from tests.support.clients.numbered_producers import Load, confluent, create_topic

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka import admin as kafka_admin
 
-from bench.kafka_broker import NoBroker, kafka_broker
+from bench.peers.kafka_broker import NoBroker, kafka_broker
 from tests.support.connect.running import RunningCluster
 from tests.support.kafka.port import kafka_service, until
 

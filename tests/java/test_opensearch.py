@@ -20,13 +20,13 @@ from odradek.connect.record import SinkRecord
 from odradek.testing.connect import SINK_CHECKS, SinkDriver, SinkUnderTest
 from odradek.testing.contract import check_id
 
-from bench.maven import ELASTICSEARCH, OPENSEARCH, NoJars, maven_jars
+from bench.peers.maven import ELASTICSEARCH, OPENSEARCH, NoJars, maven_jars
 from tests.support.kafka.port import until
 from tests.support.services.slow_service import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 
-_PEERS = Path(__file__).parents[2] / "bench"
+_PEERS = Path(__file__).parents[2] / "bench" / "peers"
 ROW = struct({"id": INT64, "name": STRING}, name="Row")
 
 

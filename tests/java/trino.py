@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bench.maven import TRINO, NoJars, maven_archives
+from bench.peers.maven import TRINO, NoJars, maven_archives
 from tests.support.stores.aws import CREDENTIALS, REGION
 
 JAVA = "ODRADEK_TRINO_JAVA"

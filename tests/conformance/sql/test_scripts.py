@@ -26,7 +26,7 @@ def cases() -> list[Any]:
     return [
         pytest.param(case, id=f"{path.stem}: {case['name']}")
         for path in sorted(FOLDER.glob("*.yaml"))
-        for case in yaml.safe_load(path.read_text(encoding="utf-8"))
+        for case in yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
     ]
 
 

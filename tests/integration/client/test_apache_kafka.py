@@ -20,7 +20,7 @@ from odradek.operations.resets import apply_reset, plan_reset
 from odradek.operations.skew import key_skew
 from odradek.operations.topics import change_configs, consumers_of, delete_records, describe_topic, plan_deletion
 
-from bench.kafka_broker import NoBroker, kafka_broker
+from bench.peers.kafka_broker import NoBroker, kafka_broker
 
 pytestmark = pytest.mark.slow
 

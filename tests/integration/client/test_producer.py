@@ -12,7 +12,7 @@ from odradek.ports.table import Item, Update
 from odradek.protocol.api import ApiKey
 from odradek.testing.seeded_rng import SeededRng
 
-from bench.append import LoopClock
+from bench.engine.append import LoopClock
 from tests.simulation.loop import run
 from tests.support.clients.in_process import Server
 

@@ -106,7 +106,7 @@ PAGES = {
     "/sql/words?text=from+payments": ["cents", "orders", "SELECT"],
     "/sql/export?text=SELECT+count(*)+AS+n+FROM+orders": ["n", "120"],
     "/costs": ["Data written"],
-    "/costs?rate=1MiB/s&record_bytes=1000&producers=2&consumers=1&retention=1d&partitions=4": ["Kinesis", "Storage"],
+    "/costs?rate=1MiB/s&record_bytes=1000&producers=2&consumers=1&retention=1d&partitions=1": ["Kinesis", "Storage"],
     "/health": ["Clock", "fleet of functions"],
     "/audit": ["Nothing yet"],
 }

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from odradek.testing.latency import Latency
 
-from bench.append import Latencies
-from bench.contention import measure
+from bench.engine.append import Latencies
+from bench.engine.contention import measure
 from tests.simulation.loop import run
 
 LATENCIES = Latencies(table=Latency(7.6, 16), put=Latency(30, 100))

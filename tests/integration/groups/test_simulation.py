@@ -22,6 +22,7 @@ from odradek.model.topic_partition import PartitionId, TopicPartition
 from odradek.testing import ManualClock, SeededRng
 
 from tests.support.clients.group_member import PATIENT, SETTINGS, Member, Scheduler, SkewedClock, UnreliableTable, World
+from tests.support.examples import some
 
 PARTITIONS = 7
 STEPS = 60
@@ -157,7 +158,7 @@ class Simulation:
             self.clock.advance(5)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8)))
 async def test_random_lives(seed: int) -> None:
     simulation = Simulation(seed)
     creating = asyncio.create_task(simulation.world.create("t", PARTITIONS))

@@ -32,6 +32,7 @@ from odradek.functions.environment import REGION as REGION_VARIABLE
 from odradek.protocol.api import ApiKey, FunctionName
 
 from tests.support.engine import batch
+from tests.support.examples import some
 from tests.support.services.function_calls import body_of, decode, frame, function_event, refusal_of
 from tests.support.services.packaged_functions import Deployment, RunningFunction, deploy, running_function
 from tests.support.services.runtime_api import FunctionFailed
@@ -343,7 +344,7 @@ def test_the_layer_holds_what_the_functions_need_and_no_more(deployment: Deploym
     assert (python / "odradek" / "py.typed").exists()
 
 
-@pytest.mark.parametrize("name", list(FunctionName))
+@pytest.mark.parametrize("name", some(FunctionName))
 def test_a_cold_function_compiles_no_dataclass(name: FunctionName, deployment: Deployment, tmp_path: Path) -> None:
     """One is a millisecond, and a function imports 130: what the package has must be what this Python asks for."""
     code = (

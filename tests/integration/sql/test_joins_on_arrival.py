@@ -144,7 +144,9 @@ def test_what_a_run_before_has_read_is_found_and_each_row_is_there_once(
     assert case.rows(2) == [("q", None, 2_000), ("q", "y", 6_000), ("s", "y", 7_000)]
 
 
+@pytest.mark.slow
 def test_a_query_that_began_at_the_end_does_not_find_what_was_before(case: Case) -> None:
+    """Slow: two streaming queries."""
     latest = "SET 'auto.offset.reset' = 'latest';"
     case.send("a", (1, "before", 1_000))
     case.run(latest)

@@ -85,7 +85,9 @@ def plain(value: Any) -> Any:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", yaml.safe_load(CASES.read_text(encoding="utf-8")), ids=lambda case: case["name"])
+@pytest.mark.parametrize(
+    "case", yaml.load(CASES.read_text(encoding="utf-8"), yaml.CSafeLoader), ids=lambda case: case["name"]
+)
 def test_a_tutorial_typed_into_a_server(server: Server, case: dict[str, Any]) -> None:
     """Slow: some streaming queries each."""
     wanted = iter(case["shown"])

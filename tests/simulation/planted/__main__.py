@@ -1,7 +1,8 @@
 """`python -m tests.simulation.planted [NAME ...]`: with which seed each planted bug is found, and at what cost.
 
 What is found is kept in first_seeds.json, where the tests begin: a search of twenty seeds is then a run of one. A seed
-that no longer shows its bug, after a change of the simulation, costs the search again, and no more.
+that no longer shows its bug, after a change of the simulation, costs the search again, and no more. Bugs whose runs are
+long are left to `make test-slow`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import sys
 import time
 
-from tests.simulation.planted.bug import first_seeds, keep_first_seeds
+from tests.simulation.planted.bug import Found, first_seeds, keep_first_seeds
 from tests.simulation.planted.listed import PLANTED
 from tests.simulation.runner import simulate
 
@@ -20,18 +21,19 @@ def main(names: list[str]) -> int:
     known, missed = first_seeds(), 0
     for name in names or list(PLANTED):
         planted, began_s = PLANTED[name], time.process_time()
-        for seed in planted.order(known.get(name)):
+        for seed in planted.order(known[name].seed if name in known else None):
             with planted.patch():
                 outcome = simulate(seed, planted.profile, change=planted.change)
             if outcome.problems:
-                known[name] = seed
+                known[name] = Found(seed, outcome.steps)
                 break
         else:
             missed += 1
             known.pop(name, None)
         cost = f"{time.process_time() - began_s:.1f} s of CPU"
-        print(json.dumps({"bug": name, "seed": known.get(name), "of": planted.seeds, "cost": cost}), flush=True)
-        keep_first_seeds({each: known[each] for each in sorted(known) if each in PLANTED})
+        found = known[name]._asdict() if name in known else {"seed": None}
+        print(json.dumps({"bug": name, **found, "of": planted.seeds, "cost": cost}), flush=True)
+        keep_first_seeds({each: known[each] for each in known if each in PLANTED})
     return int(missed > 0)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from odradek.engine.partition.index import PartitionIndex
@@ -33,14 +33,12 @@ class Planted:
         profile: the kind of scenario.
         change: what of the drawn scenario must be otherwise for the bug to have a chance.
         seeds: how many seeds from 1 are tried at most.
-        is_dear: its run takes ten seconds or more.
     """
 
     patch: Patch
     profile: str = "log"
     change: Callable[[Scenario], Scenario] | None = None
     seeds: int = 10
-    is_dear: bool = False
 
     def order(self, first: int | None) -> list[int]:
         """Return the seeds to try, beginning with the one that is known to show the bug."""
@@ -48,14 +46,23 @@ class Planted:
         return sorted(seeds, key=lambda seed: seed != first)
 
 
-def first_seeds() -> dict[str, int]:
-    """Return the seeds that were found to show the bugs, by name (`python -m tests.simulation.planted`)."""
-    return dict(json.loads(_FIRST_SEEDS.read_text())) if _FIRST_SEEDS.exists() else {}
+class Found(NamedTuple):
+    """A seed that shows a bug, and how many steps its run has."""
+
+    seed: int
+    steps: int
 
 
-def keep_first_seeds(seeds: Mapping[str, int]) -> None:
+def first_seeds() -> dict[str, Found]:
+    """Return what was found to show the bugs, by name (`python -m tests.simulation.planted`)."""
+    kept = json.loads(_FIRST_SEEDS.read_text()) if _FIRST_SEEDS.exists() else {}
+    return {name: Found(**found) for name, found in kept.items()}
+
+
+def keep_first_seeds(seeds: Mapping[str, Found]) -> None:
     """Write what `first_seeds` returns."""
-    _FIRST_SEEDS.write_text(json.dumps(seeds, indent=0) + "\n")
+    lines = (f"{json.dumps(name)}: {json.dumps(found._asdict())}" for name, found in sorted(seeds.items()))
+    _FIRST_SEEDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 PLANTED: dict[str, Planted] = {}
@@ -67,20 +74,18 @@ def bug(
     seeds: int = 10,
     change: Callable[[Scenario], Scenario] | None = None,
     per_head: int = 1,
-    dear: bool = False,
 ) -> Callable[[Patch], Patch]:
     """Register a function that plants a bug while it is suspended at its `yield`.
 
     Args:
         per_head: partitions that share a head.
-        dear: its run takes ten seconds or more; `make test` leaves it to `make test-slow`.
     """
     shared = settings(default_partitions_per_head=per_head)
 
     def register(function: Patch) -> Patch:
         planted = contextmanager(function)
         PLANTED[function.__name__] = Planted(
-            planted, profile, lambda scenario: shared(_changed(replace(scenario, tables=False), change)), seeds, dear
+            planted, profile, lambda scenario: shared(_changed(replace(scenario, tables=False), change)), seeds
         )
         return planted
 

@@ -38,14 +38,14 @@ def commit_of_a_former_generation() -> Iterator[None]:
         yield
 
 
-@bug("classic", change=_restless, dear=True)
+@bug("classic", change=_restless)
 def group_written_without_its_version() -> Iterator[None]:
     """Of two that complete a round each makes a generation of its own."""
     with patch.object(classic_groups, "Compare", lambda *_: Exists(("v",))):
         yield
 
 
-@bug("classic", change=_restless, dear=True)
+@bug("classic", change=_restless)
 def follower_that_does_not_wait() -> Iterator[None]:
     """Until the leader has assigned, members are told what they had before."""
     sync, complete = classic_groups.decide_sync, classic_decisions.complete_round

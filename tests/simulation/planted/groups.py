@@ -36,7 +36,7 @@ def _late_commits(scenario: Scenario) -> Scenario:
     return replace(scenario, fates=Fates(crash=0, stall=0, late=0.15), group_turns=40)
 
 
-@bug("rebalance", dear=True)
+@bug("rebalance")
 def target_that_stands_for_ever() -> Iterator[None]:
     """Who joins or leaves after a target was computed is never assigned for."""
     with patch.object(group_decisions, "stands_for_ms", lambda group, now_ms: int(group.epoch > 0)):

@@ -169,7 +169,7 @@ def _ghosts(scenario: Scenario) -> Scenario:
     )
 
 
-@bug("upkeep", change=_ghosts, seeds=60, dear=True)
+@bug("upkeep", change=_ghosts, seeds=60)
 def ghosts_are_believed() -> Iterator[None]:
     """A writer that looks for its entry in the rows takes a spill that came after its merge for the newest one."""
 

@@ -217,7 +217,7 @@ def eviction_of_who_wrote_meanwhile() -> Iterator[None]:
         yield
 
 
-@bug("crowd", seeds=3, change=_full_house, dear=True)
+@bug("crowd", seeds=3, change=_full_house)
 def spill_in_one_unbounded_update() -> Iterator[None]:
     """The head forgets by one update, whatever it has to note: beyond DynamoDB's limits, with enough producers."""
     with (
@@ -227,7 +227,7 @@ def spill_in_one_unbounded_update() -> Iterator[None]:
         yield
 
 
-@bug("crowd", seeds=3, change=_full_house, dear=True)
+@bug("crowd", seeds=3, change=_full_house)
 def spill_gives_up_where_producers_crowd() -> Iterator[None]:
     """A head that has more producers than one update has room for is left as it is."""
     original = Spills.run

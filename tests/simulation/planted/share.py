@@ -177,7 +177,7 @@ def a_record_taken_for_a_gap() -> Iterator[None]:
         yield
 
 
-@bug("share", change=_few_in_flight, seeds=20, dear=True)
+@bug("share", change=_few_in_flight, seeds=20)
 def gaps_are_looked_for_again() -> Iterator[None]:
     """What compaction took stays in the window where the batches after it have nothing to give."""
     original = share_fetch.acquire

@@ -58,7 +58,7 @@ def test_what_is_kept_of_deleted_objects_costs_storage(rate: float, is_item: boo
 
 
 async def test_own_cost_follows_from_counted_requests() -> None:
-    load = Workload(MIB, producers=4, linger_ms=1000)
+    load = Workload(MIB, producers=4, linger_ms=1000, partitions=4)
     measured = await measure(load)
     assert not measured.is_item
     assert measured.per_append.object_put_requests == pytest.approx(1)
@@ -70,8 +70,8 @@ async def test_own_cost_follows_from_counted_requests() -> None:
 
 async def test_partitions_that_records_are_spread_over_and_producers_cost_units() -> None:
     one = await measure(Workload(MIB, linger_ms=1000, partitions=1))
-    spread = await measure(Workload(MIB, linger_ms=1000, partitions=24))
-    many = await measure(Workload(MIB, linger_ms=1000, partitions=24, producers=16))
+    spread = await measure(Workload(MIB, linger_ms=1000, partitions=8))
+    many = await measure(Workload(MIB, linger_ms=1000, partitions=8, producers=16))
     units = [each.per_append.table_write_units for each in (one, spread, many)]
     assert units == sorted(units)
     assert units[1] < 4 * units[0], "partitions that share a head are one update"
@@ -85,7 +85,7 @@ async def test_an_idle_stage_costs_what_its_alarms_polls_and_plans_do() -> None:
 
 
 async def test_egress_is_counted_where_clients_are_elsewhere() -> None:
-    load = Workload(MIB, linger_ms=1000, consumers=2)
+    load = Workload(MIB, linger_ms=1000, consumers=2, partitions=4)
     measured = await measure(load)
     inside = sum(own_cost(load, measured).values())
     nat = own_cost(replace(load, clients=Clients.NAT), measured)

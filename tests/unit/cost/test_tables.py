@@ -61,7 +61,7 @@ def test_a_workload_is_priced_either_way_and_nothing_else_changes() -> None:
 
 
 def test_the_command_prices_either_way(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["cost", "estimate", "--rate", "1MiB/s", "--linger-ms", "1000", "--partitions", "4"]
+    asked = ["cost", "estimate", "--rate", "1MiB/s", "--linger-ms", "1000", "--partitions", "1"]
 
     def dollars(*options: str) -> dict[str, float]:
         assert run([*asked, *options, "--output", "json"]) == 0

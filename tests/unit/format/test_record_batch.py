@@ -22,6 +22,8 @@ from odradek.format.record_batch import (
 )
 from odradek.model.record import CompressionType, Record, TimestampType
 
+from tests.support.examples import some
+
 RECORDS = [Record(i, 1_000 + i, b"key %d" % i, b"value %d" % i, (("h", b"x"),)) for i in range(3)]
 
 
@@ -254,7 +256,7 @@ def test_edges_round_trip_byte_for_byte(records: list[Record], compression_type:
     assert encode_batch(decoded, compression_type=compression_type) == data
 
 
-@pytest.mark.parametrize("compression_type", CompressionType)
+@pytest.mark.parametrize("compression_type", some(CompressionType))
 def test_a_hundred_thousand_records_in_one_batch(compression_type: CompressionType) -> None:
     builder = RecordBatchBuilder(compression_type)
     for number in range(100_000):

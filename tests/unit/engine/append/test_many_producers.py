@@ -5,6 +5,7 @@ next. DynamoDB limits the text and the operators of an expression, and each prod
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 from odradek.engine.engine import Engine
@@ -13,6 +14,7 @@ from odradek.model.log import ProducePartition, ProduceResult
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, read_all
+from tests.support.examples import some
 
 
 def requests(
@@ -44,8 +46,9 @@ async def check(engine: Engine, producers: Sequence[int], partitions: int, batch
 
 
 @pytest.mark.parametrize("per_head", [1, 32], ids=["own heads", "a shared head"])
-@pytest.mark.parametrize(("count", "partitions"), [(40, 1), (16, 24), (40, 32)])
+@pytest.mark.parametrize(("count", "partitions"), [(40, 1), (16, 24), pytest.param(40, 32, marks=pytest.mark.slow)])
 async def test_a_call_of_many_producers_is_appended_whole(count: int, partitions: int, per_head: int) -> None:
+    """The largest is slow: 6,400 batches."""
     store = memory_store(per_head=per_head)
     engine = store.engine()
     await engine.topics.create("t", partitions)
@@ -59,9 +62,10 @@ async def test_a_call_of_many_producers_is_appended_whole(count: int, partitions
     await check(engine, producers, partitions, 5)
 
 
-@pytest.mark.parametrize("per_head", [1, 32], ids=["own heads", "a shared head"])
-@pytest.mark.parametrize("fault", [Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE, Fault.REPEATED])
-@pytest.mark.parametrize("call", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    ("per_head", "fault", "call"),
+    some(product([1, 32], [Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE, Fault.REPEATED], [1, 2, 3, 4])),
+)
 async def test_whichever_update_of_them_fails_each_batch_is_in_the_log_once(
     call: int, fault: Fault, per_head: int
 ) -> None:

@@ -22,6 +22,7 @@ from odradek.ports.table import Delete, Key, Put
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
+from tests.support.examples import some
 from tests.support.stores.segments import partition_of, rows_of
 
 SPILLING = {"head_bytes_max": 400, "spill_entries": 2, "merge_rows_min": 1}
@@ -331,9 +332,15 @@ async def test_a_ghost_is_passed_over_and_removed(store: Store) -> None:
 WRITES = [("objects", "put"), ("objects", "delete"), ("log", "transact"), ("log", "update")]
 
 
-@pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_REQUEST, Fault.UNAVAILABLE, Fault.REPEATED])
-@pytest.mark.parametrize(("port", "method"), WRITES)
-@pytest.mark.parametrize("nth", [1, 2, 3])
+@pytest.mark.parametrize(
+    ("port", "method", "nth", "fault"),
+    some(
+        (port, method, nth, fault)
+        for port, method in WRITES
+        for nth in (1, 2, 3)
+        for fault in (Fault.LOST_ANSWER, Fault.LOST_REQUEST, Fault.UNAVAILABLE, Fault.REPEATED)
+    ),
+)
 async def test_a_fault_anywhere_loses_nothing_and_the_next_pass_tidies_up(
     store: Store, port: str, method: str, nth: int, fault: Fault
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from odradek.engine.engine import Engine
@@ -19,6 +20,7 @@ from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import START_MS, ManualClock
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
+from tests.support.examples import some
 from tests.support.stores.segments import merge_by_hand, partition_of, rows_of
 
 DAY_MS = 86_400_000
@@ -225,8 +227,10 @@ async def test_the_row_of_a_spill_under_way_stays_although_its_records_are_delet
         assert [record.value for record in await read_all(store.engine(2), "t", 0, 4)] == [b"4", b"5", b"6"]
 
 
-@pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE])
-@pytest.mark.parametrize("place", ["log", "objects"])
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    some(product(["log", "objects"], [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE])),
+)
 async def test_cut_short_at_any_call_it_is_finished_by_the_next_pass(place: str, fault: Fault) -> None:
     """Fail the n-th call of each method, for n = 1, 2 ... until none is left to fail; then run calmly."""
     methods = ("get", "query", "update", "put", "transact") if place == "log" else ("list", "delete")

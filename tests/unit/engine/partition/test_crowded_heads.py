@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from odradek.engine.partition.head import PartitionHead, ProducerState, encode_head, head_key
@@ -19,6 +20,7 @@ from odradek.ports.table import Item, Key, Put, Update
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce, read_all
+from tests.support.examples import some
 
 PRODUCERS = 150
 
@@ -122,8 +124,7 @@ async def test_made_up_producer_ids_do_not_fill_a_head(store: Store) -> None:
     assert most < 64
 
 
-@pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LOST_ANSWER])
-@pytest.mark.parametrize("number", range(1, 6))
+@pytest.mark.parametrize(("number", "fault"), some(product(range(1, 6), [Fault.UNAVAILABLE, Fault.LOST_ANSWER])))
 async def test_a_spill_may_end_between_any_two_updates(store: Store, number: int, fault: Fault) -> None:
     before = await never_spilled(store, 120, 1)
     partition = await partition_of(store)

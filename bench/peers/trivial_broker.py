@@ -3,7 +3,7 @@
 What a client makes against it is what the client by itself can do. `Answers` says what the answers are; the SDK takes
 it as its transport, in its own process and without a wire. Kafka's clients meet it behind a socket:
 
-    python -m bench.trivial_broker TOPIC BYTES      prints its address; ends when it is terminated
+    python -m bench.peers.trivial_broker TOPIC BYTES      prints its address; ends when it is terminated
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where do the write units of a shared head go? By operation, and the head's bytes by attribute when appends meet it.
 
-The real engine over memory stores that take their time, in virtual time, as `bench.contention --spread`: producers of
-one head, each request a batch of keyed records to each of its partitions. The default is one of the heads of
-`bench.cost --case large`: 40 producers with a request a second each, 2.5 records of 1 KiB a partition.
+The real engine over memory stores that take their time, in virtual time, as `bench.engine.contention --spread`:
+producers of one head, each request a batch of keyed records to each of its partitions. The default is one of the heads
+of `bench.cost --case large`: 40 producers with a request a second each, 2.5 records of 1 KiB a partition.
 
     units   of one request, by what the write was for; a refused write is billed as one that is applied
     bytes   of the head's item after an append, on average: of the attribute, its name included
@@ -15,7 +15,8 @@ the most of them follows how many such requests a second the topic takes.
     requests/s   1,000 / head units
     all units    of a request: what it costs
 
-    python -m bench.head_units [--heat] [--producers 40] [--partitions 32] [--requests-per-s 40] [--record-bytes 2600]
+    python -m bench.engine.head_units [--heat] [--producers 40] [--partitions 32] [--requests-per-s 40]
+                                      [--record-bytes 2600]
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ from odradek.testing.latency import Latency
 from rich.console import Console
 from rich.table import Table
 
-from bench.append import Latencies, Store
-from bench.contention import BACKOFF_S, FUNCTIONS, kind_of
+from bench.engine.append import Latencies, Store
+from bench.engine.contention import BACKOFF_S, FUNCTIONS, kind_of
 from tests.simulation.loop import run
 from tests.support.loop_clock import LoopClock
 

@@ -2,7 +2,7 @@
 
 Both are driven by the same JSON over the same REST API.
 
-    python -m bench.connect_workers      Apache Kafka Connect with Debezium's connectors, for tries by hand
+    python -m bench.peers.connect_workers      Apache Kafka Connect with Debezium's connectors, for tries by hand
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench.kafka_broker import NoBroker, free_ports, kafka_broker
 from bench.kafka_port import service
-from bench.maven import APACHE_CONNECT, DEBEZIUM, NoJars, maven_jars
+from bench.peers.kafka_broker import NoBroker, free_ports, kafka_broker
+from bench.peers.maven import APACHE_CONNECT, DEBEZIUM, NoJars, maven_jars
 
 _START_S = 180
 _NO_PROXY = {"NO_PROXY": "127.0.0.1"}

@@ -4,7 +4,7 @@ It needs `mvn` and Java 17; where one of them or the repository is missing, `kaf
 without the peer. The broker has its defaults but for what a single node needs
 (replication 1): it acknowledges from the page cache, as Apache Kafka does; ours acknowledges after fsync.
 
-    python -m bench.kafka_broker      one until Enter is pressed, for tries by hand
+    python -m bench.peers.kafka_broker      one until Enter is pressed, for tries by hand
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.maven import APACHE_KAFKA, NoJars, maven_jars
+from bench.peers.maven import APACHE_KAFKA, NoJars, maven_jars
 
 _CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 _HEAP = "-Xmx1g"

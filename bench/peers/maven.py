@@ -1,6 +1,6 @@
 """Jars of the peers that benches measure us against, from Maven Central; kept in build/.
 
-python -m bench.maven      fetch them all beforehand
+python -m bench.peers.maven      fetch them all beforehand
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import subprocess
 from hashlib import sha256
 from pathlib import Path
 
-_BUILD = Path(__file__).parent.parent / "build"
+_BUILD = Path(__file__).parents[2] / "build"
 _DOWNLOAD_S = 600
 
 

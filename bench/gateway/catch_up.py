@@ -5,7 +5,7 @@ p99 100 ms) and then `--stream-mb-s` for its bytes, a read of a table 5 ms. The 
 has worked through an answer, at `--client-mb-s`. Computing takes no time, so a real gateway is bound by its processor
 as well (bench.kafka_port). A log of 1 KiB records is read from its start, once as uploads and once as merged segments.
 
-    python -m bench.catch_up [--quick] [--mib 128] [--fetch-bytes 1048576]
+    python -m bench.gateway.catch_up [--quick] [--mib 128] [--fetch-bytes 1048576]
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from rich.table import Table
 from tests.simulation.loop import run
 from tests.support.loop_clock import LoopClock
 
-RESULTS = Path(__file__).parent / "results" / "catch_up.json"
+RESULTS = Path(__file__).parents[1] / "results" / "catch_up.json"
 RECORD_BYTES, UPLOAD_RECORDS = 1024, 1000
 READ_AHEAD = {"none": 0, "ahead": SERVER_MEMORY["read_ahead_bytes"]}
 MERGING = {"merge_delay_ms": 0, "merge_rows_min": 1, "merge_age_ms": 0, "paged_appends": 8, "spill_entries": 1}

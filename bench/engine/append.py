@@ -13,7 +13,7 @@ are those of the protocol and the stores alone: computing, the function's start 
                 waiting   the function's memory while it waits for them
                 after     what the upload costs later: read once by the merge, found and deleted by the sweep
 
-    python -m bench.append [--quick] [--put-p50-ms 60 --put-p99-ms 200 --table-p50-ms 5 --table-p99-ms 16]
+    python -m bench.engine.append [--quick] [--put-p50-ms 60 --put-p99-ms 200 --table-p50-ms 5 --table-p99-ms 16]
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from infra.stages import FUNCTION_SIZES
 from tests.simulation.loop import run
 from tests.support.loop_clock import START_MS, LoopClock
 
-RESULTS = Path(__file__).parent / "results" / "append.json"
+RESULTS = Path(__file__).parents[1] / "results" / "append.json"
 WRITERS = (1, 4, 16)
 SIZES = (100, 1_024, 2_048, 4_096, 6_144, 8_192, 16_384, 65_536, 262_144, 1_048_576)
 ITEM_BYTES_MAX = 380 * 1024  # of a request that still fits an item

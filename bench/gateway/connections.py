@@ -9,7 +9,7 @@ other, a produce request of one small record and a fetch of it.
     waiting     fetches an empty partition, and waits for records up to 5 s in each request, as idle consumers do
     producing   a produce request with one record of 100 bytes every 10 s
 
-    python -m bench.connections [--quick] [--keep] [--count N]
+    python -m bench.gateway.connections [--quick] [--keep] [--count N]
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from odradek.settings import Settings
 from rich.console import Console
 from rich.table import Table
 
-from bench.abuse import framed, latencies_ms, peers_possible, process_of
+from bench.gateway.abuse import framed, latencies_ms, peers_possible, process_of
 
-RESULTS = Path(__file__).parent / "results" / "connections.json"
-KEPT = Path(__file__).parent / "kept" / "connections.json"  # committed: docs/CLIENTS.md has its figures
+RESULTS = Path(__file__).parents[1] / "results" / "connections.json"
+KEPT = Path(__file__).parents[1] / "kept" / "connections.json"  # committed: docs/CLIENTS.md has its figures
 COUNT, QUICK_COUNT = 10_000, 300
 SECONDS, QUICK_SECONDS = 20.0, 2.0
 PARTITIONS = 24
-MODULE = "bench.connections"
+MODULE = "bench.gateway.connections"
 KINDS = ("idle", "heartbeats", "waiting", "producing")
 _PAUSE_S = {"idle": 3600.0, "heartbeats": 3.0, "waiting": 0.0, "producing": 10.0}
 _WAIT_MS = 5_000

@@ -3,7 +3,7 @@
 Classes ProducerPerformance and ConsumerPerformance of kafka-tools, as `kafka-producer-perf-test.sh` and
 `kafka-consumer-perf-test.sh` run them.
 
-    python -m bench.java_tools HOST:PORT TOPIC [--count 100000] [--size 1024]       a topic that exists
+    python -m bench.peers.java_tools HOST:PORT TOPIC [--count 100000] [--size 1024]       a topic that exists
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 import resource
 import subprocess
 
-from bench.maven import APACHE_KAFKA, NoJars, maven_jars
+from bench.peers.maven import APACHE_KAFKA, NoJars, maven_jars
 
 _TIMEOUT_S = 300
 _SENT = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*?([\d.]+) ms 50th.*?([\d.]+) ms 99th", re.MULTILINE)

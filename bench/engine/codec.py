@@ -1,6 +1,6 @@
 """How fast is the codec, on one core, beside the codecs of aiokafka and kafka-python?
 
-    python -m bench.codec [--quick] [--json PATH]
+    python -m bench.engine.codec [--quick] [--json PATH]
 
 Encodes and decodes batches of about 1 MB with 8-byte keys; a figure is the best of several runs, in million records a
 second. Every path makes or reads the same records, CRC-32C included; compressed ones hold JSON, the others
@@ -34,9 +34,9 @@ Job = Callable[[], object]
 
 def main(argv: list[str] | None = None) -> None:
     """Run the bench, print the table and write it as JSON."""
-    parser = argparse.ArgumentParser(prog="bench.codec", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="bench.engine.codec", description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="fewer repeats: under a minute")
-    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "codec.json")
+    parser.add_argument("--json", type=Path, default=Path(__file__).parents[1] / "results" / "codec.json")
     options = parser.parse_args(argv)
     seconds = 0.15 if options.quick else 1.0
     table: dict[str, dict[str, float]] = {}

@@ -1,10 +1,10 @@
 """What do many writers of small records to few partitions cost each other? Store calls, units and waits a record.
 
-The real engine over memory stores that take their time, as in bench/append.py: virtual time, seeded, so that neither
-the machine nor a client's code is in the figures. Each writer is an idempotent producer with a warm function of its
-own: one record of 100 bytes to some partition, its ack, a rest, the next one; what is refused for now it sends again,
-after a client's back-off. Under faults a share of the store's calls is throttled, fails, times out or stalls, as in
-`make load`.
+The real engine over memory stores that take their time, as in bench/engine/append.py: virtual time, seeded, so that
+neither the machine nor a client's code is in the figures. Each writer is an idempotent producer with a warm function of
+its own: one record of 100 bytes to some partition, its ack, a rest, the next one; what is refused for now it sends
+again, after a client's back-off. Under faults a share of the store's calls is throttled, fails, times out or stalls, as
+in `make load`.
 
     updates   of heads by appends: 1 is the least; more were refused, or not answered
     reads     of rows of producers that had left the head, to learn their sequence
@@ -22,7 +22,7 @@ objects, so that all units are the head's, its pages', rows' and producers'; mer
     reads         read units, a request: of heads and of producers' rows
     total         write units, and read units at a fifth of their price
 
-    python -m bench.contention [--spread [--requests-per-s 50] [--keep]] [--quick] [--pause-ms 100]
+    python -m bench.engine.contention [--spread [--requests-per-s 50] [--keep]] [--quick] [--pause-ms 100]
                                [--table-p50-ms 7.6 --table-p99-ms 16]
 """
 
@@ -50,12 +50,12 @@ from odradek.testing.latency import Latency
 from rich.console import Console
 from rich.table import Table
 
-from bench.append import Latencies, Store, batch
+from bench.engine.append import Latencies, Store, batch
 from tests.e2e.load.misbehaving import MisbehavingPort, MisbehavingStore, Misbehaviour
 from tests.simulation.loop import run
 from tests.support.loop_clock import LoopClock
 
-RESULTS = Path(__file__).parent / "results" / "contention.json"
+RESULTS = Path(__file__).parents[1] / "results" / "contention.json"
 SPREAD = "contention_spread.json"
 SPREAD_PRODUCERS = (1, 4, 16, 64, 256, 1_000)
 SPREAD_PARTITIONS = 24
@@ -322,7 +322,7 @@ def _spread(arguments: argparse.Namespace, latencies: Latencies) -> int:
     RESULTS.parent.mkdir(exist_ok=True)
     (RESULTS.parent / SPREAD).write_text(found)
     if arguments.keep:
-        (Path(__file__).parent / "kept" / SPREAD).write_text(found)
+        (Path(__file__).parents[1] / "kept" / SPREAD).write_text(found)
     return 0
 
 

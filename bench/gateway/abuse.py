@@ -9,7 +9,7 @@ connect again. Limits are the defaults, but those of connections, since all peer
     trickling        announce a request of 1 MB and send a byte twice a second
     never-reading    ask twenty times for 1 MB, and read nothing
 
-    python -m bench.abuse [--quick]
+    python -m bench.gateway.abuse [--quick]
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from odradek.settings import Settings
 from rich.console import Console
 from rich.table import Table
 
-RESULTS = Path(__file__).parent / "results" / "abuse.json"
-KEPT = Path(__file__).parent / "kept" / "abuse.json"  # committed: docs/SECURITY.md has its figures
+RESULTS = Path(__file__).parents[1] / "results" / "abuse.json"
+KEPT = Path(__file__).parents[1] / "kept" / "abuse.json"  # committed: docs/SECURITY.md has its figures
 PEERS, QUICK_PEERS = 2_000, 200
 SECONDS, QUICK_SECONDS = 15.0, 2.0
 TRICKLE_S = 0.5
@@ -210,7 +210,7 @@ def felt(beside: str, servers: str, count: int, seconds: float) -> Felt:
     """Measure beside so many peers of a kind."""
     if not count:
         return _felt(beside, 0, latencies_ms(servers, seconds), latencies_ms(servers, seconds), 0)
-    with process_of("bench.abuse", "--peers", servers, beside, str(count)) as (peers, first_line):
+    with process_of("bench.gateway.abuse", "--peers", servers, beside, str(count)) as (peers, first_line):
         assert first_line == READY, first_line
         first = latencies_ms(servers, seconds)
         measured = latencies_ms(servers, seconds)
@@ -278,7 +278,7 @@ def main(argv: list[str] | None = None) -> int:
     seconds = QUICK_SECONDS if arguments.quick else SECONDS
     found = []
     for beside in ("nobody", *KINDS, MIXED):
-        with process_of("bench.abuse", "--serve", str(count)) as (_, servers):
+        with process_of("bench.gateway.abuse", "--serve", str(count)) as (_, servers):
             latencies_ms(servers, seconds / 4)  # what is imported and connected first
             found.append(felt(beside, servers, 0 if beside == "nobody" else count, seconds))
     table = Table(title="a healthy client's requests, ms")

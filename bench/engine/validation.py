@@ -4,7 +4,7 @@ The same appends go through the engine into the embedded store, with the validat
 time of the process, of which the least of several rounds counts: on a shared machine time is only ever added. Beside it
 the microseconds of one check, by operation.
 
-    python -m bench.validation [--quick]
+    python -m bench.engine.validation [--quick]
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rich.table import Table
 
 embedded_table: Any = table_module  # its validation is taken out for a while
 
-RESULTS = Path(__file__).parent / "results" / "validation.json"
+RESULTS = Path(__file__).parents[1] / "results" / "validation.json"
 PRODUCERS = (1, 8)  # in the head, each with batches in turn
 CHECKS_A_ROUND = 2_000
 ID_CHARACTERS = 32
