@@ -132,10 +132,11 @@ def shown(name: str, arguments: Sequence[Rendered]) -> str:
     if shown_in_python(name, arguments):
         zone = arguments[2].text if len(arguments) == 3 else "'GMT'"
         return f"{SHOW_TIME}('{kind}', {number.replace('{0}', arguments[0].text)}, {pattern}, {zone})"
-    zone_written = literal_of(arguments[2]) if len(arguments) == 3 else None
-    if zone_written is not None and letters_of(written or "").keys() & set("OVXZxz") and is_zone(zone_written):
+    letters = letters_of(written or "").keys()
+    zone_written = literal_of(arguments[2]) if len(arguments) == 3 else "GMT" if letters & set("Vz") else None
+    if zone_written is not None and letters & set("OVXZxz") and is_zone(zone_written):
         # The pattern shows the zone, and of Spark's functions only those that write documents take one.
-        options = f"map('timestampFormat', {pattern}, 'timeZone', {arguments[2].text})"
+        options = f"map('timestampFormat', {pattern}, 'timeZone', {written_text(zone_written)})"
         return f"get_json_object(to_json(named_struct('t', {value}), {options}), '$.t')"
     return f"date_format({_zone(value, arguments, 'from_utc_timestamp')}, {pattern})"
 
