@@ -10,6 +10,7 @@ from odradek.sql.functions.as_java.date_read import read_time
 from odradek.sql.functions.as_java.date_shown import show_time
 
 DAY = 18_630  # 3 January 2021, a Sunday
+OFFSETS = " ".join("X" * count for count in (1, 2, 3))
 AT = 1_609_545_600_123_000  # 2 January 2021, 00:00:00.123
 
 
@@ -35,8 +36,8 @@ def test_dates(pattern: str, shown: str | None) -> None:
         ("H HH h hh K k a", "UTC", "0 00 12 12 0 24 AM"),
         ("m s S SSS n N A", "UTC", "0 0 1 123 123000000 123000000 123"),
         ("B", "UTC", "midnight"), ("B", "Asia/Tokyo", "in the morning"), ("BBBBB", "UTC", "mi"),
-        ("X XX XXX XXXX XXXXX x Z ZZZZ ZZZZZ O OOOO", "GMT", "Z Z Z Z Z +00 +0000 GMT Z GMT GMT"),
-        ("X XX XXX x Z ZZZZ ZZZZZ O OOOO", "+05:30",
+        (f"{OFFSETS} {'X' * 4} {'X' * 5} x Z ZZZZ ZZZZZ O OOOO", "GMT", "Z Z Z Z Z +00 +0000 GMT Z GMT GMT"),
+        (f"{OFFSETS} x Z ZZZZ ZZZZZ O OOOO", "+05:30",
          "+0530 +0530 +05:30 +0530 +0530 GMT+05:30 +05:30 GMT+5:30 GMT+05:30"),
         ("VV z zzzz", "GMT", "GMT GMT Greenwich Mean Time"), ("VV z", "Europe/Paris", "Europe/Paris CET"),
         ("yyyy-MM-dd HH", "America/Los_Angeles", "2021-01-01 16"), ("zzzz", "Europe/Paris", None),
