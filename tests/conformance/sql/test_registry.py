@@ -191,6 +191,8 @@ def test_the_name_of_the_schema_is_the_scripts(runner: Runner, registry: HttpReg
     ("", {"T": "", "N": 0, "B": False, "A": [""], "U": {"X": 0}}),
     (", VALUE_PROTOBUF_NULLABLE_REPRESENTATION = 'OPTIONAL'",
      {"T": None, "N": None, "B": None, "A": [""], "U": {"X": None}}),
+    (", VALUE_PROTOBUF_NULLABLE_REPRESENTATION = 'WRAPPER', SOURCED_BY_CONNECTOR = 'c'",
+     {"T": None, "N": None, "B": None, "A": ["x"], "U": {"X": None}}),
 ])  # fmt: skip
 def test_nulls_of_protobuf_are_zeros_unless_the_script_asks_for_them(
     runner: Runner, more: str, wanted: dict[str, Any]
@@ -201,7 +203,7 @@ def test_nulls_of_protobuf_are_zeros_unless_the_script_asks_for_them(
             WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
         CREATE STREAM r WITH (KAFKA_TOPIC = '{topic}', VALUE_FORMAT = 'PROTOBUF'{more}) AS SELECT * FROM s;
     """
-    given = {"T": None, "N": None, "B": None, "A": [None], "U": {"X": None}}
+    given = {"T": None, "N": None, "B": None, "A": ["x" if "WRAPPER" in more else None], "U": {"X": None}}
     outcome = runner.run(script, [{"topic": "s", "key": 1, "value": given, "timestamp": 1}])
     assert rows(runner, outcome, topic) == [(1, wanted)]
 

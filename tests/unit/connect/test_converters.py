@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 from decimal import Decimal
@@ -146,6 +147,26 @@ def test_protobuf_lists_maps_and_nested_structs() -> None:
     data = converter(ProtobufConverter, registry).from_connect("t", schema, value)
     found = converter(ProtobufConverter, registry).to_connect("t", data).value.as_dict()
     assert found == {"tags": ["a", "b"], "sizes": {"x": 1}, "inner": {"n": 7}, "list": [{"n": 8}], "day": value["day"]}
+
+
+@given(_structs(_pairs(1)))
+def test_protobuf_with_boxes(pair: tuple[Schema, Struct]) -> None:
+    registry = MemoryRegistry()
+    data = converter(ProtobufConverter, registry, wrapper_for_nullables=True).from_connect("t", *pair)
+    found = converter(ProtobufConverter, registry).to_connect("t", data).value.as_dict()
+    given = pair[1].as_dict()
+    empties = {"array": [], "map": {}}  # a list or map that is null is empty
+    empty = {each.name: empties.get(each.schema.type.value) for each in pair[0].fields}
+    assert found == {name: empty[name] if value is None else value for name, value in given.items()}
+
+
+def test_optional_scalars_are_boxes_if_that_is_configured() -> None:
+    registry = MemoryRegistry()
+    schema = struct({"n": INT32.as_optional(), "s": STRING, "tags": array(STRING.as_optional())})
+    made = converter(ProtobufConverter, registry, wrapper_for_nullables=True)
+    data = made.from_connect("t", schema, Struct(schema, {"n": 0, "s": "", "tags": ["a"]}))
+    assert data[6:] == b"\n\x00\x1a\x03\n\x01a", "0 in a box is there, and has no bytes in it"
+    assert b"google/protobuf/wrappers.proto" in base64.b64decode(registry.schema(1).text)
 
 
 def test_avro_of_others_is_read() -> None:

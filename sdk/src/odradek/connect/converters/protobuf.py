@@ -1,7 +1,7 @@
 """ProtobufConverter: Protobuf messages with the schemas of a registry, in Confluent's wire format.
 
-Written: a struct is a proto3 message; optional scalars are `optional`; logical types have the messages that Confluent's
-converter gives them:
+Written: a struct is a proto3 message; optional scalars are `optional`, or boxes of wrappers.proto if that is
+configured; logical types have the messages that Confluent's converter gives them:
 
     Timestamp    google.protobuf.Timestamp      Decimal    confluent.type.Decimal, with precision and scale as options
     Date         google.type.Date               Time       google.type.TimeOfDay
@@ -31,6 +31,7 @@ from odradek.columnar.typed.protobuf_built_in import (
     set_value,
 )
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
+from odradek.connect.config import Kind
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
@@ -56,6 +57,10 @@ _MESSAGES = {  # of logical types, and where they are
     logical.DATE_NAME: (DATE, "google/type/date.proto"),
     logical.TIME_NAME: (TIME, "google/type/timeofday.proto"),
 }
+_BOX_NAMES = {
+    "INT32": "Int32", "INT64": "Int64", "FLOAT": "Float", "DOUBLE": "Double", "BOOL": "Bool", "STRING": "String",
+    "BYTES": "Bytes",
+}  # fmt: skip
 _SCALARS = {
     Type.INT8: "INT32",
     Type.INT16: "INT32",
@@ -77,10 +82,11 @@ def _google() -> Any:
 
 
 class _Messages:
-    """Writes the file descriptor of a schema."""
+    """Writes the file descriptor of a schema. Args: whether an optional scalar is in a box of wrappers.proto."""
 
-    def __init__(self, file_name: str) -> None:
+    def __init__(self, file_name: str, *, boxes: bool = False) -> None:
         _google()
+        self._boxes = boxes
         self._pb2 = import_module("google.protobuf.descriptor_pb2")
         self.file = self._pb2.FileDescriptorProto(name=file_name, syntax="proto3")
 
@@ -109,10 +115,7 @@ class _Messages:
         types = self._pb2.FieldDescriptorProto.Type
         field.label = self._label("OPTIONAL")
         if schema.name in _MESSAGES:
-            name, path_of_file = _MESSAGES[schema.name]
-            field.type, field.type_name = types.Value("TYPE_MESSAGE"), f".{name}"
-            if path_of_file not in self.file.dependency:
-                self.file.dependency.append(path_of_file)
+            self._refer(field, *_MESSAGES[schema.name])
             if schema.name == logical.DECIMAL_NAME:
                 options = decimal_options(schema.parameter(logical.PRECISION), str(logical.scale_of(schema)))
                 field.options.MergeFromString(options)
@@ -125,8 +128,17 @@ class _Messages:
             field.label = self._label("REPEATED")
         elif schema.type is Type.MAP:
             self._map(message, field, schema, path)
+        elif self._boxes and schema.optional:
+            box = f"google.protobuf.{_BOX_NAMES[_SCALARS[schema.type]]}Value"
+            self._refer(field, box, "google/protobuf/wrappers.proto")
         else:
             field.type = types.Value(f"TYPE_{_SCALARS[schema.type]}")
+
+    def _refer(self, field: Any, name: str, path: str) -> None:
+        """Give a field the type of a message of another file."""
+        field.type, field.type_name = self._pb2.FieldDescriptorProto.Type.Value("TYPE_MESSAGE"), f".{name}"
+        if path not in self.file.dependency:
+            self.file.dependency.append(path)
 
     def _map(self, message: Any, field: Any, schema: Schema, path: str) -> None:
         assert schema.key_schema is not None
@@ -336,6 +348,13 @@ def _read_single(field: Any, schema: Schema, value: Any) -> Any:
 class ProtobufConverter(RegisteredConverter):
     """Protobuf messages with the schemas of a registry."""
 
+    config_def = RegisteredConverter.config_def + (
+        RegisteredConverter.config_def.__class__().define(
+            "wrapper.for.nullables", Kind.BOOLEAN, False,
+            "Whether optional scalars are the messages of google/protobuf/wrappers.proto, instead of `optional`.",
+        )
+    )  # fmt: skip
+
     def configure(self, configs: Mapping[str, Any], *, is_key: bool) -> None:
         super().configure(configs, is_key=is_key)
         _google()
@@ -362,7 +381,8 @@ class ProtobufConverter(RegisteredConverter):
 
     def _described(self, topic: str, schema: Schema) -> tuple[registries.Schema, Any, Schema]:
         struct_schema = schema if schema.type is Type.STRUCT else schemas.struct({_WRAPPED: schema})
-        messages = _Messages(f"{_name(topic)}-{'key' if self.is_key else 'value'}.proto")
+        boxes = bool(self.configs["wrapper.for.nullables"])
+        messages = _Messages(f"{_name(topic)}-{'key' if self.is_key else 'value'}.proto", boxes=boxes)
         name = messages.add(struct_schema)
         text = base64.b64encode(messages.file.SerializeToString()).decode()
         return registries.Schema(text, "PROTOBUF"), _message_class([messages.file], name), struct_schema

@@ -167,6 +167,8 @@ def _converter(codec: Codec, address: RegistryAddress | None) -> RegisteredConve
     form = codec.form
     made = _CONVERTERS[form.name]()
     configs: dict[str, Any] = {"decimal.format": "NUMERIC"} if form.name == "JSON_SR" else {}
+    if form.nullable == "WRAPPER":
+        configs["wrapper.for.nullables"] = True
     made.configure(configs, is_key=codec.part == "key")
     if form.name == "PROTOBUF_NOSR":
         made.registry = MemoryRegistry()
@@ -210,8 +212,8 @@ def schema_of(kind: SqlType, name: str, form: Form) -> schemas.Schema:
         made = logical.decimal(kind.scale, optional=True)
         precision = ("connect.decimal.precision", str(kind.precision))
         return replace(made, parameters=(*made.parameters, precision))
-    if kind.inner and kind.name != "STRUCT" and form.name.startswith("PROTOBUF"):
-        form = replace(form, nullable="")  # a list or map of proto3 cannot have NULL inside
+    if kind.inner and kind.name != "STRUCT" and form.nullable == "OPTIONAL":
+        form = replace(form, nullable="")  # what is in a list or map of proto3 has no label
     if kind.name == "ARRAY":
         return schemas.array(schema_of(kind.inner[0], name, form), optional=True)
     if kind.name == "MAP":
