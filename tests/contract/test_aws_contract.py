@@ -1,6 +1,6 @@
 """The contracts of the ports over DynamoDB and S3, as moto plays them (tests/support/stores/aws.py).
 
-Once over botocore's clients, once over the direct ones that the functions use.
+Once over the direct clients that the functions use, and, which is slow: with every check once more, over botocore's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from odradek.testing.contract_table import TABLE_CHECKS, TABLES_CHECKS, TableChe
 from tests.support.stores.aws import CREDENTIALS, DYNAMODB, create_tables, moto_server, open_store
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["botocore", "direct"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(False, id="botocore", marks=pytest.mark.slow), pytest.param(True, id="direct")],
+)
 def store(request: pytest.FixtureRequest) -> Iterator[AwsStore]:
     """One store for all checks: it belongs to no event loop, and making clients takes longer than a check."""
     with pytest.MonkeyPatch.context() as patch, moto_server() as endpoint:

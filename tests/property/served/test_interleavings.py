@@ -273,12 +273,15 @@ def the_position_before_the_rows() -> Iterator[None]:
 
 @pytest.mark.parametrize(
     "bug",
-    [
-        new_rows_without_the_position,
-        rows_without_their_offset,
-        a_partition_taken_without_a_new_epoch,
-        the_position_before_the_rows,
-    ],
+    some(
+        [
+            new_rows_without_the_position,
+            rows_without_their_offset,
+            the_position_before_the_rows,
+            a_partition_taken_without_a_new_epoch,
+        ],
+        every=2,
+    ),
     ids=lambda bug: bug.__name__,
 )
 def test_a_planted_bug_is_found(bug: Callable[[], Any]) -> None:

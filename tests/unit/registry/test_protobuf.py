@@ -137,7 +137,7 @@ def test_confluents_options_are_one_schema_as_text_and_as_descriptor() -> None:
     proto = descriptor_pb2.FileDescriptorProto.FromString(
         base64.b64decode(encode_descriptor(*resolve(files[0], {}), "m.proto"))
     )
-    options = proto.message_type[0].field[0].options.SerializeToString()
+    options = proto.message_type[0].field[0].options.SerializeToString(deterministic=True)
     assert options.endswith(b"\x12\x0e\n\tprecision\x12\x016\x12\n\n\x05scale\x12\x012\x1a\x01x\x1a\x01y")
     again = parse_descriptor(base64.b64encode(proto.SerializeToString()).decode())
     assert canonical(resolve(again, {})[0]) in texts

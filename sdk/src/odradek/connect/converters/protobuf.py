@@ -384,7 +384,7 @@ class ProtobufConverter(RegisteredConverter):
         boxes = bool(self.configs["wrapper.for.nullables"])
         messages = _Messages(f"{_name(topic)}-{'key' if self.is_key else 'value'}.proto", boxes=boxes)
         name = messages.add(struct_schema)
-        text = base64.b64encode(messages.file.SerializeToString()).decode()
+        text = base64.b64encode(messages.file.SerializeToString(deterministic=True)).decode()
         return registries.Schema(text, "PROTOBUF"), _message_class([messages.file], name), struct_schema
 
     def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
