@@ -77,6 +77,18 @@ def test_uniform_leaves_no_move_that_would_balance(group: tuple[list[AssignorMem
 
 @QUICK
 @given(equal_groups())
+def test_uniform_gives_consecutive_partitions_to_members_that_come_together(
+    group: tuple[list[AssignorMember], dict[UUID, int]],
+) -> None:
+    members, topics = group
+    for partitions in assign_uniform(members, topics).values():
+        for topic_id in topics:
+            numbers = sorted(each.partition for each in partitions if each.topic_id == topic_id)
+            assert numbers == list(range(numbers[0], numbers[-1] + 1)) if numbers else True
+
+
+@QUICK
+@given(equal_groups())
 def test_uniform_is_balanced_within_one_and_repeats_itself(
     group: tuple[list[AssignorMember], dict[UUID, int]],
 ) -> None:

@@ -1,6 +1,6 @@
 """Assignors: the owner of each partition among a group's members. Pure, total and deterministic.
 
-    uniform   balanced and sticky: a partition moves only where balance asks for it
+    uniform   balanced and sticky: a partition moves only where balance asks for it; new ones go in consecutive runs
     range     each topic cut into consecutive ranges, members in the same order for every topic
 
 The same members and topics in any order give the same assignment, so that two functions that compute it at once agree.
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heapreplace
 from uuid import UUID
 
 from odradek.model.topic_partition import PartitionId
@@ -116,7 +117,11 @@ class _Balance:
                     self._give(member.member_id, partition)
 
     def place_the_rest(self) -> None:
-        """Assign the remaining partitions to the least loaded subscriber, topics with few subscribers first."""
+        """Assign the remaining partitions to the least loaded subscribers, topics with few subscribers first.
+
+        Each gets a run of consecutive ones, as of Kafka's: they lie beside each other in uploads and share heads, so
+        that a member reads its part of an upload and some of the heads, and not all of both.
+        """
         taken = {
             PartitionId(topic_id, number)
             for held in self._held.values()
@@ -124,11 +129,23 @@ class _Balance:
             for number in numbers
         }
         for topic_id in sorted(self._subscribers, key=lambda topic_id: (len(self._subscribers[topic_id]), topic_id)):
-            subscribers = self._subscribers[topic_id]
-            for number in range(self._topics[topic_id]) if subscribers else ():
-                if PartitionId(topic_id, number) not in taken:
-                    least = min(subscribers, key=lambda member_id: (self._load[member_id], member_id))
-                    self._give(least, PartitionId(topic_id, number))
+            numbers = (number for number in range(self._topics[topic_id]) if PartitionId(topic_id, number) not in taken)
+            left = list(numbers) if self._subscribers[topic_id] else []
+            for member_id, count in self._shares(topic_id, len(left)).items():
+                for number in left[:count]:
+                    self._give(member_id, PartitionId(topic_id, number))
+                del left[:count]
+
+    def _shares(self, topic_id: UUID, count: int) -> dict[str, int]:
+        """How many more partitions of a topic each subscriber gets: one after the other goes to the least loaded."""
+        shares = dict.fromkeys(self._subscribers[topic_id], 0)
+        loads = [(self._load[member_id], member_id) for member_id in shares]
+        heapify(loads)
+        for _ in range(count):
+            load, member_id = loads[0]
+            shares[member_id] += 1
+            heapreplace(loads, (load + 1, member_id))
+        return shares
 
     def improve(self) -> bool:
         """Move one partition along a shortest chain from a loaded member to one with at least two fewer, if there is
