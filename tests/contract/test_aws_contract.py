@@ -1,6 +1,6 @@
 """The contracts of the ports over DynamoDB and S3, as moto plays them (tests/support/stores/aws.py).
 
-Once over the direct clients that the functions use, and, which is slow: with every check once more, over botocore's.
+Once over the direct clients that the functions use, once over botocore's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ from tests.support.stores.aws import CREDENTIALS, DYNAMODB, create_tables, moto_
     params=[pytest.param(False, id="botocore", marks=pytest.mark.slow), pytest.param(True, id="direct")],
 )
 def store(request: pytest.FixtureRequest) -> Iterator[AwsStore]:
-    """One store for all checks: it belongs to no event loop, and making clients takes longer than a check."""
+    """One store for all checks: it belongs to no event loop, and making clients takes longer than a check.
+
+    Over botocore slow: every check once more.
+    """
     with pytest.MonkeyPatch.context() as patch, moto_server() as endpoint:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
