@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from odradek.sql.functions.as_java.date_patterns import is_pattern, spark_reads, spark_shows
-from odradek.sql.functions.as_java.date_read import read_time
+from odradek.sql.functions.as_java.date_read import read_date, read_time
 from odradek.sql.functions.as_java.date_shown import show_time
 
 DAY = 18_630  # 3 January 2021, a Sunday
@@ -66,11 +68,6 @@ def test_weeks_begin_on_sunday_and_the_first_has_1_january(day: int, shown: str)
         ("DAYS", "2021-01", "yyyy-MM", None),
         ("DAYS", "Q2 2021-01-03", "QQQ yyyy-MM-dd", None), ("DAYS", "2021-01-03x", "yyyy-MM-dd", None),
         ("DAYS", "BC 1-01-01", "G y-MM-dd", None), ("DAYS", "+12021-01-03", "yyyy-MM-dd", None),
-        ("DATE", "2021-01-03x", "yyyy-MM-dd", DAY), ("DATE", "2021-1-3", "yyyy-MM-dd", DAY),
-        ("DATE", "2020-13-3", "yyyy-MM-dd", DAY),
-        ("DATE", "2021-02-1", "YYYY-ww-e", None), ("DATE", "2021-01 7", "yyyy-MM u", DAY),
-        ("DATE", "2021-02", "YYYY-ww", DAY), ("DATE", "2021-01-03 05", "yyyy-MM-dd HH", None),
-        ("DATE", "Mon", "EEE", 4),
         ("TIME", "45296789", "A", 45_296_789), ("TIME", "10:20 pm", "hh:mm a", 80_400_000),
         ("TIME", "24:00", "kk:mm", 0),
         ("TIME", "PM", "a", 64_800_000), ("TIME", "10", "hh", None), ("TIME", "2021 10", "yyyy HH", None),
@@ -87,10 +84,43 @@ def test_texts(kind: str, text: str, pattern: str, read: int | None) -> None:
     assert read_time(kind, text, pattern, "GMT") == read
 
 
+@pytest.mark.parametrize(
+    ("text", "pattern", "read"),
+    [
+        ("2021-01-03x", "yyyy-MM-dd", DAY),
+        ("2021-1-3", "yyyy-MM-dd", DAY),
+        ("2020-13-3", "yyyy-MM-dd", DAY),
+        ("2021-02-1", "YYYY-ww-e", None),
+        ("2021-01 7", "yyyy-MM u", DAY),
+        ("2021-02", "YYYY-ww", DAY),
+        ("2021-01-03 05", "yyyy-MM-dd HH", None),
+        ("Mon", "EEE", 4),
+    ],
+)
+def test_texts_of_simple_formats(text: str, pattern: str, read: int | None) -> None:
+    assert read_date(text, pattern, DAY) == read
+
+
 def test_a_zone_is_that_of_texts_without_one() -> None:
     texts = [("2021-01-03 05", "yyyy-MM-dd HH"), ("2021-01-03 05Z", "yyyy-MM-dd HHX")]
     assert [read_time("TIMESTAMP", *each, "Europe/Paris") for each in texts] == [1_609_646_400_000, 1_609_650_000_000]
     assert read_time("TIMESTAMP", *texts[0], "Nowhere") is None
+
+
+def test_short_years_of_simple_formats_are_those_around_today() -> None:
+    """In java.text.SimpleDateFormat: from eighty years ago to in twenty years, to the day."""
+    today = (dt.date(2031, 5, 10) - dt.date(1970, 1, 1)).days
+    texts = ["9/5/51", "10/5/51", "1/1/52", "1/1/50", "31/12/99"]
+    read = [read_date(each, "d/M/yy", today) for each in texts]
+    years = [None if each is None else (dt.date(1970, 1, 1) + dt.timedelta(days=each)).year for each in read]
+    assert years == [2051, 1951, 1952, 2050, 1999]
+
+
+def test_sections_within_each_other_have_an_end() -> None:
+    deep = "[" * 100_000 + "yyyy"
+    assert not is_pattern(deep)
+    assert (show_time("DATE", DAY, deep, "GMT"), read_date("2021", deep, DAY)) == (None, None)
+    assert show_time("DATE", DAY, "[" * 50 + "yyyy", "GMT") == "2021"
 
 
 def test_what_spark_takes() -> None:
@@ -111,5 +141,6 @@ def test_any_pattern_and_text_have_a_value_or_none(pattern: str, text: str, zone
     for kind, value in (("DATE", DAY), ("TIME", 5), ("TIMESTAMP", AT), ("TIMESTAMP", 10**18)):
         shown = show_time(kind, value, pattern, zone)
         assert shown is None or is_pattern(pattern)
-    for kind in ("DATE", "DAYS", "TIME", "TIMESTAMP"):
+    for kind in ("DAYS", "TIME", "TIMESTAMP"):
         assert read_time(kind, text, pattern, zone) is None or is_pattern(pattern)
+    assert read_date(text, pattern, DAY) is None or is_pattern(pattern)

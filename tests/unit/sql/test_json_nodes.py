@@ -24,6 +24,11 @@ def test_what_comes_after_the_first_value_counts_for_nothing() -> None:
     assert json_field('[1.10, {"a": 2.0}] x', "$[1]") == '{"a":2.0}'
 
 
+def test_what_is_deep_enough_to_be_read_is_written() -> None:
+    text = '[{"a":' * 200 + "1.50" + "}]" * 200
+    assert json_field(text, "$") == text
+
+
 NONE = ["", "1.", "{1.0}", "[1.0", "NaN", '{"a": Infinity}', "01.0", "[" * 100_000 + "1.0", None]
 
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from odradek.sql.functions.as_java.date_read import read_time
+from odradek.sql.functions.as_java.date_read import read_date, read_time
 from odradek.sql.functions.as_java.date_shown import show_time
 from odradek.sql.functions.as_java.json_nodes import json_field
 from odradek.sql.functions.patterns import can_replace, groups_of
@@ -99,6 +99,7 @@ IN_PYTHON: dict[str, tuple[Callable[..., object], str]] = {
     "ksql_instr": (instr, "INT"),
     "ksql_chr": (chr_, "STRING"),
     "ksql_chr_of_text": (chr_of_text, "STRING"),
+    "ksql_read_date": (read_date, "INT"),
     "ksql_read_time": (read_time, "BIGINT"),
     "ksql_show_time": (show_time, "STRING"),
     "ksql_json_field": (json_field, "STRING"),

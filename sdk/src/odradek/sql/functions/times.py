@@ -37,7 +37,7 @@ SHIFTS: dict[str, tuple[SqlType, int]] = {
 }
 UNITS = ("MILLISECONDS", "SECONDS", "MINUTES", "HOURS", "DAYS", "WEEKS", "MONTHS", "YEARS")
 NO_ZONE = "ksql_no_zone"  # of a text: TRUE if there is no such time zone
-SHOW_TIME, READ_TIME = "ksql_show_time", "ksql_read_time"
+SHOW_TIME, READ_TIME, READ_DATE = "ksql_show_time", "ksql_read_time", "ksql_read_date"
 _LETTERS = {
     "DATETOSTRING": DATES, "FORMAT_DATE": DATES, "FORMAT_TIME": TIMES_OF_DAY,
     "FORMAT_TIMESTAMP": DATES + TIMES_OF_DAY + ZONES, "TIMESTAMPTOSTRING": DATES + TIMES_OF_DAY + ZONES,
@@ -162,8 +162,7 @@ def _read(kind: str, arguments: Sequence[Rendered]) -> str | None:
     written = literal_of(arguments[1])
     try:
         if written is not None and spark_reads(written):
-            is_simple = kind != "DATE" or letters_of(written).keys() <= OF_SIMPLE_FORMATS
-            return None if is_simple else "CAST(NULL AS BIGINT)"
+            return None
     except WrongPattern:
         return "CAST(NULL AS BIGINT)"
     zone = arguments[2].text if len(arguments) == 3 else "'GMT'"
@@ -190,15 +189,27 @@ def _from_string(arguments: Sequence[Rendered]) -> Rendered:
 
 def _parse_date(arguments: Sequence[Rendered]) -> Rendered:
     """Return a DATE; as in ksqlDB, text after it counts for nothing, which is known of patterns of a known length."""
-    found = _read("DATE", arguments)
-    if found is not None:
-        return Rendered(f"date_from_unix_date(CAST({found} AS INT))", DATE)
     text, pattern = arguments
-    read = f"try_to_timestamp({text.text}, {pattern.text})"
     written = literal_of(pattern) or ""
+    if not _is_simple_to_spark(pattern):
+        return Rendered(
+            f"date_from_unix_date({READ_DATE}({text.text}, {pattern.text}, unix_date(current_date())))", DATE
+        )
+    read = f"try_to_timestamp({text.text}, {pattern.text})"
     if _OF_ONE_LENGTH.fullmatch(written):
         read = f"coalesce({read}, try_to_timestamp(substring({text.text}, 1, {len(written)}), {pattern.text}))"
     return Rendered(f"CAST({read} AS DATE)", DATE)
+
+
+def _is_simple_to_spark(pattern: Rendered) -> bool:
+    """Return True for a pattern of SimpleDateFormat by which Spark reads the same: not for years of two digits."""
+    written = literal_of(pattern)
+    try:
+        letters = {} if written is None else letters_of(written)
+        is_same = letters.get("y") != 2 and letters.keys() <= OF_SIMPLE_FORMATS
+        return written is not None and is_same and spark_reads(written)
+    except WrongPattern:
+        return False
 
 
 def _days(arguments: Sequence[Rendered]) -> Rendered:

@@ -14,10 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from odradek.sql.functions.as_java.date_patterns import is_pattern, spark_reads
 from odradek.sql.functions.bindings import calls_of_python
 from odradek.sql.functions.json_text import JSON_FIELD, sparks_json_field
 from odradek.sql.functions.signature import text_of
-from odradek.sql.functions.times import READ_TIME, SHOW_TIME
+from odradek.sql.functions.times import READ_DATE, READ_TIME, SHOW_TIME
 
 _REFLECTED = re.compile(r"try_reflect\('[\w.]+', '\w+', ")
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|`[^`]*`|[(),]", re.DOTALL)
@@ -125,7 +126,16 @@ def _read_time(arguments: Sequence[str]) -> str:
     return f"IF({wrong}, NULL, {found})"
 
 
+def _read_date(arguments: Sequence[str]) -> str:
+    text, pattern, _ = arguments
+    written = pattern[1:-1] if pattern.startswith("'") else "{"  # which is no pattern
+    if is_pattern(written) and spark_reads(written):  # a year of two digits is from 2000 on there
+        return f"unix_date(CAST(try_to_timestamp({text}, {pattern}) AS DATE))"
+    return _read_time(("'DAYS'", text, pattern, "'GMT'"))
+
+
 _IN_JAVA: dict[str, Callable[[Sequence[str]], str]] = {
+    READ_DATE: _read_date,
     READ_TIME: _read_time,
     SHOW_TIME: _show_time,
     JSON_FIELD: lambda arguments: sparks_json_field(*arguments),

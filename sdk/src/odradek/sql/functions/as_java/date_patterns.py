@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 _WRITTEN_MAX = 1_000  # patterns that are kept parsed
+_SECTIONS_MAX = 50  # within each other: a pattern from a column may open any number, and they are walked one in another
 _TEXTS = "MLQqEecG"  # letters that are a text from three on, G always
 _ONE_OR_TWO = "dhHkKmsw"
 # How often a letter may stand; letters that are not here may stand as often as one likes, up to 19.
@@ -75,6 +76,8 @@ def parts_of(pattern: str) -> tuple[Part, ...]:
             at += found.end()
             open_[-1].append(Part(text=found[1].replace("''", "'") or "'"))
         elif char == "[":
+            if len(open_) > _SECTIONS_MAX:
+                raise WrongPattern(pattern)
             open_.append([])
         elif char == "]":
             _close(open_, pattern)

@@ -39,8 +39,9 @@ _RANGES = {
 }  # fmt: skip
 _OFFSET = re.compile(r"([+-])(\d\d)(?::?(\d\d)(?::?(\d\d))?)?")
 _NAMED_ZONE = re.compile(
-    r"(?:UTC|GMT|UT)?[+-]\d\d?(?::?\d\d(?::?\d\d)?)?|(?:UTC|GMT|UT)\b|[A-Z][\w/+-]*", re.IGNORECASE
+    r"(?:UTC|GMT|UT)?[+-]\d\d?(?::?\d\d(?::?\d\d)?)?|(?:UTC|GMT|UT)\b|[A-Z][\w/+-]*", re.IGNORECASE | re.ASCII
 )
+_YEARS_BACK = 80
 _ABBREVIATED = {
     **dict.fromkeys(("PST", "PDT"), "America/Los_Angeles"), **dict.fromkeys(("MST", "MDT"), "America/Denver"),
     **dict.fromkeys(("CST", "CDT"), "America/Chicago"), **dict.fromkeys(("EST", "EDT"), "America/New_York"),
@@ -53,19 +54,35 @@ class _Wrong(Exception):
     """The text does not fit."""
 
 
+def read_date(text: str | None, pattern: str | None, today: int | None) -> int | None:
+    """Return the days of a date as java.text.SimpleDateFormat reads it; None if it does not fit its pattern.
+
+    Args:
+        today: days; a year of two digits is the one from eighty years before to twenty years after, to the day.
+    """
+    if text is None or pattern is None or today is None:
+        return None
+    try:
+        if not letters_of(pattern).keys() <= OF_SIMPLE_FORMATS:
+            return None
+        reader = _Reader(text, is_lenient=True)
+        reader.all(parts_of(pattern))
+        return _simple_date(reader.found, reader.short_year, _EPOCH.date() + dt.timedelta(days=today))
+    except (_Wrong, WrongPattern, ValueError, OverflowError, KeyError, OSError):
+        return None
+
+
 def read_time(kind: str | None, text: str | None, pattern: str | None, zone: str | None) -> int | None:
     """Return what a text says: ms since the epoch, days, or ms of the day; None if it does not fit its pattern.
 
     Args:
-        kind: TIMESTAMP; DATE as PARSE_DATE, DAYS as STRINGTODATE; TIME.
+        kind: TIMESTAMP; DAYS as STRINGTODATE; TIME.
         zone: of a text that does not name one.
     """
     if kind is None or text is None or pattern is None or zone is None:
         return None
     try:
-        if kind == "DATE" and not letters_of(pattern).keys() <= OF_SIMPLE_FORMATS:
-            return None
-        reader = _Reader(text, is_lenient=kind == "DATE")
+        reader = _Reader(text, is_lenient=False)
         reader.all(parts_of(pattern))
         return _resolved(kind, reader.found, reader.zone or zone_of(zone))
     except (_Wrong, WrongPattern, ValueError, OverflowError, KeyError, OSError):
@@ -79,6 +96,7 @@ class _Reader:
         self._text, self._at, self._is_lenient = text, 0, is_lenient
         self.found: dict[str, int] = {}
         self.zone: dt.tzinfo | None = None
+        self.short_year = ""  # the letter of a year of two digits
 
     def all(self, parts: Sequence[Part]) -> None:
         self._parts(parts)
@@ -88,11 +106,11 @@ class _Reader:
     def _parts(self, parts: Sequence[Part]) -> None:
         for number, part in enumerate(parts):
             if part.optional is not None:
-                before = self._at, dict(self.found), self.zone
+                before = self._at, dict(self.found), self.zone, self.short_year
                 try:
                     self._parts(part.optional)
                 except _Wrong:
-                    self._at, self.found, self.zone = before
+                    self._at, self.found, self.zone, self.short_year = before
             elif not part.letter:
                 self._literal(part.text)
             else:
@@ -174,12 +192,13 @@ class _Reader:
             raise _Wrong
         value = sign * int(digits)
         if letter in "yY" and part.count == 2 and length == 2:
-            value = _century(value, is_lenient=self._is_lenient)
+            value += 2000
+            self.short_year = letter
         self._keep(letter, value)
 
     def _digits(self, least: int, most: int, after: int = 0) -> str:
         """Return at least and at most so many digits, and leave some to the numbers that follow at once."""
-        found = re.match(r"\d*", self._text[self._at : self._at + most + after])
+        found = re.match("[0-9]*", self._text[self._at : self._at + most + after])
         assert found is not None
         count = min(len(found[0]), most)
         if after:
@@ -191,7 +210,7 @@ class _Reader:
 
     def _zone(self, part: Part) -> dt.tzinfo:
         rest = self._text[self._at :]
-        if (part.letter in "XxZ" and part.count != 4) or (part.letter in "XxZ" and part.letter != "Z"):
+        if part.letter in "Xx" or (part.letter == "Z" and part.count != 4):
             if rest[:1] in ("Z", "z") and (part.letter == "X" or (part.letter == "Z" and part.count == 5)):
                 self._at += 1
                 return dt.UTC
@@ -200,14 +219,12 @@ class _Reader:
             if rest[:3].upper() != "GMT":
                 raise _Wrong
             self._at += 3
-            found = re.match(r"[+-]\d\d?(?::\d\d(?::\d\d)?)?", rest[3:])
+            found = re.match(r"[+-]\d\d?(?::\d\d(?::\d\d)?)?", rest[3:], re.ASCII)
             if found is None:
                 return dt.UTC
             self._at += found.end()
             return zone_of(found[0])
-        found = re.match(
-            r"(?:UTC|GMT|UT)?[+-]\d\d?(?::?\d\d(?::?\d\d)?)?|(?:UTC|GMT|UT)\b|[A-Za-z][\w/+-]*", rest, re.I
-        )
+        found = _NAMED_ZONE.match(rest)
         if found is None:
             raise _Wrong
         self._at += found.end()
@@ -221,7 +238,7 @@ class _Reader:
         has_colons = (part.letter in "Xx" and part.count in (3, 5)) or (part.letter == "Z" and part.count == 5)
         forms = {1: r"[+-]\d\d(?:\d\d)?", 2: r"[+-]\d{4}", 4: r"[+-]\d{4}(?:\d\d)?"}
         form = forms[2] if part.letter == "Z" else forms.get(part.count, forms[2])
-        found = re.match(r"[+-]\d\d:\d\d(?::\d\d)?" if has_colons else form, rest)
+        found = re.match(r"[+-]\d\d:\d\d(?::\d\d)?" if has_colons else form, rest, re.ASCII)
         if found is None:
             raise _Wrong
         self._at += found.end()
@@ -243,13 +260,6 @@ def _is_number(following: Sequence[Part]) -> bool:
     return bool(following) and bool(following[0].letter) and not is_text(following[0])
 
 
-def _century(value: int, *, is_lenient: bool) -> int:
-    """Return the year of two digits: of 2000 to 2099, for PARSE_DATE within 80 years before and 20 after now."""
-    if not is_lenient:
-        return 2000 + value
-    return 2000 + value if value <= 46 else 1900 + value
-
-
 def _abbreviated(name: str) -> dt.tzinfo:
     if name not in _ABBREVIATED:
         raise _Wrong
@@ -262,14 +272,9 @@ def _abbreviated(name: str) -> dt.tzinfo:
 def _resolved(kind: str, found: dict[str, int], zone: dt.tzinfo) -> int:
     ms = _time_of_day(found)
     if kind == "TIME":
-        is_whole = found.keys() & set("HkANa") or False
-        if any(each in found for each in DATES) or not is_whole:
+        if any(each in found for each in DATES) or not any(each in found for each in "HkANa"):
             raise _Wrong
         return ms
-    if kind == "DATE":
-        if ms:
-            raise _Wrong
-        return (_lenient_date(found) - _EPOCH.date()).days
     date = _date(found, is_whole=kind == "DAYS")
     if kind == "DAYS":
         return (date - _EPOCH.date()).days
@@ -318,6 +323,19 @@ def _date(found: dict[str, int], *, is_whole: bool) -> dt.date:
     return date
 
 
+def _simple_date(found: dict[str, int], short_year: str, today: dt.date) -> int | None:
+    """Return the days of a date without a time of day. Args: the letter of a year of two digits, if there is one."""
+    if _time_of_day(found):
+        return None
+    date = _lenient_date(found)
+    if short_year:
+        start = dt.date(today.year - _YEARS_BACK, today.month, min(today.day, 28))
+        century = start.year // 100 * 100 + found[short_year] % 100
+        dates = (_lenient_date({**found, short_year: century + more}) for more in (0, 100))
+        date = next(each for each in dates if each >= start)
+    return (date - _EPOCH.date()).days
+
+
 def _lenient_date(found: dict[str, int]) -> dt.date:
     """Return the date as java.util.Calendar has it: the 32nd day of a month is the first of the next."""
     year = found.get("y", 1970)
@@ -353,5 +371,5 @@ def _whole_date(found: dict[str, int], year: int | None, weekday: int | None) ->
 
 def _in_week(start: dt.date, week: int, weekday: int) -> dt.date:
     """Return a day of a week, whose number is 1 for the one that has `start`; weeks begin on Sunday."""
-    first = start - dt.timedelta(days=words.day_of_week(start, words.SUNDAY) - 1)
+    first = start - dt.timedelta(days=words.day_of_week(start) - 1)
     return first + dt.timedelta(days=7 * (week - 1) + weekday % 7)

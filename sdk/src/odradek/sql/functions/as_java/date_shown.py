@@ -94,23 +94,20 @@ class _Shown:
         return _year(self._at.year, count)
 
     def week_year(self, count: int) -> str:
-        return _year(words.week_year(self._at.date(), words.SUNDAY)[0], count)
+        return _year(words.week_year(self._at.date())[0], count)
 
     def week(self, count: int) -> str:
-        return _digits(words.week_year(self._at.date(), words.SUNDAY)[1], count)
+        return _digits(words.week_year(self._at.date())[1], count)
 
     def week_of_month(self, count: int) -> str:
         date = self._at.date()
-        return _digits(words.week_of(date, date.replace(day=1), words.SUNDAY), count)
+        return _digits(words.week_of(date, date.replace(day=1)), count)
 
     def day_of_week(self, count: int) -> str:
-        return _digits(words.day_of_week(self._at.date(), words.SUNDAY), count)
+        return _digits(words.day_of_week(self._at.date()), count)
 
     def quarter(self, count: int) -> str:
         return _digits((self._at.month + 2) // 3, count)
-
-    def date_field(self, count: int, value: int) -> str:
-        return _digits(value, count)
 
     def offset(self, letter: str, count: int) -> str:
         seconds = int((self._at.utcoffset() or dt.timedelta()).total_seconds())

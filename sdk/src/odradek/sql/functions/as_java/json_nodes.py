@@ -73,10 +73,30 @@ def _parsed(text: str) -> Any:
 
 
 def _written(node: Any) -> str:
-    if isinstance(node, Decimal):
-        return str(node)  # both write an exponent by the same rule, that of General Decimal Arithmetic
+    """Return a part as JSON. What is deep enough to be read must not be too deep to be written: no recursion."""
+    made: list[str] = []
+    left: list[tuple[bool, Any]] = [(False, node)]  # from the last on: texts, and parts to be written
+    while left:
+        is_text, each = left.pop()
+        if is_text:
+            made.append(each)
+        elif isinstance(each, Decimal):
+            made.append(str(each))  # both write an exponent by the same rule, that of General Decimal Arithmetic
+        elif isinstance(each, list | dict):
+            made.append("[" if isinstance(each, list) else "{")
+            left.append((True, "]" if isinstance(each, list) else "}"))
+            left += reversed(_between(each))
+        else:
+            made.append(json.dumps(each, ensure_ascii=False))
+    return "".join(made)
+
+
+def _between(node: list[Any] | dict[str, Any]) -> list[tuple[bool, Any]]:
+    """Return what stands between the brackets."""
     if isinstance(node, list):
-        return f"[{','.join(map(_written, node))}]"
-    if isinstance(node, dict):
-        return f"{{{','.join(f'{_written(name)}:{_written(each)}' for name, each in node.items())}}}"
-    return json.dumps(node, ensure_ascii=False)
+        found = [part for each in node for part in ((True, ","), (False, each))]
+    else:
+        found = [
+            part for name, each in node.items() for part in ((True, ","), (False, name), (True, ":"), (False, each))
+        ]
+    return found[1:]
