@@ -14,7 +14,7 @@ from typing import Any
 
 from odradek.client.serializers import registry as registries
 from odradek.columnar.typed.schema_prefix import decode_prefix
-from odradek.connect.config import Kind, one_of
+from odradek.connect.config import ConfigDef, Kind, one_of
 from odradek.connect.converters.json import dump, load
 from odradek.connect.converters.json_format import from_json, to_json
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
@@ -149,7 +149,7 @@ class JsonSchemaConverter(RegisteredConverter):
     """JSON with the JSON Schemas of a registry."""
 
     config_def = RegisteredConverter.config_def + (
-        RegisteredConverter.config_def.__class__().define(
+        ConfigDef().define(
             "decimal.format", Kind.STRING, "BASE64", "How decimals are written: BASE64, or NUMERIC.",
             allowed=one_of("BASE64", "NUMERIC", ignore_case=True),
         )

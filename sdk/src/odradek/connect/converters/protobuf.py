@@ -31,7 +31,7 @@ from odradek.columnar.typed.protobuf_built_in import (
     set_value,
 )
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
-from odradek.connect.config import Kind
+from odradek.connect.config import ConfigDef, Kind
 from odradek.connect.converters.registered import RegisteredConverter, as_data_error
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
@@ -349,7 +349,7 @@ class ProtobufConverter(RegisteredConverter):
     """Protobuf messages with the schemas of a registry."""
 
     config_def = RegisteredConverter.config_def + (
-        RegisteredConverter.config_def.__class__().define(
+        ConfigDef().define(
             "wrapper.for.nullables", Kind.BOOLEAN, False,
             "Whether optional scalars are the messages of google/protobuf/wrappers.proto, instead of `optional`.",
         )

@@ -119,8 +119,8 @@ class _Balance:
     def place_the_rest(self) -> None:
         """Assign the remaining partitions to the least loaded subscribers, topics with few subscribers first.
 
-        Each gets a run of consecutive ones, as of Kafka's: they lie beside each other in uploads and share heads, so
-        that a member reads its part of an upload and some of the heads, and not all of both.
+        Each gets a run of consecutive ones, as from Kafka's assignor: they lie beside each other in uploads and share
+        heads, so that a member reads its part of an upload and some of the heads, and not all of both.
         """
         taken = {
             PartitionId(topic_id, number)
