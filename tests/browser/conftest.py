@@ -9,11 +9,12 @@ import odradek
 import pytest
 from odradek.console.serving import RunningConsole
 from odradek.console.settings import ConsoleSettings
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 from tests.browser.screenshots import browser, served, sign_in
 from tests.support.console import OPEN, fill
 
+PATIENCE_MS = 45_000  # of actions and of what is expected: a busy machine takes long, and a wrong page never gets there
 QUICK = {"requests_per_s": 1e6, "changes_per_s": 1e6, "sign_ins_per_min": 1e6}
 
 
@@ -46,6 +47,7 @@ def read_only(service: Any) -> Iterator[RunningConsole]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
+    expect.set_options(timeout=PATIENCE_MS)
     with browser() as found:
         yield found
 
@@ -68,7 +70,7 @@ def page(chromium: Browser, console: RunningConsole, session: Any) -> Iterator[P
 
     found.on("console", heard)
     found.on("pageerror", lambda error: errors.append(str(error)))
-    found.set_default_timeout(45_000)
+    found.set_default_timeout(PATIENCE_MS)
     yield found
     context.close()
     assert errors == []

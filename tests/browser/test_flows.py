@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -389,7 +390,7 @@ def test_charts_are_drawn_live(page: Page, service: Any) -> None:
     with odradek.Producer(**service.client_config) as producer:
         for _ in range(20):
             producer.send("accounts", b"tick", b"k").result(30)
-    page.wait_for_function("document.querySelector('[data-series=requests] .line').getAttribute('d').length > 5")
+    expect(page.locator("[data-series=requests] .line")).to_have_attribute("d", re.compile("^M.{5}"))
     expect(page.locator("[data-series=bytes_in] output")).to_contain_text("B/s")
 
 

@@ -217,3 +217,19 @@ async def test_the_overview_does_not_wait_for_a_look_that_takes_long(
     assert looking.is_set()
     assert "being read" in html
     assert "There are no topics yet" not in html
+
+
+async def test_metrics_that_come_too_late_take_no_chart_away(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_late(_: str) -> None:
+        return None
+
+    monkeypatch.setattr(metrics, "read_numbers", too_late)
+    monkeypatch.setattr(browser.state.sampler, "_looks", [])
+
+    html = await browser.get("/")
+
+    assert all(f'data-series="{name}"' in html for name, _, _ in overview.CHARTS)
+    assert "did not say its metrics in time" in html
+    assert "has no /metrics here" not in html
