@@ -14,7 +14,10 @@ Lambda's and the function URL's, whatever the function does. The goal is 5 ms of
 The last line says how much memory the process with both functions and direct clients took at most, the bench's own
 modules and responses included: an upper bound for the memory of a function, with the largest requests (`--mb 4`).
 
-    python -m bench.request_cpu [--requests 40] [--quick] [--mb 1]
+With `--partitions` the records are spread over so many, with the heads that a topic shares by default: what a producer
+of keyed records sends, and a consumer of all of them asks for.
+
+    python -m bench.request_cpu [--requests 40] [--quick] [--mb 1] [--partitions 1]
 """
 
 from __future__ import annotations
@@ -128,8 +131,8 @@ def moto_over_tls(folder: Path) -> Iterator[tuple[str, str]]:
         process.join()
 
 
-def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int) -> dict[str, Any]:
-    """Produce and fetch with one kind of clients; the columns by function."""
+def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int, count: int) -> dict[str, Any]:
+    """Produce to `count` partitions and fetch with one kind of clients; the columns by function."""
     os.environ.pop("AWS_CA_BUNDLE", None)
     if kind == "botocore":
         os.environ["AWS_CA_BUNDLE"] = certificate  # which the direct clients leave to botocore
@@ -142,15 +145,15 @@ def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int
         serve(name) for name in (FunctionName.PRODUCE, FunctionName.FETCH, FunctionName.ADMIN)
     )
     topic = f"cpu-{kind}"
-    fields = {"name": topic, "num_partitions": megabytes, "replication_factor": 1, "assignments": (), "configs": ()}
+    fields = {"name": topic, "num_partitions": count, "replication_factor": 1, "assignments": (), "configs": ()}
     created = coordinator(
         function_event(frame(ApiKey.CREATE_TOPICS, 7, {"topics": (fields,), "timeout": 1000, "validate_only": False})),
         FakeContext(),
     )
     (made,) = decode(body_of(created), ApiKey.CREATE_TOPICS, 7).topics
     assert made.error_code == 0, made
-    records = batch([os.urandom(RECORD_BYTES)] * RECORDS_PER_MB)
-    partitions = tuple({"index": number, "records": records} for number in range(megabytes))
+    records = batch([os.urandom(RECORD_BYTES)] * max(1, RECORDS_PER_MB * megabytes // count))
+    partitions = tuple({"index": number, "records": records} for number in range(count))
     produced = frame(
         ApiKey.PRODUCE,
         9,
@@ -176,8 +179,8 @@ def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int
                 {
                     "topic": topic,
                     "partitions": tuple(
-                        {"partition": number, "fetch_offset": 0, "partition_max_bytes": 1_100_000}
-                        for number in range(megabytes)
+                        {"partition": number, "fetch_offset": 0, "partition_max_bytes": len(records)}
+                        for number in range(count)
                     ),
                 },
             ),
@@ -221,7 +224,7 @@ def least(handler: FunctionHandler, body: bytes, requests: int, check: Callable[
     return found | {"log_bytes": len(log.getvalue()) / (requests + 3)}
 
 
-def run(requests: int, megabytes: int) -> dict[str, Any]:
+def run(requests: int, megabytes: int, partitions: int | None = None) -> dict[str, Any]:
     """Measure, print the table, write the JSON; returns what was written."""
     names = StoreNames()
     with (
@@ -238,20 +241,22 @@ def run(requests: int, megabytes: int) -> dict[str, Any]:
         }
         os.environ["AWS_CA_BUNDLE"] = certificate
         create_tables(url, names)
-        rows = {"direct": measure("direct", url, certificate, requests, megabytes)}
+        count = partitions or megabytes
+        rows = {"direct": measure("direct", url, certificate, requests, megabytes, count)}
         peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        rows["botocore"] = measure("botocore", url, certificate, requests, megabytes)
+        rows["botocore"] = measure("botocore", url, certificate, requests, megabytes, count)
     results = {
         "bench": "request_cpu",
         "requests": requests,
         "megabytes": megabytes,
+        "partitions": count,
         "peak_mb": peak_mb,
         "goal_ms": GOAL_MS,
         "python": sys.version.split()[0],
     } | rows
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"CPU time of a warm request of {megabytes} MB, least of {requests}, ms")
+    print(f"CPU time of a warm request of {megabytes} MB over {count} partitions, least of {requests}, ms")
     print(f"{'':<20}" + "".join(f"{column:>12}" for column in (*COLUMNS, "goal", "log_bytes")))
     for kind, functions in rows.items():
         for name, row in functions.items():
@@ -266,8 +271,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--requests", type=int, default=40, help="of each kind (40)")
     parser.add_argument("--quick", action="store_true", help="ten of each kind")
     parser.add_argument("--mb", type=int, default=1, choices=(1, 2, 3, 4), help="of records in a request (1)")
+    parser.add_argument("--partitions", type=int, help="that the records are spread over (one a MB)")
     arguments = parser.parse_args(argv)
-    run(10 if arguments.quick else arguments.requests, arguments.mb)
+    run(10 if arguments.quick else arguments.requests, arguments.mb, arguments.partitions)
     return 0
 
 

@@ -251,7 +251,7 @@ MUTANTS = [
     Mutant(
         "batch does not wait for its turn",
         _ORDER,
-        "            if not turn.settled.done():\n                await asyncio.wait([turn.settled])\n",
+        "            await turn.ended()\n",
         "            pass\n",
         killed_by="tests/unit/engine/append/test_append_order.py"
         "::test_a_follower_waits_for_its_predecessor_however_long_that_takes",
@@ -266,7 +266,7 @@ MUTANTS = [
     Mutant(
         "followers of a refused batch go on",
         _ORDER,
-        "                    if not follower.settled.done():",
+        "                    if follower.fate is None:",
         "                    if False:",
         killed_by="tests/unit/engine/append/test_append_order.py"
         "::test_followers_are_refused_with_their_predecessor_and_never_reach_the_head",

@@ -219,9 +219,7 @@ async def test_the_overview_does_not_wait_for_a_look_that_takes_long(
     assert "There are no topics yet" not in html
 
 
-async def test_metrics_that_come_too_late_take_no_chart_away(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_metrics_that_come_too_late_take_no_chart_away(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     async def too_late(_: str) -> None:
         return None
 

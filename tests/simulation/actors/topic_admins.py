@@ -94,6 +94,8 @@ class RecordDeleter:
         if head is None:
             return
         end: int = head["no"]  # type: ignore[assignment]
+        # Of a transaction that is being applied, and not answered yet, readers may see nothing (store/visibility.py).
+        is_seen = world.visibility.is_whole("log", partition_pk(partition.head_id), consistent=True)
         asked = -1 if world.rng.random() < self._all else world.rng.randrange(end + 3)
         deletions = world.history.deletions_asked
         deletions[partition] = max(deletions.get(partition, 0), end if asked < 0 else asked)
@@ -107,7 +109,8 @@ class RecordDeleter:
         if asked < 0:
             # The high watermark of some moment of the call; a repetition stays with the one it saw first.
             deletions[partition] = max(deletions[partition], head["no"])  # type: ignore[type-var,assignment]
-        least = end if asked < 0 else asked  # -1: the high watermark, all that was there when it was asked
+        # -1: the high watermark, all that was there when it was asked
+        least = asked if asked >= 0 else end if is_seen else 0
         if result.error is ErrorCode.NONE and not least <= result.low_watermark <= head["no"]:  # type: ignore
             world.history.problem(f"DeleteRecords to {asked} of {partition} answered {result.low_watermark}")
         if result.error is ErrorCode.NONE and head["ls"] < result.low_watermark:  # type: ignore[operator]

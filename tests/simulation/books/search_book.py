@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from odradek.engine.append.row_search import Search, find_entry
@@ -65,7 +64,7 @@ class SearchBook:
                 self._judge(pk, entry, answer, true.base_offset)
                 if is_whole and age == 0 and answer is Search.AGAIN:
                     self._problem(f"{pk}: a search for the entry at {true.base_offset} never comes to an end")
-                other = replace(entry, object_id=bytes(len(entry.object_id)))
+                other = entry._replace(object_id=bytes(len(entry.object_id)))
                 answer = find_entry(other, head, found, is_all=len(names) <= _ROWS)
                 if isinstance(answer, int):
                     self._problem(f"{pk}: a search finds at {answer} what never entered")

@@ -66,7 +66,8 @@ def ack_before_the_update() -> Iterator[None]:
         _in_background(original(self, deadline_s))
         for member in members:
             head = view_of(image, member.partition)
-            tell(member, Outcome(Appended(head.next_offset, head, 0), head, partition_is_gone=False))
+            appended = Appended(head.next_offset, head.log_start_offset, 0)
+            tell(member, Outcome(appended, head, partition_is_gone=False))
         return None
 
     with patch.object(ConditionalAppend, "run", run):

@@ -89,7 +89,7 @@ def parse_header(buf: Buffer, position: int = 0) -> BatchHeader:
         )
     if available < BATCH_HEADER_BYTES:
         raise FormatError(f"the batch header is truncated: {available} bytes are left")
-    header = BatchHeader(*HEADER.unpack_from(buf, position))
+    header = BatchHeader._make(HEADER.unpack_from(buf, position))
     if header.size_bytes < BATCH_HEADER_BYTES:
         raise FormatError(f"the batch length {header.batch_length} is too small for the header")
     if header.size_bytes > available:

@@ -71,12 +71,12 @@ async def test_what_is_not_in_the_store_or_is_another_thing_is_refused(engine: E
     [there] = await upload(engine, b"0")
     [entry] = there.entries
     for wrong in (
-        replace(entry, object_id=bytes(16)),
-        replace(entry, length=entry.length - 1),
-        replace(entry, position=1),
-        replace(entry, offset_count=2),
-        replace(entry, producer_id=5),
-        replace(entry, length=0),
+        entry._replace(object_id=bytes(16)),
+        entry._replace(length=entry.length - 1),
+        entry._replace(position=1),
+        entry._replace(offset_count=2),
+        entry._replace(producer_id=5),
+        entry._replace(length=0),
     ):
         answer = await commit(engine, 0, [replace(there, entries=(wrong,))])
         assert answer.error_code == ErrorCode.INVALID_REQUEST, wrong

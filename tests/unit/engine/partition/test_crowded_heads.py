@@ -65,7 +65,7 @@ async def grown(store: Store, head: PartitionHead, bytes_max: int) -> PartitionH
     for number in range(room):
         producer_id = number % len(producers)
         state = producers[producer_id]
-        entry = replace(last, producer_id=producer_id, base_sequence=state.next_sequence)
+        entry = last._replace(producer_id=producer_id, base_sequence=state.next_sequence)
         tail.append(encode_tail_entry(entry))
         producers[producer_id] = ProducerState(0, state.next_sequence + 1)
     head = replace(head, tail=tuple(tail), producers=producers, next_offset=head.next_offset + room)

@@ -26,7 +26,6 @@ from odradek.engine.append.room import Room
 from odradek.engine.append.shared_appends import SharedAppends
 from odradek.engine.append.upload import Upload, Uploads
 from odradek.engine.append.wal import Wal
-from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.marks import Marks
@@ -34,6 +33,7 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.tools import Tools
 from odradek.errors import ErrorCode, StoreError
+from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.log import ProducePartition, ProduceResult
 
@@ -195,13 +195,13 @@ class Appender:
         return self._appended(upload, appended, base_offset)
 
     def _appended(self, upload: Upload, appended: Appended, base_offset: int) -> ProduceResult:
-        config = TopicConfig.of(upload.topic, self._settings)
+        is_log_append_time = upload.entries[0].flags & FLAG_LOG_APPEND_TIME
         return ProduceResult(
             upload.request.topic,
             upload.request.partition,
             base_offset=base_offset,
-            log_append_time_ms=appended.append_ms if config.is_log_append_time else -1,
-            log_start_offset=appended.head.log_start_offset,
+            log_append_time_ms=appended.append_ms if is_log_append_time else -1,
+            log_start_offset=appended.log_start_offset,
             topic_id=upload.topic.topic_id,
         )
 

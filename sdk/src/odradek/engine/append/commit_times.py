@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
 from odradek.model.topic_partition import PartitionId
@@ -52,8 +51,7 @@ def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[T
     """
     append_ms = commit_ms if commit_ms - now_ms <= _COMMIT_AHEAD_MS_MAX else now_ms
     return [
-        replace(
-            entry,
+        entry._replace(
             commit_ms=commit_ms,
             max_timestamp_ms=append_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
         )

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from odradek.backoff import Backoff
 from odradek.engine.append.commit_times import CommitTimes, stamped
@@ -49,7 +49,7 @@ from odradek.engine.marks import Marks
 from odradek.engine.partition.claims import FLEET_CLAIM
 from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionAppend, PartitionIndex
-from odradek.engine.partition.shared_head import HeadImage, decode_image, view_of
+from odradek.engine.partition.shared_head import HeadImage, decode_image, ends_of, view_of
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -268,7 +268,9 @@ class ConditionalAppend:
 
     def _settle(self, member: Member, result: Appended | Reject) -> None:
         self._members.remove(member)
-        head = None if self._image is None else view_of(self._image, member.partition)
+        head = None
+        if isinstance(result, Reject) and self._image is not None:
+            head = view_of(self._image, member.partition)
         self._on_settled(member, Outcome(result, head, self._is_gone))
 
     def _settle_all(self, result: Reject) -> None:
@@ -277,8 +279,8 @@ class ConditionalAppend:
 
     def _appended(self, member: Member, base_offset: int) -> Appended:
         assert self._image is not None
-        head = view_of(self._image, member.partition)
-        return Appended(base_offset, head, member.entries[0].max_timestamp_ms)
+        log_start_offset, _ = ends_of(self._image, member.partition)
+        return Appended(base_offset, log_start_offset, member.entries[0].max_timestamp_ms)
 
     def _may_go_on(self, attempt: int, looks: int, verdicts: Verdicts) -> bool:
         if all(isinstance(verdict, Ahead) for verdict in verdicts.values()):
@@ -343,7 +345,7 @@ class ConditionalAppend:
             await self._tools.marks.wake(self._head_id, image)
             await self._spill_if_due(image)
             for member in list(self._members):
-                end_offset = view_of(image, member.partition).next_offset
+                _, end_offset = ends_of(image, member.partition)
                 self._settle(member, self._appended(member, end_offset - member.offset_count))
             return True
         await self._tools.backoff.pause(attempt - 1)
@@ -401,8 +403,7 @@ class ConditionalAppend:
         for member in self._members:
             start = member.entries[0].position - at
             member.entries = [
-                replace(
-                    entry,
+                entry._replace(
                     object_id=object_id,
                     position=entry.position - start,
                     flags=(entry.flags & FLAG_LOG_APPEND_TIME) | flags,

@@ -17,10 +17,10 @@ AHEAD_POLL_S = 0.01  # between the first two looks for a predecessor; the pauses
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The location of appended entries: the first offset, a head from after the append, the append time."""
+    """The location of appended entries: the first offset, where the log starts, the append time."""
 
     base_offset: int
-    head: PartitionHead
+    log_start_offset: int
     append_ms: int  # under LogAppendTime
 
 
@@ -29,13 +29,16 @@ class Outcome:
     """What became of one partition's entries.
 
     Attributes:
-        head: the newest that was seen, if any.
+        head: of who was refused, the newest that was seen, if any.
         partition_is_gone: it has no head any more.
     """
 
     result: Appended | Reject
     head: PartitionHead | None
     partition_is_gone: bool
+
+
+_NOTHING_KNOWN = KnownRows()
 
 
 class Member:
@@ -69,7 +72,7 @@ class Member:
         self.turn = turn
         self.chosen_by = chosen_by
         self.places = places_of(partition)
-        self.known = KnownRows()
+        self.known = _NOTHING_KNOWN
         self.accept_unknown = False
         self.ahead_until_s: float | None = None
         self.ahead_poll_s = AHEAD_POLL_S

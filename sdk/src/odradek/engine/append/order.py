@@ -127,29 +127,42 @@ class Turn:
         self._order = order
         self.connection = request.connection
         self.line, self.epoch, self.begin, self.end = _place(request)
-        self.settled: asyncio.Future[Fate] = asyncio.get_running_loop().create_future()
+        self.fate: Fate | None = None  # None: it has not ended
+        self._ended: asyncio.Future[None] | None = None  # made for who waits: hardly any turn is waited for
         self.waits_for: list[Turn] = []
         self.followers: list[Turn] = []
         self._refusal: ProduceResult | Reject | None = None
 
+    def finish(self, fate: Fate) -> None:
+        """It has ended: who waits for it goes on."""
+        self.fate = fate
+        if self._ended is not None:
+            self._ended.set_result(None)
+
+    async def ended(self) -> None:
+        """Wait for the end; who stops waiting keeps nobody else from it."""
+        if self.fate is None:
+            if self._ended is None:
+                self._ended = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._ended])
+
     async def come(self) -> ProduceResult | Reject | None:
         """Wait until the head may be updated; not None: never, and this is the answer."""
         for turn in self.waits_for:
-            if not turn.settled.done():
-                await asyncio.wait([turn.settled])
+            await turn.ended()
         self.waits_for = []
         return self._refusal
 
     def follows_only(self, turns: Sequence[Turn]) -> bool:
         """Return True if it has not been refused, and its turn comes with the end of these."""
-        return self._refusal is None and all(each.settled.done() or each in turns for each in self.waits_for)
+        return self._refusal is None and all(each.fate is not None or each in turns for each in self.waits_for)
 
     async def predecessor(self) -> bool:
         """Wait for the predecessor if it has come to this process meanwhile and its turn too; whether it had."""
         turn = self._order.predecessor(self)
-        if turn is None or turn.settled.done() or turn.waits_for:
+        if turn is None or turn.fate is not None or turn.waits_for:
             return False
-        await asyncio.wait([turn.settled])
+        await turn.ended()
         return True
 
     def ahead(self, *, is_known: bool) -> AheadAnswer:
@@ -212,9 +225,9 @@ class AppendOrder:
         ended = [(turn, fate, follower_result(result))]
         while ended:  # a loop, since a long line may fall at once
             turn, fate, refusal = ended.pop()
-            if turn.settled.done():
+            if turn.fate is not None:
                 continue
-            turn.settled.set_result(fate)
+            turn.finish(fate)
             if turn.line is None:
                 continue
             twins = self._leave(turn, turn.line)
@@ -224,7 +237,7 @@ class AppendOrder:
                 self._note((turn.line, turn.epoch, turn.end), Missing(is_refused_for_good=True))
             elif fate is Fate.FOR_NOW:
                 for follower in turn.followers:
-                    if not follower.settled.done():
+                    if follower.fate is None:
                         follower.refuse(refusal)
                         ended.append((follower, fate, refusal))
             turn.followers = []

@@ -10,10 +10,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import NamedTuple
+from uuid import UUID
 
 from odradek.engine.append.refusals import not_uploaded
 from odradek.engine.append.wal import Wal
-from odradek.engine.catalog.partitions import resolve_partition
+from odradek.engine.catalog.partitions import partition_of, resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
@@ -21,7 +23,7 @@ from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import validate_batches
 from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
-from odradek.format.validation.batches import check_records, check_timestamps
+from odradek.format.validation.batches import TimestampBounds, check_records, check_timestamps
 from odradek.limits import BATCH_HEADER_BYTES, REQUEST_BATCHES_PER_PARTITION_MAX
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
 from odradek.model.topic import Topic
@@ -47,6 +49,17 @@ class Upload:
     request: ProducePartition
     entries: tuple[TailEntry, ...]  # positions in the object; before `Uploads.store` no object id, no commit time yet
     bytes_: memoryview
+
+
+class _Taker(NamedTuple):
+    """A topic, and what it takes now: looked up once for all of its partitions in a request."""
+
+    topic: Topic
+    config: TopicConfig
+    bounds: TimestampBounds
+
+
+_Takers = dict[tuple[str, UUID | None], _Taker]
 
 
 class Uploads:
@@ -76,9 +89,10 @@ class Uploads:
         refused: dict[int, ProduceResult] = {}
         position = 0
         seen: set[PartitionId] = set()
+        takers: _Takers = {}
         for i, request in enumerate(partitions):
             try:
-                upload = await self._validate(i, request, position, transactional=transactional)
+                upload = await self._validate(i, request, position, takers, transactional=transactional)
                 if transactional and upload.partition in seen:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "the produce request names the same partition twice")
             except KafkaError as error:
@@ -97,22 +111,30 @@ class Uploads:
         return uploads, refused
 
     async def _validate(
-        self, index: int, request: ProducePartition, position: int, *, transactional: bool = False
+        self, index: int, request: ProducePartition, position: int, takers: _Takers, *, transactional: bool = False
     ) -> Upload:
         """Check the batches of one partition.
 
         Args:
             index: position in the request.
             position: of the partition's bytes in the object.
+            takers: the topics of the request so far.
 
         Raises KafkaError, FormatError, StoreError.
         """
-        topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
-        # From here on the topic is known by its id. A process that was frozen before may have met a later topic.
-        if request.valid_until_s is not None and self._clock.monotonic() > request.valid_until_s:
-            raise _too_old()
-        config = TopicConfig.of(topic, self._settings)
-        bounds = config.timestamp_bounds(self._clock.now_ms())
+        named = request.topic, request.topic_id
+        taker = takers.get(named)
+        if taker is None or request.partition >= taker.topic.partition_count:
+            topic, partition = await resolve_partition(self._topics, request.topic, request.partition, request.topic_id)
+            # From here on the topic is known by its id. A process that was frozen before may have met a later topic.
+            if request.valid_until_s is not None and self._clock.monotonic() > request.valid_until_s:
+                raise _too_old()
+            config = TopicConfig.of(topic, self._settings)
+            bounds = config.timestamp_bounds(self._clock.now_ms())
+            takers[named] = _Taker(topic, config, bounds)
+        else:
+            topic, config, bounds = taker
+            partition = partition_of(topic, request.partition)
         data = memoryview(request.records)
         entries = []
         batches = validate_batches(data, max_message_bytes=config.max_message_bytes)
@@ -151,11 +173,13 @@ class Uploads:
         parts: list[Buffer] = [upload.bytes_ for upload in uploads]
         flags = await self._wal.upload(object_id, parts)
         return [
-            replace(
-                upload,
-                entries=tuple(
-                    replace(entry, object_id=object_id, flags=entry.flags | flags) for entry in upload.entries
-                ),
+            Upload(
+                upload.index,
+                upload.topic,
+                upload.partition,
+                upload.request,
+                tuple(entry._replace(object_id=object_id, flags=entry.flags | flags) for entry in upload.entries),
+                upload.bytes_,
             )
             for upload in uploads
         ]

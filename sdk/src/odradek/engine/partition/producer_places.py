@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 from odradek.engine.partition.head import PartitionHead, ProducerState, encode_producer
@@ -207,4 +208,9 @@ OWN_PLACES = OwnPlaces()
 
 def places_of(partition: PartitionId) -> ProducerPlaces:
     """Where the partition's head keeps its producers."""
-    return SharedPlaces(partition.place) if partition.shares_head else OWN_PLACES
+    return _shared_places(partition.place) if partition.shares_head else OWN_PLACES
+
+
+@cache  # of a byte
+def _shared_places(place: int) -> SharedPlaces:
+    return SharedPlaces(place)

@@ -311,6 +311,14 @@ def view_of(image: HeadImage, partition: PartitionId) -> PartitionHead:
     return image if isinstance(image, PartitionHead) else image.view(partition)
 
 
+def ends_of(image: HeadImage, partition: PartitionId) -> tuple[int, int]:
+    """Where the partition's log starts, and its next offset: without a view, which goes through the tail."""
+    if isinstance(image, PartitionHead):
+        return image.log_start_offset, image.next_offset
+    name = place_name(partition.place)
+    return image.log_starts.get(name, 0), image.next_offsets.get(name, 0)
+
+
 def decode_image(head_id: PartitionId, item: Item) -> HeadImage:
     """A head from its item. Raises FormatError for an unknown version or a damaged item."""
     return decode_shared_head(item) if head_id.shares_head else decode_head(item)
