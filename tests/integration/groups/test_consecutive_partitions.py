@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -40,7 +41,9 @@ async def test_a_group_reads_what_was_written_once(monkeypatch: pytest.MonkeyPat
     topic = await writer.topics.create("t", PARTITIONS)
     for number in range(REQUESTS):
         data = [batch([bytes(BYTES)], producer=(7, 0, number)) for _ in range(PARTITIONS)]
-        await writer.produce([ProducePartition("t", place, each) for place, each in enumerate(data)])
+        request = [ProducePartition("t", place, each) for place, each in enumerate(data)]
+        random.Random(number).shuffle(request)  # clients name partitions in any order
+        await writer.produce(request)
     written = sum(map(len, data)) * REQUESTS
 
     members = [AssignorMember(f"m{number}", frozenset({topic.topic_id})) for number in range(MEMBERS)]

@@ -77,20 +77,24 @@ class Uploads:
     ) -> tuple[list[Upload], dict[int, ProduceResult]]:
         """Check the batches of a request; nothing is written.
 
-        A partition may come several times, with batches that follow each other, but not in a transaction.
+        A partition may come several times, with batches that follow each other, but not in a transaction. In the object
+        partitions stand by their numbers, whatever the client's order: what a member of a group reads of consecutive
+        ones is one range.
 
         Args:
             transactional: whether the batches must be, or must not be, marked as part of a transaction.
 
         Returns:
-            What may be stored together, and the results of the partitions that were refused by their positions.
+            What may be stored together, as it stands in the object, and the results of the partitions that were
+            refused by their positions.
         """
         uploads: list[Upload] = []
         refused: dict[int, ProduceResult] = {}
         position = 0
         seen: set[PartitionId] = set()
         takers: _Takers = {}
-        for i, request in enumerate(partitions):
+        for i in sorted(range(len(partitions)), key=lambda at: _place(partitions[at])):
+            request = partitions[i]
             try:
                 upload = await self._validate(i, request, position, takers, transactional=transactional)
                 if transactional and upload.partition in seen:
@@ -202,6 +206,10 @@ class Uploads:
             raise refused from None
         if (header.size_bytes, header.last_offset_delta + 1) != (entry.length, entry.offset_count):
             raise refused
+
+
+def _place(request: ProducePartition) -> tuple[str, int, int]:
+    return request.topic, 0 if request.topic_id is None else request.topic_id.int, request.partition
 
 
 def refusal(request: ProducePartition, code: ErrorCode, message: str) -> ProduceResult:
