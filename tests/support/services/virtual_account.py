@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -40,7 +40,7 @@ from odradek.functions.maintenance import MaintenanceHandler
 from odradek.functions.metering import InvocationMeter
 from odradek.local.context import LocalContext
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
-from odradek.model.log import Buffer
+from odradek.model.log import Buffer, FetchPartition, FetchResult, ProducePartition, ProduceResult
 from odradek.ports.meter import Meter, Usage
 from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, TaskQueue
 from odradek.protocol.api import FunctionName
@@ -54,7 +54,8 @@ from tests.support.loop_clock import LoopClock
 
 CLIENTS = "clients"  # the owner of what no function does
 
-# Seconds of a whole processor; a function has memory / 1,769 MB of one.
+# Seconds of a whole processor, by bench.request_cpu (its --partitions); a function has memory / 1,769 MB of one.
+CPU_S_PER_PARTITION = 0.00015  # of a request to produce or fetch
 CPU_S = {FunctionName.PRODUCE.value: 0.0015, FunctionName.FETCH.value: 0.0015}
 CPU_S_OTHER = 0.001
 CPU_S_PER_MB = 0.004
@@ -178,6 +179,25 @@ class Instances:
         self._idle.append(instance)
 
 
+class _BusyEngine(Engine):
+    """The engine of a function, whose processor is busy with each partition of a request.
+
+    Attributes:
+        busy: waits for so many partitions.
+    """
+
+    busy: Callable[[int], Awaitable[None]]
+
+    async def produce(self, partitions: Sequence[ProducePartition], **named: Any) -> list[ProduceResult]:
+        results = await super().produce(partitions, **named)  # first: the order of these calls is that of the batches
+        await self.busy(len(partitions))
+        return results
+
+    async def fetch(self, partitions: Sequence[FetchPartition], **named: Any) -> list[FetchResult]:
+        await self.busy(len(partitions))
+        return await super().fetch(partitions, **named)
+
+
 class VirtualAccount:
     """One stage, deployed. Create it inside the virtual loop.
 
@@ -216,20 +236,23 @@ class VirtualAccount:
         Args:
             settings: the stage's by default.
         """
+        return Engine(**self._parts(settings))
+
+    def _parts(self, settings: Settings | None = None) -> dict[str, Any]:
         slow_tables = SlowTables(self.tables, self.latencies.table, self.clock, self.rng)
         times = self.latencies
         slow_objects: Any = _SlowObjects(self.objects, times.put, times.get, self.clock, self.rng)
         if self.stage.wal_zone_id:
             express: Any = _SlowObjects(self._express, times.express_put, times.express_get, self.clock, self.rng)
             slow_objects = WalApart(express, slow_objects)
-        return Engine(
-            tables=slow_tables,
-            objects=slow_objects,
-            clock=self.clock,
-            rng=self.rng,
-            settings=settings or self.stage.settings,
-            wakes=self.wakes,
-        )
+        return {
+            "tables": slow_tables,
+            "objects": slow_objects,
+            "clock": self.clock,
+            "rng": self.rng,
+            "settings": settings or self.stage.settings,
+            "wakes": self.wakes,
+        }
 
     def instruments(self) -> Instruments:
         return Instruments(
@@ -246,7 +269,14 @@ class VirtualAccount:
 
     def _handler(self, name: FunctionName) -> InvokedFunction:
         cluster = Cluster(self.stage.settings.cluster_id, Broker(FLEET_BROKER_ID, "fleet", 443))
-        return FunctionHandler(name, Dispatcher(self.engine(), cluster), self.instruments())
+        share = self._processors(name.value)
+        engine = _BusyEngine(**self._parts())
+        engine.busy = lambda partitions: self.clock.sleep(partitions * CPU_S_PER_PARTITION / share)
+        return FunctionHandler(name, Dispatcher(engine, cluster), self.instruments())
+
+    def _processors(self, function: str) -> float:
+        """Return how much of a processor a function has."""
+        return min(1.0, self.stage.size_of(function).memory_mb / _VCPU_MB)
 
     def _planner(self) -> InvokedFunction:
         engine = self.engine()
@@ -278,8 +308,7 @@ class VirtualAccount:
         token = _OWNER.set(name)
         try:
             instance, is_cold = instances.take()
-            share = min(1.0, size.memory_mb / _VCPU_MB)
-            busy_s = (CPU_S.get(name, CPU_S_OTHER) + payload_bytes / 1e6 * CPU_S_PER_MB) / share
+            busy_s = (CPU_S.get(name, CPU_S_OTHER) + payload_bytes / 1e6 * CPU_S_PER_MB) / self._processors(name)
             if is_cold:
                 busy_s += COLD_START_S
             await self.clock.sleep(busy_s)

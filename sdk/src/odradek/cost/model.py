@@ -49,6 +49,7 @@ MEMORY_MB_OF = {"coordinator": 512, "maintenance": 1024, "maintainer": 1769}
 _VCPU_MB = 1769  # that have a whole processor
 CALL_S = 0.013  # network and Lambda's own part of a call: a client waits for it, nobody is billed
 CPU_S, CPU_S_PER_MB = 0.0025, 0.007  # of a function with 1 GB, 0.58 of a processor
+CPU_S_PER_PARTITION = 0.00026  # of a request to produce or fetch
 UPDATE_S = 0.0065  # the mean around the published median
 PUT_S, GET_S = WAL_TIMES[WalClass.STANDARD].put_s, WAL_TIMES[WalClass.STANDARD].get_s
 ITEM_APPEND_S = 2 * UPDATE_S + 0.004
@@ -171,11 +172,13 @@ def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
     """Return the units of a month, by function."""
     appends = load.requests_per_s * MONTH_S
     append_mb = load.request_bytes / 1e6
-    produce_s = append_s(load, is_item=measured.is_item) + load.processor_s(CPU_S + append_mb * CPU_S_PER_MB)
+    produce_cpu_s = CPU_S + append_mb * CPU_S_PER_MB + load.partitions_per_request * CPU_S_PER_PARTITION
+    produce_s = append_s(load, is_item=measured.is_item) + load.processor_s(produce_cpu_s)
     calls_per_s, waits_s, looks = fetches(load)
     calls = calls_per_s * MONTH_S * load.consumers
     reads = _data(measured)
-    fetch_s = load.processor_s(CPU_S + append_mb * CPU_S_PER_MB) + UPDATE_S + waits_s
+    fetch_cpu_s = CPU_S + append_mb * CPU_S_PER_MB + load.partitions * CPU_S_PER_PARTITION
+    fetch_s = load.processor_s(fetch_cpu_s) + UPDATE_S + waits_s
     gets_s = (
         WAL_TIMES[load.wal].get_s * min(1.0, load.requests_per_s / calls_per_s) if reads.object_get_requests else 0.0
     )

@@ -15,6 +15,7 @@ stay. With an hour alone all uploads of a stage shared one prefix, and every hou
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from odradek.format.object_id import object_id_ms
 from odradek.model.topic_partition import PartitionId
@@ -22,6 +23,7 @@ from odradek.model.topic_partition import PartitionId
 WAL_PREFIXES = 16  # each costs the hourly sweep a LIST: six cents a month together
 
 
+@lru_cache(maxsize=4096)  # a fetch names an upload once for each of its batches there
 def wal_key(object_id: bytes) -> str:
     """Return the key of a WAL object."""
     return wal_key_below(_wal_prefix(object_id[-1] % WAL_PREFIXES), object_id)

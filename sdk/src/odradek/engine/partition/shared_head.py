@@ -223,6 +223,10 @@ class SharedHead:
         return self._views[partition.place]
 
     @cached_property
+    def _producer_ids(self) -> _ProducerIds:
+        return _ProducerIds(self.stamps)
+
+    @cached_property
     def _views(self) -> dict[int, PartitionHead]:
         return {}
 
@@ -253,7 +257,7 @@ class SharedHead:
             mark=self.mark,
             fence=self.fence,
             is_whole=bool(pages) or not self.has_pages,
-            elsewhere=_ProducerIds(self.stamps),
+            elsewhere=self._producer_ids,
             paged=self.paged,
             element_count=self.element_count,
         )

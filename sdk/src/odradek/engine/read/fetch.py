@@ -236,7 +236,7 @@ class Fetcher:
         for plan in planned:
             pieces = kept.get(id(plan))
             if pieces is not None:
-                shared.append(replace(plan, pieces=pieces))
+                shared.append(_Planned(plan.wanted, plan.head, pieces, plan.history, plan.limit, plan.is_first))
                 continue
             again: _Planned | FetchResult = plan
             if plan.pieces and left < plan.limit:
