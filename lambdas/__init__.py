@@ -5,6 +5,10 @@ Lambda imports this package before any handler, hence before any dataclass of ou
 
 from __future__ import annotations
 
-from odradek.functions import compiled_dataclasses
+import os
+
+from odradek.functions import collector, compiled_dataclasses
 
 compiled_dataclasses.use()
+if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+    collector.rest()  # until the first request

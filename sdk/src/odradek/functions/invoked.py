@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from odradek.errors import ErrorCode
+from odradek.functions import collector
 from odradek.functions.context import LambdaContext
 from odradek.functions.event import Event
 from odradek.functions.invocation_log import InvocationLog
@@ -88,6 +89,7 @@ class InvokedFunction(ABC):
         """Run one invocation for Lambda."""
         if self._runner is None:
             self._runner = asyncio.Runner()
+            collector.settle()
         # Not `Runner.run`: for each call it replaces the handler of SIGINT, which takes half a millisecond, and twice.
         return self._runner.get_loop().run_until_complete(self.handle(event, context))
 

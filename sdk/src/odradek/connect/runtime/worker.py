@@ -422,6 +422,7 @@ def collect_rarely() -> None:
     freed without the collector. Looking for garbage among them took a fifth of a task's time.
     """
     gc.freeze()  # modules and plugins stay
+    gc.enable()  # a function's rests until it is ready (functions/collector.py)
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
 
 
