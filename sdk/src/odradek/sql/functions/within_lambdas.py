@@ -14,7 +14,16 @@ from collections.abc import Callable, Sequence
 
 from odradek.sql.functions.as_java.date_patterns import DATES, TIMES, is_pattern, spark_reads
 from odradek.sql.functions.bindings import calls_of_python
-from odradek.sql.functions.json_text import JSON_FIELD, sparks_json_field
+from odradek.sql.functions.json_text import (
+    JSON_CONCAT,
+    JSON_FIELD,
+    JSON_ITEMS,
+    JSON_RECORDS,
+    sparks_json_concat,
+    sparks_json_field,
+    sparks_json_items,
+    sparks_json_records,
+)
 from odradek.sql.functions.signature import text_of
 from odradek.sql.functions.times import READ_DATE, READ_TIME, SHORT_ZONES, SHOW_TIME
 
@@ -142,6 +151,9 @@ _IN_JAVA: dict[str, Callable[[Sequence[str]], str]] = {
     READ_TIME: _read_time,
     SHOW_TIME: _show_time,
     JSON_FIELD: lambda arguments: sparks_json_field(*arguments),
+    JSON_ITEMS: lambda arguments: sparks_json_items(*arguments),
+    JSON_RECORDS: lambda arguments: sparks_json_records(*arguments),
+    JSON_CONCAT: lambda arguments: sparks_json_concat(_arguments(arguments[0].removeprefix("array(")[:-1])),
     "ksql_has_group": _has_group,
     "ksql_no_pattern": _no_pattern,
     "ksql_no_replacement": _no_replacement,
