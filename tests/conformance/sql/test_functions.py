@@ -62,6 +62,15 @@ def sheet(name: str) -> Sheet:
     )
 
 
+def signed(value: Any) -> Any:
+    """Return a value in which -0.0 is not 0.0."""
+    if isinstance(value, dict):
+        return {name: signed(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [signed(each) for each in value]
+    return "-0" if isinstance(value, Decimal) and value.is_zero() and value.is_signed() else value
+
+
 SHEETS = sorted(each.stem for each in FOLDER.glob("*.txt"))
 CASES = [(name, number) for name in SHEETS for number in range(len(sheet(name).cases))]
 
@@ -104,5 +113,5 @@ def test_function(spark: SparkSession, results: dict[Any, Any], name: str, numbe
         results.update(evaluate(spark, name, number - number % _COLUMNS_MAX))
     case = sheet(name).cases[number]
     value, kind = results[name, number]
-    assert value == case.value
+    assert signed(value) == signed(case.value)
     assert kind == case.type

@@ -5,12 +5,14 @@ Slow: a script of its own on Spark for each case, some seconds.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import odradek
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from odradek.client.serializers.registry import HttpRegistry, Schema
 from odradek.sql import SqlError
 from odradek.sql.running.registered import RegistryAddress
@@ -286,3 +288,39 @@ def test_maps_of_several_types_are_in_one_schema_of_avro(runner: Runner, registr
     types = [[str(each.type) for each in found.planner.catalog.sources[name].values]
              for found, name in ((inferred, "I"), (outcome, "S"))]  # fmt: skip
     assert types[0] == types[1]
+
+
+def test_messages_of_structs_and_maps_have_the_names_of_connects_converter(
+    runner: Runner, registry: HttpRegistry
+) -> None:
+    """As in ksqlDB: numbers go on in the order of the fields, those within a struct before those after it."""
+    columns = """ORDERID BIGINT, ITEMID STRUCT<ITEMID BIGINT, CATEGORY STRUCT<ID BIGINT, NAME VARCHAR>>,
+        ARRAYCOL ARRAY<STRUCT<A INT>>, MAPCOL MAP<VARCHAR, DOUBLE>,
+        ADDRESS STRUCT<CITY VARCHAR, TAGS MAP<VARCHAR, INT>>"""
+    value = {
+        "ORDERID": 1, "ITEMID": {"ITEMID": 2, "CATEGORY": {"ID": 3, "NAME": "food"}}, "ARRAYCOL": [{"A": 4}],
+        "MAPCOL": {"k": 1.5}, "ADDRESS": {"CITY": "Ulm", "TAGS": {"t": 5}},
+    }  # fmt: skip
+    script = f"""
+        CREATE STREAM s ({columns}) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
+        CREATE STREAM nested WITH (VALUE_FORMAT = 'PROTOBUF') AS SELECT * FROM s;
+        CREATE STREAM named WITH (VALUE_FORMAT = 'PROTOBUF', VALUE_SCHEMA_FULL_NAME = 'shop.Order') AS SELECT * FROM s;
+        CREATE STREAM again ({columns}) WITH (KAFKA_TOPIC = 'NESTED', VALUE_FORMAT = 'PROTOBUF');
+        CREATE STREAM r WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM again;
+    """
+    outcome = runner.run(script, [{"topic": "s", "value": value, "timestamp": 1}])
+    assert rows(runner, outcome, "R") == [(None, value)]
+    for topic, root, first in (("NESTED", "ConnectDefault1", 2), ("NAMED", "Order", 1)):
+        text = registry.at(f"{topic}-value", None, serialized=True)[1].text
+        [message] = FileDescriptorProto.FromString(base64.b64decode(text)).message_type
+        item, category, array, entry, address, tags = (f"ConnectDefault{first + number}" for number in range(6))
+        assert _names(message) == [root, [item, [category]], [array], [f"{entry}Entry"], [address, [f"{tags}Entry"]]]
+        assert not message.nested_type[2].options.map_entry
+    inferred = runner.run("CREATE STREAM i WITH (KAFKA_TOPIC = 'NESTED', VALUE_FORMAT = 'PROTOBUF');", [])
+    types = [[str(each.type) for each in found.planner.catalog.sources[name].values]
+             for found, name in ((inferred, "I"), (outcome, "S"))]  # fmt: skip
+    assert types[0] == types[1]
+
+
+def _names(message: Any) -> list[Any]:
+    return [message.name, *map(_names, message.nested_type)]

@@ -205,6 +205,14 @@ def test_a_json_schema_of_others_is_read() -> None:
     assert place.schema.field("city") is not None
 
 
+@pytest.mark.parametrize(("kind", "named", "found"), [
+    ("string", "int32", STRING), ("string", "bytes", BYTES), ("integer", "int32", INT32),
+    ("number", "float32", FLOAT32),
+])  # fmt: skip
+def test_a_type_of_connect_is_one_of_the_json_type(kind: str, named: str, found: Schema) -> None:
+    assert read_json_schema({"type": kind, "connect.type": named}) == found
+
+
 def test_a_json_schema_need_not_have_all_its_fields() -> None:
     place = struct({"city": STRING, "zip": INT32})
     schema = struct({"id": INT64, "kind": STRING, "note": STRING.as_optional(), "to": place, "n": INT32})

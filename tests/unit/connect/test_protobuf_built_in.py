@@ -122,8 +122,13 @@ def test_logical_types_have_the_messages_of_confluents_converter() -> None:
     kinds = {each.name: (each.type, each.options) for each in registered.messages[0].fields}
     of_price = (("(confluent.field_meta)", META.format(precision=6, scale=2)),)
     decimal, date = ".confluent.type.Decimal", ".google.type.Date"
-    assert [kinds[each] for each in ("price", "prices", "by_name")] == [(decimal, of_price)] * 3
-    assert [kinds[each] for each in ("day", "days")] == [(date, ())] * 2
+    assert [kinds[each] for each in ("price", "prices")] == [(decimal, of_price)] * 2
+    assert kinds["day"] == (date, ())
+    names = [f".shop.Order.ConnectDefault{each}" for each in ("1Entry", "2Entry", "3")]
+    assert [kinds[each][0] for each in ("days", "by_name", "line")] == names
+    [days, by_name, _] = registered.messages[0].messages
+    assert [(each.name, each.type) for each in days.fields] == [("key", "string"), ("value", date)]
+    assert (by_name.fields[1].type, by_name.fields[1].options) == (decimal, of_price)
     assert (kinds["at"], kinds["then"][0]) == ((".google.type.TimeOfDay", ()), ".google.protobuf.Timestamp")
     reader = ProtobufConverter()
     reader.configure({}, is_key=False)

@@ -448,6 +448,7 @@ def _lambda(wanted: Lambda, scope: Scope, kinds: tuple[SqlType | None, ...]) -> 
             body, fails, value = _and_failure(wanted.body, scope)
     finally:
         scope.parameters = before
+        scope.lambdas -= 1
     head = names[0] if len(names) == 1 else f"({', '.join(names)})"  # Spark takes no parentheses around one
 
     def whole(part: str) -> str:

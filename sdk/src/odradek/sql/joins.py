@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from odradek.sql.conversions import comparable
 from odradek.sql.expressions import computed, parts, render
 from odradek.sql.formats import interval
-from odradek.sql.functions.within_lambdas import deterministic
 from odradek.sql.planning.eager import eager_join
 from odradek.sql.planning.late import KEEPS
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Bound, Scope
-from odradek.sql.syntax import ColumnRef, Expression, Join, Operation
+from odradek.sql.syntax import ColumnRef, Expression, Join, Lambda, Operation
 from odradek.sql.types import Rendered
 
 
@@ -80,7 +79,7 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         conditions.append(f"{left.quoted}.__window_start = {right.quoted}.__window_start")
         if "SESSION" in (left.source.window, right.source.window):
             conditions.append(f"{left.quoted}.__window_end = {right.quoted}.__window_end")
-    condition = deterministic(" AND ".join(conditions))
+    condition = " AND ".join(conditions)
     text = f"{join.kind} JOIN input_{number + 1} AS {right.quoted} ON {condition}"
     return PlannedJoin(text, condition, _key(join, (left_side, right_side), left_key, right_key, scope.row_key_name))
 
@@ -139,14 +138,18 @@ def _sides(join: Join, number: int, scope: Scope) -> tuple[Expression, Expressio
     )
 
 
-def _aliases(expression: Expression, scope: Scope) -> set[str]:
-    """Return the sources that an expression uses."""
+def _aliases(expression: Expression, scope: Scope, parameters: frozenset[str] = frozenset()) -> set[str]:
+    """Return the sources that an expression uses. Args: the parameters of the lambdas around it, which are none."""
     if isinstance(expression, ColumnRef):
+        if expression.source is None and expression.name.text in parameters:
+            return set()
         text = scope.resolve(expression).text
         return {each.alias for each in scope.bounds if f"{each.quoted}." in text}
+    if isinstance(expression, Lambda):
+        parameters |= {each.text for each in expression.parameters}
     found: set[str] = set()
     for each in parts(expression):
-        found |= _aliases(each, scope)
+        found |= _aliases(each, scope, parameters)
     return found
 
 

@@ -22,7 +22,6 @@ from odradek.sql.expressions import (
 )
 from odradek.sql.formats import EPOCH, interval
 from odradek.sql.functions import FUNCTIONS
-from odradek.sql.functions.within_lambdas import deterministic
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
@@ -174,7 +173,6 @@ class _Planner:
         if window is not None and window.kind == "HOPPING":  # as in Kafka Streams, none begins before the epoch
             having = " AND ".join([f"{self.scope.window}.start >= {EPOCH}", *([having] if having else [])])
         sql += f" HAVING {having}" if having else ""
-        sql = deterministic(sql) if self.aggregates else sql
         if self.is_timed and query.joins and not joins_streams:
             # Spark may build its hash table of the stream, and then reverses the records of a key.
             sql += f" SORT BY {first.quoted}.__partition, {first.quoted}.__offset"
@@ -314,7 +312,7 @@ class _Planner:
         return filtering(having, self.scope, "HAVING")
 
     def _group_texts(self) -> list[str]:
-        return [deterministic(computed(without_aggregates(each, "GROUP BY"), self.scope).text) for each in self.groups]
+        return [computed(without_aggregates(each, "GROUP BY"), self.scope).text for each in self.groups]
 
     def _grouping(self, window: Window | None) -> list[str]:
         texts = self._group_texts()

@@ -52,7 +52,7 @@ class Scope:
     window_gap_ms: int = 0  # a session ends with its last record; Spark's ends so much later
     row_key: Rendered | None = None  # of a FULL JOIN: the key from whichever side has it
     parameters: dict[str, Rendered] = field(default_factory=dict)  # of enclosing lambdas
-    lambdas: int = 0  # so many were rendered: their parameters have names of their own
+    lambdas: int = 0  # so many are around an expression: the parameters of those within have other names
     types: Mapping[str, SqlType] = field(default_factory=dict)  # of CREATE TYPE
     collected: Mapping[str, int] = field(default_factory=dict)  # elements that COLLECT_LIST and COLLECT_SET keep
     replacements: list[tuple[Expression, Rendered]] = field(default_factory=list)  # of table functions

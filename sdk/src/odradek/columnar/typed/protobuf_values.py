@@ -3,6 +3,7 @@
     bool, float, double, string, bytes    the same        int32, sint32, sfixed32    int
     int64, sint64, sfixed64, uint32, fixed32    bigint    uint64, fixed64    decimal(20,0)    enum    string
     message    struct      repeated    array      map    map      google.protobuf.Timestamp    timestamp
+    repeated ...Entry with the fields key and value    map: so Confluent's converter writes one
     google.type.Date    date    google.type.TimeOfDay    time
     confluent.type.Decimal    decimal, with the precision and scale of the field's options; string without them
     google.protobuf's wrappers    the type, nullable      its other messages, and a type within itself    string: JSON
@@ -128,7 +129,7 @@ def _kind_of_one(field: Any, within: tuple[str, ...], declared: Any = None) -> K
     if message.full_name == _TIMESTAMP:
         return kinds.TIMESTAMP
     if message.full_name == DECIMAL:
-        precision, scale = decimal_of(declared or field) or (None, 0)
+        precision, scale = decimal_of(field) or (declared and decimal_of(declared)) or (None, 0)
         return kinds.STRING if precision is None else kinds.decimal(precision, scale)
     if message.full_name in _KINDS:
         return _KINDS[message.full_name]
@@ -141,7 +142,11 @@ def _kind_of_one(field: Any, within: tuple[str, ...], declared: Any = None) -> K
 
 
 def _is_map(field: Any) -> bool:
-    return bool(field.message_type is not None and field.message_type.GetOptions().map_entry)
+    kind = field.message_type
+    if kind is None or not field.is_repeated:
+        return False
+    is_entry = kind.name.endswith("Entry") and [each.name for each in kind.fields] == ["key", "value"]
+    return bool(kind.GetOptions().map_entry) or (is_entry and not any(each.is_repeated for each in kind.fields))
 
 
 def _is_wrapper(message: Any) -> bool:
@@ -200,7 +205,10 @@ def _getter(field: Any, within: tuple[str, ...]) -> _Get:
     name = field.name
     if _is_map(field):
         key, value = (_convert(field.message_type.fields_by_name[each], within) for each in ("key", "value"))
-        return lambda message: {key(k): value(v) for k, v in getattr(message, name).items()}
+        if field.message_type.GetOptions().map_entry:
+            return lambda message: {key(k): value(v) for k, v in getattr(message, name).items()}
+        parts = _getters(field.message_type, within)
+        return lambda message: {parts["key"](each): parts["value"](each) for each in getattr(message, name)}
     convert = _convert(field, within)
     if field.is_repeated:
         return lambda message: [convert(each) for each in getattr(message, name)]

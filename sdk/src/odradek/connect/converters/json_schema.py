@@ -138,7 +138,7 @@ def _read_type(document: Mapping[str, Any], kind: str, root: Any) -> Schema:
             (name, each if is_strict or name in required else each.as_optional())
             for name, each in ((name, read_json_schema(fields[name], root)) for name in order)
         )
-    if connect in _NAMED:
+    if connect in _NAMED and (kind != "string" or connect == "bytes"):  # a text is no number, whatever it is called
         return Schema(_NAMED[connect])
     if kind not in _PLAIN:
         raise DataError(f"the JSON Schema type {kind!r} has no counterpart in Connect's schemas")

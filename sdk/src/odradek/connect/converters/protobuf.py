@@ -6,6 +6,10 @@ configured; logical types have the messages that Confluent's converter gives the
     Timestamp    google.protobuf.Timestamp      Decimal    confluent.type.Decimal, with precision and scale as options
     Date         google.type.Date               Time       google.type.TimeOfDay
 
+A message has the name of its struct, within others without what is before the last dot; without a name, it has that of
+Confluent's converter: ConnectDefault1, ConnectDefault2 ... in the order of the fields. A map is a list of messages
+...Entry with the fields `key` and `value`, as there.
+
 Read: fields become the Connect types of the same kind, those messages the logical types, enums text, a `oneof` and the
 boxes of wrappers.proto optional fields; a Decimal whose options do not tell its scale is text. Values that are no
 structs are wrapped into a message with one field.
@@ -44,7 +48,9 @@ from odradek.extras import extra
 from odradek.model.protobuf_types import DATE, DECIMAL, TIME
 
 _TIMESTAMP = "google.protobuf.Timestamp"
-_DEFAULT_NAME = "ConnectDefault1"
+_DEFAULT = "ConnectDefault"
+_DEFAULT_NAME = f"{_DEFAULT}1"
+_ENTRY = "Entry"
 _WRAPPED = "connect_value"
 _BOXES = frozenset(  # well-known messages around a scalar, so that it can be absent
     f"google.protobuf.{each}Value"
@@ -89,15 +95,32 @@ class _Messages:
         self._boxes = boxes
         self._pb2 = import_module("google.protobuf.descriptor_pb2")
         self.file = self._pb2.FileDescriptorProto(name=file_name, syntax="proto3")
+        self._unnamed = 0  # names that were made so far
 
     def add(self, schema: Schema) -> str:
         """Add the message of a struct and return its full name."""
-        package, _, name = (schema.name or _DEFAULT_NAME).rpartition(".")
+        package, _, name = (schema.name or self._made_name()).rpartition(".")
         if package:
             self.file.package = ".".join(_name(part) for part in package.split("."))
         message = self.file.message_type.add(name=_name(name))
         self._fill(message, schema, f".{self.file.package}.{message.name}" if package else f".{message.name}")
         return (f"{self.file.package}." if package else "") + str(message.name)
+
+    def _made_name(self) -> str:
+        self._unnamed += 1
+        return f"{_DEFAULT}{self._unnamed}"
+
+    def _name_within(self, message: Any, schema: Schema, field: str) -> str:
+        """Return the name of a struct's or map's message within another; no field or message there has it."""
+        taken = {field, message.name, *(each.name for each in message.nested_type)}
+        name = _name((schema.name or self._made_name()).rpartition(".")[2])
+        if schema.type is Type.MAP:
+            name = f"{''.join(part[:1].upper() + part[1:] for part in name.split('_'))}{_ENTRY}"
+        elif name == field:
+            name += "Message"
+        while name in taken:
+            name = self._made_name() + (_ENTRY if schema.type is Type.MAP else "")
+        return name
 
     def _fill(self, message: Any, schema: Schema, path: str) -> None:
         for number, each in enumerate(schema.fields, 1):
@@ -120,7 +143,7 @@ class _Messages:
                 options = decimal_options(schema.parameter(logical.PRECISION), str(logical.scale_of(schema)))
                 field.options.MergeFromString(options)
         elif schema.type is Type.STRUCT:
-            nested = message.nested_type.add(name=_name(f"{field.name}_message"))
+            nested = message.nested_type.add(name=self._name_within(message, schema, field.name))
             self._fill(nested, schema, f"{path}.{nested.name}")
             field.type, field.type_name = types.Value("TYPE_MESSAGE"), f"{path}.{nested.name}"
         elif schema.type is Type.ARRAY:
@@ -142,14 +165,10 @@ class _Messages:
 
     def _map(self, message: Any, field: Any, schema: Schema, path: str) -> None:
         assert schema.key_schema is not None
-        name = "".join(part.capitalize() for part in field.name.split("_")) + "Entry"  # as protoc names it
+        name = self._name_within(message, schema, field.name)
         entry = message.nested_type.add(name=name)
-        entry.options.map_entry = schema.key_schema.type in (Type.STRING, Type.INT32, Type.INT64, Type.BOOLEAN)
         for number, (part, of_part) in enumerate((("key", schema.key_schema), ("value", schema.elements)), 1):
             self._type(entry, entry.field.add(name=part, number=number), of_part, f"{path}.{name}")
-        if schema.elements.name == logical.DECIMAL_NAME:  # declared by the map: text has no place for them within it
-            field.options.CopyFrom(entry.field[1].options)
-            entry.field[1].ClearField("options")
         field.type = self._pb2.FieldDescriptorProto.Type.Value("TYPE_MESSAGE")
         field.type_name, field.label = f"{path}.{name}", self._label("REPEATED")
 
@@ -242,6 +261,11 @@ def _add(target: Any, schema: Schema, element: Any) -> None:
 
 def _fill_map(target: Any, schema: Schema, values: Mapping[Any, Any]) -> None:
     assert schema.key_schema is not None
+    if hasattr(target, "add"):  # a list of entries
+        entry = schemas.struct([("key", schema.key_schema), ("value", schema.elements)])
+        for key, element in values.items():
+            _fill_message(target.add(), entry, Struct(entry, {"key": key, "value": element}))
+        return
     for key, element in values.items():
         if schema.elements.type is Type.STRUCT:
             _fill_message(target[key], schema.elements, element)
@@ -267,7 +291,9 @@ def _read_schema(descriptor: Any, inside: tuple[str, ...] = ()) -> Schema:
 def _field_schema(field: Any, inside: tuple[str, ...]) -> Schema:
     if _is_map(field):
         key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
-        return schemas.map_of(_single(key, inside), _single(value, inside, field))
+        elements = _single(value, inside, field)
+        is_list = not field.message_type.GetOptions().map_entry
+        return schemas.map_of(_single(key, inside), elements.as_optional(is_list and bool(value.has_presence)))
     if _is_repeated(field):
         return schemas.array(_single(field, inside))
     return _single(field, inside).as_optional(bool(field.has_presence))
@@ -279,7 +305,13 @@ def _is_repeated(field: Any) -> bool:
 
 
 def _is_map(field: Any) -> bool:
-    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+    """Return True for a map of proto3, and for a list of entries as Confluent's converter writes a map."""
+    kind = field.message_type
+    if kind is None or not _is_repeated(field):
+        return False
+    parts = [each.name for each in kind.fields]
+    is_entry = kind.name.endswith(_ENTRY) and parts == ["key", "value"]
+    return bool(kind.GetOptions().map_entry) or (is_entry and not any(map(_is_repeated, kind.fields)))
 
 
 def _single(field: Any, inside: tuple[str, ...], declared: Any = None) -> Schema:
@@ -301,7 +333,7 @@ def _single(field: Any, inside: tuple[str, ...], declared: Any = None) -> Schema
     if field.message_type.full_name == _TIMESTAMP:
         return logical.TIMESTAMP
     if field.message_type.full_name == DECIMAL:
-        known = decimal_of(declared or field)
+        known = decimal_of(field) or (decimal_of(declared) if declared is not None else None)
         return schemas.STRING if known is None else logical.decimal(known[1], precision=known[0])
     if field.message_type.full_name in _DAYS:
         return _DAYS[field.message_type.full_name]
@@ -318,12 +350,23 @@ def _read_message(message: Any, schema: Schema) -> Struct:
         found = getattr(message, field.name)
         if _is_map(field):
             value_field = field.message_type.fields_by_name["value"]
-            made[field.name] = {key: _read_single(value_field, of_field.schema.elements, found[key]) for key in found}
+            elements = of_field.schema.elements
+            is_list = not field.message_type.GetOptions().map_entry
+            pairs = [(each.key, _value_of(each)) for each in found] if is_list else [(key, found[key]) for key in found]
+            made[field.name] = {
+                key: None if value is None else _read_single(value_field, elements, value) for key, value in pairs
+            }
         elif _is_repeated(field):
             made[field.name] = [_read_single(field, of_field.schema.elements, each) for each in found]
         elif not field.has_presence or message.HasField(field.name):
             made[field.name] = _read_single(field, of_field.schema, found)
     return made
+
+
+def _value_of(entry: Any) -> Any:
+    """Return the value of an entry; None for one that is not there, which only a message tells."""
+    field = entry.DESCRIPTOR.fields_by_name["value"]
+    return entry.value if not field.has_presence or entry.HasField("value") else None
 
 
 def _read_single(field: Any, schema: Schema, value: Any) -> Any:

@@ -70,6 +70,11 @@ def _is_bound(value: str) -> bool:
     return len(value) > LONG or _PYTHON in value or _OPEN in value
 
 
+def may_be_error(value: str) -> bool:
+    """Return True for a large part that comes with whether it is an error: a call of Python would repeat all of it."""
+    return f"{_CLOSE}.v" in value
+
+
 def calls_of_python(body: str) -> list[str]:
     """Return the calls of functions in Python in an expression, those within others too."""
     found = []

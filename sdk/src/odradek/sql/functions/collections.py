@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from odradek.sql.functions.numbers import as_type, common
-from odradek.sql.functions.sameness import distinct, distinguishable
+from odradek.sql.functions.sameness import as_doubles, as_texts, distinct, distinguishable, is_told_apart, positive
 from odradek.sql.functions.signature import Function, Mismatch, Types, template
-from odradek.sql.types import BOOLEAN, INT, VARCHAR, Rendered, SqlType, array_of, map_of, struct_of
+from odradek.sql.types import BOOLEAN, DOUBLE, INT, VARCHAR, Rendered, SqlType, array_of, map_of, struct_of
 
 
 def _element(kinds: Types) -> SqlType | None:
@@ -25,10 +25,6 @@ def _values(kinds: Types) -> SqlType | None:
     return array_of(kinds[0].inner[1]) if kinds[0] is not None else None
 
 
-def _common(kinds: Types) -> SqlType | None:
-    return common(kinds)
-
-
 def _array_concat(arguments: Sequence[Rendered]) -> Rendered:
     kind = common([each.type for each in arguments])
     one, other = (as_type(each, kind) for each in arguments)
@@ -37,32 +33,80 @@ def _array_concat(arguments: Sequence[Rendered]) -> Rendered:
 
 def _array_sort(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0].text
-    up = f"array_sort({value})"
+    up, down = f"array_sort({value})", f"sort_array({value}, FALSE)"
+    if arguments[0].type == array_of(DOUBLE):  # what has no value is the last in both directions
+        pair = f"x AS v, {positive('x')} AS p"
+        up = f"transform(array_sort(transform({value}, x -> struct(x IS NULL AS n, {pair}))), e -> e.v)"
+        down = f"transform(sort_array(transform({value}, x -> struct(x IS NOT NULL AS n, {pair})), FALSE), e -> e.v)"
     if len(arguments) == 1:
         return Rendered(up, arguments[0].type)
-    found = f"sort_array({value}, FALSE)"
     return Rendered(
-        f"(CASE WHEN upper({arguments[1].text}) LIKE 'DESC%' THEN {found} "
+        f"(CASE WHEN upper({arguments[1].text}) LIKE 'DESC%' THEN {down} "
         f"WHEN upper({arguments[1].text}) LIKE 'ASC%' THEN {up} END)",
         arguments[0].type,
     )
 
 
+def _inner(value: Rendered) -> SqlType | None:
+    return value.type.inner[0] if value.type is not None else None
+
+
+def _is_same(inner: SqlType | None, wanted: Rendered) -> str:
+    """Return whether an element `x` of an array is a value."""
+    other = as_type(wanted, DOUBLE) if inner == DOUBLE else wanted.text
+    kind = DOUBLE if inner == DOUBLE else inner and wanted.type
+    return f"{distinguishable('x', inner)} <=> {distinguishable(other, kind)}"
+
+
 def _array_remove(arguments: Sequence[Rendered]) -> Rendered:
     value, wanted = arguments
-    inner = value.type.inner[0] if value.type is not None else None
-    same = f"{distinguishable('x', inner)} <=> {distinguishable(wanted.text, inner and wanted.type)}"
-    return Rendered(f"filter({value.text}, x -> NOT ({same}))", value.type)
+    return Rendered(f"filter({value.text}, x -> NOT ({_is_same(_inner(value), wanted)}))", value.type)
 
 
 def _array_distinct(arguments: Sequence[Rendered]) -> Rendered:
     value = arguments[0]
-    return Rendered(distinct(value.text, value.type.inner[0] if value.type is not None else None), value.type)
+    return Rendered(distinct(value.text, _inner(value)), value.type)
 
 
 def _array_contains(arguments: Sequence[Rendered]) -> Rendered:
-    value, wanted = (each.text for each in arguments)
-    return Rendered(f"coalesce(exists({value}, x -> x <=> {wanted}), FALSE)", BOOLEAN)
+    value, wanted = arguments
+    return Rendered(f"coalesce(exists({value.text}, x -> {_is_same(_inner(value), wanted)}), FALSE)", BOOLEAN)
+
+
+def _of_sets(name: str) -> Function:
+    """ARRAY_UNION, ARRAY_EXCEPT and ARRAY_INTERSECT."""
+    spark = name.lower()
+
+    def render(arguments: Sequence[Rendered]) -> Rendered:
+        kind = common([each.type for each in arguments])
+        inner = kind.inner[0] if kind is not None else None
+        if inner is None or not is_told_apart(inner):
+            return Rendered(f"{spark}({', '.join(each.text for each in arguments)})", kind)
+        one, other = (as_type(each, kind) for each in arguments)
+        if inner == DOUBLE:
+            return Rendered(as_doubles(f"{spark}({as_texts(one)}, {as_texts(other)})"), kind)
+        is_in_other = f"exists({other}, y -> {distinguishable('y', inner)} <=> {distinguishable('x', inner)})"
+        found = {
+            "ARRAY_UNION": f"concat({one}, {other})",
+            "ARRAY_EXCEPT": f"filter({one}, x -> NOT {is_in_other})",
+            "ARRAY_INTERSECT": f"filter({one}, x -> {is_in_other})",
+        }[name]
+        return Rendered(f"IF({other} IS NULL, NULL, {distinct(found, inner)})", kind)
+
+    return Function(name, 2, 2, render, ("array",))
+
+
+def _array_extreme(name: str) -> Function:
+    """ARRAY_MAX and ARRAY_MIN."""
+
+    def render(arguments: Sequence[Rendered]) -> Rendered:
+        [value] = arguments
+        if value.type != array_of(DOUBLE):
+            return Rendered(f"{name.lower()}({value.text})", _element([value.type]))
+        pairs = f"transform({value.text}, x -> IF(x IS NULL, NULL, struct(x AS v, {positive('x')} AS p)))"
+        return Rendered(f"{name.lower()}({pairs}).v", DOUBLE)
+
+    return Function(name, 1, 1, render, ("array",))
 
 
 def _array_join(arguments: Sequence[Rendered]) -> Rendered:
@@ -140,14 +184,14 @@ COLLECTIONS = [
     Function("ARRAY_CONCAT", 2, 2, _array_concat, ("array",)),
     Function("ARRAY_CONTAINS", 2, 2, _array_contains, ("array", "any")),
     Function("ARRAY_DISTINCT", 1, 1, _array_distinct, ("array",)),
-    template("ARRAY_EXCEPT", "array_except({0}, {1})", 2, 2, _common, "array"),
-    template("ARRAY_INTERSECT", "array_intersect({0}, {1})", 2, 2, _common, "array"),
-    template("ARRAY_UNION", "array_union({0}, {1})", 2, 2, _common, "array"),
+    _of_sets("ARRAY_EXCEPT"),
+    _of_sets("ARRAY_INTERSECT"),
+    _of_sets("ARRAY_UNION"),
     Function("ARRAY_JOIN", 1, 2, _array_join, ("array", "text")),
     template("ARRAY_LENGTH", "IF({0} IS NULL, NULL, size({0}))", 1, 1, INT, "array"),
     template("CARDINALITY", "IF({0} IS NULL, NULL, size({0}))", 1, 1, INT, "array|map"),
-    template("ARRAY_MAX", "array_max({0})", 1, 1, _element, "array"),
-    template("ARRAY_MIN", "array_min({0})", 1, 1, _element, "array"),
+    _array_extreme("ARRAY_MAX"),
+    _array_extreme("ARRAY_MIN"),
     Function("ARRAY_REMOVE", 2, 2, _array_remove, ("array", "any")),
     Function("ARRAY_SORT", 1, 2, _array_sort, ("array", "text")),
     Function("SLICE", 3, 3, _slice, ("array", "INT", "INT")),

@@ -13,7 +13,7 @@ from typing import Any
 
 from odradek.sql.functions.as_java.date_read import read_date, read_time
 from odradek.sql.functions.as_java.date_shown import show_time
-from odradek.sql.functions.as_java.json_nodes import json_field
+from odradek.sql.functions.as_java.json_nodes import json_concat, json_field, json_items, json_records
 from odradek.sql.functions.patterns import can_replace, groups_of
 from odradek.sql.functions.times import is_zone
 
@@ -103,6 +103,9 @@ IN_PYTHON: dict[str, tuple[Callable[..., object], str]] = {
     "ksql_read_time": (read_time, "BIGINT"),
     "ksql_show_time": (show_time, "STRING"),
     "ksql_json_field": (json_field, "STRING"),
+    "ksql_json_items": (json_items, "ARRAY<STRING>"),
+    "ksql_json_records": (json_records, "MAP<STRING, STRING>"),
+    "ksql_json_concat": (json_concat, "STRING"),
     "ksql_has_group": (has_group, "BOOLEAN"),
     "ksql_no_pattern": (no_pattern, "BOOLEAN"),
     "ksql_no_replacement": (no_replacement, "BOOLEAN"),

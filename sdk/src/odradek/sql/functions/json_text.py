@@ -1,6 +1,7 @@
 """Functions of text that is JSON, over Spark's VARIANT: what cannot be parsed is NULL.
 
-Spark reads a number such as 1.50 as a DOUBLE. So EXTRACTJSONFIELD is in Python (as_java/json_nodes.py), but in lambdas.
+Spark reads a number such as 1.50 as a DOUBLE. So what returns parts of JSON is in Python (as_java/json_nodes.py), but
+not in lambdas, nor of a text that is itself a large expression which may fail.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from odradek.sql.functions.bindings import may_be_error
 from odradek.sql.functions.signature import ANY, Function, literal_of, template, text_of
 from odradek.sql.types import BOOLEAN, INT, VARCHAR, VARCHARS, Rendered, SqlType, map_of, quote
 
 _PATH = r"^\$(?:\.[\w:@]+|\[(?:\w+|\"(?:[^\"\\]|\\[\"\\])*\")\])*"
 JSON_PATH = text_of(rf"{_PATH}\z")  # as Java's regular expression
-JSON_FIELD = "ksql_json_field"
+JSON_FIELD, JSON_ITEMS = "ksql_json_field", "ksql_json_items"
+JSON_RECORDS, JSON_CONCAT = "ksql_json_records", "ksql_json_concat"
 _SIMPLE_PATH = re.compile(r"\$(\.[A-Za-z_]\w*|\[\d+\])+", re.ASCII)
 _KIND = "schema_of_variant({0})"
 # An element as JSON: `v` is it as a VARIANT, `t` its text, which of an object or an array is JSON.
@@ -146,23 +149,22 @@ def _keys(arguments: Sequence[Rendered]) -> Rendered:
     return Rendered(f"json_object_keys({arguments[0].text})", VARCHARS)
 
 
-def _records(arguments: Sequence[Rendered]) -> Rendered:
-    text = arguments[0].text
+def sparks_json_records(text: str) -> str:
+    """JSON_RECORDS of Spark."""
     parsed = f"CAST(try_parse_json({text}) AS MAP<STRING, VARIANT>)"
     shown = f"IF({_KIND.format('v')} = 'STRING', t, {_WRITTEN})"
     values = f"map_zip_with(from_json({text}, 'map<string,string>'), {parsed}, (k, t, v) -> {shown})"
-    found = f"IF({_KIND.format(f'try_parse_json({text})')} LIKE 'OBJECT%', {values}, NULL)"
-    return Rendered(found, map_of(VARCHAR, VARCHAR))
+    return f"IF({_KIND.format(f'try_parse_json({text})')} LIKE 'OBJECT%', {values}, NULL)"
 
 
-def _items(arguments: Sequence[Rendered]) -> Rendered:
-    text = arguments[0].text
+def sparks_json_items(text: str) -> str:
+    """JSON_ITEMS of Spark."""
     is_array = f"{_KIND.format(f'try_parse_json({text})')} LIKE 'ARRAY%'"
-    return Rendered(f"IF({is_array}, {_items_of(text)}, NULL)", VARCHARS)
+    return f"IF({is_array}, {_items_of(text)}, NULL)"
 
 
-def _concat(arguments: Sequence[Rendered]) -> Rendered:
-    texts = [each.text for each in arguments]
+def sparks_json_concat(texts: Sequence[str]) -> str:
+    """JSON_CONCAT of Spark."""
     parsed = [f"try_parse_json({each})" for each in texts]
     kinds = [_KIND.format(each) for each in parsed]
     objects = " AND ".join(f"{each} LIKE 'OBJECT%'" for each in kinds)
@@ -175,11 +177,27 @@ def _concat(arguments: Sequence[Rendered]) -> Rendered:
         for kind, text, each in zip(kinds, texts, parsed, strict=True)
     )
     missing = " OR ".join(f"{each} IS NULL" for each in parsed)
-    return Rendered(
+    return (
         f"(CASE WHEN {missing} THEN NULL WHEN {objects} THEN concat('{{', array_join({pairs}, ','), '}}') "
-        f"ELSE concat('[', array_join(concat({lists}), ','), ']') END)",
-        VARCHAR,
+        f"ELSE concat('[', array_join(concat({lists}), ','), ']') END)"
     )
+
+
+def _records(arguments: Sequence[Rendered]) -> Rendered:
+    text = arguments[0].text
+    found = sparks_json_records(text) if may_be_error(text) else f"{JSON_RECORDS}({text})"
+    return Rendered(found, map_of(VARCHAR, VARCHAR))
+
+
+def _items(arguments: Sequence[Rendered]) -> Rendered:
+    text = arguments[0].text
+    return Rendered(sparks_json_items(text) if may_be_error(text) else f"{JSON_ITEMS}({text})", VARCHARS)
+
+
+def _concat(arguments: Sequence[Rendered]) -> Rendered:
+    texts = [each.text for each in arguments]
+    is_sparks = any(map(may_be_error, texts))
+    return Rendered(sparks_json_concat(texts) if is_sparks else f"{JSON_CONCAT}(array({', '.join(texts)}))", VARCHAR)
 
 
 JSON_TEXT = [

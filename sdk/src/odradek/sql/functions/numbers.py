@@ -40,6 +40,22 @@ def _same(name: str, spark: str) -> Function:
     return Function(name, 1, ANY, render)
 
 
+def _extreme(name: str) -> Function:
+    """GREATEST and LEAST: of zeros the one with, or without, a sign is found."""
+    spark, preferred, other = ("greatest", "0.0", "-0.0") if name == "GREATEST" else ("least", "-0.0", "0.0")
+    of_all = _same(name, spark)
+
+    def render(arguments: Sequence[Rendered]) -> Rendered:
+        found = of_all.render(arguments)
+        if found.type != DOUBLE or len(arguments) == 1:
+            return found
+        texts = ", ".join(f"CAST({as_type(each, DOUBLE)} AS STRING)" for each in arguments)
+        zero = f"CAST(IF('{preferred}' IN ({texts}), '{preferred}', '{other}') AS DOUBLE)"  # to Spark, zeros are one
+        return Rendered(f"IF({found.text} = 0, {zero}, {found.text})", DOUBLE)
+
+    return Function(name, 1, ANY, render)
+
+
 def _texts_as_times(arguments: Sequence[Rendered]) -> Sequence[Rendered]:
     """Return the arguments with the texts among times of one type read as such."""
     kinds = {each.type for each in arguments if each.type is not None and each.type != VARCHAR}
@@ -183,8 +199,8 @@ NUMBERS = [
     Function("TRUNC", 1, 2, _trunc, ("number", "INT")),
     Function("LOG", 1, 2, _logarithm, ("number",)),
     Function("GEO_DISTANCE", 4, 5, _geo_distance, ("number", "number", "number", "number", "text")),
-    _same("GREATEST", "greatest"),
-    _same("LEAST", "least"),
+    _extreme("GREATEST"),
+    _extreme("LEAST"),
     template("PI", "pi()", 0, 0, DOUBLE),
     template("POWER", "power(CAST({0} AS DOUBLE), CAST({1} AS DOUBLE))", 2, 2, DOUBLE, "number"),
     template("RANDOM", "rand()", 0, 0, DOUBLE),

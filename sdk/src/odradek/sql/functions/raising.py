@@ -31,7 +31,7 @@ UNBOXED: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 WITHOUT_RESULT = frozenset({
     "BIGINT_FROM_BYTES", "DOUBLE_FROM_BYTES", "ENCODE", "FROM_BYTES", "GENERATE_SERIES", "GEO_DISTANCE",
-    "INT_FROM_BYTES", "JSON_ITEMS", "PARSE_DATE", "PARSE_TIME", "PARSE_TIMESTAMP", "STRINGTODATE", "STRINGTOTIMESTAMP",
+    "INT_FROM_BYTES", "PARSE_DATE", "PARSE_TIME", "PARSE_TIMESTAMP", "STRINGTODATE", "STRINGTOTIMESTAMP",
     "TO_BYTES", "URL_DECODE_PARAM",
 })  # fmt: skip
 Arguments = Sequence[Rendered]
@@ -71,6 +71,12 @@ def _no_json(text: str) -> str:
 
 def _of_json(arguments: Arguments) -> str:
     return _no_json(arguments[0].text)
+
+
+def _of_json_items(arguments: Arguments) -> str:
+    text = arguments[0].text
+    is_array = f"schema_of_variant(try_parse_json({text})) LIKE 'ARRAY%'"
+    return f"({text} IS NOT NULL AND NOT coalesce({is_array}, FALSE))"
 
 
 def _of_json_field(arguments: Arguments) -> str:
@@ -202,6 +208,7 @@ _BY_NAME: dict[str, Callable[[Arguments], str]] = {
     "EXTRACTJSONFIELD": _of_json_field,
     "JSON_ARRAY_LENGTH": _of_json,
     "JSON_CONCAT": _of_json_concat,
+    "JSON_ITEMS": _of_json_items,
     "JSON_KEYS": _of_json,
     "JSON_RECORDS": _of_json,
     "MASK": lambda arguments: _of_mask(arguments, 1),

@@ -49,7 +49,16 @@ _VALUES = {  # the first argument as Spark shows it, and as Python does
     "FORMAT_TIMESTAMP": ("{0}", "unix_micros({0})", "TIMESTAMP"),
     "TIMESTAMPTOSTRING": ("timestamp_millis({0})", "{0} * 1000", "TIMESTAMP"),
 }
-_OFFSET = re.compile(r"Z|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}(?::?\d{2})?)?|UTC|GMT|UT")
+# Zones that Spark has beside those of java.time.ZoneId.
+SHORT_ZONES = (
+    "ACT", "AET", "AGT", "ART", "AST", "BET", "BST", "CAT", "CNT", "CST", "CTT", "EAT", "ECT", "EST", "HST", "IET",
+    "IST", "JST", "MIT", "MST", "NET", "NST", "PLT", "PNT", "PRT", "PST", "SST", "VST",
+)  # fmt: skip
+_NOT_JAVAS = frozenset({*SHORT_ZONES, "Factory", "ROC", "localtime", "posixrules"})  # zones of Python
+_OFFSET = re.compile(
+    r"Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-](?:18(?::?00){0,2}|\d|0\d|1[0-7]|(?:0\d|1[0-7])(?::[0-5]\d){1,2}"
+    r"|(?:0\d|1[0-7])(?:[0-5]\d){1,2})"
+)
 _DAY_MS = 86_400_000
 _OF_ONE_LENGTH = re.compile(r"(yyyy|MM|dd|[^A-Za-z'])+")  # patterns whose dates have as many characters as they
 
@@ -89,7 +98,7 @@ def is_zone(name: str) -> bool:
     if _OFFSET.fullmatch(name):
         return True
     try:
-        return bool(ZoneInfo(name))
+        return name not in _NOT_JAVAS and bool(ZoneInfo(name))
     except (OSError, ValueError, KeyError):
         return False
 

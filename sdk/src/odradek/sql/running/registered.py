@@ -38,7 +38,7 @@ _CONVERTERS: Mapping[str, type[RegisteredConverter]] = {
     "PROTOBUF_NOSR": ProtobufConverter,
 }
 _RECORD = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
-_MESSAGE = "ConnectDefault1"
+_DEFAULT_MESSAGE = "ConnectDefault"  # a name that begins so is not taken from a script, as in ksqlDB
 _PLAIN = {
     "VARCHAR": schemas.STRING,
     "INT": schemas.INT32,
@@ -199,15 +199,26 @@ def _own_id(codec: Codec, converter: RegisteredConverter) -> int:
 
 def value_schema(codec: Codec) -> schemas.Schema:
     """Return the schema of a codec's columns."""
-    root = codec.form.full_name or (_MESSAGE if codec.form.name.startswith("PROTOBUF") else _RECORD)
+    if codec.form.name.startswith("PROTOBUF"):
+        return _message_schema(codec)
+    root = codec.form.full_name or _RECORD
     if not codec.form.wrapped:
         return schema_of(codec.columns[0].type, root, codec.form)
     fields = {each.name: schema_of(each.type, f"{root}_{each.name}", codec.form) for each in codec.columns}
     return schemas.struct(fields, name=root)
 
 
-def schema_of(kind: SqlType, name: str, form: Form) -> schemas.Schema:
-    """Return the optional schema of a type. Args: the name of a struct."""
+def _message_schema(codec: Codec) -> schemas.Schema:
+    """Return the schema of a message. The messages within have no names of their own: the converter gives them."""
+    if not codec.form.wrapped:
+        return schema_of(codec.columns[0].type, None, codec.form)
+    fields = {each.name: schema_of(each.type, None, codec.form) for each in codec.columns}
+    name = codec.form.full_name
+    return schemas.struct(fields, name=None if name.startswith(_DEFAULT_MESSAGE) else name or None)
+
+
+def schema_of(kind: SqlType, name: str | None, form: Form) -> schemas.Schema:
+    """Return the optional schema of a type. Args: the name of a struct; None: it has none, nor what is within."""
     if kind.name == "DECIMAL":
         made = logical.decimal(kind.scale, optional=True)
         precision = ("connect.decimal.precision", str(kind.precision))
@@ -217,17 +228,22 @@ def schema_of(kind: SqlType, name: str, form: Form) -> schemas.Schema:
     if kind.name == "ARRAY":
         return schemas.array(schema_of(kind.inner[0], name, form), optional=True)
     if kind.name == "MAP":
-        keys = schema_of(kind.inner[0], f"{name}_KEY", form)
+        keys = schema_of(kind.inner[0], _within(name, "KEY"), form)
         if form.name != "AVRO":
             keys = keys.as_optional(False)
         entry = name if form.name == "AVRO" else None  # its entries are records there
-        return schemas.map_of(keys, schema_of(kind.inner[1], f"{name}_VALUE", form), optional=True, name=entry)
+        return schemas.map_of(keys, schema_of(kind.inner[1], _within(name, "VALUE"), form), optional=True, name=entry)
     if kind.name == "STRUCT":
-        fields = {n: schema_of(each, f"{name}_{n}", form) for n, each in zip(kind.fields, kind.inner, strict=True)}
+        pairs = zip(kind.fields, kind.inner, strict=True)
+        fields = {n: schema_of(each, _within(name, n), form) for n, each in pairs}
         return schemas.struct(fields, name=name, optional=True)
     # A scalar of proto3 has no NULL unless the script asks for it.
     plain = form.name.startswith("PROTOBUF") and not form.nullable and kind.name in _ZERO
     return _PLAIN[kind.name] if plain else _PLAIN[kind.name].as_optional()
+
+
+def _within(name: str | None, part: str) -> str | None:
+    return None if name is None else f"{name}_{part}"
 
 
 def columns_of(registry: Registry, form: Form, topic: str, part: str) -> SqlType:
