@@ -42,7 +42,7 @@ def _same(name: str, spark: str) -> Function:
 
 def _extreme(name: str) -> Function:
     """GREATEST and LEAST: of zeros the one with, or without, a sign is found."""
-    spark, preferred, other = ("greatest", "0.0", "-0.0") if name == "GREATEST" else ("least", "-0.0", "0.0")
+    spark, preferred, other = ("greatest", "", "-") if name == "GREATEST" else ("least", "-", "")
     of_all = _same(name, spark)
 
     def render(arguments: Sequence[Rendered]) -> Rendered:
@@ -50,7 +50,8 @@ def _extreme(name: str) -> Function:
         if found.type != DOUBLE or len(arguments) == 1:
             return found
         texts = ", ".join(f"CAST({as_type(each, DOUBLE)} AS STRING)" for each in arguments)
-        zero = f"CAST(IF('{preferred}' IN ({texts}), '{preferred}', '{other}') AS DOUBLE)"  # to Spark, zeros are one
+        # To Spark's optimizer zeros are one: it must not see two of them.
+        zero = f"CAST(concat(IF('{preferred}0.0' IN ({texts}), '{preferred}', '{other}'), '0.0') AS DOUBLE)"
         return Rendered(f"IF({found.text} = 0, {zero}, {found.text})", DOUBLE)
 
     return Function(name, 1, ANY, render)
