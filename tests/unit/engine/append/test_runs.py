@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from odradek.engine.append.append import RUN_ENTRIES_MAX
 from odradek.engine.engine import Engine
 from odradek.errors import ErrorCode
 from odradek.model.log import ProducePartition, ProduceResult
+from odradek.model.topic_partition import partitions_per_head
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, read_all
@@ -63,6 +65,17 @@ async def test_producers_of_several_connections_share_an_update(store: Store) ->
     assert store.log.count("update") == 1
     again = await engine.produce([request(1, producer=8, connection=9), request(2, producer=9, connection=8)])
     assert offsets(again) == [6, 12]
+
+
+@pytest.mark.parametrize("producer", [PLAIN, 7])
+async def test_a_run_goes_with_what_its_head_gets_besides(store: Store, producer: int) -> None:
+    """As a gateway's call has it: two batches for one partition, one for each of two others."""
+    engine = store.engine()
+    alone = [replace(request(0, producer=producer), partition=number) for number in (1, 2)]
+    results = await engine.produce([alone[0], request(0, producer=producer), request(1, producer=producer), alone[1]])
+    assert offsets(results) == [0, 0, 2, 0]
+    heads = 1 if partitions_per_head((await engine.topics.resolve("t")).topic_id) > 1 else 3
+    assert store.log.count("update") == heads
 
 
 @pytest.mark.parametrize("producer", [PLAIN, 7])

@@ -128,7 +128,9 @@ class Appender:
         shared = SharedAppends(self._tools, deadline_s)
 
         async def append_run(run: Sequence[Upload]) -> None:
-            if len(run) == 1 or not await self._append_together(call, run, shared):
+            if len(run) == 1:  # without a task of its own: it meets the others of its head at the same moment
+                await append(run[0])
+            elif not await self._append_together(call, run, shared):
                 # Side by side, in the order of their turns: one of them may wait for another that is behind it here.
                 await asyncio.gather(*(append(upload) for upload in run))
 

@@ -55,7 +55,11 @@ class SharedAppends:
         """Append all that have come by now: those that were ready when the first one was."""
         waiting = self._waiting.pop(key)
         try:
-            await asyncio.gather(*(self._append(some) for some in _in_parts(waiting)))
+            parts = _in_parts(waiting)
+            if len(parts) == 1:
+                await self._append(parts[0])
+            else:
+                await asyncio.gather(*(self._append(some) for some in parts))
         except asyncio.CancelledError:
             for _, settled in waiting:
                 settled.cancel()
