@@ -180,7 +180,7 @@ class Instances:
 
 
 class _BusyEngine(Engine):
-    """The engine of a function, whose processor is busy with each partition of a request.
+    """An engine whose processor is busy with each partition of a request.
 
     Attributes:
         busy: waits for so many partitions.
@@ -238,6 +238,12 @@ class VirtualAccount:
         """
         return Engine(**self._parts(settings))
 
+    def busy_engine(self, busy: Callable[[int], Awaitable[None]], settings: Settings | None = None) -> Engine:
+        """Return an engine of a process that each partition of a request keeps busy: it awaits `busy` of so many."""
+        engine = _BusyEngine(**self._parts(settings))
+        engine.busy = busy
+        return engine
+
     def _parts(self, settings: Settings | None = None) -> dict[str, Any]:
         slow_tables = SlowTables(self.tables, self.latencies.table, self.clock, self.rng)
         times = self.latencies
@@ -270,8 +276,7 @@ class VirtualAccount:
     def _handler(self, name: FunctionName) -> InvokedFunction:
         cluster = Cluster(self.stage.settings.cluster_id, Broker(FLEET_BROKER_ID, "fleet", 443))
         share = self._processors(name.value)
-        engine = _BusyEngine(**self._parts())
-        engine.busy = lambda partitions: self.clock.sleep(partitions * CPU_S_PER_PARTITION / share)
+        engine = self.busy_engine(lambda partitions: self.clock.sleep(partitions * CPU_S_PER_PARTITION / share))
         return FunctionHandler(name, Dispatcher(engine, cluster), self.instruments())
 
     def _processors(self, function: str) -> float:

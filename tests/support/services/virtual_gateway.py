@@ -17,7 +17,7 @@ from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.protocol.api import ApiKey, FunctionName
 from odradek.settings import SERVER_MEMORY
 
-from tests.support.services.virtual_account import VirtualAccount, owned_by
+from tests.support.services.virtual_account import CPU_S_PER_PARTITION, VirtualAccount, owned_by
 
 GATEWAY = "gateway"  # the owner of what gateways do
 NETWORK_S = 0.0005
@@ -41,7 +41,11 @@ class VirtualGateway:
         settings = account.stage.settings
         memory: Any = SERVER_MEMORY
         settings = replace(settings, gateway_upload_interval_ms=upload_interval_ms, **memory)
-        engine = account.engine(settings)
+
+        async def busy(partitions: int) -> None:
+            self.cpu_s += partitions * CPU_S_PER_PARTITION
+
+        engine = account.busy_engine(busy, settings)
         commits = GroupCommit(
             engine, account.clock, settings.gateway_linger_ms, settings.gateway_upload_interval_ms
         )  # as gateway/server.py makes it
