@@ -150,7 +150,7 @@ CASES = {
             _LARGE,
             name="gateways-large",
             gateways=Gateways(3, cpu=1024, memory_mb=2048),
-            upload_interval_ms=2000,  # with 1000 a third more write units, and an acknowledgement half a second sooner
+            upload_interval_ms=2000,  # 1000 takes a third more write units, and acknowledges sooner
         ),
         _TRICKLE,
         Case("idle-dev", 0, 1, producers=0, groups=0, minutes=60, stage="dev"),
