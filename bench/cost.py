@@ -416,6 +416,12 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
             largest = ", ".join(f"{name} {dollars:,.0f}" for dollars, name in sorted(parts, reverse=True)[:5])
             missed = each["dollars"] - each["case"]["goal"]
             console.print(f"{each['case']['name']} misses its goal by {missed:,.0f}: {largest}")
+        most_ms = each["case"]["ack_p50_ms"]
+        if most_ms is not None and each["ack_ms"]["p50"] > most_ms:
+            console.print(
+                f"{each['case']['name']} misses its goal of {most_ms:.0f} ms (ack p50): {each['ack_ms']['p50']:.0f}, of "
+                "which the processor takes a part for each partition (bench.request_cpu --partitions)"
+            )
     for title, columns in (
         ("by component", [each["by_component"] for each in found]),
         ("what differs with a provisioned log table", [each["provisioned"]["by_component"] for each in found]),
