@@ -420,8 +420,8 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
         if most_ms is not None and each["ack_ms"]["p50"] > most_ms:
             found_ms = each["ack_ms"]["p50"]
             console.print(
-                f"{each['case']['name']} misses its goal of {most_ms:.0f} ms (ack p50) by {found_ms - most_ms:.0f}: the "
-                "processor takes a part of that for each partition (bench.request_cpu --partitions)"
+                f"{each['case']['name']} misses its goal of {most_ms:.0f} ms (ack p50) by {found_ms - most_ms:.0f}: "
+                "the processor takes a part of that for each partition (bench.request_cpu --partitions)"
             )
     for title, columns in (
         ("by component", [each["by_component"] for each in found]),
