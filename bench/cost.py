@@ -18,8 +18,8 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     512        where a case says so, the functions produce and fetch have 512 MB instead of 1,024: half the price of a
                second, and twice the time of what the processor does (docs/decisions/0082)
 
-The case `large` takes three quarters of an hour of CPU; `large-express-512` and `gateways-large`, which are not kept
-yet, are of that size. `--kept` measures nothing: it prints what is committed, with the second price from the committed
+The cases `large`, `gateways-large` and `large-express-512` take three quarters of an hour of CPU each; the last one is
+not kept yet. `--kept` measures nothing: it prints what is committed, with the second price from the committed
 units and today's price list, and with `--keep` writes that price, too.
 
     python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
@@ -150,7 +150,7 @@ CASES = {
             _LARGE,
             name="gateways-large",
             gateways=Gateways(3, cpu=1024, memory_mb=2048),
-            upload_interval_ms=2000,  # 1000 takes a third more write units, and acknowledges sooner
+            upload_interval_ms=2000,
         ),
         _TRICKLE,
         Case("idle-dev", 0, 1, producers=0, groups=0, minutes=60, stage="dev"),

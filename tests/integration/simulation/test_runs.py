@@ -84,10 +84,13 @@ def test_a_seed_draws_its_profile() -> None:
 
 @pytest.mark.slow
 def test_a_large_group_that_waits_for_a_stalled_member_stays_cheap() -> None:
-    """4,000 seeds are run: a single one must not take 200,000 steps of heartbeats, as one did. Slow: 40,000 steps."""
+    """4,000 seeds are run: a single one must not take 200,000 steps of heartbeats, as one did. Slow: 74,000 steps.
+
+    Two members have all partitions and read them for the hour and a half in which the others wait.
+    """
     rng = Random(16)
     scenario = draw(rng, "large_groups")
     stalls = replace(scenario.fates, stall=0.01)
     outcome = simulate(16, "large_groups", change=lambda drawn: replace(drawn, fates=stalls))
     assert outcome.problems == ()
-    assert outcome.steps < 40_000
+    assert outcome.steps < 100_000
