@@ -304,13 +304,13 @@ def test_messages_of_structs_and_maps_have_the_names_of_connects_converter(
     script = f"""
         CREATE STREAM s ({columns}) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');
         CREATE STREAM nested WITH (VALUE_FORMAT = 'PROTOBUF') AS SELECT * FROM s;
-        CREATE STREAM named WITH (VALUE_FORMAT = 'PROTOBUF', VALUE_SCHEMA_FULL_NAME = 'shop.Order') AS SELECT * FROM s;
+        CREATE STREAM shop WITH (VALUE_FORMAT = 'PROTOBUF', VALUE_SCHEMA_FULL_NAME = 'shop.Order') AS SELECT * FROM s;
         CREATE STREAM again ({columns}) WITH (KAFKA_TOPIC = 'NESTED', VALUE_FORMAT = 'PROTOBUF');
         CREATE STREAM r WITH (VALUE_FORMAT = 'JSON') AS SELECT * FROM again;
     """
     outcome = runner.run(script, [{"topic": "s", "value": value, "timestamp": 1}])
     assert rows(runner, outcome, "R") == [(None, value)]
-    for topic, root, first in (("NESTED", "ConnectDefault1", 2), ("NAMED", "Order", 1)):
+    for topic, root, first in (("NESTED", "ConnectDefault1", 2), ("SHOP", "Order", 1)):
         text = registry.at(f"{topic}-value", None, serialized=True)[1].text
         [message] = FileDescriptorProto.FromString(base64.b64decode(text)).message_type
         item, category, array, entry, address, tags = (f"ConnectDefault{first + number}" for number in range(6))

@@ -170,8 +170,8 @@ def run_rounds(rounds: int, seed: int, tmp_path: Path, environment: dict[str, st
                 stuck = 0 if micro_batches(work) > before else stuck + 1
                 assert stuck < STUCK_MAX, (work / "driver.log").read_text()[-3_000:]
                 time.sleep(chance.random() * 0.7)
-                workers = driver.workers()
-                if number % 2 and workers and driver.is_alive:
+                workers = _workers(driver) if number % 2 else []
+                if workers:
                     os.kill(chance.choice(workers), signal.SIGKILL)
                     kills["worker"] += 1
                 else:
@@ -193,6 +193,16 @@ def run_rounds(rounds: int, seed: int, tmp_path: Path, environment: dict[str, st
         assert parquet_updates(work) == expected_updates(work, source)
         assert written_windows(log) == expected_windows(source)
     return kills
+
+
+def _workers(driver: Driver) -> list[int]:
+    """The workers of a driver: between two tasks, and after those of the last kill, it may have none for a while."""
+    deadline = time.monotonic() + ROUND_S_MAX
+    while driver.is_alive and time.monotonic() < deadline:
+        if workers := driver.workers():
+            return workers
+        time.sleep(0.02)
+    return []
 
 
 def _wait_for_progress(driver: Driver, work: Path, entries: int) -> None:
