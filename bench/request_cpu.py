@@ -256,7 +256,7 @@ def run(requests: int, megabytes: int, partitions: int | None = None) -> dict[st
     } | rows
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
-    print(f"CPU time of a warm request of {megabytes} MB over {count} partitions, least of {requests}, ms")
+    print(f"CPU time of a warm request of {megabytes} MB (partitions: {count}), least of {requests}, ms")
     print(f"{'':<20}" + "".join(f"{column:>12}" for column in (*COLUMNS, "goal", "log_bytes")))
     for kind, functions in rows.items():
         for name, row in functions.items():
@@ -273,6 +273,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--mb", type=int, default=1, choices=(1, 2, 3, 4), help="of records in a request (1)")
     parser.add_argument("--partitions", type=int, help="that the records are spread over (one a MB)")
     arguments = parser.parse_args(argv)
+    if arguments.partitions is not None and not 1 <= arguments.partitions <= RECORDS_PER_MB:
+        parser.error(f"--partitions: give 1 to {RECORDS_PER_MB}, a record for each")
     run(10 if arguments.quick else arguments.requests, arguments.mb, arguments.partitions)
     return 0
 

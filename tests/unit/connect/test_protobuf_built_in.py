@@ -5,12 +5,13 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from odradek.client.serializers.registry import MemoryRegistry, Schema
-from odradek.columnar.typed.protobuf_built_in import built_in_descriptor
+from odradek.columnar.typed.protobuf_built_in import built_in_descriptor, is_repeated
 from odradek.columnar.typed.protobuf_values import ProtobufValues, protobuf_fields
 from odradek.connect.converters.protobuf import ProtobufConverter
 from odradek.connect.data import STRING, array, logical, map_of, struct
@@ -181,3 +182,16 @@ def test_a_schema_may_bring_its_own_file_of_that_path() -> None:
     text = 'syntax = "proto3"; import "confluent/type/decimal.proto"; message A { confluent.type.Decimal a = 1; }'
     _, types = resolve(parse_text(text), {"confluent/type/decimal.proto": own})
     assert [each.name for each in types.messages[".confluent.type.Decimal"].fields] == ["text"]
+
+
+@pytest.mark.parametrize(
+    ("field", "expected"),
+    [
+        (SimpleNamespace(is_repeated=True), True),
+        (SimpleNamespace(is_repeated=False), False),
+        (SimpleNamespace(label=3, LABEL_REPEATED=3), True),  # of protobuf 5, which `pip install` may find there
+        (SimpleNamespace(label=1, LABEL_REPEATED=3), False),
+    ],
+)
+def test_a_field_is_repeated_in_descriptors_of_every_release(field: SimpleNamespace, expected: bool) -> None:
+    assert is_repeated(field) is expected

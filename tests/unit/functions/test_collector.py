@@ -36,6 +36,15 @@ print(json.dumps(found))
 """
 
 
+def test_it_works_from_the_start_where_connectors_run() -> None:
+    """Their function has a handler of its own kind (lambdas/connect)."""
+    code = "import gc; from odradek.connect.runtime.worker import collect_rarely as rarely; gc.disable(); rarely(); "
+    child = subprocess.run(
+        [sys.executable, "-c", code + "print(gc.isenabled())"], capture_output=True, text=True, check=True
+    )
+    assert child.stdout.strip() == "True"
+
+
 @pytest.mark.parametrize("in_lambda", [True, False], ids=["in Lambda", "elsewhere"])
 @pytest.mark.parametrize("name", ["produce", "maintainer", "registry"])
 def test_it_rests_until_the_first_request(name: str, in_lambda: bool) -> None:

@@ -1,4 +1,5 @@
-"""The files that a schema may import without a reference (model/protobuf_types.py), as descriptors, and their values.
+"""What the readers and writers of Protobuf share: the files that a schema may import without a reference
+(model/protobuf_types.py), as descriptors, the values of their messages, and what a field is.
 
 confluent.type.Decimal    Decimal      google.type.Date    date      google.type.TimeOfDay    time
 """
@@ -90,10 +91,25 @@ def _options_with_meta() -> Any:
     )
 
 
+def is_repeated(field: Any) -> bool:
+    """Return True for a field with several values. Descriptors of older releases of protobuf say it by `label`."""
+    found = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED) if found is None else bool(found)
+
+
+def is_map(field: Any) -> bool:
+    """Return True for a map of proto3, and for a list of entries as Confluent's converter writes a map."""
+    kind = field.message_type
+    if kind is None or not is_repeated(field):
+        return False
+    is_entry = kind.name.endswith("Entry") and [each.name for each in kind.fields] == ["key", "value"]
+    return bool(kind.GetOptions().map_entry) or (is_entry and not any(map(is_repeated, kind.fields)))
+
+
 def decimal_of(field: Any) -> tuple[int | None, int] | None:
     """Return the precision, if it is known, and the scale that a field's options declare for its Decimal.
 
-    None for none. Those of a map are the options of the map's own field: text has no place for them within a map.
+    None for none. A map of proto3 has those of its values at its own field: text has no place for them within it.
     """
     params = _options_with_meta().FromString(field.GetOptions().SerializeToString()).meta.params
     try:

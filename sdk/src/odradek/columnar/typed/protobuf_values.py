@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any
 
-from odradek.columnar.typed.protobuf_built_in import VALUES, built_in_descriptor, decimal_of
+from odradek.columnar.typed.protobuf_built_in import VALUES, built_in_descriptor, decimal_of, is_map, is_repeated
 from odradek.errors import FormatError
 from odradek.extras import extra
 from odradek.model import kinds
@@ -114,11 +114,11 @@ def protobuf_fields(schema: ValueSchema) -> Fields:
 
 
 def _kind(field: Any, within: tuple[str, ...]) -> Kind:
-    if _is_map(field):
+    if is_map(field):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         return Kind("map", (_kind_of_one(key, within), _kind_of_one(value, within, field)))
     kind = _kind_of_one(field, within)
-    return Kind("array", (kind,)) if field.is_repeated else kind
+    return Kind("array", (kind,)) if is_repeated(field) else kind
 
 
 def _kind_of_one(field: Any, within: tuple[str, ...], declared: Any = None) -> Kind:
@@ -139,14 +139,6 @@ def _kind_of_one(field: Any, within: tuple[str, ...], declared: Any = None) -> K
         return kinds.STRING
     inside = (*within, message.full_name)
     return kinds.struct((each.name, _kind(each, inside)) for each in message.fields)
-
-
-def _is_map(field: Any) -> bool:
-    kind = field.message_type
-    if kind is None or not field.is_repeated:
-        return False
-    is_entry = kind.name.endswith("Entry") and [each.name for each in kind.fields] == ["key", "value"]
-    return bool(kind.GetOptions().map_entry) or (is_entry and not any(each.is_repeated for each in kind.fields))
 
 
 def _is_wrapper(message: Any) -> bool:
@@ -203,14 +195,14 @@ def _getters(message: Any, within: tuple[str, ...]) -> dict[str, _Get]:
 
 def _getter(field: Any, within: tuple[str, ...]) -> _Get:
     name = field.name
-    if _is_map(field):
+    if is_map(field):
         key, value = (_convert(field.message_type.fields_by_name[each], within) for each in ("key", "value"))
         if field.message_type.GetOptions().map_entry:
             return lambda message: {key(k): value(v) for k, v in getattr(message, name).items()}
         parts = _getters(field.message_type, within)
         return lambda message: {parts["key"](each): parts["value"](each) for each in getattr(message, name)}
     convert = _convert(field, within)
-    if field.is_repeated:
+    if is_repeated(field):
         return lambda message: [convert(each) for each in getattr(message, name)]
     if field.has_presence:
         return lambda message: convert(getattr(message, name)) if message.HasField(name) else None

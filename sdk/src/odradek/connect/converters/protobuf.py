@@ -32,6 +32,8 @@ from odradek.columnar.typed.protobuf_built_in import (
     built_in_descriptor,
     decimal_of,
     decimal_options,
+    is_map,
+    is_repeated,
     set_value,
 )
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix
@@ -289,29 +291,14 @@ def _read_schema(descriptor: Any, inside: tuple[str, ...] = ()) -> Schema:
 
 
 def _field_schema(field: Any, inside: tuple[str, ...]) -> Schema:
-    if _is_map(field):
+    if is_map(field):
         key, value = (field.message_type.fields_by_name[part] for part in ("key", "value"))
         elements = _single(value, inside, field)
         is_list = not field.message_type.GetOptions().map_entry
         return schemas.map_of(_single(key, inside), elements.as_optional(is_list and bool(value.has_presence)))
-    if _is_repeated(field):
+    if is_repeated(field):
         return schemas.array(_single(field, inside))
     return _single(field, inside).as_optional(bool(field.has_presence))
-
-
-def _is_repeated(field: Any) -> bool:
-    found = getattr(field, "is_repeated", None)
-    return bool(field.label == field.LABEL_REPEATED) if found is None else bool(found)
-
-
-def _is_map(field: Any) -> bool:
-    """Return True for a map of proto3, and for a list of entries as Confluent's converter writes a map."""
-    kind = field.message_type
-    if kind is None or not _is_repeated(field):
-        return False
-    parts = [each.name for each in kind.fields]
-    is_entry = kind.name.endswith(_ENTRY) and parts == ["key", "value"]
-    return bool(kind.GetOptions().map_entry) or (is_entry and not any(map(_is_repeated, kind.fields)))
 
 
 def _single(field: Any, inside: tuple[str, ...], declared: Any = None) -> Schema:
@@ -348,7 +335,7 @@ def _read_message(message: Any, schema: Schema) -> Struct:
         of_field = schemas.Schema.field(schema, field.name)
         assert of_field is not None
         found = getattr(message, field.name)
-        if _is_map(field):
+        if is_map(field):
             value_field = field.message_type.fields_by_name["value"]
             elements = of_field.schema.elements
             is_list = not field.message_type.GetOptions().map_entry
@@ -356,7 +343,7 @@ def _read_message(message: Any, schema: Schema) -> Struct:
             made[field.name] = {
                 key: None if value is None else _read_single(value_field, elements, value) for key, value in pairs
             }
-        elif _is_repeated(field):
+        elif is_repeated(field):
             made[field.name] = [_read_single(field, of_field.schema.elements, each) for each in found]
         elif not field.has_presence or message.HasField(field.name):
             made[field.name] = _read_single(field, of_field.schema, found)
