@@ -91,7 +91,7 @@ class Case:
     plan_minutes: int | None = None  # in place of the stage's: plans within a short window
     per_head: int = DEFAULT_PER_HEAD  # odradek.partitions.per.head
     gateways: Gateways | None = None  # None: clients call the functions
-    upload_interval_ms: int = 0  # of gateways
+    gateway_settings: Mapping[str, int] = field(default_factory=dict)  # in place of the stage's
     express: bool = False  # the WAL is on S3 Express One Zone
     memory_mb: Mapping[str, int] = field(default_factory=dict)  # of functions, in place of the stage's
 
@@ -142,7 +142,7 @@ CASES = {
             _SIXTEEN,
             name="gateways-16",
             gateways=Gateways(2, cpu=256, memory_mb=1024),
-            upload_interval_ms=1000,
+            gateway_settings={"gateway_upload_interval_ms": 1000},
         ),
         _LARGE,
         replace(_LARGE, name="large-express-512", express=True, memory_mb=_SMALL_FUNCTIONS),
@@ -150,7 +150,7 @@ CASES = {
             _LARGE,
             name="gateways-large",
             gateways=Gateways(3, cpu=1024, memory_mb=2048),
-            upload_interval_ms=2000,
+            gateway_settings={"gateway_upload_interval_ms": 2000, "gateway_upload_bytes": 16 * MIB},
         ),
         _TRICKLE,
         Case("idle-dev", 0, 1, producers=0, groups=0, minutes=60, stage="dev"),
@@ -190,7 +190,7 @@ class Run:
         self.ack, self.delivery = Samples(), Samples()
         self.records = 0
         self._gateways = (
-            [VirtualGateway(self.account, case.upload_interval_ms) for _ in range(case.gateways.tasks)]
+            [VirtualGateway(self.account, case.gateway_settings) for _ in range(case.gateways.tasks)]
             if case.gateways
             else []
         )

@@ -36,6 +36,7 @@ _BYTES_MAX = {
     "offset_metadata_bytes_max": OFFSET_METADATA_BYTES_MAX,
 }
 UPLOAD_INTERVAL_MS_MAX = 10_000
+UPLOAD_BYTES_MAX = 64 * 1024 * 1024
 EVERYONE_WITHOUT_ACLS = ("until_first_acl", "true", "false")  # of allow_everyone_if_no_acl_found
 
 
@@ -109,8 +110,9 @@ class Settings:
     # What a process has read ahead for consumers that catch up (engine/read/read_ahead.py). Gateways and the embedded
     # service keep 64 MiB; a function is frozen between two requests.
     read_ahead_bytes: int = _knob(0, hostile=3_000)
-    # Shortest time between two uploads of a gateway: what comes meanwhile shares one, up to 4 MiB; 0: none.
+    # Shortest time between two uploads of a gateway: what comes meanwhile shares one; 0: none.
     gateway_upload_interval_ms: int = _knob(0)
+    gateway_upload_bytes: int = _knob(4 * 1024 * 1024)  # what no such interval holds back any longer
     gateway_linger_ms: int = _knob(100)  # longest wait of a produce request for the one in flight, to share an upload
     connections_max_reauth_ms: int = _knob(0)  # lifetime of a login on the Kafka port; 0: unlimited
     http_connections_max: int = _knob(1_000)  # connections of each HTTP port: function URLs, schema registry
@@ -190,6 +192,11 @@ class Settings:
                 ErrorCode.INVALID_CONFIG,
                 f"gateway_upload_interval_ms must be 0 to {UPLOAD_INTERVAL_MS_MAX}, not "
                 f"{self.gateway_upload_interval_ms}: producers wait for it, and give up after request.timeout.ms",
+            )
+        if not 0 < self.gateway_upload_bytes <= UPLOAD_BYTES_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"gateway_upload_bytes must be 1 to {UPLOAD_BYTES_MAX}, not {self.gateway_upload_bytes}",
             )
         if not 1 <= self.head_bytes_max <= HEAD_BYTES_MAX:
             raise KafkaError(

@@ -6,6 +6,7 @@ is counted, not waited for.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -29,27 +30,24 @@ class VirtualGateway:
     """One task. It leads nothing: several serve the same topics.
 
     Args:
-        upload_interval_ms: settings.gateway_upload_interval_ms.
+        settings: what differs from the stage's: gateway_upload_interval_ms, gateway_upload_bytes.
 
     Attributes:
         cpu_s: processor time so far.
         produce_requests: so far.
     """
 
-    def __init__(self, account: VirtualAccount, upload_interval_ms: int) -> None:
+    def __init__(self, account: VirtualAccount, settings: Mapping[str, int]) -> None:
         self._account = account
-        settings = account.stage.settings
         memory: Any = SERVER_MEMORY
-        settings = replace(settings, gateway_upload_interval_ms=upload_interval_ms, **memory)
+        of_all = replace(account.stage.settings, **memory, **settings)
 
         async def busy(partitions: int) -> None:
             self.cpu_s += partitions * CPU_S_PER_PARTITION
 
-        engine = account.busy_engine(busy, settings)
-        commits = GroupCommit(
-            engine, account.clock, settings.gateway_linger_ms, settings.gateway_upload_interval_ms
-        )  # as gateway/server.py makes it
-        cluster = Cluster(settings.cluster_id, Broker(FLEET_BROKER_ID, "gateway", 9092))
+        engine = account.busy_engine(busy, of_all)
+        commits = GroupCommit.by_settings(engine, account.clock, of_all)
+        cluster = Cluster(of_all.cluster_id, Broker(FLEET_BROKER_ID, "gateway", 9092))
         self._dispatcher = Dispatcher(engine, cluster, append=commits.produce)
         self._connections = itertools.count(1)
         self.cpu_s = 0.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from odradek.engine.append.append import OnResult
-from odradek.gateway.group_commit import FOLLOWER_BYTES_MAX, FULL_BYTES, GroupCommit
+from odradek.gateway.group_commit import FOLLOWER_BYTES_MAX, GroupCommit
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.testing import ManualClock
 
@@ -260,10 +260,10 @@ async def test_with_an_interval_calls_begin_no_sooner_and_share_what_came_meanwh
 
 
 async def test_no_interval_holds_back_a_full_call(engine: SlowEngine) -> None:
-    commits = GroupCommit(engine, ManualClock(), 0, interval_ms=250)  # type: ignore[arg-type]
+    commits = GroupCommit(engine, ManualClock(), 0, interval_ms=250, full_bytes=30_000)  # type: ignore[arg-type]
     send(commits, 1, request("a", 0))
     await settle()
-    large = batch([bytes(FULL_BYTES // 3)])
+    large = batch([bytes(10_000)])
     tasks = []
     for number in range(3):
         tasks.append(send(commits, 2, [ProducePartition("a", 1, large)]))

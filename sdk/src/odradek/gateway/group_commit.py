@@ -6,7 +6,7 @@ flight, a request is sent at once, so a sole producer never waits. Each request 
 partitions succeed or fail independently, as in any call.
 
 With an interval (`gateway_upload_interval_ms`) a call waits for that instead: it begins no sooner after the one before
-it, unless a few megabytes wait. Many producers then cost as many uploads as one does.
+it, unless so much waits (`gateway_upload_bytes`). Many producers then cost as many uploads as one does.
 
 Order and waiting:
 
@@ -33,9 +33,9 @@ from odradek.client.waiting import wait_for
 from odradek.engine.engine import Engine
 from odradek.model.log import ProducePartition, ProduceResult
 from odradek.ports.clock import Clock
+from odradek.settings import Settings
 
-MERGED_BYTES_MAX = 8 * 1024 * 1024
-FULL_BYTES = 4 * 1024 * 1024  # of a call that no interval holds back
+MERGED_BYTES_MAX = 8 * 1024 * 1024  # of a call without an interval
 FOLLOWER_BYTES_MAX = 256 * 1024  # of a request that waits for the one before it
 _ANSWERED_S = 0.001  # for the requests that answers make a client send
 
@@ -93,17 +93,28 @@ class GroupCommit:
         linger_ms: the longest wait of a request for the newest call in flight, without interval; 0: none.
         interval_ms: from the beginning of one call to that of the next, at least; 0: none. Without linger and interval
             requests are not merged.
+        full_bytes: of a call that no interval holds back any longer.
     """
 
-    def __init__(self, engine: Engine, clock: Clock, linger_ms: int, interval_ms: int = 0) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, linger_ms: int, interval_ms: int = 0, full_bytes: int = MERGED_BYTES_MAX
+    ) -> None:
         self._engine = engine
         self._clock = clock
         self._linger_s = linger_ms / 1000
         self._interval_s = interval_ms / 1000
+        self._full_bytes = full_bytes
+        self._bytes_max = 2 * full_bytes if interval_ms else MERGED_BYTES_MAX
         self._gathering: _Gathering | None = None
         self._calls: set[asyncio.Task[None]] = set()
         self._newest: _Commit | None = None
         self._in_flight: dict[tuple[int | None, _Place], asyncio.Future[Any]] = {}  # the newest of each connection
+
+    @classmethod
+    def by_settings(cls, engine: Engine, clock: Clock, settings: Settings) -> GroupCommit:
+        """Return what a gateway with these settings appends with."""
+        interval_ms, full_bytes = settings.gateway_upload_interval_ms, settings.gateway_upload_bytes
+        return cls(engine, clock, settings.gateway_linger_ms, interval_ms, full_bytes)
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
         """Append batches that are not part of a transaction, as Engine.produce does."""
@@ -136,7 +147,7 @@ class GroupCommit:
 
     def _gather(self, request: _Request, places: Sequence[_Place], size: int, *, is_behind: bool) -> None:
         gathering = self._gathering
-        if gathering is not None and gathering.size + size > MERGED_BYTES_MAX:
+        if gathering is not None and gathering.size + size > self._bytes_max:
             self._close(gathering)
             gathering = None
         if gathering is None:
@@ -146,7 +157,8 @@ class GroupCommit:
         gathering.places.update(places)
         gathering.size += size
         gathering.has_followers |= is_behind
-        if len(gathering.requests) >= gathering.requests_due or (self._interval_s and gathering.size >= FULL_BYTES):
+        is_full = bool(self._interval_s) and gathering.size >= self._full_bytes
+        if is_full or len(gathering.requests) >= gathering.requests_due:
             gathering.is_complete.set()
 
     def _go_alone(self, request: _Request, places: Sequence[_Place]) -> None:

@@ -125,9 +125,7 @@ class Gateway:
     ) -> None:
         self._settings = engine.settings
         self._engine = engine
-        self._commits = GroupCommit(
-            engine, clock, self._settings.gateway_linger_ms, self._settings.gateway_upload_interval_ms
-        )
+        self._commits = GroupCommit.by_settings(engine, clock, self._settings)
         self._listener = listener
         self._observe = observe
         self._clock = clock
