@@ -10,8 +10,9 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
     ack        from `send` to the future's outcome, at a sampled record
     delivery   from `send` to `poll`
     requests   produce calls per second, and what each costs in write units, all writes of the window included
-    gateways   where a case has them, clients reach these in place of functions, through a load balancer; tasks and
-               balancer are counted, and how much of its processor a task uses (tests/support/services)
+    gateways   where a case has them, clients reach these in place of functions, each by a name of its zone, after a
+               first connection through the load balancer (`gateway_direct`); tasks, balancer and names are counted, and
+               how much of its processor a task uses (tests/support/services)
     express    where a case says so, the WAL is on S3 Express One Zone, with its prices and latencies: an acknowledged
                record is in one zone until it is merged
 
@@ -141,7 +142,7 @@ CASES = {
         replace(
             _SIXTEEN,
             name="gateways-16",
-            gateways=Gateways(2, cpu=256, memory_mb=1024),
+            gateways=Gateways(2, cpu=256, memory_mb=1024, direct=True),
             gateway_settings={"gateway_upload_interval_ms": 1000},
         ),
         _LARGE,
@@ -149,7 +150,7 @@ CASES = {
         replace(
             _LARGE,
             name="gateways-large",
-            gateways=Gateways(3, cpu=1024, memory_mb=2048),
+            gateways=Gateways(3, cpu=1024, memory_mb=2048, direct=True),
             gateway_settings={"gateway_upload_interval_ms": 2000, "gateway_upload_bytes": 16 * MIB},
         ),
         _TRICKLE,

@@ -21,6 +21,8 @@ subnets:
     -c gateway_memory_mb=1024              of each task (2048); a quarter of it holds requests at most
     -c gateway_brokers=3                   in place of tasks: brokers that share the partitions, each with a port
     -c gateway_zonal=true                  each zone's tasks serve its clients: no traffic across zones is billed
+    -c gateway_direct=kafka.internal       the same, and past the balancer: a private domain to create in the VPC, whose
+                                           names (zone1.kafka.internal) the certificate has, too
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
     -c gateway_endpoints=172.31.0.0/16     create five interface endpoints in the subnets for this range, the VPC's
                                            (docs/DEPLOY.md has prices)
@@ -35,11 +37,16 @@ after the other. The role is the union of the functions' rows in permissions.py,
 Clients in the VPC get the address of the balancer's node in their own zone while that is healthy. It passes a
 connection on to a task of any zone, and AWS bills what crosses; with `gateway_zonal`, to one of its own. A zone without
 a healthy task then leaves the balancer's name, and its clients find another zone once they resolve the name again.
+
+With `gateway_direct` each zone has a service of its own, whose running tasks are the addresses of a name (AWS Cloud
+Map). A client's first connection goes through the balancer to a task of its zone, which names that name in its
+metadata: from there on nothing passes the balancer, whose capacity is billed by the byte (docs/decisions/0086).
 """
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +59,7 @@ from aws_cdk import aws_ecs as ecs
 from aws_cdk import aws_elasticloadbalancingv2 as elbv2
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_secretsmanager as secretsmanager
+from aws_cdk import aws_servicediscovery as servicediscovery
 from aws_cdk import aws_sns as sns
 from constructs import Construct, Node
 from odradek.functions.environment import WAKE_QUEUE_URL
@@ -79,8 +87,12 @@ _CONNECTIONS_SHARE = 0.6  # of those that a gateway takes
 _NEEDED = ("vpc_id", "subnet_ids", "tls_secret_arn", "client_cidr")
 _OPTIONAL = (
     *("advertised", "tasks", "tasks_max", "cpu", "memory_mb", "brokers", "architecture", "endpoints"),
-    *("base_image", "zonal"),
+    *("base_image", "zonal", "direct"),
 )
+_DOMAIN = re.compile(r"(?=.{4,200}$)([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z][a-z0-9-]{0,61}[a-z0-9]")
+_NAME_TTL = Duration.seconds(10)  # of a zone's name: how long clients may look for a task that is gone
+# Cloud Map takes a task for healthy as soon as it runs, unless its container says when it is.
+_IS_HEALTHY = f"import urllib.request as web; web.urlopen('http://127.0.0.1:{HEALTH_PORT}/', timeout=4)"
 # Of Fargate, from 1 GB on: below it, a gateway has no room for requests. Source: Amazon ECS, "Task CPU and memory".
 _MEMORY_MB = {256: (1024, 2048), 512: (1024, 4096), 1024: (2048, 8192), 2048: (4096, 16384), 4096: (8192, 30720)}
 _BUFFERED_SHARE = 4
@@ -108,6 +120,7 @@ class GatewayOptions:
     endpoints: str = ""  # the range of the VPC whose hosts may use the endpoints; none: no endpoints
     base_image: str = BASE_IMAGE
     zonal: bool = False  # the balancer passes no connection on to another zone
+    direct: str = ""  # the domain of the zones' names; none: all goes through the balancer
 
     @property
     def gateways(self) -> int:
@@ -165,11 +178,17 @@ class GatewayOptions:
         zonal = known["zonal"].lower() or "false"
         if zonal not in ("true", "false"):
             raise SystemExit(f"infra: gateway_zonal must be true or false, not {known['zonal']!r}")
-        if zonal == "true" and brokers:
-            raise SystemExit("infra: gateway_zonal is for gateways that lead nothing: leave gateway_brokers out")
-        if zonal == "true" and tasks < len(subnet_ids):
+        direct = known["direct"].lower().rstrip(".")
+        if direct and not _DOMAIN.fullmatch(direct):
+            raise SystemExit(f"infra: gateway_direct must be a domain such as kafka.internal, not {known['direct']!r}")
+        if direct and known["zonal"] and zonal == "false":
+            raise SystemExit("infra: with gateway_direct each zone serves its clients: leave gateway_zonal out")
+        name = "gateway_direct" if direct else "gateway_zonal" if zonal == "true" else ""
+        if name and brokers:
+            raise SystemExit(f"infra: {name} is for gateways that lead nothing: leave gateway_brokers out")
+        if name and tasks < len(subnet_ids):
             raise SystemExit(
-                f"infra: gateway_zonal needs a task in each zone: gateway_tasks must be at least {len(subnet_ids)}, "
+                f"infra: {name} needs a task in each zone: gateway_tasks must be at least {len(subnet_ids)}, "
                 f"the number of subnets, not {tasks}"
             )
         return cls(
@@ -186,8 +205,14 @@ class GatewayOptions:
             architecture,
             known["endpoints"],
             known["base_image"] or BASE_IMAGE,
-            zonal == "true",
+            bool(name),
+            direct,
         )
+
+
+def shares(count: int, parts: int) -> list[int]:
+    """Return `count` in so many parts, which differ by one at most: the larger ones first."""
+    return [count // parts + (part < count % parts) for part in range(parts)]
 
 
 class GatewayStack(Stack):
@@ -228,6 +253,8 @@ class GatewayStack(Stack):
                 f"the image is built from {options.base_image}, a tag that may name another image tomorrow: pass "
                 "-c gateway_base_image=name@sha256:digest"
             )
+        if options.direct:
+            tasks.add_ingress_rule(ec2.Peer.ipv4(options.client_cidr), ec2.Port.tcp(KAFKA_PORT), "clients, directly")
         services = self._services(stage, store, artifacts, options, vpc, tasks, balancer)
         ports = {"Kafka": (KAFKA_PORT, KAFKA_PORT, services), "Registry": (REGISTRY_PORT, REGISTRY_PORT, services)}
         for service, port in zip(services, options.broker_ports.values(), strict=False):
@@ -236,7 +263,10 @@ class GatewayStack(Stack):
             name: self._listen(balancer, name, port, to_port, behind) for name, (port, to_port, behind) in ports.items()
         }
         if options.tasks_max:
-            self._scale(services[0], stage, options)
+            for service, least, most in zip(
+                services, shares(options.tasks, len(services)), shares(options.tasks_max, len(services)), strict=True
+            ):
+                self._scale(service, stage, least, most)
         GatewayAlarms(
             self, "Watch", stage=stage, topic=alarms, services=services, balancer=balancer,
             targets=targets["Kafka"], tasks=options.gateways,
@@ -245,9 +275,9 @@ class GatewayStack(Stack):
         CfnOutput(self, "KafkaBootstrapServers", value=f"{address}:{KAFKA_PORT}")
         CfnOutput(self, "SchemaRegistryUrl", value=f"https://{address}:{REGISTRY_PORT}")
 
-    def _scale(self, service: ecs.FargateService, stage: Stage, options: GatewayOptions) -> None:
+    def _scale(self, service: ecs.FargateService, stage: Stage, least: int, most: int) -> None:
         """More tasks where these are busy, or hold many connections: idle clients cost no CPU, but each has a place."""
-        scaling = service.auto_scale_task_count(min_capacity=options.tasks, max_capacity=options.tasks_max)
+        scaling = service.auto_scale_task_count(min_capacity=least, max_capacity=most)
         scaling.scale_on_cpu_utilization("Cpu", target_utilization_percent=_CPU_TARGET_PERCENT)
         scaling.scale_to_track_custom_metric(
             "Connections",
@@ -329,7 +359,8 @@ class GatewayStack(Stack):
         group: ec2.SecurityGroup,
         balancer: elbv2.NetworkLoadBalancer,
     ) -> list[ecs.FargateService]:
-        """One service of equal gateways, or one a broker, which are deployed one after the other."""
+        """One service of equal gateways, one of each zone's with names of their own, or one a broker, which are
+        deployed one after the other."""
         role = StoreRole(
             self, "Access", service="ecs-tasks.amazonaws.com", permissions=PERMISSIONS[GATEWAY], store=store
         ).role
@@ -347,7 +378,7 @@ class GatewayStack(Stack):
         )
         cluster = ecs.Cluster(self, "Cluster", vpc=vpc, container_insights_v2=ecs.ContainerInsights.ENABLED)
 
-        def definition(name: str, advertised_port: int, more: Mapping[str, str]) -> ecs.FargateTaskDefinition:
+        def definition(name: str, advertised: str, more: Mapping[str, str]) -> ecs.FargateTaskDefinition:
             task = ecs.FargateTaskDefinition(
                 self,
                 name,
@@ -368,7 +399,7 @@ class GatewayStack(Stack):
                     "AWS_REGION": self.region,
                     "ODRADEK_GATEWAY_LISTEN": f"0.0.0.0:{KAFKA_PORT}",
                     "ODRADEK_GATEWAY_REGISTRY_LISTEN": f"0.0.0.0:{REGISTRY_PORT}",
-                    "ODRADEK_GATEWAY_ADVERTISED": f"{address}:{advertised_port}",
+                    "ODRADEK_GATEWAY_ADVERTISED": advertised,
                     "ODRADEK_GATEWAY_SASL": "true",
                     "ODRADEK_GATEWAY_HEALTH_PORT": str(HEALTH_PORT),
                     "ODRADEK_GATEWAY_METRICS": "emf",
@@ -385,6 +416,14 @@ class GatewayStack(Stack):
                 ],
                 logging=ecs.LogDrivers.aws_logs(stream_prefix="gateway", log_group=log_group),
                 stop_timeout=Duration.seconds(_STOP_S),
+                health_check=ecs.HealthCheck(
+                    command=["CMD", "python", "-c", _IS_HEALTHY],
+                    interval=Duration.seconds(15),
+                    timeout=Duration.seconds(10),
+                    start_period=Duration.minutes(1),
+                )
+                if options.direct
+                else None,
             )
             return task
 
@@ -405,10 +444,31 @@ class GatewayStack(Stack):
             )
 
         everywhere = vpc.private_subnets
+        if options.direct:
+            names = servicediscovery.PrivateDnsNamespace(self, "Names", name=options.direct, vpc=vpc)
+            in_zones = []
+            for number, (subnet, count) in enumerate(
+                zip(everywhere, shares(options.tasks, len(everywhere)), strict=True), start=1
+            ):
+                named = ecs.CloudMapOptions(
+                    name=f"zone{number}",
+                    cloud_map_namespace=names,
+                    dns_record_type=servicediscovery.DnsRecordType.A,
+                    dns_ttl=_NAME_TTL,
+                )
+                task = definition(f"ZoneTask{number}", f"zone{number}.{options.direct}:{KAFKA_PORT}", {})
+                in_zones.append(
+                    service(
+                        f"Zone{number}", task, ec2.SubnetSelection(subnets=[subnet]), cloud_map_options=named,
+                        desired_count=None if options.tasks_max else count,
+                        min_healthy_percent=100, max_healthy_percent=200,
+                    )
+                )  # fmt: skip
+            return in_zones
         if not options.brokers:
             # Where the service scales itself, a deployment leaves the number as it is.
             count = None if options.tasks_max else options.tasks
-            task = definition("Task", KAFKA_PORT, {})
+            task = definition("Task", f"{address}:{KAFKA_PORT}", {})
             return [
                 service(
                     "Service", task, ec2.SubnetSelection(subnets=everywhere),
@@ -417,7 +477,7 @@ class GatewayStack(Stack):
             ]  # fmt: skip
         services: list[ecs.FargateService] = []
         for broker_id, port in options.broker_ports.items():
-            task = definition(f"Task{broker_id}", port, {"ODRADEK_GATEWAY_BROKER_ID": str(broker_id)})
+            task = definition(f"Task{broker_id}", f"{address}:{port}", {"ODRADEK_GATEWAY_BROKER_ID": str(broker_id)})
             subnet = everywhere[(broker_id - 1) % len(everywhere)]
             # An id has one holder: the old task goes before the new one comes.
             made = service(

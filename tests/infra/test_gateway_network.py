@@ -4,7 +4,7 @@ task, and from there to AWS."""
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -184,6 +184,8 @@ def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
         ("architecture", "mips", "gateway_architecture must be x86_64 or arm64, not 'mips'"),
         ("endpoints", "yes", "gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not 'yes'"),
         ("zonal", "yes", "gateway_zonal must be true or false, not 'yes'"),
+        ("direct", "kafka_internal", "gateway_direct must be a domain such as kafka.internal, not 'kafka_internal'"),
+        ("direct", "internal", "gateway_direct must be a domain"),
     ],
 )
 def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:
@@ -195,3 +197,95 @@ def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:
         app.node.set_context(key, given)
     with pytest.raises(SystemExit, match=text):
         GatewayOptions.of(app.node)
+
+
+# --- past the balancer --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def direct(with_gateway: Callable[..., Deployment]) -> Deployment:
+    return with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.internal", "gateway_tasks": "3"})
+
+
+def variables_of(task: dict[str, Any]) -> dict[str, Any]:
+    [container] = task["ContainerDefinitions"]
+    return {each["Name"]: each["Value"] for each in container["Environment"]}
+
+
+def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deployment) -> None:
+    """A client that the balancer led to a task of its zone stays there: the name that it is told is that zone's."""
+    [(domain_id, domain)] = direct.resources("gateway", "AWS::ServiceDiscovery::PrivateDnsNamespace").items()
+    assert (domain["Properties"]["Name"], domain["Properties"]["Vpc"]) == (
+        "kafka.internal",
+        GATEWAY_CONTEXT["gateway_vpc_id"],
+    )
+    names = direct.resources("gateway", "AWS::ServiceDiscovery::Service")
+    tasks = direct.resources("gateway", "AWS::ECS::TaskDefinition")
+    subnets: dict[str, str] = {}
+    counts: dict[str, int] = {}
+    for service in direct.resources("gateway", "AWS::ECS::Service").values():
+        properties = service["Properties"]
+        [registered] = properties["ServiceRegistries"]
+        name = names[registered["RegistryArn"]["Fn::GetAtt"][0]]["Properties"]
+        assert name["NamespaceId"] == {"Fn::GetAtt": [domain_id, "Id"]}
+        records = name["DnsConfig"]
+        assert (records["RoutingPolicy"], records["DnsRecords"]) == ("MULTIVALUE", [{"TTL": 10, "Type": "A"}])
+        variables = variables_of(tasks[properties["TaskDefinition"]["Ref"]]["Properties"])
+        assert variables["ODRADEK_GATEWAY_ADVERTISED"] == f"{name['Name']}.kafka.internal:9092"
+        [subnets[name["Name"]]] = properties["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
+        counts[name["Name"]] = properties["DesiredCount"]
+        assert {each["ContainerPort"] for each in properties["LoadBalancers"]} == {9092, 8081}, "the way in"
+        rolled = properties["DeploymentConfiguration"]
+        assert (rolled["MinimumHealthyPercent"], rolled["MaximumPercent"]) == (100, 200), "a name is never without"
+    assert list(subnets.values()) == GATEWAY_CONTEXT["gateway_subnet_ids"].split(",")
+    assert counts == {"zone1": 2, "zone2": 1}
+    _, balancer = only(direct, "AWS::ElasticLoadBalancingV2::LoadBalancer")
+    attributes = {each["Key"]: each["Value"] for each in balancer["LoadBalancerAttributes"]}
+    assert attributes["load_balancing.cross_zone.enabled"] == "false", "the first connection finds the client's zone"
+
+
+def test_a_task_is_named_once_it_is_healthy(direct: Deployment, gateway: Deployment) -> None:
+    """Cloud Map names a running task at once, unless the container has a health check."""
+    for task in direct.resources("gateway", "AWS::ECS::TaskDefinition").values():
+        [container] = task["Properties"]["ContainerDefinitions"]
+        *command, code = container["HealthCheck"]["Command"]
+        assert command == ["CMD", "python", "-c"]
+        assert f":{variables_of(task['Properties'])['ODRADEK_GATEWAY_HEALTH_PORT']}/" in code
+        compile(code, "health check", "exec")
+    _, task = only(gateway, "AWS::ECS::TaskDefinition")
+    assert "HealthCheck" not in task["ContainerDefinitions"][0]
+
+
+def test_clients_reach_tasks_directly_and_nobody_else_does(direct: Deployment) -> None:
+    service = next(iter(direct.resources("gateway", "AWS::ECS::Service").values()))["Properties"]
+    [behind] = map(group_of, service["NetworkConfiguration"]["AwsvpcConfiguration"]["SecurityGroups"])
+    assert lets(direct, behind, "Ingress", 9092, CLIENT)
+    assert not lets(direct, behind, "Ingress", 9092, STRANGER)
+    assert not lets(direct, behind, "Ingress", 8081, CLIENT), "the registry is the balancer's"
+    assert not lets(direct, behind, "Ingress", 8080, CLIENT)
+
+
+def test_each_zone_scales_by_itself(with_gateway: Callable[..., Deployment]) -> None:
+    deployment = with_gateway(
+        {**GATEWAY_CONTEXT, "gateway_direct": "kafka.internal", "gateway_tasks": "2", "gateway_tasks_max": "5"}
+    )
+    targets = deployment.resources("gateway", "AWS::ApplicationAutoScaling::ScalableTarget").values()
+    ranges = sorted((each["Properties"]["MinCapacity"], each["Properties"]["MaxCapacity"]) for each in targets)
+    assert ranges == [(1, 2), (1, 3)]
+    for service in deployment.resources("gateway", "AWS::ECS::Service").values():
+        assert "DesiredCount" not in service["Properties"]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"gateway_brokers": "2"}, "gateway_direct is for gateways that lead nothing: leave gateway_brokers out"),
+        ({"gateway_tasks": "1"}, "gateway_direct needs a task in each zone: gateway_tasks must be at least 2"),
+        ({"gateway_zonal": "false"}, "with gateway_direct each zone serves its clients: leave gateway_zonal out"),
+    ],
+)
+def test_a_way_past_the_balancer_that_cannot_be_is_refused(
+    with_gateway: Callable[..., Deployment], more: dict[str, str], text: str
+) -> None:
+    with pytest.raises(SystemExit, match=text):
+        with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.internal", **more})

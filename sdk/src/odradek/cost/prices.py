@@ -50,6 +50,7 @@ class PriceList:
     task_gb_hour: float
     balancer_hour: float  # a network load balancer
     balancer_capacity_hour: float  # for each GB an hour through it, over TCP
+    hosted_zone_month: float  # of names in a VPC, with Cloud Map's entries that ECS makes
     nat_hour: float  # a NAT gateway
     nat_gb: float  # through it
     internet_gb: float  # out of AWS, first 10 TB a month
@@ -61,7 +62,7 @@ US_EAST_1: Final = PriceList(
     region="us-east-1",
     source="AWS price pages: DynamoDB on demand and provisioned (Standard), S3 Standard and Express One Zone, Lambda "
     "arm64, "
-    "SQS standard queues, CloudWatch, EventBridge, Fargate, Elastic Load Balancing, VPC, EC2 data transfer",
+    "SQS standard queues, CloudWatch, EventBridge, Fargate, Elastic Load Balancing, Route 53, VPC, EC2 data transfer",
     per_million_table_write_units=0.625,
     per_million_table_read_units=0.125,
     table_write_capacity_hour=0.00065,
@@ -89,6 +90,7 @@ US_EAST_1: Final = PriceList(
     task_gb_hour=0.004445,
     balancer_hour=0.0225,
     balancer_capacity_hour=0.006,
+    hosted_zone_month=0.50,
     nat_hour=0.045,
     nat_gb=0.045,
     internet_gb=0.09,
