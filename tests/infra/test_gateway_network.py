@@ -184,7 +184,7 @@ def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
         ("architecture", "mips", "gateway_architecture must be x86_64 or arm64, not 'mips'"),
         ("endpoints", "yes", "gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, not 'yes'"),
         ("zonal", "yes", "gateway_zonal must be true or false, not 'yes'"),
-        ("direct", "kafka_internal", "gateway_direct must be a domain such as kafka.internal, not 'kafka_internal'"),
+        ("direct", "kafka_private", "gateway_direct must be a domain such as kafka.private, not 'kafka_private'"),
         ("direct", "internal", "gateway_direct must be a domain"),
     ],
 )
@@ -204,7 +204,7 @@ def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def direct(with_gateway: Callable[..., Deployment]) -> Deployment:
-    return with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.internal", "gateway_tasks": "3"})
+    return with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", "gateway_tasks": "3"})
 
 
 def variables_of(task: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deploy
     """A client that the balancer led to a task of its zone stays there: the name that it is told is that zone's."""
     [(domain_id, domain)] = direct.resources("gateway", "AWS::ServiceDiscovery::PrivateDnsNamespace").items()
     assert (domain["Properties"]["Name"], domain["Properties"]["Vpc"]) == (
-        "kafka.internal",
+        "kafka.private",
         GATEWAY_CONTEXT["gateway_vpc_id"],
     )
     names = direct.resources("gateway", "AWS::ServiceDiscovery::Service")
@@ -231,7 +231,7 @@ def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deploy
         records = name["DnsConfig"]
         assert (records["RoutingPolicy"], records["DnsRecords"]) == ("MULTIVALUE", [{"TTL": 10, "Type": "A"}])
         variables = variables_of(tasks[properties["TaskDefinition"]["Ref"]]["Properties"])
-        assert variables["ODRADEK_GATEWAY_ADVERTISED"] == f"{name['Name']}.kafka.internal:9092"
+        assert variables["ODRADEK_GATEWAY_ADVERTISED"] == f"{name['Name']}.kafka.private:9092"
         [subnets[name["Name"]]] = properties["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
         counts[name["Name"]] = properties["DesiredCount"]
         assert {each["ContainerPort"] for each in properties["LoadBalancers"]} == {9092, 8081}, "the way in"
@@ -267,7 +267,7 @@ def test_clients_reach_tasks_directly_and_nobody_else_does(direct: Deployment) -
 
 def test_each_zone_scales_by_itself(with_gateway: Callable[..., Deployment]) -> None:
     deployment = with_gateway(
-        {**GATEWAY_CONTEXT, "gateway_direct": "kafka.internal", "gateway_tasks": "2", "gateway_tasks_max": "5"}
+        {**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", "gateway_tasks": "2", "gateway_tasks_max": "5"}
     )
     targets = deployment.resources("gateway", "AWS::ApplicationAutoScaling::ScalableTarget").values()
     ranges = sorted((each["Properties"]["MinCapacity"], each["Properties"]["MaxCapacity"]) for each in targets)
@@ -288,4 +288,4 @@ def test_a_way_past_the_balancer_that_cannot_be_is_refused(
     with_gateway: Callable[..., Deployment], more: dict[str, str], text: str
 ) -> None:
     with pytest.raises(SystemExit, match=text):
-        with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.internal", **more})
+        with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", **more})

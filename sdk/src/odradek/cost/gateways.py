@@ -5,8 +5,8 @@ Pure.
                 100,000 open ones, which clients of Kafka do not reach before
     zones       a client meets the balancer in its own zone (infra/stacks/gateway.py). From there its connection goes to
                 a task of any zone, and what crosses is billed; with `gateway_zonal` nothing does
-    direct      with `gateway_direct` a client leaves the balancer after its first connection, for tasks of its zone: the
-                balancer costs its hours, and the zones' names cost their hosted zone
+    direct      with `gateway_direct` a client leaves the balancer after its first connection, for tasks of its zone:
+                the balancer costs its hours, and the zones' names cost their hosted zone
 """
 
 from __future__ import annotations
