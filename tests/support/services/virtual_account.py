@@ -19,7 +19,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pybase64
@@ -42,6 +42,7 @@ from odradek.local.context import LocalContext
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.log import Buffer, FetchPartition, FetchResult, ProducePartition, ProduceResult
 from odradek.ports.meter import Meter, Usage
+from odradek.ports.rng import Rng
 from odradek.ports.task_queue import MESSAGES_PER_SEND_MAX, TaskQueue
 from odradek.protocol.api import FunctionName
 from odradek.settings import Settings
@@ -87,6 +88,19 @@ class Latencies:
     express_put: Latency = field(default_factory=lambda: Latency(7, 25))  # AWS: "single-digit milliseconds"
     express_get: Latency = field(default_factory=lambda: Latency(6, 20))
     call: Latency = field(default_factory=lambda: Latency(12, 40))  # network and Lambda's own part, not billed
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted(Latency):
+    """A latency whose seconds are counted for the owner of the call."""
+
+    what: str
+    waits: Counter[tuple[str, str]]
+
+    def draw_s(self, rng: Rng) -> float:
+        seconds = Latency.draw_s(self, rng)
+        self.waits[_OWNER.get(), self.what] += seconds
+        return seconds
 
 
 class OwnedMeter:
@@ -203,6 +217,10 @@ class VirtualAccount:
 
     Args:
         stage: its settings, the period of its planner, the number of its maintainers, and where its WAL is.
+
+    Attributes:
+        waits: seconds by owner and what was waited for: "network" (to a function and back), "processor", "tables" or
+            "objects". Calls that are made at once all count.
     """
 
     def __init__(self, stage: Stage, latencies: Latencies | None = None, seed: int = 1) -> None:
@@ -210,7 +228,8 @@ class VirtualAccount:
         self.clock = LoopClock()
         self.rng = SeededRng(seed)
         self.meter = OwnedMeter()
-        self.latencies = latencies or Latencies()
+        self.waits: Counter[tuple[str, str]] = Counter()
+        self.latencies = self._counted(latencies or Latencies())
         # The handlers' meter passes everything on to the owners'.
         self._invocations = InvocationMeter(self.meter)
         self.tables = MemoryStore(self._invocations)
@@ -227,6 +246,14 @@ class VirtualAccount:
         self._workers = asyncio.Semaphore(stage.maintenance_workers)
         self._working: set[asyncio.Task[None]] = set()
         self._requests = 0
+
+    def _counted(self, latencies: Latencies) -> Latencies:
+        what = {"table": "tables", "call": "network"}
+        counted: dict[str, Any] = {}
+        for each in fields(Latencies):
+            plain: Latency = getattr(latencies, each.name)
+            counted[each.name] = _Counted(plain.p50_ms, plain.p99_ms, what.get(each.name, "objects"), self.waits)
+        return Latencies(**counted)
 
     # --- functions ------------------------------------------------------------------------------------------------
 
@@ -276,8 +303,12 @@ class VirtualAccount:
     def _handler(self, name: FunctionName) -> InvokedFunction:
         cluster = Cluster(self.stage.settings.cluster_id, Broker(FLEET_BROKER_ID, "fleet", 443))
         share = self._processors(name.value)
-        engine = self.busy_engine(lambda partitions: self.clock.sleep(partitions * CPU_S_PER_PARTITION / share))
+        engine = self.busy_engine(lambda partitions: self._busy(partitions * CPU_S_PER_PARTITION / share))
         return FunctionHandler(name, Dispatcher(engine, cluster), self.instruments())
+
+    async def _busy(self, seconds: float) -> None:
+        self.waits[_OWNER.get(), "processor"] += seconds
+        await self.clock.sleep(seconds)
 
     def _processors(self, function: str) -> float:
         """Return how much of a processor a function has."""
@@ -316,7 +347,7 @@ class VirtualAccount:
             busy_s = (CPU_S.get(name, CPU_S_OTHER) + payload_bytes / 1e6 * CPU_S_PER_MB) / self._processors(name)
             if is_cold:
                 busy_s += COLD_START_S
-            await self.clock.sleep(busy_s)
+            await self._busy(busy_s)
             self._requests += 1
             context: LambdaContext = LocalContext(
                 function_name=name,
@@ -336,7 +367,8 @@ class VirtualAccount:
 
     async def dispatch(self, function: FunctionName, frame: bytes) -> bytes:
         """Carry a frame to its function over the network, and return its response."""
-        half_s = self.latencies.call.draw_s(self.rng) / 2
+        with owned_by(function.value):
+            half_s = self.latencies.call.draw_s(self.rng) / 2
         await self.clock.sleep(half_s)
         event = {
             "requestContext": {
