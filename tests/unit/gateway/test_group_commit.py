@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import pytest
 from odradek.engine.append.append import OnResult
+from odradek.errors import KafkaError
 from odradek.gateway.group_commit import FOLLOWER_BYTES_MAX, GroupCommit
 from odradek.model.log import ProducePartition, ProduceResult
+from odradek.settings import Settings
 from odradek.testing import ManualClock
 
 from tests.support.engine import batch
@@ -260,7 +262,8 @@ async def test_with_an_interval_calls_begin_no_sooner_and_share_what_came_meanwh
 
 
 async def test_no_interval_holds_back_a_full_call(engine: SlowEngine) -> None:
-    commits = GroupCommit(engine, ManualClock(), 0, interval_ms=250, full_bytes=30_000)  # type: ignore[arg-type]
+    settings = Settings(gateway_linger_ms=0, gateway_upload_interval_ms=250, gateway_upload_bytes=30_000)
+    commits = GroupCommit.by_settings(engine, ManualClock(), settings)  # type: ignore[arg-type]
     send(commits, 1, request("a", 0))
     await settle()
     large = batch([bytes(10_000)])
@@ -271,3 +274,9 @@ async def test_no_interval_holds_back_a_full_call(engine: SlowEngine) -> None:
         assert len(engine.calls) == 1 + (number == 2)
     engine.release()
     await asyncio.gather(*tasks)
+
+
+@pytest.mark.parametrize("size", [0, -1, 64 * 1024 * 1024 + 1])
+def test_an_upload_of_no_bytes_or_of_too_many_is_refused(size: int) -> None:
+    with pytest.raises(KafkaError, match=f"gateway_upload_bytes must be 1 to 67108864, not {size}"):
+        Settings(gateway_upload_bytes=size)
