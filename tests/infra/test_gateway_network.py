@@ -246,6 +246,8 @@ def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deploy
 
 def test_a_task_is_named_once_it_is_healthy(direct: Deployment, gateway: Deployment) -> None:
     """Cloud Map names a running task at once, unless the container has a health check."""
+    for name in direct.resources("gateway", "AWS::ServiceDiscovery::Service").values():
+        assert name["Properties"]["HealthCheckCustomConfig"] == {"FailureThreshold": 1}
     for task in direct.resources("gateway", "AWS::ECS::TaskDefinition").values():
         [container] = task["Properties"]["ContainerDefinitions"]
         *command, code = container["HealthCheck"]["Command"]
