@@ -85,7 +85,7 @@ async def test_a_client_goes_on_with_another_task_of_its_zone(zone: tuple[Zone, 
                 assert made.produced[first]
                 assert not made.produced[other], "the name's first address answers"
                 await tasks[first].stop()
-            await producer.send_and_wait("t", b"%d" % number, partition=0)
+            await asyncio.wait_for(producer.send_and_wait("t", b"%d" % number, partition=0), 30)
     assert made.produced[other]
     # The first connection of the next client meets the balancer, whose other targets are not modelled.
     async with AIOKafkaConsumer("t", bootstrap_servers=f"{ZONE}:{made.port}", auto_offset_reset="earliest") as consumer:
