@@ -100,15 +100,17 @@ class RecordDeleter:
         deletions = world.history.deletions_asked
         deletions[partition] = max(deletions.get(partition, 0), end if asked < 0 else asked)
         request, moves = DeleteRecordsPartition(topic.name, partition.partition, asked), len(world.ledger.starts)
-        [result] = await process.engine.delete_records([request])
-        head = world.ledger.heads.get(partition_pk(partition), head)
         pk = partition_pk(partition)
+        try:
+            [result] = await process.engine.delete_records([request])
+        finally:  # also of a process that dies once it has deleted
+            head = world.ledger.heads.get(pk, head)
+            if asked < 0:
+                # The high watermark of some moment of the call; a repetition stays with the one it saw first.
+                deletions[partition] = max(deletions[partition], head["no"])  # type: ignore[type-var,assignment]
         moved = [each.start for each in world.ledger.starts[moves:] if (each.pk, each.caller) == (pk, process.name)]
         if len(set(moved)) > 1:
             world.history.problem(f"one DeleteRecords to {asked} of {partition} raised the log start to {moved}")
-        if asked < 0:
-            # The high watermark of some moment of the call; a repetition stays with the one it saw first.
-            deletions[partition] = max(deletions[partition], head["no"])  # type: ignore[type-var,assignment]
         # -1: the high watermark, all that was there when it was asked
         least = asked if asked >= 0 else end if is_seen else 0
         if result.error is ErrorCode.NONE and not least <= result.low_watermark <= head["no"]:  # type: ignore
