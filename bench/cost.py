@@ -20,8 +20,8 @@ the queue's polls come from odradek.cost.fixtures. Left out: egress of clients e
                second, and twice the time of what the processor does (docs/decisions/0082)
 
 The cases `large`, `gateways-large` and `large-express-512` take three quarters of an hour of CPU each; the last one is
-not kept yet. `--kept` measures nothing: it prints what is committed, with the second price from the committed
-units and today's price list, and with `--keep` writes that price, too.
+not kept yet, and no merge falls into the window of the second. `--kept` measures nothing: it prints what is committed,
+with the second price from the committed units and today's price list, and with `--keep` writes that price, too.
 
     python -m bench.cost [--quick] [--case NAME ...] [--minutes 20] [--per-head 1] [--keep]
     python -m bench.cost --kept [--case NAME ...] [--per-head 1] [--keep]
