@@ -204,7 +204,9 @@ def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:
 
 @pytest.fixture(scope="module")
 def direct(with_gateway: Callable[..., Deployment]) -> Deployment:
-    return with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", "gateway_tasks": "3"})
+    return with_gateway(
+        {**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", "gateway_tasks": "3", "gateway_tasks_max": "5"}
+    )
 
 
 def variables_of(task: dict[str, Any]) -> dict[str, Any]:
@@ -222,7 +224,6 @@ def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deploy
     names = direct.resources("gateway", "AWS::ServiceDiscovery::Service")
     tasks = direct.resources("gateway", "AWS::ECS::TaskDefinition")
     subnets: dict[str, str] = {}
-    counts: dict[str, int] = {}
     for service in direct.resources("gateway", "AWS::ECS::Service").values():
         properties = service["Properties"]
         [registered] = properties["ServiceRegistries"]
@@ -233,12 +234,10 @@ def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deploy
         variables = variables_of(tasks[properties["TaskDefinition"]["Ref"]]["Properties"])
         assert variables["ODRADEK_GATEWAY_ADVERTISED"] == f"{name['Name']}.kafka.private:9092"
         [subnets[name["Name"]]] = properties["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
-        counts[name["Name"]] = properties["DesiredCount"]
         assert {each["ContainerPort"] for each in properties["LoadBalancers"]} == {9092, 8081}, "the way in"
         rolled = properties["DeploymentConfiguration"]
         assert (rolled["MinimumHealthyPercent"], rolled["MaximumPercent"]) == (100, 200), "a name is never without"
     assert list(subnets.values()) == GATEWAY_CONTEXT["gateway_subnet_ids"].split(",")
-    assert counts == {"zone1": 2, "zone2": 1}
     _, balancer = only(direct, "AWS::ElasticLoadBalancingV2::LoadBalancer")
     attributes = {each["Key"]: each["Value"] for each in balancer["LoadBalancerAttributes"]}
     assert attributes["load_balancing.cross_zone.enabled"] == "false", "the first connection finds the client's zone"
@@ -267,15 +266,18 @@ def test_clients_reach_tasks_directly_and_nobody_else_does(direct: Deployment) -
     assert not lets(direct, behind, "Ingress", 8080, CLIENT)
 
 
-def test_each_zone_scales_by_itself(with_gateway: Callable[..., Deployment]) -> None:
-    deployment = with_gateway(
-        {**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", "gateway_tasks": "2", "gateway_tasks_max": "5"}
-    )
-    targets = deployment.resources("gateway", "AWS::ApplicationAutoScaling::ScalableTarget").values()
-    ranges = sorted((each["Properties"]["MinCapacity"], each["Properties"]["MaxCapacity"]) for each in targets)
-    assert ranges == [(1, 2), (1, 3)]
-    for service in deployment.resources("gateway", "AWS::ECS::Service").values():
-        assert "DesiredCount" not in service["Properties"]
+def test_each_zone_scales_by_itself(direct: Deployment) -> None:
+    targets = direct.resources("gateway", "AWS::ApplicationAutoScaling::ScalableTarget").values()
+    ranges = [(each["Properties"]["MinCapacity"], each["Properties"]["MaxCapacity"]) for each in targets]
+    assert sorted(ranges) == [(1, 2), (2, 3)], "three to five, dealt out"
+    for service in direct.resources("gateway", "AWS::ECS::Service").values():
+        assert "DesiredCount" not in service["Properties"], "each deployment would undo what was scaled"
+
+
+def test_without_scaling_tasks_are_dealt_out_to_the_zones() -> None:
+    from infra.stacks.gateway import shares
+
+    assert [shares(7, 3), shares(3, 3)] == [[3, 2, 2], [1, 1, 1]]
 
 
 @pytest.mark.parametrize(
