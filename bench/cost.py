@@ -269,7 +269,7 @@ class Run:
         self.ack, self.delivery = Samples(), Samples()
         before, calls = account.meter.snapshot(), account.meter.calls()
         logs, records = Counter(account.log_bytes), self.records
-        waits = Counter(account.waits)
+        waits = dict(account.waits)
         gateways_before = [(each.cpu_s, each.produce_requests) for each in self._gateways]
         await self._wait(tasks, window_s)
         after, calls_after = account.meter.snapshot(), account.meter.calls()
@@ -281,7 +281,9 @@ class Run:
         log_bytes = {owner: count - logs[owner] for owner, count in account.log_bytes.items()}
         records = self.records - records
         waited = {
-            what: seconds - waits[owner, what] for (owner, what), seconds in account.waits.items() if owner == "produce"
+            what: seconds - waits.get((owner, what), 0.0)
+            for (owner, what), seconds in account.waits.items()
+            if owner == "produce"
         }
         served = [
             (each.cpu_s - cpu_s, each.produce_requests - requests)
@@ -426,10 +428,10 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
         most_ms = each["case"]["ack_p50_ms"]
         if most_ms is not None and each["ack_ms"]["p50"] > most_ms:
             found_ms = each["ack_ms"]["p50"]
-            parts = ", ".join(f"{what} {ms:.0f}" for what, ms in each["produce_request_ms"].items())
+            waits = ", ".join(f"{what} {ms:.0f}" for what, ms in each["produce_request_ms"].items())
             console.print(
                 f"{each['case']['name']} misses its goal of {most_ms:.0f} ms (ack p50) by {found_ms - most_ms:.0f}: a "
-                f"request waits for {parts} ms on average, and a record before that for about half of another request"
+                f"request waits for {waits} ms on average, and a record before that for about half of another request"
             )
     for title, columns in (
         ("by component", [each["by_component"] for each in found]),

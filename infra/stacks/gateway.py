@@ -447,7 +447,7 @@ class GatewayStack(Stack):
         if options.direct:
             names = servicediscovery.PrivateDnsNamespace(self, "Names", name=options.direct, vpc=vpc)
             in_zones = []
-            for number, (subnet, count) in enumerate(
+            for number, (subnet, tasks) in enumerate(
                 zip(everywhere, shares(options.tasks, len(everywhere)), strict=True), start=1
             ):
                 named = ecs.CloudMapOptions(
@@ -460,7 +460,7 @@ class GatewayStack(Stack):
                 in_zones.append(
                     service(
                         f"Zone{number}", task, ec2.SubnetSelection(subnets=[subnet]), cloud_map_options=named,
-                        desired_count=None if options.tasks_max else count,
+                        desired_count=None if options.tasks_max else tasks,
                         min_healthy_percent=100, max_healthy_percent=200,
                     )
                 )  # fmt: skip

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -95,7 +95,7 @@ class _Counted(Latency):
     """A latency whose seconds are counted for the owner of the call."""
 
     what: str
-    waits: Counter[tuple[str, str]]
+    waits: dict[tuple[str, str], float]
 
     def draw_s(self, rng: Rng) -> float:
         seconds = Latency.draw_s(self, rng)
@@ -228,7 +228,7 @@ class VirtualAccount:
         self.clock = LoopClock()
         self.rng = SeededRng(seed)
         self.meter = OwnedMeter()
-        self.waits: Counter[tuple[str, str]] = Counter()
+        self.waits: defaultdict[tuple[str, str], float] = defaultdict(float)
         self.latencies = self._counted(latencies or Latencies())
         # The handlers' meter passes everything on to the owners'.
         self._invocations = InvocationMeter(self.meter)

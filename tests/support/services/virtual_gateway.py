@@ -39,8 +39,8 @@ class VirtualGateway:
 
     def __init__(self, account: VirtualAccount, settings: Mapping[str, int]) -> None:
         self._account = account
-        memory: Any = SERVER_MEMORY
-        of_all = replace(account.stage.settings, **memory, **settings)
+        more: Any = {**SERVER_MEMORY, **settings}
+        of_all = replace(account.stage.settings, **more)
 
         async def busy(partitions: int) -> None:
             self.cpu_s += partitions * CPU_S_PER_PARTITION
