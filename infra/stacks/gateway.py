@@ -21,7 +21,7 @@ subnets:
     -c gateway_memory_mb=1024              of each task (2048); a quarter of it holds requests at most
     -c gateway_brokers=3                   in place of tasks: brokers that share the partitions, each with a port
     -c gateway_zonal=true                  each zone's tasks serve its clients: no traffic across zones is billed
-    -c gateway_direct=kafka.private       the same, and past the balancer: a private domain to create in the VPC, whose
+    -c gateway_direct=kafka.private        the same, and past the balancer: a private domain to create in the VPC, whose
                                            names (zone1.kafka.private) the certificate has, too
     -c gateway_architecture=arm64          of the image and its tasks; x86_64, which Docker builds on most machines
     -c gateway_endpoints=172.31.0.0/16     create five interface endpoints in the subnets for this range, the VPC's

@@ -274,10 +274,10 @@ def test_each_zone_scales_by_itself(direct: Deployment) -> None:
         assert "DesiredCount" not in service["Properties"], "each deployment would undo what was scaled"
 
 
-def test_without_scaling_tasks_are_dealt_out_to_the_zones() -> None:
-    from infra.stacks.gateway import shares
-
-    assert [shares(7, 3), shares(3, 3)] == [[3, 2, 2], [1, 1, 1]]
+def test_without_scaling_tasks_are_dealt_out_to_the_zones(with_gateway: Callable[..., Deployment]) -> None:
+    deployment = with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", "gateway_tasks": "3"})
+    services = deployment.resources("gateway", "AWS::ECS::Service").values()
+    assert [each["Properties"]["DesiredCount"] for each in services] == [2, 1]
 
 
 @pytest.mark.parametrize(
