@@ -317,7 +317,10 @@ def test_composition_roots_do_not_import_each_other() -> None:
     assert crossed == []
 
 
-@pytest.mark.parametrize("name", [".ci/run", "tools/bootstrap.sh", "tools/require_java.sh"])
+FINDINGS = [name for name in FILES if name.startswith("findings/") and name.endswith(".sh")]
+
+
+@pytest.mark.parametrize("name", [".ci/run", "tools/bootstrap.sh", "tools/require_java.sh", *FINDINGS])
 def test_scripts_can_be_run_and_stop_at_the_first_error(name: str) -> None:
     assert os.access(ROOT / name, os.X_OK)
     assert text(name).startswith("#!/usr/bin/env bash\n")
