@@ -9,6 +9,8 @@ import pytest
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import _EXTRA_OF, MissingExtra, extra
 
+from tools.extras_reference import EFFECTS, PAGES, extras, filled
+
 WHEEL = tomllib.loads((Path(__file__).parents[2] / "sdk" / "pyproject.toml").read_text())["project"]
 
 
@@ -38,3 +40,14 @@ def test_it_is_an_import_error_and_a_wrong_configuration() -> None:
 
 def test_every_extra_that_can_be_named_exists() -> None:
     assert set(_EXTRA_OF.values()) <= set(WHEEL["optional-dependencies"])
+
+
+def test_every_extra_has_an_effect_and_no_effect_lacks_its_extra() -> None:
+    assert sorted(EFFECTS) == sorted(extras())
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_pages_list_every_extra(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert all(f"| `{name}` |" in text for name in extras())
+    assert text == filled(text), "make reference"
