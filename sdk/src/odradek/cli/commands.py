@@ -22,6 +22,7 @@ class Home(NamedTuple):
 
 COMMANDS: Mapping[str, Home] = {
     "local": Home("service.local", "local", "Run Odradek durably on this machine until Ctrl-C"),
+    "env": Home("service.env", "env", "Print what other shells and programs need to use the embedded service"),
     "gateway": Home("service.gateway", "gateway", "Serve Kafka clients until Ctrl-C"),
     "console": Home(
         "service.console", "console", "Open the console in a browser: topics, records, groups, schemas, security, cost"

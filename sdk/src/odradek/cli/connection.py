@@ -59,7 +59,8 @@ def profile() -> Profile | None:
 def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
     """Return the configuration of a client, with the folder's credentials for an embedded service, else AWS's.
 
-    Without an address, and without an embedded service in the folder, the profile of `odradek configure` is used.
+    Without an address it is that of the service that runs on the folder; without an embedded service in the folder, the
+    profile of `odradek configure` is used.
     """
     given = file_configs()
     if bootstrap_servers == DEFAULT_SERVER and "bootstrap_servers" in given:
@@ -71,6 +72,7 @@ def client_configs(bootstrap_servers: str, data_dir: Path) -> dict[str, Any]:
 
 def _found_configs(bootstrap_servers: str, data_dir: Path, given: dict[str, Any]) -> dict[str, Any]:
     """Return address and credentials from the folder, the profile or the environment."""
+    from odradek.local.address import load_address
     from odradek.local.credentials import FILE_NAME as LOCAL_CREDENTIALS
     from odradek.local.credentials import KEY_ID_PREFIX, load_credentials
 
@@ -82,6 +84,8 @@ def _found_configs(bootstrap_servers: str, data_dir: Path, given: dict[str, Any]
                 "client_id": "odradek-cli",
                 "aws_region": known.region,
             }
+    if bootstrap_servers == DEFAULT_SERVER:  # not given: the folder knows where its service listens
+        bootstrap_servers = load_address(data_dir) or DEFAULT_SERVER
     configs: dict[str, Any] = {"bootstrap_servers": bootstrap_servers, "client_id": "odradek-cli"}
     if "aws_access_key_id" in given or bootstrap_servers.startswith("kafka://"):
         return configs

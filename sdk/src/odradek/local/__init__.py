@@ -4,7 +4,8 @@
         producer = odradek.Producer(**service.client_config)
 
 `odradek.local` is this package, and calling it is `start_local`. `LocalService` is the async form, and
-`python -m odradek.local --data-dir DIR --port N` a separate process. The service needs the extra `local`; the
+`python -m odradek.local --data-dir DIR --port N` a separate process; `odradek.local.client_config(DIR)` configures the
+clients of a service that another process runs. The service needs the extra `local`; the
 credentials that it leaves in its folder can be read without it, so names are imported on first use.
 """
 
@@ -20,6 +21,7 @@ from odradek.extras import extra
 
 if TYPE_CHECKING:
     from odradek.gateway import Listener
+    from odradek.local.address import client_config
     from odradek.local.credentials import Credentials, load_credentials
     from odradek.local.server import FunctionLimits
     from odradek.local.service import LocalService
@@ -31,6 +33,7 @@ __all__ = [
     "Listener",
     "LocalService",
     "ThreadedService",
+    "client_config",
     "load_credentials",
     "start_local",
 ]
@@ -41,6 +44,7 @@ _HOMES = {
     "Listener": "odradek.gateway",
     "LocalService": "odradek.local.service",
     "ThreadedService": "odradek.local.threaded",
+    "client_config": "odradek.local.address",
     "load_credentials": "odradek.local.credentials",
     "start_local": "odradek.local.threaded",
 }

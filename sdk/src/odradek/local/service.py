@@ -2,6 +2,7 @@
 
     <data dir>/odradek.db, objects/ ...   the store (adapters.embedded)
     <data dir>/credentials.json           the key of clients
+    <data dir>/address.json               the address of the service, while it runs
 
 Durable: acknowledged writes survive SIGKILL. A data directory serves one process; a second one gets an error.
 """
@@ -35,6 +36,7 @@ from odradek.functions.triggers import TriggersHandler
 from odradek.gateway import Gateway, Listener
 from odradek.gateway.registry_port import RegistryPort
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
+from odradek.local.address import remove_address, save_address
 from odradek.local.credentials import Credentials, load_or_create_credentials
 from odradek.local.function_url import USER_ARN
 from odradek.local.maintenance_loop import MaintenanceLoop
@@ -248,6 +250,7 @@ class LocalService:
                 )
                 self._gateway = await gateway.start()
             self._maintain(engine)
+            save_address(self.data_dir, self.bootstrap_servers)
         except BaseException:
             await self.stop()
             raise
@@ -324,7 +327,8 @@ class LocalService:
         if server is not None:
             await server.stop()
         store, self._store = self._store, None
-        if store is not None:
+        if store is not None:  # no other service had the folder, so the address is this one's
+            remove_address(self.data_dir)
             await store.aclose()
 
     async def __aenter__(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -111,7 +112,6 @@ async def _serve(
     from rich.console import Console
 
     from odradek.local import LocalService
-    from odradek.local.credentials import FILE_NAME as CREDENTIALS_NAME
     from odradek.settings import SERVER_MEMORY, Settings
 
     stopping = asyncio.Event()
@@ -138,13 +138,10 @@ async def _serve(
         if registry is not None:
             where = f"{service.registry_url} and {where}"
         console.print(f"[green]schema registry[/green] on {where}")
-        if console.is_terminal:
-            console.print("For other shells and clients:")
-            lines = {"ODRADEK_BOOTSTRAP_SERVERS": service.bootstrap_servers, **service.credentials.as_environment()}
-            for name, value in lines.items():
-                console.print(f"  export {name}={value}")
-        else:  # keys must not get into a journal or a log
-            console.print(f"the clients' keys are in {service.data_dir.resolve() / CREDENTIALS_NAME}")
+        folder = str(service.data_dir.resolve())
+        console.print("For other shells and programs (keys are not printed: this may be a log):")
+        console.print(f'  eval "$(odradek env --data-dir {shlex.quote(folder)})"', markup=False)
+        console.print(f"  odradek.Producer(**odradek.local.client_config({folder!r}))", markup=False)
         if console_port is not None:
             await stack.enter_async_context(_console(service, console_port))
         await stopping.wait()

@@ -227,6 +227,9 @@ def http_failure(status: int, body: bytes, url: str, *, signed: bool = True, nam
     if status == 401:
         return RequestFailed(ErrorCode.SASL_AUTHENTICATION_FAILED, message, may_have_applied=False)
     if status == 403:
+        if urlsplit(url).hostname in ("127.0.0.1", "localhost", "::1"):
+            message += "; for an embedded service of another process: **odradek.local.client_config(DATA_DIR), or "
+            message += '`eval "$(odradek env --data-dir DATA_DIR)"`'
         if not signed:
             message += " (no AWS credentials were found to sign with: set them in the environment or the configuration)"
             return RequestFailed(ErrorCode.SASL_AUTHENTICATION_FAILED, message, may_have_applied=False)
