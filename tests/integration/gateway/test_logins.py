@@ -10,14 +10,16 @@ import ssl
 import subprocess
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import odradek
 import pytest
 from odradek.errors import ErrorCode, KafkaError
+from odradek.gateway.sasl import LOGIN_FRAME_BYTES_MAX
 from odradek.gateway.server import principal_of
-from odradek.local import Listener
+from odradek.local import Listener, ThreadedService
 from odradek.model.acl import AclBinding, AclOperation, AclPermission, PatternType, ResourceType
 from odradek.protocol.api import ApiKey
 
@@ -30,8 +32,8 @@ METADATA = request_frame(ApiKey.METADATA, 1, b"\xff\xff\xff\xff")
 CLEAR = Listener(port=0, sasl=True, plain_without_tls=True)
 
 
-def handshake(connection: RawConnection, mechanism: str) -> bytes:
-    connection.send(request_frame(17, 1, len(mechanism).to_bytes(2, "big") + mechanism.encode()))
+def handshake(connection: RawConnection, mechanism: str, version: int = 1) -> bytes:
+    connection.send(request_frame(17, version, len(mechanism).to_bytes(2, "big") + mechanism.encode()))
     return connection.receive()
 
 
@@ -188,6 +190,101 @@ def test_a_subject_is_written_as_kafka_writes_it(subject: Any, principal: str) -
     assert principal_of({"subject": subject}) == principal
 
 
+# --- SaslHandshake 0: bare tokens -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def clear_service() -> Iterator[ThreadedService]:
+    with port.kafka_service(CLEAR) as service:
+        with odradek.Admin(**service.client_config) as admin:
+            admin.create_user("ann", "secret")
+            admin.create_user("bob", "bobs")
+        yield service
+
+
+@pytest.fixture
+def bare(clear_service: ThreadedService) -> Iterator[RawConnection]:
+    with RawConnection(clear_service.kafka_bootstrap_servers) as connection:
+        yield connection
+
+
+def bare_handshake(connection: RawConnection, mechanism: str) -> None:
+    assert int.from_bytes(handshake(connection, mechanism, version=0)[4:6], "big") == 0
+
+
+def test_old_librdkafka_finds_version_0_of_the_handshake(bare: RawConnection) -> None:
+    bare.send(request_frame(ApiKey.API_VERSIONS, 0, b""))
+    answer = bare.receive()
+    entries = (answer[at : at + 6] for at in range(10, len(answer) - 5, 6))
+    assert (ApiKey.SASL_HANDSHAKE).to_bytes(2, "big") + b"\0\0\0\1" in entries
+
+
+def test_a_plain_login_in_bare_tokens_opens_the_connection_and_may_be_renewed(bare: RawConnection) -> None:
+    for _ in range(2):
+        bare_handshake(bare, "PLAIN")
+        bare.send(b"\0ann\0secret")
+        assert bare.receive() == b""
+        bare.send(METADATA)
+        assert len(bare.receive()) > 10
+    bare_handshake(bare, "PLAIN")
+    bare.send(b"\0bob\0bobs")  # a connection keeps its user
+    assert bare.is_closed_by_peer()
+
+
+def test_a_scram_login_in_bare_tokens(bare: RawConnection) -> None:
+    bare_handshake(bare, "SCRAM-SHA-256")
+    bare.send(b"n,,n=ann,r=mine")
+    bare.send(client_final("n=ann,r=mine", bare.receive().decode(), "secret"))
+    assert bare.receive().startswith(b"v=")
+    bare.send(METADATA)
+    assert len(bare.receive()) > 10
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "token"),
+    [
+        ("PLAIN", b"\0ann\0wrong"),
+        ("PLAIN", b"\0\0\0"),  # begins as a Produce request does
+        ("PLAIN", b""),
+        ("PLAIN", request_frame(36, 0, b"\0\0\0\x0b\0ann\0secret")),  # a token with a header is no bare token
+        ("SCRAM-SHA-256", b"n,,n=ann"),
+        ("SCRAM-SHA-256", b"\xff\xff"),
+    ],
+)
+def test_a_failed_login_in_bare_tokens_ends_the_connection_unanswered(
+    bare: RawConnection, caplog: pytest.LogCaptureFixture, mechanism: str, token: bytes
+) -> None:
+    bare_handshake(bare, mechanism)
+    bare.send(token)
+    bare.send(METADATA)
+    assert bare.is_closed_by_peer()
+    (line,) = [each.getMessage() for each in caplog.records if each.name == "odradek.gateway.sasl"]
+    assert line.startswith(f"a {mechanism} login from /127.0.0.1 failed: ")
+    assert "secret" not in line
+
+
+def test_a_bare_token_is_no_longer_than_a_login_may_be(bare: RawConnection) -> None:
+    bare_handshake(bare, "PLAIN")
+    bare.send_bytes((LOGIN_FRAME_BYTES_MAX + 1).to_bytes(4, "big"))
+    assert bare.is_closed_by_peer()
+
+
+def test_a_handshake_0_with_an_unknown_mechanism_waits_for_another_one(bare: RawConnection) -> None:
+    assert int.from_bytes(handshake(bare, "GSSAPI", version=0)[4:6], "big") == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    handshake(bare, "PLAIN")
+    assert authenticate(bare, b"\0ann\0secret")[0] == 0
+
+
+def test_the_nonce_of_old_librdkafka_is_refused_by_name(bare: RawConnection, caplog: pytest.LogCaptureFixture) -> None:
+    handshake(bare, "SCRAM-SHA-256")
+    _, rest = authenticate(bare, b"n,,n=ann,r=mine")
+    challenge = rest[rest.index(b"r=") :].decode()
+    error, rest = authenticate(bare, client_final("n=ann,r=mine", challenge, "secret", nonce_prefix="mine"))
+    assert error == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert b"librdkafka before 2.6.1" in rest
+    assert "librdkafka before 2.6.1" in caplog.text
+
+
 # --- how long a login lasts (KIP-368) ---------------------------------------------------------------------------------
 
 
@@ -243,13 +340,18 @@ def scram(connection: RawConnection, user: str, password: str, *, first: str = "
     error, rest = authenticate(connection, f"{first}{bare}".encode())
     assert error == 0
     challenge = rest[rest.index(b"r=") :].decode()
+    return authenticate(connection, client_final(bare, challenge, password, repeated=repeated))[0]
+
+
+def client_final(bare: str, challenge: str, password: str, *, repeated: str = "n,,", nonce_prefix: str = "") -> bytes:
+    """The last message of a client, which proves the password."""
     fields = dict(part.split("=", 1) for part in challenge.split(","))
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(fields["s"]), int(fields["i"]))
     client_key = hmac.digest(salted, b"Client Key", "sha256")
-    last = f"c={base64.b64encode(repeated.encode()).decode()},r={fields['r']}"
+    last = f"c={base64.b64encode(repeated.encode()).decode()},r={nonce_prefix}{fields['r']}"
     signature = hmac.digest(hashlib.sha256(client_key).digest(), f"{bare},{challenge},{last}".encode(), "sha256")
     proof = base64.b64encode(bytes(a ^ b for a, b in zip(client_key, signature, strict=True))).decode()
-    return authenticate(connection, f"{last},p={proof}".encode())[0]
+    return f"{last},p={proof}".encode()
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,12 @@ def verify_client_final(given: Challenge, token: bytes) -> bytes:
         nonce = fields["r"]
     except (ValueError, KeyError, binascii.Error):
         raise _bad() from None
+    if nonce == given.first.nonce + given.nonce:
+        raise FormatError(
+            "the SCRAM nonce repeats the client's part: this is librdkafka before 2.6.1 (confluent-kafka, kcat), which "
+            "Kafka 4 refuses too; upgrade it, or log in by PLAIN over TLS",
+            ErrorCode.SASL_AUTHENTICATION_FAILED,
+        )
     signed = f"{given.first.bare},{given.message},{without_proof}".encode()
     signature = _hmac(given.mechanism, given.credential.stored_key, signed)
     if nonce != given.nonce or header != given.first.header.encode() or len(proof) != len(signature):

@@ -82,7 +82,7 @@ class Metrics:
 
     def observe_kafka(self, api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
         """Count one request of the Kafka port, as of a function named "kafka"."""
-        name = _API_NAMES.get(api_key) or str(api_key)
+        name = _API_NAMES.get(api_key, "unknown")  # the bare tokens of a login after SaslHandshake 0
         self._count(_places("kafka", name, 200), duration_ms, bytes_in, bytes_out)
 
     def _count(self, places: _Places, duration_ms: float, bytes_in: int, bytes_out: int) -> None:

@@ -5,6 +5,10 @@
                       ^                                                       │
                       └───────────── again, to re-authenticate ── open, as User:<name>
 
+After SaslHandshake 0 the tokens are bare: frames without a header and without error codes, so a failed login only ends
+the connection. librdkafka up to 2.10 takes a broker without version 0 for one without SASL (but sends 1), and
+ruby-kafka and sarama's version 0 use it.
+
 Any other request before a login ends the connection, as in Kafka. A failed login is answered after a delay, and then
 the connection ends. If `connections_max_reauth_ms` is set, the response has the session's lifetime (KIP-368); the first
 request after it that is not part of a login ends the connection. PLAIN sends the password, so it is offered only over
@@ -17,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -42,6 +47,8 @@ from odradek.ports.clock import Clock
 from odradek.ports.rng import Rng
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_request, encode_response, parse_request_header, response_schema
+
+logger = logging.getLogger(__name__)
 
 LOGIN_FRAME_BYTES_MAX = 512 * 1024  # before a login; Kafka's sasl.server.max.receive.size
 _FAILED_DELAY_S = 0.1  # Kafka's connection.failed.authentication.delay.ms
@@ -98,13 +105,16 @@ class SaslSession:
         self._admit = admit
         self._mechanism: SaslMechanism | None = None
         self._challenge: Challenge | None = None
+        self._is_bare = False  # the next frame is a token of a login that began with SaslHandshake 0
         self._has_failed = False
 
     async def answer(self, frame: Buffer, arrival: Arrival | None = None) -> list[Buffer] | None:
         """See connection.Session."""
-        key = int.from_bytes(frame[:2], "big") if len(frame) >= 2 else -1
         if self._has_failed:
             raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login failed")
+        if self._is_bare:
+            return [await self._exchange(bytes(frame))]
+        key = int.from_bytes(frame[:2], "big") if len(frame) >= 2 else -1
         if key not in (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE):
             if self.is_open and self._expires_s is not None and self._clock.monotonic() > self._expires_s:
                 raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, "the login has expired: log in again")
@@ -120,6 +130,7 @@ class SaslSession:
             raise BadFrame(400, error.code, str(error)) from None
         if key == ApiKey.SASL_HANDSHAKE:
             fields = self._handshake(request.message.mechanism)
+            self._is_bare = request.api_version == 0 and self._mechanism is not None
         else:
             fields = await self._authenticate(bytes(request.message.auth_bytes))
         schema = response_schema(request.api_key, request.api_version)
@@ -138,17 +149,31 @@ class SaslSession:
             self._has_failed = True
             return {"error_code": ErrorCode.ILLEGAL_SASL_STATE, "error_message": "SaslHandshake must be sent first"}
         try:
-            answer = await (self._plain(token) if self._mechanism is SaslMechanism.PLAIN else self._scram(token))
-        except (FormatError, KafkaError) as error:
-            self._has_failed = True
-            await self._clock.sleep(_FAILED_DELAY_S)
-            message = error.message if isinstance(error, KafkaError) else str(error)
-            return {"error_code": ErrorCode.SASL_AUTHENTICATION_FAILED, "error_message": message}
-        except StoreError:
-            self._has_failed = True  # the client reconnects
-            return {"error_code": ErrorCode.COORDINATOR_NOT_AVAILABLE, "error_message": "users cannot be read now"}
+            answer = await self._exchange(token)
+        except KafkaError as error:
+            return {"error_code": error.code, "error_message": error.message}
         lasts_ms = self._max_reauth_ms if self._mechanism is None else 0  # None: it is complete
         return {"auth_bytes": answer, "session_lifetime": lasts_ms}
+
+    async def _exchange(self, token: bytes) -> bytes:
+        """Return the answer to a token. After a failure the connection accepts nothing more.
+
+        Raises:
+            KafkaError: SASL_AUTHENTICATION_FAILED, after a delay; COORDINATOR_NOT_AVAILABLE if users cannot be read.
+        """
+        mechanism = self._mechanism
+        assert mechanism is not None
+        try:
+            return await (self._plain(token) if mechanism is SaslMechanism.PLAIN else self._scram(token))
+        except (FormatError, KafkaError) as error:
+            self._has_failed = True
+            message = error.message if isinstance(error, KafkaError) else str(error)
+            logger.warning("a %s login from %s failed: %s", mechanism.value, self._context.client_host, message)
+            await self._clock.sleep(_FAILED_DELAY_S)
+            raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, message) from None
+        except StoreError:
+            self._has_failed = True  # the client reconnects
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "users cannot be read now") from None
 
     def _log_in(self, name: str) -> None:
         principal = f"User:{name}"
@@ -161,6 +186,7 @@ class SaslSession:
             self._expires_s = self._clock.monotonic() + self._max_reauth_ms / 1000
         self._mechanism = None
         self._challenge = None
+        self._is_bare = False
         self.frame_bytes_max = TCP_FRAME_BYTES_MAX
         self._context = replace(self._context, principal=principal)
 

@@ -26,7 +26,7 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
     ApiKey.SYNC_GROUP: (0, 5),
     ApiKey.DESCRIBE_GROUPS: (0, 6),
     ApiKey.LIST_GROUPS: (0, 5),
-    ApiKey.SASL_HANDSHAKE: (1, 1),  # after 0 the exchange continues in bytes that are not frames
+    ApiKey.SASL_HANDSHAKE: (0, 1),  # after 0 the login continues in bare tokens (gateway/sasl.py)
     ApiKey.API_VERSIONS: (0, 4),
     ApiKey.CREATE_TOPICS: (2, 7),
     ApiKey.DELETE_TOPICS: (1, 6),
