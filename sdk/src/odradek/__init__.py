@@ -38,6 +38,7 @@ _HOMES = {
     "TableRow": "odradek.model.table",
     "TopicDescription": "odradek.client.types",
     "TopicPartition": "odradek.model.topic_partition",
+    "WakeupError": "odradek.errors",
     "query": "odradek.operations.query.run",
 }
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     from odradek.client.tables import Table
     from odradek.client.transport.base import InProcessTransport
     from odradek.client.types import ConsumerGroupDescription, NewTopic, OffsetAndTimestamp, TopicDescription
-    from odradek.errors import ErrorCode, KafkaError, OffsetConflict
+    from odradek.errors import ErrorCode, KafkaError, OffsetConflict, WakeupError
     from odradek.local import start_local as local
     from odradek.model.share import AcknowledgeType
     from odradek.model.table import TableRow
@@ -90,6 +91,7 @@ __all__ = [
     "TableRow",
     "TopicDescription",
     "TopicPartition",
+    "WakeupError",
     "local",
     "query",
 ]

@@ -240,6 +240,16 @@ class OffsetConflict(KafkaError):
         return OffsetConflict, (self.expected_offset, self.actual_offset)
 
 
+class WakeupError(KafkaError):
+    """A consumer's `wakeup` ended a poll. Nothing was lost: the next poll goes on."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.OPERATION_NOT_ATTEMPTED, "wakeup() ended the poll")
+
+    def __reduce__(self) -> tuple[type[WakeupError], tuple[()]]:
+        return WakeupError, ()
+
+
 class FormatError(OdradekError):
     """Bytes do not follow their format. `code` is the Kafka error that a server answers for them.
 

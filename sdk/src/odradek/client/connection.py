@@ -16,6 +16,7 @@ from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 
 from odradek.client.config import ClientConfig
+from odradek.client.process import Origin
 from odradek.client.retry import RetryPolicy, retrying
 from odradek.client.transport.base import RequestFailed, Transport
 from odradek.errors import ErrorCode, KafkaError
@@ -58,6 +59,7 @@ class Connection:
 
     def __init__(self, config: ClientConfig, *, creates_topics: bool = False) -> None:
         self.config = config
+        self.origin = Origin()
         self.creates_topics = creates_topics  # where the server is set to create topics that are asked for
         self.clock: Clock = config.clock or SystemClock()
         self.rng: Rng = config.rng or SystemRng()
@@ -104,6 +106,7 @@ class Connection:
 
     async def connect(self) -> None:
         """Find the functions. Raises KafkaError at once where nothing listens at the address."""
+        self.origin.check()
 
         async def attempt(timeout_s: float) -> None:
             try:
@@ -123,6 +126,7 @@ class Connection:
 
     async def attempt(self, message: Any, response_type: type[R], timeout_s: float) -> R:
         """Make one attempt of one call. Raises only KafkaError."""
+        self.origin.check()
         try:
             return await self.transport.call(message, response_type, timeout_s, client_id=self.config.client_id)
         except KafkaError:
@@ -173,7 +177,9 @@ class Connection:
         )
 
     async def close(self) -> None:
-        """Release the transport, unless it was given."""
+        """Release the transport, unless it was given, or is the parent's of this process."""
+        if self.origin.is_parent:
+            return
         if self._owns_transport and self._transport is not None:
             await self._transport.close()
 

@@ -8,6 +8,7 @@ of=...)` gives every public method without a docstring the docstring of the asyn
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
@@ -40,6 +41,7 @@ class SyncFace(Generic[C]):
 
     def __init__(self, start: Callable[[], Coroutine[Any, Any, C]]) -> None:
         self._loop = BackgroundLoop(self._thread_name)
+        self._ending = threading.RLock()
         try:
             self._client: C = self._loop.call(start())  # made on the loop that it runs on
         except BaseException:
@@ -55,16 +57,22 @@ class SyncFace(Generic[C]):
         return self._loop.call(run())
 
     def close(self) -> None:
-        """Release connections and the background thread. May be called twice."""
+        """Release connections and the background thread. May be called twice.
+
+        A call that waits in another thread ends with KafkaError(INVALID_REQUEST). In a child process nothing happens:
+        the client belongs to the parent.
+        """
         self._close(lambda: self._client.close())
 
     def _close(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if self._loop.is_closed:
             return
-        try:
-            self._loop.call(close())
-        finally:
-            self._loop.close()
+        with self._ending:
+            try:
+                if not self._loop.is_closed:  # by another thread in the meantime
+                    self._loop.call(close())
+            finally:
+                self._loop.close()
 
     def __enter__(self) -> Self:
         return self

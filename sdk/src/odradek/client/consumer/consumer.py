@@ -20,6 +20,7 @@ from uuid import UUID
 
 from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection
+from odradek.client.consumer.commits import Commits, Offsets
 from odradek.client.consumer.fetcher import Fetcher
 from odradek.client.consumer.held_records import HeldRecords
 from odradek.client.consumer.membership import GroupMember, Polling
@@ -32,7 +33,7 @@ from odradek.client.messages.offsets import SIMPLE, ConsumerGroupMetadata
 from odradek.client.retry import timed_out
 from odradek.client.types import OffsetAndTimestamp
 from odradek.client.waiting import wait_for
-from odradek.errors import ErrorCode, KafkaError
+from odradek.errors import ErrorCode, KafkaError, WakeupError
 from odradek.extras import extra
 from odradek.model.log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
@@ -42,10 +43,7 @@ if TYPE_CHECKING:
 
     from odradek.columnar.engine import EngineName
 
-Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
-
 _ITERATION_POLL_MS = 1_000
-_EPOCH_PATIENCE_S = 5.0
 _ROWS_MAX = 2**62
 
 
@@ -66,8 +64,9 @@ class Consumer:
         self._positions = Positions()
         grouped = config.group_id is not None
         self._member = GroupMember(self._connection, config, self._activity) if grouped else None
+        self._commits = Commits(self._connection, config, self._positions, self._member)
         self._fetcher = Fetcher(
-            self._connection, config, self._positions, self._read_committed if grouped else None, self._activity
+            self._connection, config, self._positions, self._commits.read if grouped else None, self._activity
         )
         self._listener: RebalanceListener | None = None
         self._call_listener: Caller = call_here
@@ -77,10 +76,8 @@ class Consumer:
         self._assigned_by_hand = False
         self._held = HeldRecords()  # what iteration has taken out
         self._tasks: list[asyncio.Task[None]] = []
-        self._commits: set[asyncio.Task[None]] = set()
-        self._commit_lock = asyncio.Lock()  # a commit must not be overtaken by an older one
-        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
-        self._next_commit_s = self._clock.monotonic() + config.auto_commit_interval_ms / 1000
+        self._is_woken = False
+        self._is_closing = False
         self._closed = False
 
     async def start(self) -> Self:
@@ -163,8 +160,11 @@ class Consumer:
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE with auto_offset_reset none; authorization; CORRUPT_MESSAGE;
-                INVALID_RECORD where a deserializer fails; REQUEST_TIMED_OUT where nothing succeeds for long.
+                INVALID_RECORD where a deserializer fails; REQUEST_TIMED_OUT where nothing succeeds for long;
+                INVALID_REQUEST when the consumer is closed, also while this call waits.
+            WakeupError: after `wakeup`.
         """
+        self._check_polling()
         limit = max_records or self.config.max_poll_records
         records: dict[TopicPartition, list[ConsumerRecord]] = {}
         while limit and (held := self.next_held()) is not None:
@@ -185,7 +185,14 @@ class Consumer:
 
     def next_held(self) -> ConsumerRecord | None:
         """Return the next held record or None. It counts as processed when the application calls again."""
+        if self._is_woken or self._connection.origin.is_parent:
+            self._check_polling()
         return self._held.next()
+
+    def wakeup(self) -> None:
+        """End the poll that waits, or the next one, with WakeupError."""
+        self._is_woken = True
+        self._activity.set()
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         return self
@@ -246,23 +253,24 @@ class Consumer:
 
     async def _wait_for_records(self, timeout_ms: float) -> None:
         """Return when records are buffered, or after `timeout_ms`; rebalance and commit on the way."""
-        self._check_open()
         if not self._positions and self._topics is None and self._pattern is None:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "there is nothing to read: call subscribe or assign first")
         self._run_background()
         deadline_s = self._clock.monotonic() + timeout_ms / 1000
         while True:
             self._activity.clear()
+            self._check_polling()
             await self._rebalance()
-            self._commit_if_due()
+            self._commits.commit_if_due()
             if self._fetcher.has_records:
                 return
             self._fetcher.raise_error()
             left_s = deadline_s - self._clock.monotonic()
             if left_s <= 0:
                 return
-            to_commit_s = max(self._next_commit_s - self._clock.monotonic(), 0.001)
-            await wait_for(self._activity, min(left_s, to_commit_s) if self._auto_commits else left_s, self._clock)
+            if self._commits.is_automatic:
+                left_s = min(left_s, self._commits.due_in_s)
+            await wait_for(self._activity, left_s, self._clock)
 
     def _run_background(self) -> None:
         if not self._tasks:
@@ -294,7 +302,7 @@ class Consumer:
         revoked = sorted(owned - target.keys())
         added = sorted(target.keys() - owned)
         if revoked:
-            await self._commit_quietly()
+            await self._commits.commit_quietly()
             await self._tell("on_partitions_revoked", revoked)
             self._forget(revoked)
         self._topic_ids = target
@@ -311,8 +319,7 @@ class Consumer:
 
     def _forget(self, partitions: Iterable[TopicPartition]) -> None:
         self._positions.remove(partitions)
-        for partition in partitions:
-            self._committed.pop(partition, None)
+        self._commits.forget(partitions)
         self._fetcher.changed()
 
     async def _tell(self, method: str, partitions: list[TopicPartition]) -> None:
@@ -321,7 +328,7 @@ class Consumer:
 
     async def _give_up_all(self, *, commit: bool) -> None:
         if commit:
-            await self._commit_quietly()
+            await self._commits.commit_quietly()
         owned = sorted(self._positions.partitions())
         if not self._assigned_by_hand:
             lost = self._member is not None and self._member.is_lost
@@ -340,111 +347,13 @@ class Consumer:
         Raises:
             KafkaError: FENCED_MEMBER_EPOCH, UNKNOWN_MEMBER_ID if the partitions went to another member.
         """
-        await self._commit(self._to_commit(offsets))
+        self._check_open()
+        await self._commits.commit(self._commits.offsets_of(offsets))
 
     def commit_async(self, offsets: Offsets | None = None) -> asyncio.Task[None]:
         """Commit without waiting, and return a task with the outcome of `commit`. `close` waits for it."""
-        task = asyncio.ensure_future(self._commit(self._to_commit(offsets)))
-        self._commits.add(task)
-        task.add_done_callback(self._commit_done)
-        return task
-
-    def _commit_done(self, task: asyncio.Task[None]) -> None:
-        self._commits.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever wants it has the task
-
-    def _to_commit(self, offsets: Offsets | None) -> dict[TopicPartition, OffsetAndMetadata]:
         self._check_open()
-        if self.config.group_id is None:
-            raise KafkaError(ErrorCode.INVALID_GROUP_ID, "commit needs a group_id: set one")
-        if offsets is None:
-            return self._positions.consumed()
-        return {
-            TopicPartition(*partition): given if isinstance(given, OffsetAndMetadata) else OffsetAndMetadata(given)
-            for partition, given in offsets.items()
-        }
-
-    async def _commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        assert self.config.group_id is not None
-        async with self._commit_lock:
-            deadline_s = self._clock.monotonic() + self.config.default_api_timeout_ms / 1000
-            while True:
-                membership = self._member.membership if self._member and self._member.is_in else SIMPLE
-                try:
-                    await offset_calls.commit(self._connection, self.config.group_id, offsets, membership)
-                except KafkaError as error:
-                    if not await self._epoch_has_moved(error, membership.member_epoch, deadline_s):
-                        raise
-                else:
-                    self._committed.update(offsets)
-                    return
-
-    async def _epoch_has_moved(self, error: KafkaError, epoch: int, deadline_s: float) -> bool:
-        """Return True if a commit or read was refused only because this member's epoch has risen in the meantime."""
-        member = self._member
-        if member is None or not member.is_in:
-            return False
-        if error.code in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}:
-            member.lose()
-            return False
-        if error.code is not ErrorCode.STALE_MEMBER_EPOCH or self._clock.monotonic() >= deadline_s:
-            return False
-        if member.membership.member_epoch == epoch:
-            await member.wait_answer(_EPOCH_PATIENCE_S)
-        return member.is_in and member.membership.member_epoch != epoch
-
-    @property
-    def _auto_commits(self) -> bool:
-        return self.config.enable_auto_commit and self.config.group_id is not None
-
-    def _uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the consumed offsets that differ from the committed ones: an unchanged offset is not worth a call."""
-        return {p: o for p, o in self._positions.consumed().items() if self._committed.get(p) != o}
-
-    def _commit_if_due(self) -> None:
-        now_s = self._clock.monotonic()
-        if not self._auto_commits or now_s < self._next_commit_s or self._commit_lock.locked():
-            return
-        self._next_commit_s = now_s + self.config.auto_commit_interval_ms / 1000
-        offsets = self._uncommitted()
-        if offsets:
-            task = asyncio.ensure_future(self._commit(offsets))
-            self._commits.add(task)
-            task.add_done_callback(self._commit_done)
-
-    async def _commit_quietly(self) -> None:
-        """Commit before partitions are released. If that fails, their records are read again."""
-        if self._auto_commits and not (self._member is not None and self._member.is_lost):
-            offsets = self._uncommitted()
-            if offsets:
-                try:
-                    await self._commit(offsets)
-                except KafkaError:
-                    return
-
-    async def _read_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return committed offsets, read with this member's epoch; empty if the member has left the group."""
-        assert self.config.group_id is not None
-        deadline_s = self._clock.monotonic() + self.config.default_api_timeout_ms / 1000
-        while True:
-            membership = self._member.membership if self._member and self._member.is_in else SIMPLE
-            try:
-                found = await offset_calls.fetch_committed(
-                    self._connection,
-                    self.config.group_id,
-                    partitions,
-                    membership,
-                    timeout_ms=self.config.request_timeout_ms,
-                )
-            except KafkaError as error:
-                if await self._epoch_has_moved(error, membership.member_epoch, deadline_s):
-                    continue
-                if self._member is not None and self._member.is_lost:
-                    return {}  # poll deals with it; the partitions are dropped before a position is used
-                raise
-            self._committed.update(found)
-            return found
+        return self._commits.start(self._commits.offsets_of(offsets))
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """Return the group's committed offsets of any partitions, None for those without a commit. One call."""
@@ -461,6 +370,7 @@ class Consumer:
         timeout_ms = self.config.default_api_timeout_ms
         deadline_s = self._clock.monotonic() + timeout_ms / 1000
         while state.position is None:
+            self._check_polling()
             self._fetcher.raise_error()
             left_s = deadline_s - self._clock.monotonic()
             if left_s <= 0:
@@ -565,10 +475,12 @@ class Consumer:
         Args:
             commit: False commits nothing, so that the records of the last poll are read again.
         """
-        if self._closed:
+        if self._is_closing or self._connection.origin.is_parent:
             return
+        self._is_closing = True
+        self._activity.set()  # a poll of another task ends
         try:
-            await asyncio.gather(*self._commits, return_exceptions=True)
+            await self._commits.settle()
             await self._give_up_all(commit=commit)
         finally:
             self._closed = True
@@ -586,6 +498,20 @@ class Consumer:
         # After an error in the block the last records may not have been processed: they are read again.
         await self.close(commit=error is None)
 
+    def _check_polling(self) -> None:
+        """Raise KafkaError if the consumer is closed, also by another task; WakeupError after `wakeup`."""
+        self._check_open()
+        if self._is_closing:
+            raise _closed()
+        if self._is_woken:
+            self._is_woken = False
+            raise WakeupError
+
     def _check_open(self) -> None:
+        self._connection.origin.check()
         if self._closed:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the consumer is closed: create a new one")
+            raise _closed()
+
+
+def _closed() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, "the consumer is closed: create a new one")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from odradek.client.config import ConsumerConfig
 from odradek.client.consumer import consumer as aio
-from odradek.client.consumer.consumer import Offsets
+from odradek.client.consumer.commits import Offsets
 from odradek.client.consumer.rebalance import RebalanceListener
 from odradek.client.consumer.record import ConsumerRecord
 from odradek.client.messages.offsets import ConsumerGroupMetadata
@@ -29,7 +29,8 @@ _ITERATION_POLL_MS = 1_000
 
 
 class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
-    """Read records of topics, alone or as a member of a group. For one thread at a time.
+    """Read records of topics, alone or as a member of a group. For one thread at a time,
+    apart from `wakeup` and `close`.
 
     The constructor connects, so a wrong address fails at once. Use it as a context manager, or `close` it. Leaving the
     block by an exception commits nothing.
@@ -76,6 +77,10 @@ class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         return self._loop.call(self._client.poll(timeout_ms, max_records=max_records))
+
+    def wakeup(self) -> None:
+        """End the poll that waits, or the next one, with WakeupError. For other threads and signal handlers."""
+        self._loop.soon(self._client.wakeup)
 
     def poll_table(self, timeout_ms: float = 0, columns: Sequence[str] | None = None, **options: Any) -> pa.Table:
         return self._loop.call(self._client.poll_table(timeout_ms, columns, **options))

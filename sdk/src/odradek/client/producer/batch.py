@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from odradek.client.process import Origin
 from odradek.errors import KafkaError
 from odradek.format.record_batch import RecordBatchBuilder, Row, decode_rows, parse_header
 from odradek.model.record import CompressionType
@@ -56,6 +57,7 @@ class ProducerBatch:
         "_final_count",
         "_lock",
         "_loop_thread",
+        "_origin",
         "_places",
         "_saw_all",
         "_seen",
@@ -111,6 +113,7 @@ class ProducerBatch:
         self._final_count: int | None = None
         self.append = self._builder.append  # (timestamp_ms, key, value, headers) -> index
         self._loop_thread = loop_thread
+        self._origin = Origin()
         self._lock = threading.Lock()
         self._callbacks: list[tuple[int, Callable[[], object]]] = []
         self._seen: set[int] = set()  # indexes of records whose outcome has been read
@@ -180,7 +183,12 @@ class ProducerBatch:
         self.append = self._builder.append
 
     def when_done(self, index: int, callback: Callable[[], object]) -> None:
-        """Call back for a record on the producer's thread, or at once if its outcome is known."""
+        """Call back for a record on the producer's thread, or at once if its outcome is known. Raises KafkaError.
+
+        In a child process an outcome that is not known yet never will be, and the lock may be held for ever.
+        """
+        if not self.part_with(index)[0].is_done:
+            self._origin.check()
         with self._lock:
             if self._places is None and self.state is not BatchState.DONE:
                 self._callbacks.append((index, callback))

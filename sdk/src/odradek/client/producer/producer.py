@@ -192,6 +192,7 @@ class Producer:
             await self._wait_for_memory(deadline_s)
 
     def _check_open(self) -> None:
+        self._connection.origin.check()
         if self._closed:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the producer is closed: create a new one")
         if self._transactions is not None:
@@ -316,6 +317,7 @@ class Producer:
         Raises:
             KafkaError: records failed whose futures were never read; REQUEST_TIMED_OUT after the timeout.
         """
+        self._connection.origin.check()
         serial = self._accumulator.seal_for_flush()
         self._accumulator.wake()
         try:
@@ -397,13 +399,14 @@ class Producer:
     def _transactional(self) -> ProducerTransactions:
         if self._transactions is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "transactions need a transactional_id: set one")
+        self._connection.origin.check()
         return self._transactions
 
     # --- the end --------------------------------------------------------------------------------------------------
 
     async def close(self, timeout: float | None = None) -> None:
         """Abort an open transaction, flush, and stop. May be called twice. Raises as `flush`, but closes anyway."""
-        if self._closed:
+        if self._closed or self._connection.origin.is_parent:
             return
         try:
             if self._transactions is not None:

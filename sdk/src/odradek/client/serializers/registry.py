@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -153,7 +152,7 @@ class HttpRegistry:
         self._region = aws_region or region_of(urlsplit(url).hostname or "")
         if user is None and (aws_access_key_id or self._region):
             self._signer = Signer(aws_access_key_id, aws_secret_access_key, aws_session_token)
-        self._lock = threading.Lock()
+        # One operation of a dict needs no lock, which a forked child might inherit locked.
         self._ids: dict[tuple[str, Schema], int] = {}
         self._schemas: dict[tuple[int, bool], Schema] = {}
         self._versions: dict[tuple[str, int | None, bool], tuple[int, Schema]] = {}
@@ -196,8 +195,7 @@ class HttpRegistry:
         found = self._schemas.get((schema_id, serialized))
         if found is None:
             found = _read(self._call("GET", f"/schemas/ids/{schema_id}{_SERIALIZED if serialized else ''}", None))
-            with self._lock:
-                self._schemas[schema_id, serialized] = found
+            self._schemas[schema_id, serialized] = found
         return found
 
     def version_of(self, subject: str, schema: Schema) -> int:
@@ -212,16 +210,14 @@ class HttpRegistry:
             path = f"/subjects/{quote(subject, safe='')}/versions/{number}{_SERIALIZED if serialized else ''}"
             answer = self._call("GET", path, None)
             found = int(answer["id"]), _read(answer)
-            with self._lock:
-                self._versions[subject, version, serialized] = found
+            self._versions[subject, version, serialized] = found
         return found
 
     def _id(self, subject: str, schema: Schema, path: str) -> int:
         found = self._ids.get((subject, schema))
         if found is None:
             found = int(self._call("POST", path, _body(schema))["id"])
-            with self._lock:
-                self._ids[subject, schema] = found
+            self._ids[subject, schema] = found
         return found
 
     def _call(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:

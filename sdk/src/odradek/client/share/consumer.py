@@ -39,7 +39,7 @@ from odradek.client.messages.share import (
 )
 from odradek.client.share.membership import ShareMember
 from odradek.client.waiting import wait_for
-from odradek.errors import ErrorCode, FormatError, KafkaError
+from odradek.errors import ErrorCode, FormatError, KafkaError, WakeupError
 from odradek.format.batch_header import iter_headers
 from odradek.format.record_decoder import iter_rows
 from odradek.model.record import TimestampType
@@ -112,6 +112,8 @@ class ShareConsumer:
         self._failing_since_s: float | None = None
         self._pace = FetchPace(self.config.idle_pause_max_s)
         self._pace.restart(self._clock.monotonic())
+        self._is_woken = False
+        self._is_closing = False
         self._closed = False
 
     async def start(self) -> Self:
@@ -157,15 +159,18 @@ class ShareConsumer:
         Raises:
             KafkaError: INVALID_REQUEST in explicit mode if a record of the last poll is not acknowledged;
                 authorization; CORRUPT_MESSAGE; INVALID_RECORD if a deserializer fails (the record is released);
-                REQUEST_TIMED_OUT if nothing succeeds for long.
+                REQUEST_TIMED_OUT if nothing succeeds for long;
+                INVALID_REQUEST when the consumer is closed, also while this call waits.
+            WakeupError: after `wakeup`.
         """
-        self._check_open()
+        self._check_polling()
         if not self._topics:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "there is nothing to read: call subscribe first")
         self._settle_last_poll()
         limit = max_records or self.config.max_poll_records
         deadline_s = self._clock.monotonic() + timeout_ms / 1000
         while True:
+            self._check_polling()
             records = self._hand_out(limit)
             if records:
                 return records
@@ -198,6 +203,11 @@ class ShareConsumer:
                 return {}
             else:
                 await wait_for(self._activity, min(left_s, _JOIN_PAUSE_S), self._clock)
+
+    def wakeup(self) -> None:
+        """End the poll that waits, or the next one, with WakeupError."""
+        self._is_woken = True
+        self._activity.set()
 
     def __aiter__(self) -> AsyncIterator[ShareRecord]:
         return self
@@ -525,8 +535,10 @@ class ShareConsumer:
         Args:
             commit: False releases, in implicit mode, the records of the last poll instead of accepting them.
         """
-        if self._closed:
+        if self._is_closing or self._connection.origin.is_parent:
             return
+        self._is_closing = True
+        self._activity.set()  # a poll of another task ends
         try:
             await self._give_up(commit=commit and self.config.is_implicit)
         finally:
@@ -545,6 +557,20 @@ class ShareConsumer:
         # After an error in the block the last records may not have been processed: they are delivered again.
         await self.close(commit=error is None)
 
+    def _check_polling(self) -> None:
+        """Raise KafkaError if the consumer is closed, also by another task; WakeupError after `wakeup`."""
+        self._check_open()
+        if self._is_closing:
+            raise _closed()
+        if self._is_woken:
+            self._is_woken = False
+            raise WakeupError
+
     def _check_open(self) -> None:
+        self._connection.origin.check()
         if self._closed:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "the share consumer is closed: create a new one")
+            raise _closed()
+
+
+def _closed() -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, "the share consumer is closed: create a new one")

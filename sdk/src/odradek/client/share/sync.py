@@ -18,7 +18,8 @@ _ITERATION_POLL_MS = 1_000
 
 
 class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
-    """Consume topics as a queue, as a member of a share group. For one thread at a time.
+    """Consume topics as a queue, as a member of a share group. For one thread at a time,
+    apart from `wakeup` and `close`.
 
     The constructor connects, so a wrong address fails at once. Use it as a context manager, or `close` it. Leaving the
     block by an exception releases the records of the last poll.
@@ -46,6 +47,10 @@ class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
 
     def poll(self, timeout_ms: float = 0, *, max_records: int | None = None) -> dict[TopicPartition, list[ShareRecord]]:
         return self._loop.call(self._client.poll(timeout_ms, max_records=max_records))
+
+    def wakeup(self) -> None:
+        """End the poll that waits, or the next one, with WakeupError. For other threads and signal handlers."""
+        self._loop.soon(self._client.wakeup)
 
     def __iter__(self) -> Iterator[ShareRecord]:
         return self
