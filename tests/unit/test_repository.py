@@ -87,6 +87,16 @@ def test_no_folder_of_the_tree_has_too_many_modules(tree: str) -> None:
     assert {folder: count for folder, count in folders.items() if count > MODULES_MAX} == {}
 
 
+def test_every_package_of_the_client_logs() -> None:
+    """An operator must find the cause of an incident in the client's log (docs/logging.md)."""
+    call = re.compile(r"_?log(ger)?\.(log|debug|info|warning|error|exception)\(")
+    root = "sdk/src/odradek/client"
+    packages = {str(Path(name).parent) for name in MODULES if name.startswith(f"{root}/")}
+    silent = {f"{root}/messages"}  # only shapes of requests and responses
+    logging = {str(Path(name).parent) for name in MODULES if name.startswith(f"{root}/") and call.search(text(name))}
+    assert packages - silent - logging == set()
+
+
 def test_nothing_is_left_undone_in_the_code() -> None:
     assert list(lines_that_match(UNDONE, MODULES + PAGES)) == []
 

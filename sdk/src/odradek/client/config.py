@@ -205,7 +205,7 @@ class ClientConfig:
         if config is None:
             return cls.of(configs)
         if not isinstance(config, cls):
-            text = f"a {_kind(cls)} takes its configuration by name, not {config!r}"
+            text = f"a {kind_of(cls)} takes its configuration by name, not {config!r}"
             if isinstance(config, str):
                 text += "; pass topics to send() and subscribe()"
             raise KafkaError(ErrorCode.INVALID_CONFIG, text)
@@ -228,12 +228,13 @@ _ELSEWHERE = {  # Kafka's configurations that do not exist here, with the reason
 }
 
 
-def _kind(config: type[ClientConfig]) -> str:
+def kind_of(config: type[ClientConfig]) -> str:
+    """Return the kind of a client with this configuration, as a user calls it."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", config.__name__.removesuffix("Config")).lower()
 
 
 def _unknown(config: type[ClientConfig], name: str, known: set[str]) -> str:
-    kind = _kind(config)
+    kind = kind_of(config)
     ours = name.replace(".", "_")
     if ours in _ELSEWHERE:
         return f"a {kind} has no configuration {name!r}: it is {_ELSEWHERE[ours]}"

@@ -15,7 +15,8 @@ from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopi
 from kio.schema.metadata.v12.response import MetadataResponse
 from kio.schema.types import TopicName
 
-from odradek.client.config import ClientConfig
+from odradek.client.config import ClientConfig, kind_of
+from odradek.client.log import ClientLog, Outages, Throttled
 from odradek.client.process import Origin
 from odradek.client.retry import RetryPolicy, retrying
 from odradek.client.transport.base import RequestFailed, Transport
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from odradek.tracing import Tracing
 
 R = TypeVar("R")
+
+_CLIENT_ID = ClientConfig.__dataclass_fields__["client_id"].default
+_RETRY_GRACE_S = 1.0  # a retry that helps within this time is not logged
 
 
 def error_code(value: int) -> ErrorCode:
@@ -60,11 +64,23 @@ class Connection:
     def __init__(self, config: ClientConfig, *, creates_topics: bool = False) -> None:
         self.config = config
         self.origin = Origin()
+        kind = kind_of(type(config))
+        self.log = ClientLog(
+            kind.split()[0],
+            kind,
+            client_id=None if config.client_id == _CLIENT_ID else config.client_id,
+            group=getattr(config, "group_id", None),
+            transactional_id=getattr(config, "transactional_id", None),
+        )
+        self._unanswered = Outages(self.log)  # calls without an answer of the engine
+        self._refused = Outages(self.log, grace_s=_RETRY_GRACE_S)
+        self._throttled = Throttled(self.log)
         self.creates_topics = creates_topics  # where the server is set to create topics that are asked for
         self.clock: Clock = config.clock or SystemClock()
         self.rng: Rng = config.rng or SystemRng()
         self.policy = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms)
         self.metadata = MetadataCache(self)
+        self.logs_topics = kind != "admin"  # an administrator's call raises what is wrong with its topics
         self._transport = config.transport
         self._owns_transport = config.transport is None
         self._tracing: Tracing | None = None
@@ -120,23 +136,33 @@ class Connection:
 
         try:
             await self.retrying(attempt, f"connecting to {self.config.bootstrap_servers}")
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KafkaError):
+                self.log.error("did not start: %s", error)
             await self.close()  # nobody closes a client that did not start
             raise
 
     async def attempt(self, message: Any, response_type: type[R], timeout_s: float) -> R:
         """Make one attempt of one call. Raises only KafkaError."""
         self.origin.check()
+        call = type(message).__name__.removesuffix("Request")
         try:
-            return await self.transport.call(message, response_type, timeout_s, client_id=self.config.client_id)
+            response = await self.transport.call(message, response_type, timeout_s, client_id=self.config.client_id)
+        except RequestFailed as error:
+            self._unanswered.failed(call, error, self.clock.monotonic())
+            raise
         except KafkaError:
             raise
         except Exception as error:
+            self.log.exception("%s failed unexpectedly", call)
             raise RequestFailed(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"{type(message).__name__} failed unexpectedly: {error!r}",
-                may_have_applied=True,
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"{call} failed unexpectedly: {error!r}", may_have_applied=True
             ) from error
+        self._unanswered.ended(call, self.clock.monotonic())
+        throttle = getattr(response, "throttle_time", None)
+        if throttle:
+            self._throttled.paused(call, throttle.total_seconds(), self.clock.monotonic())
+        return response
 
     async def call(
         self,
@@ -174,6 +200,7 @@ class Connection:
             policy=self.policy,
             clock=self.clock,
             rng=self.rng,
+            outages=self._refused,
         )
 
     async def close(self) -> None:
@@ -213,6 +240,7 @@ class MetadataCache:
         self._last: dict[str, TopicMetadata] = {}  # also of topics that were not found since
         self.on_growth: Callable[[str, int], None] | None = None  # called with a topic that has more partitions now
         self._names: dict[UUID, str] = {}
+        self._missing: set[str] = set()  # topics that were logged as missing
         self._read_at: dict[str, float] = {}
 
     def is_stale(self, topic: str) -> bool:
@@ -269,8 +297,12 @@ class MetadataCache:
                 self._topics.pop(name, None)
                 self._counts.pop(name, None)
                 self._read_at.pop(name, None)
-                found[name] = KafkaError(code, _topic_message(code, name))
+                found[name] = error = KafkaError(code, _topic_message(code, name))
+                if name not in self._missing and self._connection.logs_topics:
+                    self._missing.add(name)
+                    self._connection.log.warning("%s", error)
                 continue
+            self._missing.discard(name)
             leaders = {int(each.partition_index): int(each.leader_id) for each in topic.partitions}
             known = TopicMetadata(
                 name,
@@ -296,6 +328,10 @@ class MetadataCache:
         if before is not None and before.topic_id == read.topic_id and before.partition_count > read.partition_count:
             return before
         self._last[read.name] = read
+        if before is not None and read.partition_count > before.partition_count:
+            self._connection.log.info(
+                "topic %r has %d partitions now, it had %d", read.name, read.partition_count, before.partition_count
+            )
         if before is not None and read.partition_count > before.partition_count and self.on_growth is not None:
             self.on_growth(read.name, read.partition_count)
         return read

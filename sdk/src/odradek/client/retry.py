@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from odradek.backoff import bound_s
+from odradek.client.log import Outages
 from odradek.client.transport.base import RequestFailed
 from odradek.errors import ErrorCode, KafkaError
 from odradek.ports.clock import Clock
@@ -104,12 +105,14 @@ async def retrying(
     policy: RetryPolicy,
     clock: Clock,
     rng: Rng,
+    outages: Outages | None = None,
 ) -> T:
     """Call until the call succeeds, fails with an error that is not retryable, or `timeout_ms` has passed.
 
     Args:
         call: takes the timeout of the attempt in seconds.
         what: the name of the call in error messages.
+        outages: logs retries that last; failures without an answer are logged where they happen.
 
     Raises:
         KafkaError: the last error; REQUEST_TIMED_OUT that names the cause (`telling`) where time ran out.
@@ -122,7 +125,10 @@ async def retrying(
     while True:
         left_s = deadline - clock.monotonic()
         try:
-            return await call(max(0.001, min(left_s, request_timeout_ms / 1000)))
+            result = await call(max(0.001, min(left_s, request_timeout_ms / 1000)))
+            if outages is not None:
+                outages.ended(what, clock.monotonic())
+            return result
         except KafkaError as error:
             attempts += 1
             cause = telling(cause, error)
@@ -130,11 +136,22 @@ async def retrying(
             until = min(deadline, began + UNKNOWN_TOPIC_PATIENCE_MS / 1000) if is_unknown_topic else deadline
             left_s = until - clock.monotonic()
             verdict = decide(error, attempts=attempts, left_s=left_s, policy=policy, jitter=rng.random())
+            if outages is not None:
+                _log(outages, what, error, verdict, clock.monotonic())
             if isinstance(verdict, GiveUp):
                 if verdict.timed_out and not is_unknown_topic:
                     raise timed_out(what, timeout_ms, cause) from error
                 raise
         await clock.sleep(verdict.seconds)
+
+
+def _log(outages: Outages, what: str, error: KafkaError, verdict: RetryAfter | GiveUp, now_s: float) -> None:
+    if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return  # logged once, where metadata is read
+    if isinstance(verdict, GiveUp):
+        outages.gave_up(what, error, now_s, timed_out=verdict.timed_out)
+    elif not isinstance(error, RequestFailed):
+        outages.failed(what, error, now_s)
 
 
 def timed_out(what: str, timeout_ms: float, cause: KafkaError | None) -> KafkaError:

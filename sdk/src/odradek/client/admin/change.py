@@ -33,6 +33,7 @@ class Changing:
             reached: the code that means success after an attempt without an answer; None if there is none.
         """
         in_doubt = False
+        names: list[str] = []
 
         async def attempt(timeout_s: float) -> None:
             nonlocal in_doubt
@@ -41,7 +42,9 @@ class Changing:
             except KafkaError as error:
                 in_doubt |= may_have_applied(error)
                 raise
+            names.clear()
             for name, code, message in results(response):
+                names.append(name)
                 if in_doubt and error_code(code) is reached:
                     continue
                 if error_code(code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -50,6 +53,7 @@ class Changing:
                 raise_for(name, code, message)
 
         await self._connection.retrying(attempt, what)
+        self._connection.log.info("%s: %s", what, ", ".join(names))
 
 
 class NotThere(KafkaError):

@@ -14,6 +14,7 @@ from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection
 from odradek.client.consumer.membership import GroupMember
 from odradek.client.consumer.positions import Positions
+from odradek.client.log import shown
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.offsets import SIMPLE, Membership
 from odradek.errors import ErrorCode, KafkaError
@@ -82,6 +83,7 @@ class Commits:
                     await offset_calls.commit(self._connection, self._config.group_id, offsets, membership)
                 except KafkaError as error:
                     if not await self._epoch_has_moved(error, membership.member_epoch, deadline_s):
+                        self._connection.log.warning("commit of %s failed: %s", shown(offsets), error)
                         raise
                 else:
                     self._committed.update(offsets)
@@ -170,6 +172,7 @@ class Commits:
         if member is None or not member.is_in:
             return False
         if error.code in {ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}:
+            self._connection.log.warning("fenced: its partitions may belong to another member: %s", error)
             member.lose()
             return False
         if error.code is not ErrorCode.STALE_MEMBER_EPOCH or self._clock.monotonic() >= deadline_s:

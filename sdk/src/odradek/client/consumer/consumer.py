@@ -28,6 +28,7 @@ from odradek.client.consumer.positions import Positions, partitions_of
 from odradek.client.consumer.read_record import read_record
 from odradek.client.consumer.rebalance import Caller, RebalanceListener, call_here
 from odradek.client.consumer.record import ConsumerRecord
+from odradek.client.log import shown
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.offsets import SIMPLE, ConsumerGroupMetadata
 from odradek.client.retry import timed_out
@@ -60,6 +61,7 @@ class Consumer:
         self.config = config = ConsumerConfig.given(config, configs)
         self._connection = Connection(config)
         self._clock = self._connection.clock
+        self._log = self._connection.log
         self._activity = asyncio.Event()
         self._positions = Positions()
         grouped = config.group_id is not None
@@ -291,6 +293,7 @@ class Consumer:
         member.raise_error()
         if member.is_lost:
             lost = sorted(self._positions.partitions())
+            self._log.warning("partitions lost: %s", shown(lost))
             self._forget(lost)
             self._topic_ids = {}
             await self._tell("on_partitions_lost", lost)
@@ -302,10 +305,13 @@ class Consumer:
         revoked = sorted(owned - target.keys())
         added = sorted(target.keys() - owned)
         if revoked:
+            self._log.info("partitions revoked: %s", shown(revoked))
             await self._commits.commit_quietly()
             await self._tell("on_partitions_revoked", revoked)
             self._forget(revoked)
         self._topic_ids = target
+        if added or not owned:
+            self._log.info("partitions assigned: %s", shown(added))
         if added:
             self._positions.add(added, is_blocked=True)
             await self._tell("on_partitions_assigned", added)

@@ -16,6 +16,7 @@ default_api_timeout_ms.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
@@ -32,9 +33,11 @@ from odradek.client.consumer.record import (
     RecordDeserializationError,
     make_records,
 )
+from odradek.client.log import Outages
 from odradek.client.messages import offsets as offset_calls
 from odradek.client.messages.fetch import FetchedPartition, FetchResponse, fetch_request, fetched
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryAfter, decide
+from odradek.client.transport.base import RequestFailed
 from odradek.client.waiting import wait_for
 from odradek.columnar.rows import Fields
 from odradek.errors import ErrorCode, FormatError, KafkaError
@@ -74,6 +77,8 @@ class Fetcher:
         self._committed = committed
         self._activity = activity
         self._clock = connection.clock
+        self._log = connection.log
+        self._outages = Outages(self._log)
         self._buffer = FetchBuffer()
         self._changed = asyncio.Event()  # ends rest and long polls
         self._room = asyncio.Event()
@@ -308,6 +313,8 @@ class Fetcher:
         is_gone = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and self._committed is None
         if isinstance(verdict, RetryAfter) and not is_gone:
             pause_s = verdict.seconds
+            if not isinstance(error, RequestFailed):
+                self._outages.failed("reading", error, now_s)
         else:
             if error.is_retryable and not is_gone:
                 error = KafkaError(error.code, f"no fetch has succeeded for {patience_ms} ms: {error.message}")
@@ -316,6 +323,8 @@ class Fetcher:
         await wait_for(self._changed, max(pause_s, 0.001), self._clock)
 
     def _fail(self, error: KafkaError) -> None:
+        if self._error is None:  # else the application has not polled since the last one
+            self._log.error("cannot read, the next poll raises: %s", error)
         self._error = error
         self._recovered()
         self._activity.set()
@@ -323,6 +332,7 @@ class Fetcher:
     def _recovered(self) -> None:
         self._failures = 0
         self._failing_since_s = None
+        self._outages.ended("reading", self._clock.monotonic())
 
     async def _find_positions(self) -> None:
         """Give each partition without a position the committed offset, or one by auto_offset_reset."""
@@ -355,6 +365,7 @@ class Fetcher:
             for partition, (state, version, _) in resetting.items():
                 if state.version == version:
                     state.seek(max(found_at[partition].offset, 0))
+                    self._log.info("%s-%d is read from offset %d on", *partition, state.position)
         if missing:
             self._recovered()
             self._activity.set()
@@ -362,6 +373,13 @@ class Fetcher:
     def _reset(self, state: PartitionState, why: str) -> None:
         policy = self._config.auto_offset_reset
         if policy in RESET_TIMESTAMPS:
+            self._log.log(
+                logging.INFO if state.position is None else logging.WARNING,  # records may have been missed
+                "%s-%d: %s: auto_offset_reset=%s applies",
+                *state.partition,
+                why,
+                policy,
+            )
             state.reset(RESET_TIMESTAMPS[policy])
             return
         state.not_before_s = self._clock.monotonic() + self._config.retry_backoff_max_ms / 1000
@@ -469,6 +487,7 @@ class Fetcher:
         state.not_before_s = now_s + self._config.retry_backoff_ms / 1000
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             if state.unknown_since_s is None:
+                self._log.warning("%s-%d does not exist (any more)", *state.partition)
                 state.unknown_since_s = now_s
             # A group is told by its coordinator when a topic is gone.
             if self._committed is not None or (now_s - state.unknown_since_s) * 1000 < UNKNOWN_TOPIC_PATIENCE_MS:

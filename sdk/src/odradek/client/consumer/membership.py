@@ -19,8 +19,10 @@ from uuid import UUID
 from odradek.client.config import ConsumerConfig
 from odradek.client.connection import Connection, error_code
 from odradek.client.consumer.heartbeats import LOST, new_member_id, pause_between_beats
+from odradek.client.log import Outages
 from odradek.client.messages.group import ConsumerGroupHeartbeatResponse, Heartbeat, assignment, heartbeat_request
 from odradek.client.messages.offsets import Membership
+from odradek.client.transport.base import RequestFailed
 from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
@@ -45,6 +47,10 @@ class GroupMember:
         self._clock = connection.clock
         self._activity = activity
         self._member_id = new_member_id(connection.rng)
+        self._log = connection.log
+        self._log.name_client(member=self._member_id, instance=config.group_instance_id)
+        self._outages = Outages(self._log)
+        self._has_looked = False  # for topics of the subscription that do not exist
         self._epoch = JOIN_EPOCH
         self._is_in = False
         self._wants_in = False
@@ -80,6 +86,7 @@ class GroupMember:
         self._pattern = pattern
         self._wants_in = True
         self._say_all = True
+        self._has_looked = False
         self._kick.set()
 
     def poll_begins(self) -> None:
@@ -124,8 +131,11 @@ class GroupMember:
         """Return the partitions to own now, with their topics' ids. Raises KafkaError if names cannot be read."""
         target = self._target or {}
         metadata = self._connection.metadata
-        if any(metadata.name_of(topic_id) is None for topic_id in target):
-            await metadata.refresh(None if self._topics is None else self._topics)
+        names = {metadata.name_of(topic_id) for topic_id in target}
+        is_idle = not self._has_looked and not names.issuperset(self._topics or ())
+        if None in names or is_idle:  # reading a topic's metadata logs that it does not exist
+            await metadata.refresh(self._topics)
+            self._has_looked = True
         if self._target is target:
             self._target = None
         return {
@@ -169,6 +179,11 @@ class GroupMember:
 
     async def _expel(self) -> None:
         """Leave the group because the application has stopped polling, so that others get the partitions."""
+        self._log.warning(
+            "leaves the group: the application has not polled for max_poll_interval_ms=%d; process fewer records a "
+            "poll (max_poll_records), or raise it",
+            self._config.max_poll_interval_ms,
+        )
         await self._say_leave(static=False)
         self.lose()
 
@@ -193,7 +208,12 @@ class GroupMember:
             self._say_all = False
         if response.member_id:
             self._member_id = response.member_id
+        self._outages.ended("the heartbeat", self._clock.monotonic())
+        if response.member_id:
+            self._log.name_client(member=self._member_id)
         self._epoch = int(response.member_epoch)
+        if not self._is_in:
+            self._log.info("joined the group at epoch %d", self._epoch)
         self._is_in = True
         self._interval_s = response.heartbeat_interval.total_seconds()
         target = assignment(response)
@@ -228,12 +248,16 @@ class GroupMember:
     def _beat_failed(self, error: KafkaError) -> float | None:
         self._answered.set()
         if error.code in LOST:
+            self._log.warning("fenced: the coordinator does not know this member any more, it joins again: %s", error)
             self.lose()
             return None
         self._failures += 1
         pause_s = pause_between_beats(error, self._failures, self._connection)
         if pause_s is not None:
+            if not isinstance(error, RequestFailed):
+                self._outages.failed("the heartbeat", error, self._clock.monotonic())
             return pause_s
+        self._log.error("is out of the group: %s", error)
         self._is_in = False
         self._error = error
         self._activity.set()
@@ -243,6 +267,7 @@ class GroupMember:
         """Leave the group, as a static member only temporarily. Errors are ignored: the session expires."""
         if self._is_in:
             await self._say_leave(static=self._config.group_instance_id is not None)
+            self._log.info("left the group")
         self._is_in = False
         self._wants_in = False
         self._lost = False
@@ -265,8 +290,8 @@ class GroupMember:
                 "leaving the group",
                 timeout_ms=_LEAVE_TIMEOUT_S * 1000,
             )
-        except KafkaError:
-            return  # the session runs out by itself
+        except KafkaError as error:
+            self._log.warning("could not leave the group, its session expires: %s", error)
 
 
 class Polling:

@@ -9,12 +9,14 @@ batch; this module applies the decision.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, cast
 
 from odradek.client.config import ProducerConfig
 from odradek.client.connection import Connection, error_code, throttle_s
+from odradek.client.log import Outages, shown
 from odradek.client.messages.produce import (
     InitProducerIdResponse,
     PartitionOutcome,
@@ -27,6 +29,7 @@ from odradek.client.producer.accumulator import Accumulator
 from odradek.client.producer.batch import BatchState, ProducerBatch
 from odradek.client.producer.lane import Acknowledge, Fail, Lane, Retry, Split, gave_up
 from odradek.client.retry import UNKNOWN_TOPIC_PATIENCE_MS, RetryPolicy, may_have_applied
+from odradek.client.transport.base import RequestFailed
 from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
@@ -37,6 +40,7 @@ TransactionalRequest = Callable[
 """(batches, timeout in ms, by how many partitions keys chose theirs) -> the request and the type of its response."""
 
 _FAILURES_KEPT = 1_000
+_RETRY_GRACE_S = 1.0  # a retry that helps within this time is not logged
 _STALE_METADATA = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.FENCED_LEADER_EPOCH})
 _WIRE_ACKS = -1  # 1 and all are the same here; an answer comes in any case
 
@@ -68,6 +72,8 @@ class Sender:
         self._connection = connection
         self._config = config
         self._clock = connection.clock
+        self._log = connection.log
+        self._outages = Outages(self._log, grace_s=_RETRY_GRACE_S)
         self._policy = RetryPolicy(config.retry_backoff_ms, config.retry_backoff_max_ms, config.retries)
         self._delivery_timeout_s = config.delivery_timeout_ms / 1000
         self._requests: set[asyncio.Task[None]] = set()
@@ -261,6 +267,7 @@ class Sender:
             self._give_up([(batch, error) for batch in batches])
         else:
             granted = (int(response.producer_id), int(response.producer_epoch))
+            self._log.debug("has producer id %d, epoch %d", *granted)
             with self._accumulator.lock:
                 if self._producer_id is None or any(lane.producer_epoch >= 0 for lane in needy):
                     self._producer_id = granted
@@ -384,6 +391,8 @@ class Sender:
                     jitter=jitter,
                 )
                 if isinstance(verdict, Retry):
+                    if not isinstance(error, RequestFailed):
+                        self._outages.failed("writing to {}-{}".format(*batch.partition), error, now_s)
                     self.metrics.record_retry_total += batch.record_count
                     earliest_s, latest_s = now_s + verdict.pause_s, now_s + verdict.pause_s_max
                     lane.requeue(batch, next((at for at in due_s if earliest_s <= at <= latest_s), earliest_s))
@@ -412,6 +421,8 @@ class Sender:
                 for batch, _, _ in written:
                     self._accumulator.lanes[batch.partition].acknowledge(batch)
         for batch, base_offset, log_append_time_ms in written:
+            if self._outages:
+                self._outages.ended("writing to {}-{}".format(*batch.partition), self._clock.monotonic())
             self.metrics.batch_total += 1
             self.metrics.record_send_total += batch.record_count
             batch.acknowledge(base_offset, log_append_time_ms)
@@ -427,6 +438,14 @@ class Sender:
                     lane.seal()
                 lane.fail(batch, error.code)
             self._accumulator.remove(batch for batch, _ in failed)
+        first = failed[0][1]
+        self._log.log(
+            logging.INFO if first.code is ErrorCode.TRANSACTION_ABORTABLE else logging.ERROR,  # an abort is a choice
+            "%d record(s) were not written to %s: %s",
+            sum(batch.record_count for batch, _ in failed),
+            shown({batch.partition for batch, _ in failed}),
+            first,
+        )
         for batch, error in failed:
             self.metrics.record_error_total += batch.record_count
             if len(self._failures) < _FAILURES_KEPT:

@@ -67,6 +67,7 @@ class ProducerTransactions:
         self._error: KafkaError | None = None
         self._has_offsets = False
         self._lock = asyncio.Lock()
+        self._log = connection.log
         sender.transactional_request = self._produce_request
         sender.on_failure = self.note_failure
 
@@ -163,6 +164,7 @@ class ProducerTransactions:
         elif self._state is State.OPEN:
             self._state = State.ABORTABLE
             self._error = KafkaError(error.code, f"{error.message}; abort the transaction")
+            self._log.warning("the transaction can only be aborted: %s", error)
         else:
             return
         # Waiting batches must not be sent: the server would add them to a transaction that can only be aborted.
@@ -189,6 +191,7 @@ class ProducerTransactions:
                 self._fail(error)
             raise
         self._become_ready((int(response.producer_id), int(response.producer_epoch)))
+        self._log.info("has producer id %d, epoch %d of its transactional id", *self._producer)
 
     async def _end(self, *, commit: bool) -> None:
         if not (self._sender.has_written or self._has_offsets):
@@ -211,14 +214,18 @@ class ProducerTransactions:
             if error.code in _FENCED or error.code in _FATAL:
                 # A transaction that timed out looks the same: the abort will find out who owns the id.
                 if commit and error.code in _FENCED:
+                    self._log.warning("the commit was refused; abort_transaction finds out why: %s", error)
                     self._state, self._error = State.ABORTABLE, error
                 else:
                     self._fail(error)
             elif commit and error.code is ErrorCode.TRANSACTION_ABORTABLE:
+                self._log.warning("the transaction can only be aborted: %s", error)
                 self._state, self._error = State.ABORTABLE, error
                 await self._sender.refresh_metadata()  # a topic may have grown, which the next attempt must know
             raise
         self._become_ready((int(response.producer_id), int(response.producer_epoch)))
+        if not commit:
+            self._log.info("aborted the transaction")
 
     def _become_ready(self, producer: tuple[int, int]) -> None:
         if producer != self._producer:
@@ -228,6 +235,8 @@ class ProducerTransactions:
         self._error = None
 
     def _fail(self, error: KafkaError) -> None:
+        if self._state is not State.FATAL:
+            self._log.error("is unusable, create a new producer: %s", error)
         self._state = State.FATAL
         self._error = error
 

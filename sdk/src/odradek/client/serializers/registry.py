@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import time
 import urllib.error
 import urllib.request
@@ -20,6 +21,8 @@ from odradek.backoff import Backoff
 from odradek.client.transport.signer import Signer, region_of
 from odradek.errors import ErrorCode, KafkaError
 from odradek.system import SystemClock, SystemRng
+
+logger = logging.getLogger(__package__)
 
 _CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _DISCOVERY = "/.well-known/odradek"
@@ -237,11 +240,13 @@ class HttpRegistry:
             except urllib.error.HTTPError as error:
                 if is_last or not (error.code == 429 or error.code >= 500):
                     raise KafkaError(_code(error.code), f"the registry refused {path}: {_message(error)}") from error
+                logger.warning("%s %s: attempt %d of %d failed: %s", method, url, attempt + 1, _ATTEMPTS, error)
             except (OSError, ValueError) as error:
                 if is_last or isinstance(error, urllib.error.URLError):
                     raise KafkaError(
                         ErrorCode.NETWORK_EXCEPTION, f"the registry at {self._url} failed: {error}"
                     ) from error
+                logger.warning("%s %s: attempt %d of %d failed: %s", method, url, attempt + 1, _ATTEMPTS, error)
             time.sleep(_BACKOFF.delay_s(attempt))
         raise AssertionError("the last attempt returns or raises")
 

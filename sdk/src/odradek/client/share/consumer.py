@@ -28,6 +28,7 @@ from odradek.client.config import ShareConsumerConfig
 from odradek.client.connection import Connection, error_code, throttle_s
 from odradek.client.consumer.pace import FetchPace
 from odradek.client.consumer.record import ConsumerRecord, CorruptRecordBatchError, RecordDeserializationError
+from odradek.client.log import Outages
 from odradek.client.messages.share import (
     DeliveredPartition,
     ShareAcknowledgeResponse,
@@ -38,6 +39,7 @@ from odradek.client.messages.share import (
     share_fetch_request,
 )
 from odradek.client.share.membership import ShareMember
+from odradek.client.transport.base import RequestFailed
 from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, FormatError, KafkaError, WakeupError
 from odradek.format.batch_header import iter_headers
@@ -52,6 +54,7 @@ Commits = dict[TopicPartition, KafkaError | None]
 
 _ITERATION_POLL_MS = 1_000
 _JOIN_PAUSE_S = 0.5
+_RETRY_GRACE_S = 1.0  # a retry that helps within this time is not logged
 _CLOSE_TIMEOUT_MS = 10_000
 
 
@@ -95,6 +98,8 @@ class ShareConsumer:
         self.config = ShareConsumerConfig.given(config, configs)
         self._connection = Connection(self.config)
         self._clock = self._connection.clock
+        self._log = self._connection.log
+        self._outages = Outages(self._log, grace_s=_RETRY_GRACE_S)
         self._activity = asyncio.Event()
         self._member = ShareMember(self._connection, self.config, self._activity)
         self._task: asyncio.Task[None] | None = None
@@ -185,6 +190,7 @@ class ShareConsumer:
                     async with self._lock:
                         await self._fetch(0.0 if rest_s else max(left_s, 0.0), limit)
                     self._failing_since_s = None
+                    self._outages.ended("reading", self._clock.monotonic())
                     if self._held:
                         self._pace.found(1, self._clock.monotonic())
                     elif rest_s:
@@ -196,6 +202,8 @@ class ShareConsumer:
                     if not error.is_retryable or now_s - self._failing_since_s > patience_s:
                         self._failing_since_s = None
                         raise
+                    if not isinstance(error, RequestFailed):
+                        self._outages.failed("reading", error, now_s)
                     await self._clock.sleep(min(self.config.retry_backoff_ms / 1000, max(left_s, 0.0)))
                 if not self._held and deadline_s <= self._clock.monotonic():
                     return {}
@@ -326,6 +334,8 @@ class ShareConsumer:
         name = self._name(place)
         error = None if code is ErrorCode.NONE else KafkaError(code, f"{name}: {message or code.name}")
         offsets = {offset for offset, kind in types.items() if kind != AcknowledgeType.GAP}
+        if error is not None and offsets:
+            self._log.warning("acknowledgements of %d record(s) were refused: %s", len(offsets), error)
         if self._callback is not None and offsets:
             self._callback({name: offsets}, error)
         return error
@@ -521,8 +531,8 @@ class ShareConsumer:
             async with self._lock:
                 if self._member.is_in:
                     await self._send(self._take(renews=False), _CLOSE_TIMEOUT_MS / 1000, renews=False, closes=True)
-        except KafkaError:
-            pass
+        except KafkaError as error:
+            self._log.warning("the session was not closed, its locks end by themselves: %s", error)
         self._out.clear()
         self._pending.clear()
         self._session_epoch, self._session = OPEN_SESSION_EPOCH, frozenset()

@@ -13,7 +13,9 @@ import asyncio
 from odradek.client.config import ShareConsumerConfig
 from odradek.client.connection import Connection, error_code
 from odradek.client.consumer.heartbeats import LOST, new_member_id, pause_between_beats
+from odradek.client.log import Outages
 from odradek.client.messages.share import ShareGroupHeartbeatResponse, assignment, share_heartbeat_request
+from odradek.client.transport.base import RequestFailed
 from odradek.client.waiting import wait_for
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import JOIN_EPOCH, LEAVE_EPOCH
@@ -36,6 +38,9 @@ class ShareMember:
         self._request_timeout_s = config.request_timeout_ms / 1000
         self._activity = activity
         self.member_id = new_member_id(connection.rng)
+        self._log = connection.log
+        self._log.name_client(member=self.member_id)
+        self._outages = Outages(self._log)
         self.partitions: frozenset[PartitionId] = frozenset()
         self._topics: tuple[str, ...] = ()
         self._epoch = JOIN_EPOCH
@@ -77,8 +82,9 @@ class ShareMember:
                     "leaving the share group",
                     timeout_ms=_LEAVE_TIMEOUT_MS,
                 )
-            except KafkaError:
-                pass
+                self._log.info("left the group")
+            except KafkaError as error:
+                self._log.warning("could not leave the group, its session expires: %s", error)
         self._epoch = JOIN_EPOCH
         self._topics = ()
         self.partitions = frozenset()
@@ -98,22 +104,40 @@ class ShareMember:
         self._failures = 0
         if topics == self._topics:
             self._says_topics = False
+        self._outages.ended("the heartbeat", self._connection.clock.monotonic())
+        if not self.is_in:
+            self._log.info("joined the group at epoch %d", response.member_epoch)
         self._epoch = int(response.member_epoch)
         found = assignment(response)
         if found is not None:
+            if found != self.partitions or not found:
+                self._log.info("may read %d partition(s) of the topics %s", len(found), ", ".join(topics))
             self.partitions = found
+            if not found:
+                await self._log_missing(topics)
         self._activity.set()
         return float(response.heartbeat_interval.total_seconds())
+
+    async def _log_missing(self, topics: tuple[str, ...]) -> None:
+        """Read the topics' metadata, which logs topics that do not exist."""
+        try:
+            await self._connection.metadata.refresh(topics)
+        except KafkaError:
+            return  # logged where it failed
 
     def _beat_failed(self, error: KafkaError) -> float | None:
         self._says_topics = True  # the answer may have got lost with the assignment
         if error.code in LOST:
+            self._log.warning("fenced: the coordinator does not know this member any more, it joins again: %s", error)
             self._epoch = JOIN_EPOCH
             return 0.001
         self._failures += 1
         pause_s = pause_between_beats(error, self._failures, self._connection)
         if pause_s is not None:
+            if not isinstance(error, RequestFailed):
+                self._outages.failed("the heartbeat", error, self._connection.clock.monotonic())
             return pause_s
+        self._log.error("is out of the group: %s", error)
         self._epoch = JOIN_EPOCH
         self._error = error
         self._activity.set()

@@ -15,6 +15,7 @@ Source: Kafka protocol guide; KIP-590 (brokers forward to the controller), KIP-6
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,8 @@ from odradek.client.transport.base import RequestFailed
 from odradek.client.transport.kafka_link import Link, Security
 from odradek.errors import ErrorCode, KafkaError
 from odradek.protocol.api import ApiKey
+
+logger = logging.getLogger(__package__)
 
 R = TypeVar("R")
 
@@ -185,6 +188,8 @@ class KafkaTransport:
 
     def _forget(self) -> None:
         """Ask for brokers, leaders and coordinators again: one of them is away."""
+        if self._brokers:
+            logger.info("asks %s for brokers, leaders and coordinators again", self._servers)
         self._brokers, self._leaders, self._coordinators = {}, {}, {}
 
     @staticmethod
@@ -279,7 +284,7 @@ class KafkaTransport:
 
     async def close(self) -> None:
         links, self._links = list(self._links.values()), {}
-        self._forget()
+        self._brokers, self._leaders, self._coordinators = {}, {}, {}
         for link in links:
             await link.close()
 
