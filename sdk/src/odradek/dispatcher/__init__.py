@@ -6,6 +6,9 @@ authorization.py  the rights that each API requires; access.py has those of one 
 cluster/  topics/  records/  groups/  share/  transactions/  security/     the handlers by family of APIs
 """
 
+from odradek.protocol import kio_alone  # noqa: F401  # before kio
+
+# isort: split
 from odradek.dispatcher.arrival import Arrival
 from odradek.dispatcher.context import BadFrame, RequestContext
 from odradek.dispatcher.dispatcher import Dispatcher

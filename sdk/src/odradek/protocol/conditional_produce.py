@@ -20,6 +20,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from odradek.protocol import kio_alone  # noqa: F401  # before kio
+
+# isort: split
 from kio.static.primitive import i64
 
 from odradek.model.topic_partition import TopicPartition

@@ -27,6 +27,9 @@ from types import NoneType, UnionType
 from typing import Any
 from uuid import UUID
 
+from odradek.protocol import kio_alone  # noqa: F401  # before kio
+
+# isort: split
 from kio.schema.errors import ErrorCode as KioErrorCode
 
 from odradek.errors import ErrorCode, FormatError

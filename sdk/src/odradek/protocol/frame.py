@@ -20,6 +20,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+from odradek.protocol import kio_alone  # noqa: F401  # before kio
+
+# isort: split
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_writer
 from kio.serial.errors import SerialError

@@ -19,6 +19,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
+from odradek.protocol import kio_alone  # noqa: F401  # before kio
+
+# isort: split
 from kio.static.primitive import i64
 
 from odradek.errors import ErrorCode, FormatError
