@@ -127,6 +127,7 @@ def test_1_the_service_is_away_and_back(tmp_path: Path, lines: Lines) -> None:
             admin.create_topics([NewTopic("t", 1)])
         member = consumer(service, "g")
         poll_until(member.assignment, member)
+        assert member.position(T0) == 0
     poll_until(lambda: any("] Fetch fails" in line for line in lines.of(logging.WARNING)), member)
     line = lines.one(logging.WARNING, "] Fetch fails", "group='g'")
     assert "BROKER_NOT_AVAILABLE: cannot connect to" in line or "NETWORK_EXCEPTION: the connection to" in line
@@ -299,4 +300,4 @@ def test_a_deadline_that_passes_is_logged_with_its_cause(lines: Lines) -> None:
 
     asyncio.run(run())
     assert "the store is away" in lines.one(logging.WARNING, "metadata has failed")
-    assert "the store is away" in lines.one(logging.WARNING, "metadata is given up, its deadline has passed")
+    assert "the store is away" in lines.one(logging.WARNING, "metadata is given up after 4.0 s, its deadline")

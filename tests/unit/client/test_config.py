@@ -15,7 +15,9 @@ URL = "http://localhost:8080"
 
 BAD: list[tuple[type[ClientConfig], dict[str, Any], str]] = [
     (ProducerConfig, {"lingerms": 5}, "did you mean linger_ms"),
-    (ProducerConfig, {"linger.ms": 5}, "did you mean linger_ms"),
+    (ProducerConfig, {"linger.mss": 5}, "did you mean linger_ms"),
+    (ProducerConfig, {"linger.ms": 5, "linger_ms": 5}, "linger_ms is given twice"),
+    (ProducerConfig, {"linger.ms": -1}, "linger_ms must be at least 0"),
     (ConsumerConfig, {"linger_ms": 5}, "a consumer has no configuration 'linger_ms'"),
     (ProducerConfig, {"linger_ms": -1}, "linger_ms must be at least 0"),
     (ProducerConfig, {"batch_size": "1"}, "batch_size must be a whole number, not '1'"),
@@ -56,11 +58,21 @@ def test_what_cannot_work_is_refused_with_what_to_do(
     assert failure.value.code is ErrorCode.INVALID_CONFIG
 
 
+def test_kafkas_dotted_names_are_taken_by_name_and_as_a_mapping() -> None:
+    dotted = {"bootstrap.servers": URL, "group.id": "g", "auto.offset.reset": "earliest"}
+    ours = ConsumerConfig(bootstrap_servers=URL, group_id="g", auto_offset_reset="earliest")
+    assert ConsumerConfig.given(None, dotted) == ConsumerConfig.given(dotted, {}) == ours
+    with pytest.raises(KafkaError, match="not both"):
+        ConsumerConfig.given(dotted, {"group_id": "g"})
+
+
 def test_what_is_no_configuration_is_refused_at_its_place() -> None:
     with pytest.raises(KafkaError, match=re.escape("by name, not 'orders'; pass topics to send() and subscribe()")):
         odradek.Consumer("orders", bootstrap_servers=URL)  # type: ignore[arg-type]  # as kafka-python takes it
     with pytest.raises(KafkaError, match="a share consumer takes its configuration by name"):
-        odradek.ShareConsumer({"bootstrap.servers": URL})  # type: ignore[arg-type]  # as confluent-kafka takes it
+        odradek.ShareConsumer(["bootstrap.servers", URL])  # type: ignore[arg-type]
+    with pytest.raises(KafkaError, match="group_id is required"):
+        odradek.ShareConsumer({"bootstrap.servers": URL})  # as confluent-kafka takes it
     with pytest.raises(KafkaError, match="not both"):
         odradek.Admin(AdminConfig(bootstrap_servers=URL), client_id="me")
 

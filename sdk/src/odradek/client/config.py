@@ -192,18 +192,28 @@ class ClientConfig:
 
     @classmethod
     def of(cls, configs: Mapping[str, Any]) -> Self:
-        """Check names and values. Raises KafkaError(INVALID_CONFIG) that says what to change."""
+        """Check names, ours or Kafka's with dots, and values.
+
+        Raises KafkaError(INVALID_CONFIG) that says what to change.
+        """
         known = {spec.name for spec in fields(cls)}
-        for name in configs:
+        ours: dict[str, Any] = {}
+        for given, value in configs.items():
+            name = given.replace(".", "_")
             if name not in known:
-                raise KafkaError(ErrorCode.INVALID_CONFIG, _unknown(cls, name, known))
-        return cls(**configs)
+                raise KafkaError(ErrorCode.INVALID_CONFIG, _unknown(cls, given, known))
+            if name in ours:
+                raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} is given twice, with dots and with underscores")
+            ours[name] = value
+        return cls(**ours)
 
     @classmethod
     def given(cls, config: object, configs: Mapping[str, Any]) -> Self:
         """Return the configuration of a client, given as one object or as names. Raises KafkaError(INVALID_CONFIG)."""
         if config is None:
             return cls.of(configs)
+        if isinstance(config, Mapping):
+            return cls.of(config) if not configs else cls.given(cls.of(config), configs)
         if not isinstance(config, cls):
             text = f"a {kind_of(cls)} takes its configuration by name, not {config!r}"
             if isinstance(config, str):

@@ -134,7 +134,7 @@ class Connection:
                 if error.code is ErrorCode.BROKER_NOT_AVAILABLE:
                     raise KafkaError(
                         error.code, f"{error.message}; check bootstrap_servers={self.config.bootstrap_servers!r}"
-                    ) from error
+                    ) from None
                 raise
 
         try:

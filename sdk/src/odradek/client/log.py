@@ -102,12 +102,11 @@ class Outages:
         if self._open and (outage := self._open.pop(call, None)) is not None and outage.logged_s is not None:
             self._log.info("%s succeeds again after %.1f s", call, now_s - outage.since_s)
 
-    def gave_up(self, call: str, error: KafkaError, now_s: float, *, timed_out: bool) -> None:
-        """Note that a call is not repeated any more: its deadline has passed, or the error is final (the caller's)."""
-        outage = self._open.pop(call, None)
-        if timed_out:
-            since_s = now_s if outage is None else outage.since_s
-            self._log.warning("%s is given up, its deadline has passed (%.1f s): %s", call, now_s - since_s, error)
+    def gave_up(self, call: str, error: KafkaError | None, timeout_s: float) -> None:
+        """Note that a call is not repeated any more: its deadline has passed, or the error (None) is the caller's."""
+        self._open.pop(call, None)
+        if error is not None:
+            self._log.warning("%s is given up after %.1f s, its deadline: %s", call, timeout_s, error)
 
 
 class Throttled:

@@ -137,19 +137,21 @@ async def retrying(
             left_s = until - clock.monotonic()
             verdict = decide(error, attempts=attempts, left_s=left_s, policy=policy, jitter=rng.random())
             if outages is not None:
-                _log(outages, what, error, verdict, clock.monotonic())
+                _log(outages, what, error, verdict, clock.monotonic(), timeout_ms / 1000)
             if isinstance(verdict, GiveUp):
                 if verdict.timed_out and not is_unknown_topic:
-                    raise timed_out(what, timeout_ms, cause) from error
+                    raise timed_out(what, timeout_ms, cause) from None
                 raise
         await clock.sleep(verdict.seconds)
 
 
-def _log(outages: Outages, what: str, error: KafkaError, verdict: RetryAfter | GiveUp, now_s: float) -> None:
+def _log(
+    outages: Outages, what: str, error: KafkaError, verdict: RetryAfter | GiveUp, now_s: float, timeout_s: float
+) -> None:
     if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return  # logged once, where metadata is read
     if isinstance(verdict, GiveUp):
-        outages.gave_up(what, error, now_s, timed_out=verdict.timed_out)
+        outages.gave_up(what, error if verdict.timed_out else None, timeout_s)
     elif not isinstance(error, RequestFailed):
         outages.failed(what, error, now_s)
 

@@ -41,7 +41,7 @@ class AsyncTable:
         covered: of the last answer: per partition, the offset below which every record is in it.
     """
 
-    def __init__(self, name: str, config: AdminConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, name: str, config: AdminConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.name = name
         self.covered: Mapping[int, int] = {}
         self._admin = Admin(config, **configs)
@@ -189,7 +189,7 @@ class Table(SyncFace[AsyncTable], of=AsyncTable):
         config, configs: as of `odradek.Admin`.
     """
 
-    def __init__(self, name: str, config: AdminConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, name: str, config: AdminConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         super().__init__(AsyncTable(name, config, **configs).start)
 
     @property

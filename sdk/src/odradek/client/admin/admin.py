@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from odradek.client.admin.change import raise_for
+from odradek.client.admin.change import names_of, raise_for
 from odradek.client.admin.cluster import ClusterAdmin
 from odradek.client.admin.security import SecurityAdmin
 from odradek.client.admin.tables import TableAdmin
@@ -60,7 +60,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
-    def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: AdminConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = AdminConfig.given(config, configs)
         self._connection = Connection(self.config)
 
@@ -87,18 +87,22 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
 
     # --- topics ---------------------------------------------------------------------------------------------------
 
-    async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
+    async def create_topics(
+        self, topics: Iterable[NewTopic | str] | str, *, validate_only: bool = False, if_not_exists: bool = False
+    ) -> None:
         """Create topics.
 
         Args:
-            topics: the topics with their partition counts and configurations.
+            topics: the topics with their partition counts and configurations, or names alone.
             validate_only: check the request and create nothing.
+            if_not_exists: leave a topic that exists as it is, and succeed.
 
         Raises:
             KafkaError: TOPIC_ALREADY_EXISTS, INVALID_TOPIC_EXCEPTION, INVALID_PARTITIONS, INVALID_CONFIG ...
         """
+        wanted = [_new_topic(topic) for topic in ([topics] if isinstance(topics, str) else topics)]
         request = calls.create_topics_request(
-            [(topic.name, topic.num_partitions, topic.replication_factor, topic.configs) for topic in topics],
+            [(topic.name, topic.num_partitions, topic.replication_factor, topic.configs) for topic in wanted],
             timeout_ms=self.config.request_timeout_ms,
             validate_only=validate_only,
         )
@@ -108,8 +112,9 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             "CreateTopics",
             lambda response: [(f"topic {t.name!r}", t.error_code, t.error_message) for t in response.topics],
             reached=ErrorCode.TOPIC_ALREADY_EXISTS,
+            accepts_reached=if_not_exists,
         )
-        for topic in topics:
+        for topic in wanted:
             self._connection.metadata.forget(topic.name)
 
     async def delete_topics(self, topics: Iterable[str]) -> None:
@@ -118,7 +123,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION ...
         """
-        names = list(topics)
+        names = names_of(topics)
         await self._change(
             calls.delete_topics_request(names, timeout_ms=self.config.request_timeout_ms),
             calls.DeleteTopicsResponse,
@@ -184,7 +189,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION if one does not exist.
         """
-        found = await self._connection.metadata.refresh(None if topics is None else list(topics))
+        found = await self._connection.metadata.refresh(None if topics is None else names_of(topics))
         described = {}
         for name, topic in found.items():
             if isinstance(topic, KafkaError):
@@ -199,7 +204,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             KafkaError: INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION.
         """
         await self._change(
-            calls.alter_configs_request(calls.TOPIC_RESOURCE, topic, values, delete),
+            calls.alter_configs_request(calls.TOPIC_RESOURCE, topic, values, names_of(delete)),
             calls.IncrementalAlterConfigsResponse,
             "IncrementalAlterConfigs",
             lambda response: [
@@ -215,7 +220,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION ...
         """
         response = await self._connection.call(
-            calls.describe_configs_request(topics), calls.DescribeConfigsResponse, "DescribeConfigs"
+            calls.describe_configs_request(names_of(topics)), calls.DescribeConfigsResponse, "DescribeConfigs"
         )
         described = {}
         for result in response.results:
@@ -245,7 +250,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             raise_for("groups", response.error_code, None)
 
         response = await self._connection.call(
-            calls.list_groups_request(states), calls.ListGroupsResponse, "ListGroups", check=check
+            calls.list_groups_request(names_of(states)), calls.ListGroupsResponse, "ListGroups", check=check
         )
         return [
             GroupListing(str(group.group_id), group.group_state, group.group_type, group.protocol_type)
@@ -258,7 +263,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
         Raises:
             KafkaError: GROUP_ID_NOT_FOUND if one does not exist, or is a share group or a streams group.
         """
-        asked = list(group_ids)
+        asked = names_of(group_ids)
 
         def check(response: calls.ConsumerGroupDescribeResponse) -> None:
             for group in response.groups:
@@ -306,14 +311,14 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             {p: OffsetAndMetadata(o) if isinstance(o, int) else o for p, o in offsets.items()},
         )
 
-    async def delete_consumer_groups(self, group_ids: Sequence[str]) -> None:
+    async def delete_consumer_groups(self, group_ids: Iterable[str]) -> None:
         """Delete groups without members, of any type.
 
         Raises:
             KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND.
         """
         await self._change(
-            calls.delete_groups_request(list(group_ids)),
+            calls.delete_groups_request(names_of(group_ids)),
             calls.DeleteGroupsResponse,
             "DeleteGroups",
             lambda response: [(f"group {group.group_id!r}", group.error_code, None) for group in response.results],
@@ -329,7 +334,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             KafkaError: GROUP_ID_NOT_FOUND if one does not exist.
         """
         response = await self._connection.call(
-            share_calls.describe_share_groups_request(group_ids),
+            share_calls.describe_share_groups_request(names_of(group_ids)),
             share_calls.ShareGroupDescribeResponse,
             "ShareGroupDescribe",
             check=_raise_for_groups,
@@ -343,7 +348,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             KafkaError: GROUP_ID_NOT_FOUND if one does not exist.
         """
         response = await self._connection.call(
-            streams_calls.describe_streams_groups_request(group_ids),
+            streams_calls.describe_streams_groups_request(names_of(group_ids)),
             streams_calls.StreamsGroupDescribeResponse,
             "StreamsGroupDescribe",
             check=_raise_for_groups,
@@ -410,7 +415,7 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             KafkaError: INVALID_CONFIG.
         """
         await self._change(
-            calls.alter_configs_request(share_calls.GROUP_RESOURCE, group_id, values, delete),
+            calls.alter_configs_request(share_calls.GROUP_RESOURCE, group_id, values, names_of(delete)),
             calls.IncrementalAlterConfigsResponse,
             "IncrementalAlterConfigs",
             lambda response: [
@@ -442,3 +447,13 @@ def _config_entries(result: Any) -> dict[str, ConfigEntry]:
 
 def _description(topic: TopicMetadata) -> TopicDescription:
     return TopicDescription(topic.name, topic.topic_id, topic.partition_count, topic.is_internal, topic.leaders)
+
+
+def _new_topic(topic: object) -> NewTopic:
+    if isinstance(topic, NewTopic):
+        return topic
+    if isinstance(topic, str):
+        return NewTopic(topic)
+    raise KafkaError(
+        ErrorCode.INVALID_REQUEST, f"a topic to create is NewTopic(name, num_partitions) or a name, not {topic!r}"
+    )

@@ -25,14 +25,16 @@ class Changing:
         results: Callable[[R], Iterable[tuple[str, int, str | None]]],
         *,
         reached: ErrorCode | None,
+        accepts_reached: bool = False,
     ) -> None:
         """Send a request that changes something, and raise the first error of its results.
 
         Args:
             results: (name, error code, message) of each changed resource.
             reached: the code that means success after an attempt without an answer; None if there is none.
+            accepts_reached: that code means success in any case.
         """
-        in_doubt = False
+        in_doubt = accepts_reached
         names: list[str] = []
 
         async def attempt(timeout_s: float) -> None:
@@ -54,6 +56,11 @@ class Changing:
 
         await self._connection.retrying(attempt, what)
         self._connection.log.info("%s: %s", what, ", ".join(names))
+
+
+def names_of(given: Iterable[str]) -> list[str]:
+    """Return names; a single one may be given as it is, for text is an iterable of letters."""
+    return [given] if isinstance(given, str) else list(given)
 
 
 class NotThere(KafkaError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from odradek.client.admin.change import raise_for
+from odradek.client.admin.change import names_of, raise_for
 from odradek.client.connection import Connection
 from odradek.client.messages import cluster as calls
 from odradek.client.messages.transactions import InitProducerIdResponse, init_request
@@ -73,7 +73,10 @@ class ClusterAdmin:
             raise_for("transactions", response.error_code, None)
 
         response = await self._connection.call(
-            calls.list_transactions_request(states), calls.ListTransactionsResponse, "ListTransactions", check=check
+            calls.list_transactions_request(names_of(states)),
+            calls.ListTransactionsResponse,
+            "ListTransactions",
+            check=check,
         )
         return [
             TransactionListing(str(each.transactional_id), int(each.producer_id), each.transaction_state)
@@ -92,7 +95,7 @@ class ClusterAdmin:
                 raise_for(f"transactional id {each.transactional_id!r}", each.error_code, None)
 
         response = await self._connection.call(
-            calls.describe_transactions_request(transactional_ids),
+            calls.describe_transactions_request(names_of(transactional_ids)),
             calls.DescribeTransactionsResponse,
             "DescribeTransactions",
             check=check,
@@ -105,7 +108,7 @@ class ClusterAdmin:
         Raises:
             KafkaError: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, CONCURRENT_TRANSACTIONS.
         """
-        for transactional_id in transactional_ids:
+        for transactional_id in names_of(transactional_ids):
             name = f"transactional id {transactional_id!r}"
 
             def check(response: InitProducerIdResponse, name: str = name) -> None:

@@ -35,12 +35,14 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
     The constructor connects. Use it as a context manager, or `close` it.
     """
 
-    def __init__(self, config: AdminConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: AdminConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = AdminConfig.given(config, configs)
         super().__init__(lambda: aio.Admin(self.config).start())
 
-    def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> None:
-        self._loop.call(self._client.create_topics(topics, validate_only=validate_only))
+    def create_topics(
+        self, topics: Iterable[NewTopic | str] | str, *, validate_only: bool = False, if_not_exists: bool = False
+    ) -> None:
+        self._loop.call(self._client.create_topics(topics, validate_only=validate_only, if_not_exists=if_not_exists))
 
     def delete_topics(self, topics: Iterable[str]) -> None:
         self._loop.call(self._client.delete_topics(topics))

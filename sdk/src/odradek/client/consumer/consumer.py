@@ -57,7 +57,7 @@ class Consumer:
         KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
-    def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: ConsumerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = config = ConsumerConfig.given(config, configs)
         self._connection = Connection(config)
         self._clock = self._connection.clock

@@ -39,7 +39,7 @@ class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
 
-    def __init__(self, config: ConsumerConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: ConsumerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = ConsumerConfig.given(config, configs)
         super().__init__(lambda: _started(self.config, self._call_listener))
 

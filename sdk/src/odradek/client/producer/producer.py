@@ -49,7 +49,7 @@ class Producer:
         KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
-    def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: ProducerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = config = ProducerConfig.given(config, configs)
         self._connection = Connection(config, creates_topics=True)
         self._accumulator = Accumulator(
@@ -323,8 +323,8 @@ class Producer:
         try:
             async with asyncio.timeout(timeout):
                 await self._sender.wait_complete(serial)
-        except TimeoutError as error:
-            raise timed_out("flush", (timeout or 0) * 1000, self._sender.cause()) from error
+        except TimeoutError:
+            raise timed_out("flush", (timeout or 0) * 1000, self._sender.cause()) from None
         failure = self._sender.take_unseen_failure()
         if failure is not None:
             raise failure

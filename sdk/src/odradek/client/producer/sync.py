@@ -32,7 +32,7 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
 
-    def __init__(self, config: ProducerConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: ProducerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = ProducerConfig.given(config, configs)
         super().__init__(lambda: aio.Producer(self.config).start())
         self._prepare = self._client.prepare

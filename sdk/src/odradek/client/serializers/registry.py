@@ -239,13 +239,13 @@ class HttpRegistry:
                     return answer
             except urllib.error.HTTPError as error:
                 if is_last or not (error.code == 429 or error.code >= 500):
-                    raise KafkaError(_code(error.code), f"the registry refused {path}: {_message(error)}") from error
+                    raise KafkaError(_code(error.code), f"the registry refused {path}: {_message(error)}") from None
                 logger.warning("%s %s: attempt %d of %d failed: %s", method, url, attempt + 1, _ATTEMPTS, error)
             except (OSError, ValueError) as error:
                 if is_last or isinstance(error, urllib.error.URLError):
                     raise KafkaError(
                         ErrorCode.NETWORK_EXCEPTION, f"the registry at {self._url} failed: {error}"
-                    ) from error
+                    ) from None
                 logger.warning("%s %s: attempt %d of %d failed: %s", method, url, attempt + 1, _ATTEMPTS, error)
             time.sleep(_BACKOFF.delay_s(attempt))
         raise AssertionError("the last attempt returns or raises")

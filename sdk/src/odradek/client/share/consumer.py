@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -94,7 +94,7 @@ class ShareConsumer:
         KafkaError: INVALID_CONFIG for a configuration that is unknown or cannot work.
     """
 
-    def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: ShareConsumerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = ShareConsumerConfig.given(config, configs)
         self._connection = Connection(self.config)
         self._clock = self._connection.clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any
@@ -28,7 +28,7 @@ class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
 
-    def __init__(self, config: ShareConsumerConfig | None = None, /, **configs: Any) -> None:
+    def __init__(self, config: ShareConsumerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = ShareConsumerConfig.given(config, configs)
         super().__init__(lambda: aio.ShareConsumer(self.config).start())
 

@@ -79,7 +79,7 @@ class FrameTransport:
         try:
             frame = encode_request(message, correlation_id=correlation_id, client_id=client_id)
         except FormatError as error:
-            raise RequestFailed(error.code, str(error), may_have_applied=False) from error
+            raise RequestFailed(error.code, str(error), may_have_applied=False) from None
         answer = await self.exchange(owner_of(ApiKey(message.__api_key__)), frame, timeout_s)
         try:
             return decode_response(answer, response_type, correlation_id=correlation_id)
@@ -87,7 +87,7 @@ class FrameTransport:
             # The function ran, but its response cannot be read.
             raise RequestFailed(
                 ErrorCode.NETWORK_EXCEPTION, f"the response is not a Kafka response: {error}", may_have_applied=True
-            ) from error
+            ) from None
 
 
 class InProcessTransport(FrameTransport):
@@ -124,12 +124,12 @@ class InProcessTransport(FrameTransport):
                 return await asyncio.wrap_future(
                     asyncio.run_coroutine_threadsafe(self._run(function, frame), self._loop)
                 )
-        except TimeoutError as error:
+        except TimeoutError:
             raise RequestFailed(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"the {function} function did not answer within {timeout_s * 1000:.0f} ms",
                 may_have_applied=True,
-            ) from error
+            ) from None
 
     async def _run(self, function: FunctionName, frame: bytes) -> bytes:
         return await self._dispatch(function, frame)
@@ -154,12 +154,12 @@ class InProcessTransport(FrameTransport):
                     status, document = await called()
                 else:
                     status, document = await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(called(), self._loop))
-        except TimeoutError as error:
+        except TimeoutError:
             raise RequestFailed(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"the {name} function did not answer within {timeout_s * 1000:.0f} ms",
                 may_have_applied=True,
-            ) from error
+            ) from None
         if status != 200:
             raise RequestFailed(ErrorCode[document["error"]], str(document["message"]), may_have_applied=False)
         return dict(document)

@@ -157,19 +157,19 @@ class HttpTransport(FrameTransport):
                 f"cannot connect to {url}: {error.os_error.strerror or error.os_error}",
                 may_have_applied=False,
                 retryable=True,
-            ) from error
-        except TimeoutError as error:
+            ) from None
+        except TimeoutError:
             raise RequestFailed(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{url} did not answer within {timeout_s * 1000:.0f} ms",
                 may_have_applied=True,
-            ) from error
+            ) from None
         except (aiohttp.ClientError, OSError) as error:
             raise RequestFailed(
                 ErrorCode.NETWORK_EXCEPTION,
                 f"the connection to {url} broke: {error or type(error).__name__}",
                 may_have_applied=True,
-            ) from error
+            ) from None
 
     def _region_for(self, url: str) -> str:
         assert self._signer is not None
@@ -192,11 +192,11 @@ def parse_discovery(body: bytes, url: str) -> Cluster:
         others = {
             name: _absolute(document[name], url) for name in ("registry", "triggers", "tables") if name in document
         }
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"{url}{DISCOVERY_PATH} is not an Odradek coordinator: set bootstrap_servers to the coordinator's URL",
-        ) from error
+        ) from None
     return Cluster(str(cluster_id), str(region) if region else None, functions, others)
 
 

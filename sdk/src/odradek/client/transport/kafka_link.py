@@ -80,12 +80,12 @@ class Link:
                     await self._open()
                 sent = True
                 return await self._exchange(message, response_type)
-        except TimeoutError as error:
+        except TimeoutError:
             raise RequestFailed(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{self.address} did not answer within {timeout_s * 1000:.0f} ms",
                 may_have_applied=sent,
-            ) from error
+            ) from None
         except (OSError, EOFError) as error:
             self._drop()
             code = ErrorCode.NETWORK_EXCEPTION if sent else ErrorCode.BROKER_NOT_AVAILABLE
@@ -93,12 +93,12 @@ class Link:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise RequestFailed(
                 code, what.format(self.address, reason), may_have_applied=sent, retryable=True
-            ) from error
+            ) from None
         except FormatError as error:
             self._drop()
             raise RequestFailed(
                 ErrorCode.NETWORK_EXCEPTION, f"{self.address} does not speak Kafka: {error}", may_have_applied=sent
-            ) from error
+            ) from None
 
     async def _open(self) -> None:
         context = self._security.context()

@@ -507,7 +507,7 @@ class Topics:
 
 
 def _unknown(name: str) -> KafkaError:
-    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist: create it first")
+    return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name!r} does not exist")
 
 
 def _is(topic: Topic) -> AllOf:
