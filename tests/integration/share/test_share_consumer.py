@@ -76,8 +76,38 @@ async def test_the_next_poll_accepts_and_an_error_in_the_block_gives_back(server
             assert await start_offset(server) == 2
             1 / 0  # noqa: B018
     async with consumer(server) as two:
-        assert [(record.offset, record.delivery_count) for record in await take(two)] == [(2, 1), (3, 1)]
+        assert [(record.offset, record.delivery_count) for record in await take(two)] == [(2, 2), (3, 2)]
     assert await start_offset(server) == 4
+
+
+@pytest.mark.parametrize("mode", ["implicit", "explicit"])
+async def test_a_record_on_which_the_application_fails_becomes_a_dead_letter(server: Server, mode: str) -> None:
+    await server.engine.topics.create("dead", 1)
+    values = {"errors.deadletterqueue.topic.name": "dead", "share.delivery.count.limit": "3"}
+    await server.engine.group_configs.alter("q", set=values)
+    await fill(server, 2)
+    counts = []
+    for _ in range(4):
+        with pytest.raises(ZeroDivisionError):
+            async with consumer(server, share_acknowledgement_mode=mode) as one:
+                records = (await one.poll(3_000, max_records=1)).values()
+                counts += [(record.offset, record.delivery_count) for [record] in records]
+                1 / 0  # noqa: B018
+    assert counts == [(0, 1), (0, 2), (0, 3), (1, 1)]
+    assert [letter.value for letter in await read_all(server.engine, "dead", 0)] == [b"0"]
+
+
+async def test_records_that_wait_in_the_client_when_it_closes_do_not_count(server: Server) -> None:
+    assert not (await produce(server.engine, "work", 0, batch([b"%d" % i for i in range(3)]))).error
+    async with consumer(server) as one:
+        [[record]] = (await one.poll(3_000, max_records=1)).values()  # the batch is acquired whole
+        assert record.offset == 0
+        assert len(one._held) == 2
+        told: list[set[int]] = []
+        one.set_acknowledgement_commit_callback(lambda offsets, error: told.extend(offsets.values()))
+    assert told == [{0}]
+    async with consumer(server) as two:
+        assert [(record.offset, record.delivery_count) for record in await take(two)] == [(1, 1), (2, 1)]
 
 
 async def test_explicit_acknowledgements(server: Server) -> None:

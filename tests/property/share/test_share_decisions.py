@@ -26,14 +26,14 @@ from odradek.engine.share.window import (
     settle,
 )
 from odradek.errors import FormatError
-from odradek.model.share import AcknowledgementBatch, AcknowledgeType, SharePolicy
+from odradek.model.share import UNSEEN, AcknowledgementBatch, AcknowledgeType, SharePolicy
 
 from tests.support.examples import examples
 
 MEMBERS = ("a", "b", "c")
 LOCK_MS = 10
 LOG_END = 40
-STEPS = ("acquire", "acquire", "acknowledge", "time", "close", "letters", "retention")
+STEPS = ("acquire", "acquire", "acknowledge", "time", "close", "unseen", "letters", "retention")
 GAPS = frozenset({5, 6, 17, 29})  # offsets that compaction left no record at, whole batches of them
 BATCHES = [Stretch(0, 3), Stretch(3, 5), Stretch(7, 12), Stretch(12, 17), Stretch(18, 29), Stretch(30, 40)]
 
@@ -124,10 +124,19 @@ def test_runs_agree_with_a_model_of_single_records(
             state = settle(state, now_ms, model.log_start, policy)
             model.pass_time(now_ms)
         elif step == "close":
-            state = release_all(state, member)
+            state = release_all(state, member, policy)
             for offset in [offset for offset, (holder, _) in model.holder.items() if holder == member]:
-                del model.holder[offset]
-                model.count[offset] -= 1
+                model.give_up(offset)
+        elif step == "unseen":
+            first = data.draw(st.integers(0, LOG_END - 1))
+            last = data.draw(st.integers(first, LOG_END - 1))
+            after = acknowledge(state, member, now_ms, policy, [AcknowledgementBatch(first, last, (UNSEEN,))])
+            assert not isinstance(after, Refusal)
+            state = after
+            for offset in [offset for offset, (holder, _) in model.holder.items() if holder == member]:
+                if first <= offset <= last:
+                    del model.holder[offset]
+                    model.count[offset] -= 1
         elif step == "letters" and state.lot:
             lot = {offset for run in state.lot for offset in range(run.start, run.end)}
             assert lot <= model.dead

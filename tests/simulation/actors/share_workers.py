@@ -7,7 +7,7 @@ import asyncio
 from odradek.engine.share.items import share_key, share_partition
 from odradek.engine.share.window import RecordState
 from odradek.errors import ErrorCode, FormatError
-from odradek.model.share import AcknowledgementBatch
+from odradek.model.share import UNSEEN, AcknowledgementBatch
 from odradek.model.topic_partition import PartitionId
 
 from tests.simulation.actors.common import pause
@@ -65,8 +65,7 @@ class ShareWorker:
             while not world.stop.is_set():
                 await self._turn(member, pending)
                 if self._turns > 0 and world.rng.random() < self._leaves:
-                    world.ledger.shares.leaving.add(member.member_id)
-                    await member.request(-1, fetches=False)
+                    await member.request(-1, fetches=False, acknowledgements=self._unseen(member, pending))
                     await member.leave()
                     await pause(world, 10.0)
                     break
@@ -118,6 +117,21 @@ class ShareWorker:
                     pending.setdefault(result.partition, []).append(ack(record.offset, record.offset, kind))
             for offset in missing(result):
                 pending.setdefault(result.partition, []).append(ack(offset, offset, GAP))
+
+    def _unseen(self, member: ShareMember, pending: Acks) -> Acks:
+        """What our own client gives back when it closes: some of the records never got to the application."""
+        if self._world.rng.random() < 0.5:
+            return {}
+        given_back = {
+            partition: [ack(batch.first_offset, batch.last_offset, UNSEEN) for batch in batches]
+            for partition, batches in pending.items()
+        }
+        self._world.ledger.shares.unseen |= {
+            (member.member_id, partition, batch.first_offset)
+            for partition, batches in given_back.items()
+            for batch in batches
+        }
+        return given_back
 
     def _held(self, member: ShareMember, partition: PartitionId, batches: list[AcknowledgementBatch]) -> dict[int, int]:
         """The records of the batches with their delivery counts, if the member holds all of them."""

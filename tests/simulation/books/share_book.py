@@ -4,7 +4,7 @@
 * a record that is done stays done; one that is done had been delivered, or is below the log's start; or compaction took
   it: those are noted, for the end of the run to see
 * a lock that is not over by the writer's own clock is not taken from its holder: only the holder ends it, or retention
-* a delivery count rises by one with each delivery; what a member that leaves gives back was not delivered
+* a delivery count rises by one with each delivery, and falls only where the holder says that nobody saw the record
 * a window is made for a topic that is there, and stays as long as it, and its group
 
 A worker's member ids begin with the name of its process, so that a write tells whose it is.
@@ -22,8 +22,6 @@ from odradek.engine.share.window import RecordState, Run, SharePartition
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Item, Key
-
-_CLOCKS_APART_MS = 1_000
 
 
 class Partitions(Protocol):
@@ -54,7 +52,7 @@ class ShareBook:
         self.jumped: set[str] = set()  # processes whose clock has jumped: nobody can say when their locks end
         self.window_max = 0  # 0: not told
         self.deliveries_max = 0  # of a record; 0: not told
-        self.leaving: set[str] = set()  # members that close their session: what they hold counts as not delivered
+        self.unseen: set[tuple[str, PartitionId, int]] = set()  # (member, partition, offset): given back like that
         self.windows: dict[Key, SharePartition] = {}
         self.incarnations: dict[Key, bytes] = {}
         self.may_be_deleted = False
@@ -113,11 +111,13 @@ class ShareBook:
             holder = was.member_id.split("/")[0]
             if not is_held_still and holder != caller and self.jumped.isdisjoint((holder, caller)):
                 self._problem(f"{what} was taken from {was.member_id} before its lock was over")
-        if was is not None and now is not None and now.state is RecordState.AVAILABLE:
-            is_given_back = was.state is RecordState.ACQUIRED and was.member_id in self.leaving
-            is_locked = was.lock_until_ms > now_ms + _CLOCKS_APART_MS
-            if is_given_back and is_locked and now.delivery_count != was.delivery_count - 1:
-                self._problem(f"{what} was given back by {was.member_id}, which leaves, and counts as delivered")
+        if was is not None and was.state is RecordState.ACQUIRED and not is_done:
+            left = 0 if now is None else now.delivery_count
+            if left < was.delivery_count:
+                if (was.member_id, share_partition(key.sk), offset) not in self.unseen:
+                    self._problem(f"{what} was given back by {was.member_id}, and the delivery does not count")
+                elif left != was.delivery_count - 1:
+                    self._problem(f"{what} was delivered {was.delivery_count} times, and counts {left}")
         if now is not None and now.state is RecordState.ACQUIRED:
             count = was.delivery_count if was is not None else 0
             is_new = was is None or was.state is not RecordState.ACQUIRED or now.delivery_count != count

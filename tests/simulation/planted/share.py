@@ -82,6 +82,21 @@ def lock_ends_too_early() -> Iterator[None]:
         yield
 
 
+@bug("share", change=_coming_and_going)
+def a_close_does_not_count_a_delivery() -> Iterator[None]:
+    """What a member that closes gives back counts as never delivered: whoever fails on it gets it for ever."""
+
+    def release_all(state: SharePartition, member_id: str, policy: Any) -> SharePartition:
+        runs = [
+            share_decisions._unseen(run) if run.state is RecordState.ACQUIRED and run.member_id == member_id else run
+            for run in state.runs
+        ]
+        return share_decisions._whole(state, runs)
+
+    with patch.object(share_fetch, "release_all", release_all):
+        yield
+
+
 @bug("share", change=_busy)
 def acknowledgement_of_a_former_holder() -> Iterator[None]:
     """An acknowledgement is taken from whoever sends it."""

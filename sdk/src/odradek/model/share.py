@@ -26,6 +26,11 @@ class AcknowledgeType(IntEnum):
     RENEW = 4  # still being processed: lock it for another full duration
 
 
+UNSEEN = 100
+"""A type of our own client, beyond Kafka's: it closes and its application never saw the record. The delivery does not
+count. Offsets that the member does not hold are passed over."""
+
+
 @dataclass(frozen=True, slots=True)
 class AcknowledgementBatch:
     """Acknowledgements of consecutive offsets, both ends included: one type for all, or one each."""

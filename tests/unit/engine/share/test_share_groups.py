@@ -11,7 +11,7 @@ from odradek.engine.share.window import SharePartition
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.group import GroupHeartbeat
 from odradek.model.log import DeleteRecordsPartition
-from odradek.model.share import AcknowledgeType
+from odradek.model.share import UNSEEN, AcknowledgeType
 from odradek.model.topic_partition import OffsetAndMetadata, PartitionId, TopicPartition
 from odradek.testing.faults import Fault
 from odradek.testing.manual_clock import ManualClock
@@ -246,12 +246,41 @@ async def test_the_window_is_bounded(store: Store) -> None:
     assert [offset for offset, _, _ in await one.fetch(max_records=1000)] == list(range(100, 110))
 
 
-async def test_closing_gives_everything_back_at_once_and_the_delivery_does_not_count(store: Store) -> None:
+async def test_closing_gives_everything_back_at_once_and_the_delivery_counts(store: Store) -> None:
     engine = await queue(store, 2)
     one, two = await member(engine, "one"), await member(engine, "two")
     await one.fetch()
     await one.close()
-    assert [(offset, count) for offset, count, _ in await two.fetch()] == [(0, 1), (1, 1)]
+    assert [(offset, count) for offset, count, _ in await two.fetch()] == [(0, 2), (1, 2)]
+
+
+async def test_a_delivery_that_no_application_saw_does_not_count(store: Store) -> None:
+    engine = await queue(store, 3, **{"share.delivery.count.limit": "1"})
+    one, two = await member(engine, "one"), await member(engine, "two")
+    place = one.of(0)
+    await one.fetch(max_records=2, is_strict=True)
+    await two.fetch()
+    answer = await one.request(-1, fetches=False, acknowledgements={place: [ack(0, 2, ACCEPT, UNSEEN, UNSEEN)]})
+    assert [result.acknowledge_error for result in answer.results] == [ErrorCode.NONE]  # 2 is another member's
+    assert [(offset, count) for offset, count, _ in await two.fetch()] == [(1, 1)]
+    assert (await two.acknowledge({place: [ack(1, 2, ACCEPT)]})) == {place: ErrorCode.NONE}
+
+
+@pytest.mark.parametrize("has_dead_letters", [True, False])
+async def test_a_member_that_fails_on_a_record_and_closes_gets_it_as_often_as_the_limit_says(
+    store: Store, has_dead_letters: bool
+) -> None:
+    engine = await queue(store, 2, **({"errors.deadletterqueue.topic.name": "dead"} if has_dead_letters else {}))
+    await engine.topics.create("dead", 1)
+    counts = []
+    for life in range(8):
+        one = await member(engine, f"life {life}")
+        counts += [(offset, count) for offset, count, _ in await one.fetch(max_records=1, is_strict=True)]
+        await one.close()
+        await one.leave()
+    assert counts == [(0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 1), (1, 2), (1, 3)]
+    letters = [letter.value for letter in await read_all(engine, "dead", 0)]
+    assert letters == ([b"0"] if has_dead_letters else [])
 
 
 async def test_sessions_have_kafkas_rules(store: Store) -> None:

@@ -12,6 +12,9 @@ Each record belongs to one member for the lock's duration, and is delivered agai
          │  └── implicit: ACCEPT at the next poll ┘
          └── RENEW: sent separately; the record stays with the application
 
+Closing gives back what has no acknowledgement: a record that was returned counts as delivered, so that one on which the
+application fails reaches the limit of deliveries; a record that was never returned does not.
+
 A request whose answer is lost ends the share session. The next request opens another and sends the acknowledgements
 again; those that the first request applied fail with INVALID_RECORD_STATE, which is reported like any other failure.
 """
@@ -45,7 +48,7 @@ from odradek.errors import ErrorCode, FormatError, KafkaError, WakeupError
 from odradek.format.batch_header import iter_headers
 from odradek.format.record_decoder import iter_rows
 from odradek.model.record import TimestampType
-from odradek.model.share import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH, AcknowledgeType
+from odradek.model.share import CLOSE_SESSION_EPOCH, OPEN_SESSION_EPOCH, UNSEEN, AcknowledgeType
 from odradek.model.topic_partition import PartitionId, TopicPartition
 
 AcknowledgementCallback = Callable[[dict[TopicPartition, set[int]], KafkaError | None], Any]
@@ -143,7 +146,7 @@ class ShareConsumer:
         self._member.subscribe(names)
 
     async def unsubscribe(self) -> None:
-        """Release all records that were not acknowledged, and leave the group."""
+        """Release all records that were not acknowledged, and leave the group. Those that were returned count."""
         await self._give_up(commit=self.config.is_implicit)
 
     def subscription(self) -> set[str]:
@@ -333,7 +336,7 @@ class ShareConsumer:
     def _told(self, place: PartitionId, types: dict[int, int], code: ErrorCode, message: str) -> KafkaError | None:
         name = self._name(place)
         error = None if code is ErrorCode.NONE else KafkaError(code, f"{name}: {message or code.name}")
-        offsets = {offset for offset, kind in types.items() if kind != AcknowledgeType.GAP}
+        offsets = {offset for offset, kind in types.items() if kind not in (AcknowledgeType.GAP, UNSEEN)}
         if error is not None and offsets:
             self._log.warning("acknowledgements of %d record(s) were refused: %s", len(offsets), error)
         if self._callback is not None and offsets:
@@ -526,13 +529,16 @@ class ShareConsumer:
         await asyncio.gather(*self._commits, return_exceptions=True)
         if commit:
             self._settle_last_poll(strict=False)
-        self._held.clear()
         try:
             async with self._lock:
                 if self._member.is_in:
-                    await self._send(self._take(renews=False), _CLOSE_TIMEOUT_MS / 1000, renews=False, closes=True)
+                    chosen = self._take(renews=False)
+                    for place, record, _ in self._held:
+                        chosen.setdefault(place, {})[record.offset] = UNSEEN
+                    await self._send(chosen, _CLOSE_TIMEOUT_MS / 1000, renews=False, closes=True)
         except KafkaError as error:
             self._log.warning("the session was not closed, its locks end by themselves: %s", error)
+        self._held.clear()
         self._out.clear()
         self._pending.clear()
         self._session_epoch, self._session = OPEN_SESSION_EPOCH, frozenset()
@@ -541,6 +547,8 @@ class ShareConsumer:
 
     async def close(self, *, commit: bool = True) -> None:
         """Send acknowledgements, release records without one, and leave the group. May be called twice.
+
+        The delivery of a released record counts (share.delivery.count.limit), unless the application never got it.
 
         Args:
             commit: False releases, in implicit mode, the records of the last poll instead of accepting them.

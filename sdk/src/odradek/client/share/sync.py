@@ -22,7 +22,7 @@ class ShareConsumer(SyncFace[aio.ShareConsumer], of=aio.ShareConsumer):
     apart from `wakeup` and `close`.
 
     The constructor connects, so a wrong address fails at once. Use it as a context manager, or `close` it. Leaving the
-    block by an exception releases the records of the last poll.
+    block by an exception releases the records of the last poll; their delivery counts.
 
     Raises:
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.

@@ -13,7 +13,8 @@ partitions. It holds at most its equal share of a partition's locks (share.parti
 of the group), so that one large batch or one fast member does not leave the others without records.
 
 Each step may be cut off: a session's epoch that is spent makes the client open a new one; a record that was acquired
-and never answered comes back by its lock. Closing gives everything back at once.
+and never answered comes back by its lock. Closing gives everything back at once; the deliveries count, and what had
+its last one becomes a dead letter.
 """
 
 from __future__ import annotations
@@ -231,17 +232,23 @@ class ShareFetcher:
 
     async def _give_back(self, work: _Work, partitions: Iterable[PartitionId]) -> None:
         """Release what the member holds in its session's partitions; after a failure the locks expire."""
-        request = work.request
+        request, policy = work.request, work.config.policy
+
+        def decide(state: SharePartition) -> tuple[SharePartition, None]:
+            settled = settle(state, self._clock.now_ms(), 0, policy)
+            after = release_all(settled, request.member_id, policy)
+            return (state if after == settled else after), None
+
         known = sorted(partition for partition in partitions if partition in work.topics)
         for partition, item in zip(known, await self._windows.read(request.group_id, known), strict=True):
             if item is None:
                 continue
             try:
-                await self._windows.change(
-                    request.group_id, partition, item, lambda state: (release_all(state, request.member_id), None)
-                )
+                after, _ = await self._windows.change(request.group_id, partition, item, decide)
             except KafkaError as error:
                 work.say(partition, error=error.code, message=error.message)
+            else:
+                work.note(partition, after)
 
     # --- records ----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@
 
     AVAILABLE ──acquire──> ACQUIRED ──accept, gap──────────────────────────────> DONE
         ^                     │ release, lock over: while deliveries are left
-        └─────────────────────┤
+        ├─────────────────────┤ close: likewise
+        └─────────────────────┤ unseen: whatever is left, and the delivery does not count
                               └ reject, or no delivery left ──> DYING ──> LOT ──> DONE
                                                                 (without dead letters at once DONE)
 
@@ -38,7 +39,7 @@ from typing import NamedTuple
 
 from odradek.errors import ErrorCode
 from odradek.limits import CLOCK_AHEAD_MS_MAX, SHARE_HOLDERS_MAX
-from odradek.model.share import AcknowledgementBatch, AcknowledgeType, AcquiredRecords, SharePolicy
+from odradek.model.share import UNSEEN, AcknowledgementBatch, AcknowledgeType, AcquiredRecords, SharePolicy
 
 LOT_RECORDS_MAX = 100
 
@@ -217,7 +218,8 @@ def acknowledge(
     """Take all acknowledgements of a member, or none.
 
     The state has been settled, so a lock that is over holds nothing: that acknowledgement comes too late, and is
-    refused with INVALID_RECORD_STATE like one of a record that another member has, or that is done.
+    refused with INVALID_RECORD_STATE like one of a record that another member has, or that is done. What a client gives
+    back unseen is never refused: there is nothing to give back of a record that it does not hold.
     """
     runs = list(state.runs)
 
@@ -230,6 +232,8 @@ def acknowledge(
                     return _dead(run, policy, is_rejected=True)
                 case AcknowledgeType.RENEW:
                     return replace(run, lock_until_ms=now_ms + policy.lock_ms)
+                case _ if kind == UNSEEN:
+                    return _unseen(run) if run.member_id == member_id else run
                 case _:
                     return _done(run)
 
@@ -245,7 +249,7 @@ def acknowledge(
                 for piece in _pieces(runs, start, end, RecordState.ACQUIRED)
                 if piece.member_id == member_id
             )
-            if held != end - start:
+            if held != end - start and kind != UNSEEN:
                 return Refusal(
                     ErrorCode.INVALID_RECORD_STATE,
                     f"offsets {start} to {end - 1} are not all acquired by member {member_id}: a lock may have expired",
@@ -254,14 +258,16 @@ def acknowledge(
     return _whole(state, runs)
 
 
-def release_all(state: SharePartition, member_id: str) -> SharePartition:
-    """Release all records of a member that leaves; the delivery does not count."""
+def release_all(state: SharePartition, member_id: str, policy: SharePolicy) -> SharePartition:
+    """Release all records of a member that closes its session.
+
+    The delivery counts: the server cannot tell a member that stops from one that fails on a record whenever it gets it,
+    and restarts.
+    """
     return _whole(
         state,
         [
-            replace(_available(run), delivery_count=run.delivery_count - 1)
-            if run.state is RecordState.ACQUIRED and run.member_id == member_id
-            else run
+            _given_back(run, policy) if run.state is RecordState.ACQUIRED and run.member_id == member_id else run
             for run in state.runs
         ],
     )
@@ -295,6 +301,10 @@ def _given_back(run: Run, policy: SharePolicy) -> Run:
     if run.delivery_count >= policy.delivery_count_limit:
         return _dead(run, policy, is_rejected=False)
     return _available(run)
+
+
+def _unseen(run: Run) -> Run:
+    return replace(_available(run), delivery_count=run.delivery_count - 1)
 
 
 def _dead(run: Run, policy: SharePolicy, *, is_rejected: bool) -> Run:
@@ -380,7 +390,7 @@ def _malformed(batch: AcknowledgementBatch) -> Refusal | None:
         return _invalid(f"invalid offsets {batch.first_offset} to {batch.last_offset}")
     if len(batch.types) not in (1, count):
         return _invalid(f"{len(batch.types)} acknowledge types for {count} records: give one, or one each")
-    unknown = set(batch.types) - set(AcknowledgeType)
+    unknown = set(batch.types) - {*AcknowledgeType, UNSEEN}
     if unknown:
         return _invalid(f"unknown acknowledge type {min(unknown)}")
     return None
