@@ -10,7 +10,7 @@ import argparse
 import importlib
 
 QUESTIONS = (
-    *("throughput", "engine.append", "engine.contention", "clients", "kafka_port", "pipeline"),
+    *("throughput", "engine.append", "engine.contention", "engine.share_window", "clients", "kafka_port", "pipeline"),
     *(
         "groups",
         "engine.codec",

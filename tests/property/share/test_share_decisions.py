@@ -21,7 +21,7 @@ from odradek.engine.share.window import (
     acknowledge,
     acquire,
     lot_written,
-    next_offset,
+    next_stretch,
     release_all,
     settle,
 )
@@ -157,10 +157,16 @@ def test_runs_agree_with_a_model_of_single_records(
 def _acquire(
     data: st.DataObject, state: SharePartition, model: Model, policy: SharePolicy, member: str, now_ms: int
 ) -> SharePartition:
-    read_from = next_offset(state, policy)
-    if read_from is None:
-        return state
     count, is_strict = data.draw(st.integers(1, 12)), data.draw(st.booleans())
+    stretch = next_stretch(state, policy, count)
+    found = states_of(state)
+    window = range(state.start_offset, max(state.end_offset, state.start_offset + policy.max_record_locks))
+    free = [offset for offset in window if offset not in found or found[offset].state is RecordState.AVAILABLE]
+    assert (stretch is None) == (not free)
+    if stretch is None:
+        return state
+    assert sum(stretch.start <= offset < stretch.end for offset in free) == min(count, len(free))
+    read_from = stretch.start
     batches = [batch for batch in BATCHES if batch.end > max(read_from, model.log_start)]
     batches = batches[: data.draw(st.integers(0, 4))]
     held = sum(holder == member for holder, _ in model.holder.values())

@@ -63,6 +63,7 @@ class FetchPartition:
     current_leader_epoch: int = -1
     last_fetched_epoch: int = -1
     topic_id: UUID | None = None
+    end_offset: int | None = None  # nothing behind the batch that reaches it is wanted
 
 
 @dataclass(frozen=True, slots=True)

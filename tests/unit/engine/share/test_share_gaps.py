@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from odradek.engine.share.window import RecordState, Run, SharePartition, Stretch, acquire, next_offset
+from odradek.engine.share.window import RecordState, Run, SharePartition, Stretch, acquire, next_stretch
 from odradek.model.share import SharePolicy
 
 BACK = Run(3, 4, RecordState.AVAILABLE, 1)  # delivered once, and given back
@@ -15,7 +15,7 @@ def test_what_is_left_of_the_log_is_done_already_and_the_window_passes_the_gap(l
     state = SharePartition(3, (BACK, Run(4, 7, RecordState.DONE)))
     after, acquired = acquire(state, "m", 0, policy, 3, [Stretch(5, 7)], max_records=10, max_held=100)
     assert (after, acquired) == (SharePartition(7), ())
-    assert next_offset(after, policy) == 7
+    assert next_stretch(after, policy, 1) == (7, 8)
 
 
 def test_a_full_window_whose_records_are_gone_is_not_full() -> None:
@@ -23,7 +23,7 @@ def test_a_full_window_whose_records_are_gone_is_not_full() -> None:
     state = SharePartition(3, (BACK, Run(4, 7, RecordState.DONE)))
     state, acquired = acquire(state, "m", 0, policy, 3, [Stretch(23, 26)], max_records=10, max_held=100)
     assert acquired == ()
-    assert next_offset(state, policy) == 7
+    assert next_stretch(state, policy, 1) == (7, 8)
 
 
 def test_a_record_that_somebody_holds_is_not_passed() -> None:

@@ -198,7 +198,7 @@ async def test_a_writer_that_stalled_does_not_call_the_next_dead_letter_written(
     """It wrote the letter of one lot; another member did so too, and the window has got its next lot."""
     engine = await queue(store, 2, **{"errors.deadletterqueue.topic.name": "dead"})
     await engine.topics.create("dead", 1)
-    one, two = await member(engine, "one"), await member(engine, "two")
+    one, two = await member(engine, "one"), await member(store.engine(catalog_cache_ms=0), "two")
     place = one.of(0)
     await one.fetch(max_records=1, is_strict=True)
     await two.fetch(max_records=1, is_strict=True)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 from odradek.engine.engine import Engine
+from odradek.engine.share.items import ShareItem
+from odradek.engine.share.window import RecordState
 from odradek.errors import ErrorCode
 from odradek.model.share import AcknowledgementBatch
+from odradek.model.topic_partition import PartitionId
+from odradek.ports.table import Put
 
 from tests.support.clients.share_member import ACCEPT, ShareMember, ack
 from tests.support.engine import Store, batch, memory_store, produce
@@ -107,3 +114,111 @@ async def test_a_member_holds_its_equal_share_at_most(store: Store, is_strict: b
     await one.close()
     one.session_epoch = 0
     assert await take(one) == 100 - 34 - 32, "alone, it may have all locks that are left"
+
+
+async def test_a_window_that_others_change_all_the_time_is_changed_at_the_second_look(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes during every pause: what was read before the pause is stale after it."""
+    engine, [one] = await queue(store, 10, "one")
+    place = await _place_of_a(engine, one)
+    await one.fetch(max_records=2, is_strict=True)
+    others = store.engine(seed=1, catalog_cache_ms=0).share_windows
+    put, sleep = store.groups._port.put, store.clock.sleep
+    own_puts, is_others = 0, False
+
+    async def change() -> None:
+        nonlocal is_others
+        is_others = True
+        [item] = await others.read("q", [place])
+        assert item is not None
+        await others.change("q", place, item, lambda state: (replace(state, lot_number=state.lot_number + 1), None))
+        is_others = False
+
+    async def counted(asked: Put) -> None:
+        nonlocal own_puts
+        if not is_others:
+            own_puts += 1
+            if own_puts <= 2:
+                await change()
+        await put(asked)
+
+    async def sleeping(seconds: float) -> None:
+        await change()
+        await sleep(seconds)
+
+    monkeypatch.setattr(store.groups._port, "put", counted)
+    monkeypatch.setattr(store.clock, "sleep", sleeping)
+    assert await one.acknowledge({place: [ack(0, 1, ACCEPT)]}) == {place: ErrorCode.NONE}
+    assert own_puts == 3
+
+
+async def test_changes_of_one_process_that_wait_for_each_other_are_one_write(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"m{i}" for i in range(16)]
+    engine, members = await queue(store, 160, *names)
+    place = await _place_of_a(engine, members[0])
+    for i, member in enumerate(members):
+        taken = await member.fetch_records(max_records=10, is_strict=True, partitions=frozenset({place}))
+        assert [record.offset for _, record, _ in taken] == list(range(10 * i, 10 * i + 10))
+    put = store.groups._port.put
+
+    async def slow(asked: Put) -> None:
+        await asyncio.sleep(0.01)
+        await put(asked)
+
+    monkeypatch.setattr(store.groups._port, "put", slow)
+    before = store.groups.count("put")
+    chosen = [{place: [ack(10 * i, 10 * i + 9, ACCEPT)]} for i in range(16)]
+    chosen[3] = {place: [ack(0, 9, ACCEPT)]}  # another member's
+    codes = await asyncio.gather(*(each.acknowledge(acks) for each, acks in zip(members, chosen, strict=True)))
+    refused = [i for i, code in enumerate(codes) if code[place] is not ErrorCode.NONE]
+    assert refused == [3]
+    assert codes[3][place] is ErrorCode.INVALID_RECORD_STATE
+    assert store.groups.count("put") - before <= 2
+    [item] = await engine.share_windows.read("q", [place])
+    assert item is not None
+    assert [(run.start, run.end) for run in item.state.runs if run.state is RecordState.ACQUIRED] == [(30, 40)]
+
+
+async def test_a_caller_that_is_cancelled_leaves_the_others_their_turn(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, [one] = await queue(store, 2, "one")
+    [item] = await _window_of(engine, one)
+    put = store.groups._port.put
+    first = asyncio.Event()
+
+    async def hanging(asked: Put) -> None:
+        monkeypatch.setattr(store.groups._port, "put", put)
+        first.set()
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(store.groups._port, "put", hanging)
+    place = next(iter(sorted(one.assignment)))
+
+    async def change(to: int) -> int:
+        _, answer = await engine.share_windows.change(
+            "q", place, item, lambda state: (replace(state, start_offset=to), to)
+        )
+        return answer
+
+    hung = asyncio.ensure_future(change(1))
+    await first.wait()
+    waiting = asyncio.ensure_future(change(2))
+    await asyncio.sleep(0)
+    hung.cancel()
+    assert await asyncio.wait_for(waiting, 5) == 2
+
+
+async def _place_of_a(engine: Engine, member: ShareMember) -> PartitionId:
+    topic = await engine.topics.resolve("a")
+    [place] = [each for each in member.assignment if each.topic_id == topic.topic_id]
+    return place
+
+
+async def _window_of(engine: Engine, member: ShareMember) -> list[ShareItem]:
+    place = next(iter(sorted(member.assignment)))
+    await member.fetch(partitions=frozenset({place}))
+    return [item for item in await engine.share_windows.read("q", [place]) if item is not None]

@@ -298,6 +298,7 @@ class Fetcher:
         pieces = await self._reader.pieces(
             want.partition, head, want.offset, max_bytes=limit, upload_bytes=min(limit, upload_bytes)
         )
+        pieces = _up_to(pieces, want.request.end_offset)
         return pieces if is_first or _fits(pieces, limit) else []
 
     async def _read(self, planned: Sequence[_Planned]) -> list[tuple[_Wanted, FetchResult]]:
@@ -355,6 +356,13 @@ def _fits(pieces: Sequence[Piece], limit: int) -> bool:
     shows when it is read.
     """
     return not pieces or pieces[0].is_segment or pieces[0].length <= limit
+
+
+def _up_to(pieces: list[Piece], end_offset: int | None) -> list[Piece]:
+    """The pieces up to the one that reaches an offset."""
+    if end_offset is None:
+        return pieces
+    return [piece for i, piece in enumerate(pieces) if i == 0 or pieces[i - 1].end_offset < end_offset]
 
 
 def _newest(

@@ -32,6 +32,7 @@ from odradek.engine.read.fetch import Fetcher
 from odradek.engine.share.dead_letters import DeadLetters
 from odradek.engine.share.groups import check_share_member_id
 from odradek.engine.share.items import ShareItem
+from odradek.engine.share.merged_changes import Decide
 from odradek.engine.share.sessions import ShareSessions
 from odradek.engine.share.window import (
     Refusal,
@@ -40,11 +41,11 @@ from odradek.engine.share.window import (
     acknowledge,
     acquire,
     lot_written,
-    next_offset,
+    next_stretch,
     release_all,
     settle,
 )
-from odradek.engine.share.windows import Decide, SharePartitions
+from odradek.engine.share.windows import SharePartitions
 from odradek.engine.tools import Tools
 from odradek.errors import (
     ErrorCode,
@@ -299,29 +300,32 @@ class ShareFetcher:
             await self._note_time(work, partition, items)
         acquired, log_starts = 0, dict.fromkeys(items, 0)
         for _ in range(_ROUNDS_OF_GAPS):
-            wanted: dict[PartitionId, int] = {}
+            wanted: dict[PartitionId, Stretch] = {}
             for partition, item in items.items():
                 state = settle(item.state, self._clock.now_ms(), log_starts[partition], policy)
-                offset = next_offset(state, policy)
-                if offset is not None:
-                    wanted[partition] = offset
+                stretch = next_stretch(state, policy, max(1, max_records - acquired))
+                if stretch is not None:
+                    wanted[partition] = stretch
             room = request.max_bytes - work.size_bytes
             if not wanted or acquired >= max_records or room <= 0:
                 break
-            is_again = False
+            again: set[PartitionId] = set()
             for partition, result in await self._read(work, wanted, room):
-                if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > wanted[partition]:
+                if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > wanted[partition].start:
                     log_starts[partition] = result.log_start_offset  # retention was faster: once more, from there
-                    is_again = True
+                    again.add(partition)
                 elif result.error is not ErrorCode.NONE:
                     work.say(partition, error=result.error, message=result.message)
                 elif acquired < max_records and work.has_room(result.size_bytes):
-                    acquired += await self._acquire(
-                        work, partition, items[partition], wanted[partition], result, max_records - acquired
+                    stretch, left = wanted[partition], max_records - acquired
+                    count, items[partition] = await self._acquire(
+                        work, partition, items[partition], stretch.start, result, left
                     )
-            if not is_again:
-                break
-            items = {partition: item for partition, item in items.items() if log_starts[partition]}
+                    acquired += count
+                    state = settle(items[partition].state, self._clock.now_ms(), log_starts[partition], policy)
+                    if not count and next_stretch(state, policy, left) != stretch:
+                        again.add(partition)  # other members were faster: there are others behind these
+            items = {partition: item for partition, item in items.items() if partition in again}
         return acquired
 
     async def _note_time(self, work: _Work, partition: PartitionId, items: dict[PartitionId, ShareItem]) -> None:
@@ -342,25 +346,26 @@ class ShareFetcher:
         work.note(partition, items[partition])
 
     async def _read(
-        self, work: _Work, wanted: Mapping[PartitionId, int], room: int
+        self, work: _Work, wanted: Mapping[PartitionId, Stretch], room: int
     ) -> list[tuple[PartitionId, FetchResult]]:
         requests = [
             FetchPartition(
                 work.topics[partition].name,
                 partition.partition,
-                offset,
+                stretch.start,
                 min(room, work.request.max_bytes),
                 topic_id=partition.topic_id,
+                end_offset=stretch.end,
             )
-            for partition, offset in wanted.items()
+            for partition, stretch in wanted.items()
         ]
         results = await self._fetcher.fetch(requests, max_wait_ms=0, min_bytes=0, max_bytes=room)
         return list(zip(wanted, results, strict=True))
 
     async def _acquire(
         self, work: _Work, partition: PartitionId, item: ShareItem, read_from: int, result: FetchResult, left: int
-    ) -> int:
-        """Acquire available records of the batches that were read; return their number."""
+    ) -> tuple[int, ShareItem]:
+        """Acquire available records of the batches that were read; return their number and the window afterwards."""
         request = work.request
         data = b"".join(result.records)
         stored = [
@@ -369,19 +374,19 @@ class ShareFetcher:
         ]
         stretches = [stretch for stretch, _ in stored if stretch.end > read_from]
         if not stretches and result.log_start_offset <= item.state.start_offset:
-            return 0
+            return 0, item
         decide = self._taking(work, result.log_start_offset, read_from, stretches, left)
         try:
             item, acquired = await self._windows.change(request.group_id, partition, item, decide)
         except KafkaError as error:
             work.say(partition, error=error.code, message=error.message)
-            return 0
+            return 0, item
         work.note(partition, item)
         if not acquired:
-            return 0
+            return 0, item
         records: list[Buffer] = [batch for stretch, batch in stored if _holds(stretch, acquired)]
         work.say(partition, records=records, acquired=acquired)
-        return sum(each.last_offset - each.first_offset + 1 for each in acquired)
+        return sum(each.last_offset - each.first_offset + 1 for each in acquired), item
 
     def _taking(
         self, work: _Work, log_start_offset: int, read_from: int, stretches: Sequence[Stretch], left: int

@@ -134,12 +134,23 @@ def _is_over(lock_until_ms: int, now_ms: int, policy: SharePolicy) -> bool:
     return not now_ms < lock_until_ms <= now_ms + policy.lock_ms + CLOCK_AHEAD_MS_MAX
 
 
-def next_offset(state: SharePartition, policy: SharePolicy) -> int | None:
-    """Return the offset to read from for the next delivery; None while the window is full and all is acquired."""
-    for run in state.runs:
-        if run.state is RecordState.AVAILABLE:
-            return run.start
-    return state.end_offset if state.end_offset - state.start_offset < policy.max_record_locks else None
+def next_stretch(state: SharePartition, policy: SharePolicy, max_records: int) -> Stretch | None:
+    """Return where to read for the next delivery; None while the window is full and all is acquired.
+
+    It begins with an available record, and ends where so many are in it, if there are so many.
+    """
+    window_end = max(state.end_offset, state.start_offset + policy.max_record_locks)
+    unread = Run(state.end_offset, window_end, RecordState.AVAILABLE)
+    start: int | None = None
+    left = max_records
+    for run in (*state.runs, unread):
+        if run.state is not RecordState.AVAILABLE or run.end <= run.start:
+            continue
+        start = run.start if start is None else start
+        if left <= run.end - run.start:
+            return Stretch(start, run.start + left)
+        left -= run.end - run.start
+    return None if start is None else Stretch(start, window_end)
 
 
 def acquire(

@@ -4,6 +4,10 @@ Every write is a Put on condition of version and incarnation, with the writer's 
 functions hand out the same record, and a write with an unknown outcome is recognized when the item is read again. If
 sixteen other writes come in between, the outcome stays unknown, and never counts as "not applied".
 
+After a pause the window is read again before anything is decided: an attempt on what was read before the pause would
+only be refused, and a busy window would use up all attempts. Changes of one process wait for each other instead, and
+are written together (merged_changes.py).
+
     make    at a member's first fetch: at the group's start (share.auto.offset.reset), in one transaction that checks
             that the member is in the group and the topic is not deleted; so no window is left behind by either
     forget  with the group, with the topic, or by an administrator: together with the row that numbers its dead letters.
@@ -13,7 +17,7 @@ sixteen other writes come in between, the outcome stays unknown, and never count
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -35,6 +39,7 @@ from odradek.engine.share.items import (
     share_key,
     share_prefix,
 )
+from odradek.engine.share.merged_changes import Decide, MergedChanges
 from odradek.engine.share.window import SharePartition
 from odradek.engine.transactions.items import batch_key
 from odradek.errors import (
@@ -59,8 +64,6 @@ from odradek.ports.tables import TableOperation, Tables
 from odradek.settings import Settings
 
 A = TypeVar("A")
-Decide = Callable[[SharePartition], tuple[SharePartition, A]]
-"""The state after, and what to answer; the same state where there is nothing to write."""
 
 _busy = partial(
     KafkaError,
@@ -86,6 +89,7 @@ class SharePartitions:
         self._rng = rng
         self._backoff = Backoff(clock, rng, first_s=0.005, max_s=0.2)
         self._settings = settings
+        self._merged = MergedChanges(self._change, _unknown)
 
     async def read(self, group_id: str, partitions: Sequence[PartitionId]) -> list[ShareItem | None]:
         """Return the stored windows, None for missing ones. Raises StoreUnavailable, FormatError."""
@@ -139,13 +143,20 @@ class SharePartitions:
     ) -> tuple[ShareItem, A]:
         """Decide on a window and write it, again on fresh ones until a write succeeds.
 
+        What this process is asked for while one write is under way goes with the next one, all together.
+
         Args:
             item: the window as it was read last.
 
         Raises KafkaError: COORDINATOR_NOT_AVAILABLE (certainly not applied), REQUEST_TIMED_OUT (perhaps applied),
             UNKNOWN_TOPIC_OR_PARTITION if the window has been removed. Raises FormatError.
         """
-        key = share_key(group_id, partition)
+        state, answer = decide(item.state)
+        if state == item.state:
+            return item, answer
+        return await self._merged.change(share_key(group_id, partition), item, decide)
+
+    async def _change(self, key: Key, item: ShareItem, decide: Decide[A]) -> tuple[ShareItem, A]:
         tried: dict[bytes, tuple[ShareItem, A]] = {}  # by nonce: perhaps applied
         for attempt in range(self._settings.group_attempts_max):
             state, answer = decide(item.state)
@@ -154,21 +165,26 @@ class SharePartitions:
             nonce = self._rng.random_bytes(NONCE_BYTES)
             after = replace(item, state=state, version=item.version + 1, nonces=(*item.nonces, nonce)[-NONCES_KEPT:])
             tried[nonce] = (after, answer)
+            is_pausing = True
+            current: ShareItem | None = item
             try:
                 await self._groups.put(Put(key, encode_share(after), _is_as_read(item)))
             except ConditionFailed as error:
                 current = None if error.current is None else decode_share(error.current)
+                is_pausing = attempt > 0 and current is not None and _own_write(current, tried) is None
+                tried = _undecided(current, tried) if is_pausing and current is not None else tried
             except StoreUnavailable:
                 del tried[nonce]
-                await self._backoff.pause(attempt)
-                current = await self._read_patiently(key)
             except OutcomeUnknown:
-                current = await self._read_patiently(key)
+                pass
             except (ItemTooLarge, StoreRejected) as error:
                 del tried[nonce]
                 raise (_unknown() if tried else _rejected()) from error
             else:
                 return after, answer
+            if is_pausing:  # and read what has become of it in between: what was read before would be refused
+                await self._backoff.pause(attempt)
+                current = await self._read_patiently(key, was_tried=bool(tried))
             found = _own_write(current, tried)
             if found is not None:
                 return current or found[0], found[1]
@@ -176,8 +192,6 @@ class SharePartitions:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the group or the topic has been deleted")
             tried = _undecided(current, tried)
             item = current
-            if attempt:
-                await self._backoff.pause(attempt)
         raise _unknown() if tried else _busy()
 
     async def _read_again(self, key: Key) -> ShareItem | None:
@@ -187,7 +201,7 @@ class SharePartitions:
             return None
         return None if item is None else decode_share(item)
 
-    async def _read_patiently(self, key: Key) -> ShareItem | None:
+    async def _read_patiently(self, key: Key, *, was_tried: bool) -> ShareItem | None:
         for attempt in range(self._settings.group_attempts_max):
             try:
                 item = await self._groups.get(key)
@@ -195,7 +209,7 @@ class SharePartitions:
                 await self._backoff.pause(attempt)
             else:
                 return None if item is None else decode_share(item)
-        raise _unknown()
+        raise _unknown() if was_tried else _busy()
 
     async def _start(self, topic: Topic, number: int, config: ShareConfig) -> int:
         """Return the offset at which a group begins. Raises KafkaError."""
