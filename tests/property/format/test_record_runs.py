@@ -12,7 +12,7 @@ from odradek.format.batch_header import parse_header
 from odradek.format.record_encoder import RecordBatchBuilder
 from odradek.format.validation import batches as validation
 from odradek.format.validation.batches import TimestampBounds, check_records
-from odradek.format.validation.runs import RUN_MAX, Wanted, pass_run
+from odradek.format.validation.runs import RUN_MAX, Passed, Wanted, pass_run
 from odradek.format.varint import SMALL, decode_varint, encode_varlong
 from odradek.limits import BATCH_HEADER_BYTES
 
@@ -36,13 +36,16 @@ def encoded(shapes: list[Shape], headers: list[tuple[str, bytes | None]] | None 
     return builder.build()
 
 
-def verdict(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) -> object:
+def verdict(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) -> tuple[object, ...]:
     header = parse_header(batch)
+    check = check_records(batch, header, bounds, needs_keys=needs_keys)
     try:
-        list(check_records(batch, header, bounds, needs_keys=needs_keys))
+        while True:
+            next(check)
+    except StopIteration as checked:
+        return "good", checked.value
     except FormatError as error:
         return error.code, str(error), error.record_errors
-    return "good"
 
 
 @st.composite
@@ -61,9 +64,9 @@ def batches(draw: st.DrawFn) -> bytes:
     return rebuilt(good, bytes(body[: len(body) - cut]) + more, count=max(1, count))
 
 
-def decoded_verdict(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) -> object:
+def decoded_verdict(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) -> tuple[object, ...]:
     """The verdict of decoding each record."""
-    with mock.patch.object(validation, "pass_run", lambda data, position, *rest: (0, position)):
+    with mock.patch.object(validation, "pass_run", lambda data, position, *rest: Passed(0, position)):
         return verdict(batch, bounds, needs_keys=needs_keys)
 
 
@@ -135,8 +138,8 @@ def test_a_length_of_three_bytes_is_not_taken_for_one_of_two() -> None:
         value = encode_varlong(8_240)
         records += b"\xf0\x80" + bytes((0, 0, index << 1, 1)) + value + b"v" * 8_240 + b"\0"
     batch = rebuilt(first, records, count=20)
-    assert decoded_verdict(batch, TimestampBounds(), needs_keys=False) != "good"
-    assert verdict(batch, TimestampBounds(), needs_keys=False) != "good"
+    assert decoded_verdict(batch, TimestampBounds(), needs_keys=False)[0] != "good"
+    assert verdict(batch, TimestampBounds(), needs_keys=False)[0] != "good"
 
 
 def test_a_length_that_goes_on_in_the_attributes_is_not_cut_after_three_bytes() -> None:
@@ -145,8 +148,8 @@ def test_a_length_that_goes_on_in_the_attributes_is_not_cut_after_three_bytes() 
         # As three bytes, d6 81 80 says 107, which is right; a varint ends with the zero behind them.
         records += b"\xd6\x81\x80" + bytes((0, 0, index << 1, 1)) + encode_varlong(100) + b"v" * 100 + b"\0"
     batch = rebuilt(encoded([(None, 100, 0)]), records, count=20)
-    assert decoded_verdict(batch, TimestampBounds(), needs_keys=False) != "good"
-    assert verdict(batch, TimestampBounds(), needs_keys=False) != "good"
+    assert decoded_verdict(batch, TimestampBounds(), needs_keys=False)[0] != "good"
+    assert verdict(batch, TimestampBounds(), needs_keys=False)[0] != "good"
 
 
 @pytest.mark.parametrize("beyond", range(5, 12))
@@ -161,7 +164,7 @@ def test_a_key_does_not_reach_into_the_next_record(beyond: int) -> None:
         body[end + beyond : end + beyond + 2] = encode_varlong(value_bytes)
         batch = rebuilt(good, bytes(body[BATCH_HEADER_BYTES:]))
         found = verdict(batch, TimestampBounds(), needs_keys=False)
-        assert found != "good"
+        assert found[0] != "good"
         assert found == decoded_verdict(batch, TimestampBounds(), needs_keys=False), value_bytes
 
 
@@ -188,7 +191,7 @@ def test_the_last_timestamp_within_bounds_passes_and_the_next_one_does_not(delta
         else TimestampBounds(NOW_MS + delta_ms - spare_ms, 1 << 45)
     )
     found = verdict(batch, bounds, needs_keys=False)
-    assert (found == "good") == (spare_ms == 0)
+    assert (found[0] == "good") == (spare_ms == 0)
     assert found == decoded_verdict(batch, bounds, needs_keys=False)
 
 
@@ -209,6 +212,8 @@ def test_usual_records_need_no_decoding(shapes: list[Shape]) -> None:
     data = encoded(shapes)[BATCH_HEADER_BYTES:]
     index = position = 0
     while index < len(shapes) - 20:  # the last ones of unequal size are decoded
-        passed, position = pass_run(data, position, index, len(shapes), ANY_TIME, RUN_MAX)
+        passed, position, largest_ms = pass_run(data, position, index, len(shapes), ANY_TIME, RUN_MAX)
         assert passed
+        first_ms = shapes[0][2]
+        assert largest_ms == max(delta_ms - first_ms for _, _, delta_ms in shapes[index : index + passed])
         index += passed

@@ -15,6 +15,7 @@ from odradek.model.topic_partition import PartitionId, partitions_per_head
 from tests.simulation.actors.common import Payload, encode, find_topic, look_up, pause
 from tests.simulation.books.history import Send
 from tests.simulation.world import Process, World
+from tests.support.kafka.poison import rebuilt
 
 _ATTEMPTS = 60
 _BUMPS = 0.5  # of the sessions: they end early, and the next one goes on with their producer id
@@ -164,7 +165,9 @@ class Producer:
         records, sequence = b"", base
         for part in parts:
             stamp = session.producer_id, session.epoch, sequence if self._idempotent else -1
-            records += encode(part, stamp, process.clock.now_ms())
+            encoded = encode(part, stamp, process.clock.now_ms())
+            # Some producers write no largest timestamp into a batch's header: the log takes it from the records.
+            records += rebuilt(encoded, max_ms=-1) if self._sent % 4 == 0 else encoded
             sequence += len(part)
         request = ProducePartition(self._topic, number, records, topic_id=session.topic.topic_id)
         follows = 1 if in_parts and self._idempotent else len(payloads)

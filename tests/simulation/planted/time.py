@@ -8,8 +8,10 @@ from typing import Any
 from unittest.mock import patch
 
 from odradek.adapters.store_clock import StoreClock
+from odradek.engine.append import upload
 from odradek.engine.compaction.decisions import CompactionPolicy
 from odradek.engine.maintenance.roll import Roll
+from odradek.model.record import BatchHeader
 
 from tests.simulation.plan import Scenario
 from tests.simulation.planted.bug import bug
@@ -44,6 +46,23 @@ def compaction_lag_is_not_waited_for() -> Iterator[None]:
 def tombstones_go_with_the_next_cleaning() -> Iterator[None]:
     """The delete horizon is now."""
     with patch.object(CompactionPolicy, "horizon_ms", lambda self, now_ms: now_ms):
+        yield
+
+
+def _calm(scenario: Scenario) -> Scenario:
+    return replace(scenario, fates=Fates.none())
+
+
+@bug("log", change=_calm)
+def the_timestamp_of_a_header_is_believed() -> Iterator[None]:
+    """Lookups by time go by what a producer wrote into the header of a batch, and some write -1."""
+    original = upload.check_records
+
+    def check_records(batch: Any, header: BatchHeader, *args: Any, **named: Any) -> Any:
+        yield from original(batch, header, *args, **named)
+        return header.max_timestamp_ms
+
+    with patch.object(upload, "check_records", check_records):
         yield
 
 

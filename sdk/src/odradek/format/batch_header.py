@@ -136,6 +136,12 @@ def patch_offsets(batch: Buffer, base_offset: int, leader_epoch: int) -> list[Bu
     return [_PREFIX.pack(base_offset, len(view) - LENGTH_PREFIX_BYTES, leader_epoch), view[_PREFIX.size :]]
 
 
+def patch_max_timestamp(batches: bytearray, position: int, header: BatchHeader, timestamp_ms: int) -> None:
+    """Set the largest timestamp of the batch at `position`, whose header that is, and its CRC."""
+    _TIMESTAMP.pack_into(batches, position + 35, timestamp_ms)
+    CRC_FIELD.pack_into(batches, position + _CRC_AT, crc_of(batches, position, header))
+
+
 def patch_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
     """Return the batch with LogAppendTime: all its records have `timestamp_ms`. The CRC is recomputed.
 

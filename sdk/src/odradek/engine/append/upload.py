@@ -2,12 +2,15 @@
 
 Tail entries describe the batches that pass; nothing refers to the bytes until those entries are committed. A refused
 request, and one whose process dies after the upload, leave an object that the sweep removes.
+
+The largest timestamp of a batch is that of its records, not what its header says: lookups by time and retention go by
+it, and some producers write -1 (sarama up to 1.45.0). As in Apache Kafka the header is stored repaired, CRC and all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
@@ -19,6 +22,7 @@ from odradek.engine.catalog.partitions import partition_of, resolve_partition
 from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.catalog.topics import Topics
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreError
+from odradek.format.batch_header import patch_max_timestamp
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
 from odradek.format.record_batch import validate_batches
@@ -141,6 +145,7 @@ class Uploads:
             partition = partition_of(topic, request.partition)
         data = memoryview(request.records)
         entries = []
+        repaired: bytearray | None = None  # the bytes, if a header of them is not as its records are
         batches = validate_batches(data, max_message_bytes=config.max_message_bytes)
         if len(batches) > REQUEST_BATCHES_PER_PARTITION_MAX:
             raise KafkaError(
@@ -151,25 +156,32 @@ class Uploads:
         for start, header in batches:
             if header.is_transactional != transactional:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, _MISPLACED[transactional])
-            check_timestamps(header, bounds)
-            if config.validates_records or config.is_compacted:
+            max_timestamp_ms = header.max_timestamp_ms
+            contradicts_itself = header.max_timestamp_ms < header.base_timestamp_ms
+            walks = config.validates_records or config.is_compacted or contradicts_itself
+            if walks:
                 batch = data[start : start + header.size_bytes]
-                for _ in check_records(batch, header, bounds, needs_keys=config.is_compacted):
-                    await asyncio.sleep(0)
+                max_timestamp_ms = await _largest_timestamp_ms(
+                    check_records(batch, header, bounds, needs_keys=config.is_compacted)
+                )
+            check_timestamps(header, bounds, trusts_max=not walks)
+            if max_timestamp_ms != header.max_timestamp_ms and not config.is_log_append_time:
+                repaired = bytearray(data) if repaired is None else repaired
+                patch_max_timestamp(repaired, start, header, max_timestamp_ms)
             entries.append(
                 TailEntry(
                     object_id=b"",
                     position=position + start,
                     length=header.size_bytes,
                     offset_count=header.last_offset_delta + 1,
-                    max_timestamp_ms=header.max_timestamp_ms,
+                    max_timestamp_ms=max_timestamp_ms,
                     producer_id=header.producer_id,
                     producer_epoch=header.producer_epoch,
                     base_sequence=header.base_sequence,
                     flags=FLAG_LOG_APPEND_TIME if config.is_log_append_time else 0,
                 )
             )
-        return Upload(index, topic, partition, request, tuple(entries), data)
+        return Upload(index, topic, partition, request, tuple(entries), memoryview(repaired or data))
 
     async def store(self, uploads: Sequence[Upload]) -> list[Upload]:
         """Make the bytes durable as one object, and put its id into the entries. Raises StoreError."""
@@ -206,6 +218,16 @@ class Uploads:
             raise refused from None
         if (header.size_bytes, header.last_offset_delta + 1) != (entry.length, entry.offset_count):
             raise refused
+
+
+async def _largest_timestamp_ms(check: Generator[None, None, int]) -> int:
+    """Check records, and let others run in between; return their largest timestamp. Raises what the check raises."""
+    try:
+        while True:
+            next(check)
+            await asyncio.sleep(0)
+    except StopIteration as checked:
+        return int(checked.value)
 
 
 def _place(request: ProducePartition) -> tuple[str, int, int]:

@@ -10,7 +10,7 @@ of varints inline, a third of decoding them (docs/decisions/0011).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
 from odradek.errors import ErrorCode, FormatError
@@ -135,9 +135,14 @@ class TimestampBounds:
         )
 
 
-def check_timestamps(header: BatchHeader, bounds: TimestampBounds) -> None:
-    """Check what the header says of timestamps. Raises FormatError(INVALID_TIMESTAMP)."""
-    for timestamp_ms in (header.base_timestamp_ms, header.max_timestamp_ms):
+def check_timestamps(header: BatchHeader, bounds: TimestampBounds, *, trusts_max: bool = True) -> None:
+    """Check what the header says of timestamps. Raises FormatError(INVALID_TIMESTAMP).
+
+    Args:
+        trusts_max: False where the largest timestamp was taken from the records.
+    """
+    stated = (header.base_timestamp_ms, header.max_timestamp_ms) if trusts_max else (header.base_timestamp_ms,)
+    for timestamp_ms in stated:
         message = bounds.refusal(timestamp_ms)
         if message is not None:
             raise FormatError(message, ErrorCode.INVALID_TIMESTAMP)
@@ -145,8 +150,10 @@ def check_timestamps(header: BatchHeader, bounds: TimestampBounds) -> None:
 
 def check_records(
     batch: Buffer, header: BatchHeader, bounds: TimestampBounds, *, needs_keys: bool = False
-) -> Iterator[None]:
+) -> Generator[None, None, int]:
     """Check the records of a batch whose header and CRC are valid, some thousands a step: others may run in between.
+
+    It returns the largest timestamp of the records. The header's is what a producer wrote there, and may be -1.
 
     Args:
         bounds: of each record's timestamp.
@@ -172,6 +179,7 @@ def check_records(
         raise FormatError(
             why, ErrorCode.INVALID_RECORD, tuple((index, why) for index in walk.keyless[:_RECORD_ERRORS_MAX])
         )
+    return walk.largest_ms
 
 
 class _Walk:
@@ -185,8 +193,9 @@ class _Walk:
         self._needs_keys = needs_keys
         self.late: list[tuple[int, str]] = []  # records with a bad timestamp, and why
         self.keyless: list[int] = []  # records without the key that they need
+        self.largest_ms = TIMESTAMP_MS_MIN  # of the timestamps so far
 
-    def all_records(self) -> Iterator[None]:
+    def all_records(self) -> Generator[None, None, None]:
         """Pass all records, some thousands a step. Raises FormatError at the first one that is malformed."""
         earliest_ms, latest_ms = self._bounds.earliest_ms - self._base_ms, self._bounds.latest_ms - self._base_ms
         wanted = Wanted(earliest_ms, latest_ms, self._needs_keys)
@@ -196,7 +205,9 @@ class _Walk:
         while index < self._count:
             begun, passed = index, 0
             if self._count - index >= RUN_MIN:
-                passed, position = pass_run(self._data, position, index, self._count, wanted, ahead)
+                passed, position, delta_ms = pass_run(self._data, position, index, self._count, wanted, ahead)
+                if passed:
+                    self.largest_ms = max(self.largest_ms, self._base_ms + delta_ms)
             if passed >= RUN_MIN:
                 index, ahead, apart = index + passed, min(2 * ahead, RUN_MAX), _APART_MIN
             else:
@@ -214,6 +225,7 @@ class _Walk:
         data, end = self._data, len(self._data)
         earliest_ms, latest_ms, base_ms = self._bounds.earliest_ms, self._bounds.latest_ms, self._base_ms
         needs_keys = self._needs_keys
+        largest_ms = self.largest_ms
         index = first
         try:
             for index in range(first, stop):
@@ -242,6 +254,8 @@ class _Walk:
                     message = self._bounds.refusal(timestamp_ms)
                     if message is not None:
                         self.late.append((index, message))
+                if timestamp_ms > largest_ms:
+                    largest_ms = timestamp_ms
                 byte = data[position]
                 if byte < 0x80:
                     delta, position = (byte >> 1) ^ -(byte & 1), position + 1
@@ -288,6 +302,7 @@ class _Walk:
             if isinstance(error, FormatError) and error.record_errors:
                 raise
             raise _broken(index, "it is cut off") from None
+        self.largest_ms = largest_ms
         return position
 
 

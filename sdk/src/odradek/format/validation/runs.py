@@ -15,8 +15,8 @@ among values, deltas of mixed widths. A run ends where the width of its offset d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import repeat
+from collections.abc import Callable, Iterable, Sequence
+from itertools import compress, repeat
 from operator import add, sub
 from typing import Final, NamedTuple
 
@@ -55,6 +55,8 @@ _VALUE_LENGTHS: Final[tuple[bytes | tuple[bytes, ...], ...]] = (
 )
 _SHORT: Final = len(_VALUE_LENGTHS)
 
+_IS_EVEN: Final = bytes((1, 0)) * 128
+
 _Column = Callable[[int], bytes]
 """Gives one byte of each record, at that distance from its attributes."""
 
@@ -67,7 +69,15 @@ class Wanted(NamedTuple):
     needs_key: bool
 
 
-def pass_run(data: bytes, position: int, index: int, count: int, wanted: Wanted, ahead: int) -> tuple[int, int]:
+class Passed(NamedTuple):
+    """Records that are well-formed."""
+
+    count: int  # perhaps none
+    position: int  # after them
+    largest_delta_ms: int = 0  # of their timestamps, from the base timestamp
+
+
+def pass_run(data: bytes, position: int, index: int, count: int, wanted: Wanted, ahead: int) -> Passed:
     """Pass records that are surely well-formed.
 
     Args:
@@ -75,17 +85,14 @@ def pass_run(data: bytes, position: int, index: int, count: int, wanted: Wanted,
         position: where the record of that index begins.
         count: of the batch's records.
         ahead: how many records of unequal size to look at: in vain, if one of them is unusual.
-
-    Returns:
-        How many were passed, perhaps none, and the position after them.
     """
     stop = 64 if index < 64 else (index // _BLOCK + 1) * _BLOCK
     most = min(count, stop, index + RUN_MAX) - index
     width, length = _length_at(data, position)
     size = width + length
     passed = _pass_equal(data, position, index, min(most, (len(data) - position) // size), size, width, wanted)
-    if passed >= min(RUN_MIN, most):
-        return passed, position + passed * size
+    if passed.count >= min(RUN_MIN, most):
+        return passed
     return _pass_unequal(data, position, index, min(most, ahead), width, wanted)
 
 
@@ -104,26 +111,47 @@ def _leading(column: bytes, members: bytes) -> int:
     return len(column) - len(column.lstrip(members))
 
 
-def _pass_deltas(column: _Column, index: int, count: int, wanted: Wanted) -> tuple[int, int]:
-    """How many records have good timestamps and offset deltas, and the distance of what follows these."""
+def _pass_deltas(column: _Column, index: int, count: int, wanted: Wanted) -> tuple[int, int, list[bytes]]:
+    """How many records have good timestamps and offset deltas, the distance of what follows these, and the columns of
+    the timestamps.
+    """
     at = 1
+    fields: list[bytes] = []
     while True:
         field = column(at)
+        fields.append(field)
         is_last = field[0] < 0x80
         count = min(count, _leading(field, _LAST if is_last else _NOT_LAST))
         if is_last:
             break
         if at == _TIMESTAMP_WIDTH_MAX:
-            return 0, 0
+            return 0, 0, fields
         at += 1
     beyond_ms = 1 << 7 * at - 1  # of all deltas of that width
     if wanted.earliest_delta_ms > -beyond_ms or wanted.latest_delta_ms < beyond_ms - 1:
-        return 0, 0
+        return 0, 0, fields
     for expected in _offset_deltas(index, count):
         at += 1
         if column(at)[:count] != expected:
-            return 0, 0
-    return count, at + 1
+            return 0, 0, fields
+    return count, at + 1, fields
+
+
+def _largest(fields: Sequence[bytes], count: int) -> int:
+    """The largest of the first deltas in these columns: a column decides among those that the later ones left."""
+    columns = [field[:count] for field in fields]
+    is_positive = columns[0].translate(_IS_EVEN)  # zigzag: negative numbers are odd, and the largest is the smallest
+    pick = max if 1 in is_positive else min
+    if pick is max and 0 in is_positive:
+        columns = [bytes(compress(column, is_positive)) for column in columns]
+    zigzag = 0
+    for at in reversed(range(len(columns))):
+        best = pick(columns[at])
+        zigzag = zigzag << 7 | best & 0x7F
+        if at and columns[at].count(best) < len(columns[at]):
+            is_best = [byte == best for byte in columns[at]]
+            columns[:at] = [bytes(compress(column, is_best)) for column in columns[:at]]
+    return (zigzag >> 1) ^ -(zigzag & 1)
 
 
 def _offset_deltas(index: int, count: int) -> tuple[bytes, ...]:
@@ -139,10 +167,11 @@ def _offset_deltas(index: int, count: int) -> tuple[bytes, ...]:
     return (b"",)  # which no column is
 
 
-def _pass_equal(data: bytes, position: int, index: int, count: int, size: int, width: int, wanted: Wanted) -> int:
-    """How many records are well-formed, all of that size, with keys of one length, and lie in the data."""
+def _pass_equal(data: bytes, position: int, index: int, count: int, size: int, width: int, wanted: Wanted) -> Passed:
+    """Pass records that are all of that size, with keys of one length, and lie in the data."""
+    nothing = Passed(0, position)
     if count < RUN_MIN or size - width < _HEAD_BYTES:
-        return 0
+        return nothing
     span = (count - 1) * size + 1
 
     def column(at: int) -> bytes:
@@ -152,23 +181,24 @@ def _pass_equal(data: bytes, position: int, index: int, count: int, size: int, w
     for at in range(-width, 0):
         lengths = column(at)
         count = min(count, _leading(lengths, lengths[:1]))
-    count, at = _pass_deltas(column, index, count, wanted)
+    count, at, timestamps = _pass_deltas(column, index, count, wanted)
     if not count:
-        return 0
+        return nothing
     keys = column(at)
     if keys[0] not in _KEY_LENGTHS and (keys[0] != _NULL or wanted.needs_key):
-        return 0
+        return nothing
     count = min(count, _leading(keys, keys[:1]))
     at += 1 + _KEY_BYTES[keys[0]]
     expected = _value_length(size - width - at)
     if isinstance(expected, tuple):  # all empty or all null, if any
         expected = column(at)[:1] if column(at)[:1] in expected else b""
     if not expected:
-        return 0
+        return nothing
     for byte in expected:
         count = min(count, _leading(column(at), bytes((byte,))))
         at += 1
-    return min(count, _leading(column(size - width - 1), b"\x00"))
+    count = min(count, _leading(column(size - width - 1), b"\x00"))
+    return Passed(count, position + count * size, _largest(timestamps, count)) if count else nothing
 
 
 def _value_length(left: int) -> bytes | tuple[bytes, ...]:
@@ -182,13 +212,14 @@ def _value_length(left: int) -> bytes | tuple[bytes, ...]:
     return ()
 
 
-def _pass_unequal(data: bytes, position: int, index: int, most: int, width: int, wanted: Wanted) -> tuple[int, int]:
+def _pass_unequal(data: bytes, position: int, index: int, most: int, width: int, wanted: Wanted) -> Passed:
     """Pass records of any size, whose length fields have that width; see `pass_run`."""
+    nothing = Passed(0, position)
     if width > 2:
-        return 0, position  # so few in a batch that it does not matter
+        return nothing  # so few in a batch that it does not matter
     ends = _ends(data, position, most, width)
     if not ends:
-        return 0, position
+        return nothing
     # Each record's last byte and the next one's head. What ends past the data has no last byte, so it is not counted.
     stride = 1 + width + _HEAD_BYTES
     heads = b"".join([data[position - 1 : position] or b"\x00", data[position : position + stride - 1]])
@@ -200,12 +231,12 @@ def _pass_unequal(data: bytes, position: int, index: int, most: int, width: int,
     count = min(len(ends), _leading(column(-width), _EVEN_LAST if width == 1 else _EVEN_NOT_LAST))
     if width == 2:
         count = min(count, _leading(column(-1), _LAST))
-    count, at = _pass_deltas(column, index, count, wanted)
+    count, at, timestamps = _pass_deltas(column, index, count, wanted)
     keys = column(at)[:count]
     keys = keys[: _leading(keys, _KEY_LENGTHS if wanted.needs_key else _KEY_LENGTHS_OR_NULL)]
     count = min(len(keys), _leading(heads[stride::stride], b"\x00"))
     if not count:
-        return 0, position
+        return nothing
     values: Iterable[int] = map(add, (position, *ends), repeat(width + at + 1, count))
     if keys[:1] * len(keys) != keys or _KEY_BYTES[keys[0]]:
         values = map(add, values, keys.translate(_KEY_BYTES))
@@ -214,8 +245,8 @@ def _pass_unequal(data: bytes, position: int, index: int, most: int, width: int,
     if min(left) < 0 or not all(
         map(data.startswith, [_VALUE_LENGTHS[each] if each < _SHORT else _value_length(each) for each in left], values)
     ):
-        return 0, position
-    return count, ends[count - 1]
+        return nothing
+    return Passed(count, ends[count - 1], _largest(timestamps, count))
 
 
 def _ends(data: bytes, position: int, most: int, width: int) -> list[int]:
