@@ -37,7 +37,6 @@ async def opened(**configs: str) -> Server:
         pytest.param(rebuilt(ONE, b"\x00" * 100, count=38_000_000), ErrorCode.INVALID_RECORD, id="claims"),
         pytest.param(batch([b"x"], timestamp_ms=FUTURE_MS), ErrorCode.INVALID_TIMESTAMP, id="future"),
         pytest.param(rebuilt(ONE, base_ms=-FUTURE_MS), ErrorCode.INVALID_TIMESTAMP, id="past"),
-        pytest.param(rebuilt(ONE, max_ms=FUTURE_MS), ErrorCode.INVALID_TIMESTAMP, id="latest"),
     ],
 )
 @pytest.mark.parametrize("timestamp_type", ["CreateTime", "LogAppendTime"])

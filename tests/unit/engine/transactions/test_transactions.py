@@ -440,13 +440,50 @@ async def test_a_transaction_that_is_too_old_is_refused_and_its_producer_may_com
     producer = await Transactor(engine).init(timeout_ms=1000)
     await producer.send("a", 0, b"too late")
     store.clock.advance(1.5)
-    assert await refused(producer.commit()) is ErrorCode.PRODUCER_FENCED
+    assert await refused(producer.commit()) is ErrorCode.INVALID_TXN_STATE
     [result] = await producer.produce(producer.request("a", 0, b"more"))
     assert result.error is ErrorCode.PRODUCER_FENCED
     await producer.init(keep=True)
     await producer.send("a", 0, b"in time")
     await producer.commit()
     assert await values(engine, "a") == [b"in time"]
+
+
+@pytest.mark.parametrize("by_maintenance", [False, True])
+async def test_an_abort_after_the_time_out_tells_the_new_epoch_and_the_producer_goes_on(
+    store: Store, engine: Engine, by_maintenance: bool
+) -> None:
+    producer = await Transactor(engine).init(timeout_ms=1000)
+    await producer.send("a", 0, b"too late")
+    store.clock.advance(1.5)
+    if by_maintenance:
+        await engine.transactions.expire_transactions()
+    stale = producer.producer_id, producer.epoch
+    await producer.abort()
+    assert (producer.producer_id, producer.epoch) == (stale[0], stale[1] + 1)
+    again = await engine.transactions.end("tx", *stale, commit=False, bump=True)  # its answer was lost
+    assert (again.producer_id, again.producer_epoch) == (producer.producer_id, producer.epoch)
+    await producer.send("a", 0, b"in time")
+    assert await refused(engine.transactions.end("tx", *stale, commit=False, bump=True)) is ErrorCode.PRODUCER_FENCED
+    await producer.commit()
+    assert await values(engine, "a") == [b"in time"]
+
+
+async def test_an_abort_after_the_time_out_revives_nobody_beside_a_new_instance(store: Store, engine: Engine) -> None:
+    producer = await Transactor(engine).init(timeout_ms=1000)
+    await producer.send("a", 0, b"too late")
+    store.clock.advance(1.5)
+    await Transactor(engine).init()
+    assert await refused(producer.abort()) is ErrorCode.PRODUCER_FENCED
+    assert await refused(producer.commit()) is ErrorCode.PRODUCER_FENCED
+
+
+async def test_without_kip_890_a_producer_is_fenced_by_the_time_out(store: Store, engine: Engine) -> None:
+    producer = await Transactor(engine, bumps=False).init(timeout_ms=1000)
+    await producer.send("a", 0, b"too late")
+    store.clock.advance(1.5)
+    assert await refused(producer.abort()) is ErrorCode.PRODUCER_FENCED
+    assert await refused(producer.commit()) is ErrorCode.PRODUCER_FENCED
 
 
 async def test_maintenance_fences_and_removes_what_is_left(store: Store, engine: Engine) -> None:
@@ -464,7 +501,7 @@ async def test_maintenance_fences_and_removes_what_is_left(store: Store, engine:
     assert not await engine.transactions.wants_expiry()
     assert await engine.transactions.expire_transactions() == {"transactions_expired": 0, "pending_items_removed": 0}
     assert await store.log.query(pending_range("tx", 0)[0]) == []
-    assert await refused(producer.commit()) is ErrorCode.PRODUCER_FENCED
+    assert await refused(producer.commit()) is ErrorCode.INVALID_TXN_STATE
     assert await values(engine, "a") == []
 
 

@@ -211,6 +211,10 @@ class ProducerTransactions:
             if error.code in _FENCED and not commit:
                 await self._initialize(self._producer)
                 return
+            if commit and error.code is ErrorCode.INVALID_TXN_STATE:  # it timed out
+                self._state = State.ABORTABLE
+                self._error = KafkaError(ErrorCode.TRANSACTION_ABORTABLE, _TIMED_OUT)
+                raise self._error from error
             if error.code in _FENCED or error.code in _FATAL:
                 # A transaction that timed out looks the same: the abort will find out who owns the id.
                 if commit and error.code in _FENCED:
@@ -251,6 +255,10 @@ def _check(what: str, code: int) -> None:
         raise KafkaError(known, f"{what} was refused: {_EXPLAINED.get(known, known.name)}")
 
 
+_TIMED_OUT = (
+    "the transaction was open for longer than transaction_timeout_ms, and nothing of it is visible: abort it, and send "
+    "it again"
+)
 _EXPLAINED = {
     ErrorCode.PRODUCER_FENCED: "another producer has taken over the transactional id, or the transaction timed out",
     ErrorCode.TRANSACTION_ABORTABLE: "the transaction cannot be committed and nothing of it is visible: abort it",

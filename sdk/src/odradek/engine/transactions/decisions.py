@@ -7,7 +7,8 @@
 
 A producer with an older epoch is fenced. Under the second protocol (KIP-890: EndTxn 5 and later) each end bumps the
 epoch, so a request that was delayed past the end of its transaction cannot affect the next one; an abort without an
-open transaction bumps it too. Under the first protocol the partitions of a transaction are added before they are
+open transaction bumps it too. A producer whose transaction timed out may say so once more with its former epoch: an
+abort tells it the epoch that it has now, and it goes on; a commit is INVALID_TXN_STATE. Under the first protocol the partitions of a transaction are added before they are
 written, and a delayed duplicate is recognized by its sequence.
 
 The row keeps the epoch before the last bump: EndTxn with it is a repetition, and InitProducerId with it (KIP-360) comes
@@ -232,6 +233,10 @@ def decide_end(
         if row.state is wanted:
             return Ended(row.producer_id, row.producer_epoch)
         raise _wrong_state(row, commit)
+    if bump and row is not None and _was_fenced(row, producer_id, producer_epoch):
+        if commit:
+            raise _wrong_state(row, commit)
+        return Ended(row.producer_id, row.producer_epoch)
     row = check_producer(row, producer_id, producer_epoch)
     if row.is_ongoing:
         return TimedOut() if row.has_timed_out(now_ms) else End()
@@ -240,6 +245,15 @@ def decide_end(
     if not bump and row.state is wanted:
         return Ended(row.producer_id, row.producer_epoch)
     raise _wrong_state(row, commit)
+
+
+def _was_fenced(row: TransactionRow, producer_id: int, producer_epoch: int) -> bool:
+    """Return True if the row's epoch is that producer's next one, and nothing has begun under it.
+
+    Its transaction timed out, or it has called InitProducerId itself. Another instance leaves no trace of the last one.
+    """
+    last = row.last_producer_id, row.last_epoch
+    return row.state is TransactionState.EMPTY and last == (producer_id, producer_epoch) and producer_id >= 0
 
 
 def _wrong_state(row: TransactionRow, commit: bool) -> KafkaError:
