@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -390,3 +391,47 @@ async def test_a_record_that_arrives_ends_the_wait() -> None:
         await _produce(server, 0, 1)
         async with asyncio.timeout(10):
             assert len((await waiting)[T0]) == 1
+
+
+async def test_a_damaged_record_is_raised_after_those_before_it_and_can_be_passed() -> None:
+    """KafkaError names the offset; polls go on to raise it until the consumer seeks past the damage."""
+    server = Server(item_bytes_max=0, uploads_kept_bytes=0)
+    async with Admin(transport=server.transport()) as admin:
+        await admin.create_topics([NewTopic("flights", 1)])
+    async with Producer(transport=server.transport(), linger_ms=0) as producer:
+        for i in range(5):
+            await (await producer.send("flights", b"%d" % i, partition=0))
+    keys = sorted((info.key for info in await server.engine.objects.list("wal/")), key=lambda key: key[-32:])
+    await server.engine.objects.delete([keys[2]])
+    async with _consumer(server, retry_backoff_ms=10, retry_backoff_max_ms=20) as consumer:
+        consumer.assign([T0])
+        assert await _poll(consumer, 2) == [0, 1]
+        for _ in range(2):
+            with pytest.raises(KafkaError, match=r"flights-0 at offset 2: CORRUPT_MESSAGE.* seek past") as raised:
+                await _poll(consumer, 1)
+            assert raised.value.code is ErrorCode.CORRUPT_MESSAGE
+        assert await consumer.position(T0) == 2
+        consumer.seek(T0, 3)
+        assert await _poll(consumer, 2) == [3, 4]
+
+
+async def test_a_partition_that_cannot_be_read_for_long_is_raised_while_others_are_read() -> None:
+    server = await _server(partitions=2, records=4)
+    fetch = server.engine.fetch
+
+    async def fetch_one(partitions: Any, **limits: Any) -> Any:
+        results = await fetch(partitions, **limits)
+        return [
+            replace(result, error=ErrorCode.KAFKA_STORAGE_ERROR, records=[]) if result.partition == 0 else result
+            for result in results
+        ]
+
+    server.engine.fetch = fetch_one  # type: ignore[method-assign]
+    async with _consumer(server, default_api_timeout_ms=150, retry_backoff_ms=10) as consumer:
+        consumer.assign([T0, TopicPartition("flights", 1)])
+        values: list[int] = []
+        with pytest.raises(KafkaError, match="flights-0 at offset 0: KAFKA_STORAGE_ERROR"):
+            for _ in range(200):
+                for records in (await consumer.poll(100)).values():
+                    values += [int(record.value) for record in records]
+        assert values == [1, 3]

@@ -80,3 +80,15 @@ async def test_a_line_is_written_every_minute() -> None:
     times = [line["_aws"]["Timestamp"] for line in world.lines]
     assert [later - earlier for earlier, later in itertools.pairwise(times)] == [60_000, 60_000]
     assert [line["connections"] for line in world.lines] == [0, 1, 2], "as they are when the line is written"
+
+
+def test_what_a_person_has_to_look_at_is_an_attention_line() -> None:
+    world = World()
+    world.usage += Usage(damaged_ranges=2, rejected_requests=1)
+    world.telemetry.write(1)
+    world.telemetry.write(1)
+    lines = [line for line in world.lines if line["message"] == "attention"]
+    assert [(line["reason"], line["function"], line["attention"]) for line in lines] == [
+        ("damage", "kafka", 1),
+        ("store-rejected", "kafka", 1),
+    ]

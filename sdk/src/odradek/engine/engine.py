@@ -49,6 +49,7 @@ from odradek.model.log import (
 )
 from odradek.model.topic import Topic
 from odradek.ports.clock import Clock
+from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.table_catalog import TableCatalog
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from odradek.engine.maintenance.sweep import Sweep
     from odradek.engine.offsets.offsets import GroupOffsets
     from odradek.engine.partition.maintenance_lease import MaintenanceLeases
+    from odradek.engine.read.damage import Damages
     from odradek.engine.read.delete_records import RecordDeleter
     from odradek.engine.read.epoch_end_offsets import EpochEndLister
     from odradek.engine.read.fetch import Fetcher
@@ -103,6 +105,7 @@ class Engine:
         settings: the operator's settings.
         broker_id: the broker as which it leads partitions: the fleet of functions, or a gateway (`leaders.register`).
         wakes: the queue that wakes triggers; None: the sweep of triggers finds what this engine appends.
+        meter: counts the damage that this process meets; None: nothing counts it.
     """
 
     def __init__(
@@ -115,9 +118,10 @@ class Engine:
         settings: Settings | None = None,
         broker_id: int = FLEET_BROKER_ID,
         wakes: TaskQueue | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
-        self.tools = tools = Tools(tables, objects, clock, rng, settings, wakes)
+        self.tools = tools = Tools(tables, objects, clock, rng, settings, wakes, meter=meter or NullMeter())
         self.clock = clock
         self.rng = rng
         self.catalog = tables.catalog
@@ -164,7 +168,7 @@ class Engine:
     def segments(self) -> SegmentIndexes:
         from odradek.engine.read.segment_reader import SegmentIndexes
 
-        return SegmentIndexes(self.objects)
+        return SegmentIndexes(self.objects, self.damages)
 
     @cached_property
     def reader(self) -> LogReader:
@@ -179,13 +183,19 @@ class Engine:
         return PieceReader(self.wal, self.settings)
 
     @cached_property
+    def damages(self) -> Damages:
+        from odradek.engine.read.damage import Damages
+
+        return Damages(self.tools.meter)
+
+    @cached_property
     def fetcher(self) -> Fetcher:
         from odradek.engine.read.fetch import Fetcher
         from odradek.engine.read.looks import Looks
 
         looks = Looks(self.index, self.clock, self.settings)
         self.marks.on_append = looks.appended
-        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs, looks)
+        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs, looks, self.damages)
 
     @cached_property
     def _read_replicas(self) -> ReadReplicas:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from odradek.backoff import Backoff
 from odradek.ports.clock import Clock
+from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.table_catalog import TableCatalog
@@ -30,6 +31,7 @@ class Tools:
         wakes: the queue that wakes triggers; None: appends leave marks as they are (engine/marks.py).
         table_catalog: of Iceberg tables; None: this process has none.
         value_schemas: the registry, for typed columns; None: this process has none.
+        meter: counts damage.
         uses_threads: maintenance does long computations in threads, since the process serves clients by the same loop.
     """
 
@@ -41,6 +43,7 @@ class Tools:
     wakes: TaskQueue | None = None
     table_catalog: TableCatalog | None = None
     value_schemas: ValueSchemas | None = None
+    meter: Meter = field(default_factory=NullMeter)
     uses_threads: bool = False
 
     def backoff(self, *, first_s: float, max_s: float) -> Backoff:

@@ -115,6 +115,8 @@ class InvokedFunction(ABC):
             self.call_attention(Reason.FAULT, request_id=request_id)
         if rejections := tally.usage.rejected_requests:
             self.call_attention(Reason.STORE_REJECTED, request_id=request_id, store_rejections=rejections)
+        if ranges := tally.usage.damaged_ranges:
+            self.call_attention(Reason.DAMAGE, request_id=request_id, damaged_ranges=ranges)
         if instruments.observe is not None:
             instruments.observe(invocation)
         if answer is None:

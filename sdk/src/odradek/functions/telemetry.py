@@ -47,6 +47,7 @@ class Reason(StrEnum):
 
     FAULT = "fault"
     STORE_REJECTED = "store-rejected"
+    DAMAGE = "damage"
     MAINTENANCE_FAILURES = "maintenance-failures"
     TABLE_BEHIND = "table-behind"
     TRIGGER_FAILURES = "trigger-failures"

@@ -162,6 +162,7 @@ async def serve_from_env(environ: Mapping[str, str]) -> None:
         if _wants_metrics(environ)
         else None,
         wakes=wakes,
+        meter=meter,
     )
 
 

@@ -6,6 +6,8 @@ are those of the functions (functions/telemetry.py); the function is "kafka".
     duration_ms    up to 100 durations, for percentiles: of every request, or of every 2nd, 4th, ...
     connections    open when the line was written
     all others     sums since the previous line
+
+What a person has to look at follows in lines `attention`, as from a function.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from odradek.functions.telemetry import DIMENSIONS, NAMESPACE, WriteLine
+from odradek.functions.telemetry import DIMENSIONS, NAMESPACE, Reason, WriteLine, attention_line
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Usage
 
@@ -94,6 +96,10 @@ class KafkaTelemetry:
             **values,
         }
         self._write_line(json.dumps(line, separators=(",", ":")))
+        if usage.damaged_ranges:
+            self._call_attention(Reason.DAMAGE, damaged_ranges=usage.damaged_ranges)
+        if usage.rejected_requests:
+            self._call_attention(Reason.STORE_REJECTED, store_rejections=usage.rejected_requests)
         self._forget()
 
     async def run(self, connections: Callable[[], int]) -> None:
@@ -101,3 +107,6 @@ class KafkaTelemetry:
         while True:
             await self._clock.sleep(INTERVAL_S)
             self.write(connections())
+
+    def _call_attention(self, reason: Reason, **properties: int) -> None:
+        self._write_line(attention_line(self._cluster_id, KAFKA, reason, self._clock.now_ms(), properties))

@@ -17,7 +17,7 @@ from odradek.gateway.registry_port import RegistryPort
 from odradek.gateway.server import Gateway, Listener, listening_socket
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.clock import Clock
-from odradek.ports.meter import Usage
+from odradek.ports.meter import Meter, Usage
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.tables import Tables
@@ -50,11 +50,13 @@ async def serve(
     billed: Callable[[], Usage] | None = None,
     telemetry: KafkaTelemetry | None = None,
     wakes: TaskQueue | None = None,
+    meter: Meter | None = None,
 ) -> None:
     """Serve until `stopping` is set or another process takes the broker id; then answer pending requests and stop.
 
     `ready` is called with the addresses once the ports are open; `billed` returns the usage of the store since the
-    start, for the metrics; `telemetry` writes a line a minute; `wakes` is the queue that wakes triggers.
+    start, for the metrics; `telemetry` writes a line a minute; `wakes` is the queue that wakes triggers;
+    `meter` counts damage.
 
     Raises KafkaError(INVALID_CONFIG) if it cannot listen.
     """
@@ -67,6 +69,7 @@ async def serve(
         settings=settings,
         broker_id=ports.broker_id,
         wakes=wakes,
+        meter=meter,
     )
     metrics = Metrics(billed)
 

@@ -274,7 +274,7 @@ async def test_a_missing_object_fails_its_partition_alone(store: Store) -> None:
     await store.objects.delete([info.key for info in await store.objects.list("wal/")])
     await produce(engine, "t", 1, batch([BIG]))
     lost, fine = await fetch(store, (0, 0), (1, 0))
-    assert lost.error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert lost.error is ErrorCode.CORRUPT_MESSAGE
     assert values(fine) == [BIG]
 
 

@@ -9,8 +9,8 @@ Every call includes all partitions, so a long poll ends as soon as any has data.
 order of the request, so those that have waited longest for records come first and none starves, as in Kafka's consumer.
 A seek or a new partition interrupts a call that waits.
 
-Errors are retried. An error reaches `poll` if it is not retryable, or if nothing has succeeded for
-default_api_timeout_ms.
+Errors are retried. An error reaches `poll` if it is not retryable, if nothing has succeeded for
+default_api_timeout_ms, if one partition has failed for as long, or if a stored record is damaged twice in a row.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from odradek.columnar.engine import EngineName
 
 _ANSWERS_MAX = 2  # one in use, one ahead
+
+_REMEDIES = {
+    ErrorCode.CORRUPT_MESSAGE: ": the stored record cannot be read; `odradek audit` says which range is damaged. "
+    "To continue without it, seek past the range"
+}
 
 Committed = Callable[[list[TopicPartition]], Awaitable[dict[TopicPartition, OffsetAndMetadata]]]
 
@@ -457,7 +462,7 @@ class Fetcher:
             if part.error is not ErrorCode.NONE:
                 self._read_error(state, part.error, offset)
                 continue
-            state.unknown_since_s = None
+            state.unknown_since_s = state.refused = None
             state.high_watermark = part.high_watermark
             if not part.records:
                 continue
@@ -493,6 +498,24 @@ class Fetcher:
             if self._committed is not None or (now_s - state.unknown_since_s) * 1000 < UNKNOWN_TOPIC_PATIENCE_MS:
                 return
             state.unknown_since_s = now_s
-        elif code.is_retryable:
+        elif code.is_retryable and not self._is_lasting(state, code, offset, now_s):
             return
-        self._fail(KafkaError(code, f"fetching {state.partition} at offset {offset}: {code.name}"))
+        self._fail(
+            KafkaError(code, f"fetching {state.partition} at offset {offset}: {code.name}{_REMEDIES.get(code, '')}")
+        )
+
+    def _is_lasting(self, state: PartitionState, code: ErrorCode, offset: int, now_s: float) -> bool:
+        """Return True if a retryable error is to be raised: the same fetch fails for too long, or reads damage twice.
+
+        What is buffered before the offset is handed out first.
+        """
+        is_repeated = state.refused is not None and state.refused[0] == offset
+        if state.refused is None or not is_repeated:
+            state.refused = offset, now_s
+        if state.position != offset:
+            return False
+        lasting_ms = (now_s - state.refused[1]) * 1000
+        if not (is_repeated and code is ErrorCode.CORRUPT_MESSAGE) and lasting_ms < self._config.default_api_timeout_ms:
+            return False
+        state.not_before_s = now_s + self._config.retry_backoff_max_ms / 1000
+        return True

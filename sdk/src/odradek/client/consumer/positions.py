@@ -32,6 +32,7 @@ class PartitionState:
         "not_before_s",
         "partition",
         "position",
+        "refused",
         "reset_to",
         "unknown_since_s",
         "version",
@@ -47,6 +48,7 @@ class PartitionState:
         self.high_watermark: int | None = None
         self.not_before_s = 0.0
         self.unknown_since_s: float | None = None
+        self.refused: tuple[int, float] | None = None  # the offset of fetches that keep failing, and since when
         self.version = 0
         self.found_in_turn = 0  # the fetch that last brought records
 

@@ -61,7 +61,7 @@ async def handle_fetch(call: Call) -> Answer:
     )
     size_bytes = sum(result.size_bytes for result in results)
     pause_ms = await call.engine.quotas.fetched(call.context.principal, call.request.client_id, size_bytes)
-    if any(result.error is ErrorCode.KAFKA_STORAGE_ERROR for result in results):
+    if any(result.error in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE) for result in results):
         pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
     return _answer(call, iter(results), pause_ms)
 

@@ -390,12 +390,20 @@ class PartitionIndex:
         """Return index rows with at least this base offset, oldest first.
 
         Ghosts are left out if `base_offset` is that of a row that is not one. Fewer rows than `limit` do not mean that
-        these are the last: continue from the last one's end until there are none.
+        these are the last: continue from the last one's end until there are none. Raises FormatError if the first row
+        is damaged; those before a damaged one are returned.
         """
         rows = await self._log.query(
             partition_pk(partition), sk_from=index_sk(base_offset), sk_to=INDEX_END, limit=limit
         )
-        found = [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
+        found: list[IndexRow] = []
+        for row in rows:
+            try:
+                found.append(decode_index_row(index_base_offset(row.key.sk), row.item))
+            except FormatError:
+                if not found:
+                    raise
+                break
         return without_ghosts(found)
 
     async def rows_between(

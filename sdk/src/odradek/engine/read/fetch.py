@@ -24,6 +24,8 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
 from odradek.engine.partition.shared_head import HeadImage, view_of
+from odradek.engine.read.damage import Damages
+from odradek.engine.read.intact import check_stored, read_intact
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.read.looks import Looks
 from odradek.engine.read.read_ahead import ReadAhead, Served
@@ -37,7 +39,7 @@ from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
 _store_busy = partial(KafkaError, ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again")
-_DAMAGED = "the stored log could not be read: run an audit"
+_replaced = partial(KafkaError, ErrorCode.KAFKA_STORAGE_ERROR, "the objects of the log were replaced: try again")
 _REPLANS = 3
 _LEAST_WAIT_S = 0.001
 _PLANS_AT_ONCE = 32  # partitions of one request whose rows are looked up at the same time
@@ -96,6 +98,7 @@ class Fetcher:
         topics: Topics,
         epochs: LeaderEpochs,
         looks: Looks,
+        damages: Damages,
     ) -> None:
         self._ahead = ReadAhead(pieces.ahead, self._following, pieces.ranges_ahead)
         self._epochs = epochs
@@ -104,6 +107,8 @@ class Fetcher:
         self._pieces = pieces
         self._topics = topics
         self._looks = looks
+        self._damages = damages
+        self._objects = tools.objects
         self._clock = tools.clock
         self._backoff = tools.backoff(first_s=0.02, max_s=0.1)
 
@@ -170,15 +175,18 @@ class Fetcher:
             known: the heads; None: they are read.
             is_first: false where others have been answered already, so that nothing may go past its limit.
         """
-        places = [each.partition for each in wanted]
         heads: Sequence[PartitionHead | None]
         try:
             if known is not None:
-                heads = [known[place] for place in places]
+                heads = [known[want.partition] for want in wanted]
             else:
-                heads = await self._index.read_heads(places, whole=False) if wanted else []
-        except (StoreUnavailable, FormatError) as error:
-            return [], [(want, _failed(want.request, _as_kafka(error))) for want in wanted]
+                heads = await self._index.read_heads([each.partition for each in wanted], whole=False) if wanted else []
+        except StoreUnavailable:
+            return [], [(want, _failed(want.request, _store_busy())) for want in wanted]
+        except FormatError as error:
+            if len(wanted) == 1:
+                return [], [(wanted[0], self._damaged(wanted[0], wanted[0].offset, error))]
+            return await self._plan_apart(wanted, max_bytes)
         heads = await self._whole_where_behind(wanted, heads)
         behind = sum(
             head is not None and head.next_offset > each.offset for each, head in zip(wanted, heads, strict=True)
@@ -201,6 +209,37 @@ class Fetcher:
             planned.append(plan if is_first else plan.behind_another())
             is_first = is_first and not plan.pieces
         return await self._share(planned, failed, max_bytes)
+
+    async def _plan_apart(
+        self, wanted: Sequence[_Wanted], max_bytes: int
+    ) -> tuple[list[_Planned], list[tuple[_Wanted, FetchResult]]]:
+        """Plan the others without the partitions whose heads are damaged."""
+        checked = await asyncio.gather(*(self._head_damage(want) for want in wanted))
+        failed = [
+            (want, self._damaged(want, want.offset, damage))
+            for want, damage in zip(wanted, checked, strict=True)
+            if damage is not None
+        ]
+        intact = [want for want, damage in zip(wanted, checked, strict=True) if damage is None]
+        if not failed:  # the head was written meanwhile
+            return [], [(want, _failed(want.request, _store_busy())) for want in wanted]
+        planned, failed_too = await self._plan(intact, max_bytes)
+        return planned, failed + failed_too
+
+    async def _head_damage(self, want: _Wanted) -> FormatError | None:
+        try:
+            await self._index.read_heads([want.partition], whole=False)
+        except FormatError as damage:
+            return damage
+        except StoreUnavailable:
+            pass  # the plan of those that are left says so
+        return None
+
+    def _damaged(self, want: _Wanted, offset: int, damage: Exception, head: PartitionHead | None = None) -> FetchResult:
+        """The response at a damaged offset. A newer release's data is not damaged."""
+        if isinstance(damage, UnknownVersion):
+            return _failed(want.request, KafkaError(damage.code, str(damage)), head)
+        return _failed(want.request, self._damages.note(want.topic.name, want.partition, offset, damage), head)
 
     async def _whole_where_behind(
         self, wanted: Sequence[_Wanted], heads: Sequence[PartitionHead | None]
@@ -259,6 +298,7 @@ class Fetcher:
         upload_bytes: int = UNBOUNDED,
     ) -> _Planned | FetchResult:
         """Plan the read of one partition, by this head or a newer one, or return why nothing can be read."""
+        damage: Exception | None = None
         for _ in range(_REPLANS):
             if head is None:
                 return _failed(want.request, deleted(self._topics, want.topic))
@@ -274,15 +314,23 @@ class Fetcher:
                 return _Planned(want, head, pieces, history, limit, is_first)
             except KafkaError as error:
                 return _failed(want.request, error, head)
-            except (StoreUnavailable, FormatError) as error:
-                return _failed(want.request, _as_kafka(error), head)
-            except ObjectMissing:  # the index of a segment that was replaced, or a row that retention removed
+            except StoreUnavailable:
+                return _failed(want.request, _store_busy(), head)
+            except FormatError as error:
+                return self._damaged(want, want.offset, error, head)
+            except ObjectMissing as missing:
+                # The index of a segment that was replaced, or a row that retention removed.
                 self._reader.forget(want.partition)
+                if damage is not None and str(damage) == str(missing):
+                    return self._damaged(want, want.offset, missing, head)
+                damage = missing
             try:
                 head = await self._index.read_head(want.partition)
-            except (StoreUnavailable, FormatError) as error:
-                return _failed(want.request, _as_kafka(error))
-        return _failed(want.request, KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED), head)
+            except StoreUnavailable:
+                return _failed(want.request, _store_busy())
+            except FormatError as error:
+                return self._damaged(want, want.offset, error)
+        return _failed(want.request, _replaced(), head)
 
     async def _choose(
         self, want: _Wanted, head: PartitionHead, limit: int, *, is_first: bool, upload_bytes: int
@@ -319,22 +367,28 @@ class Fetcher:
         """Read one partition; plan again if a merge replaced the planned objects, or after a gap."""
         want = plan.wanted
         error = _store_busy()
+        missed: Sequence[Piece] = ()  # the pieces of the plan before, one of which was missing
         for attempt in range(_REPLANS):
             try:
                 data = await self._pieces.read(plan.pieces) if data is None else data
+                for piece, stored in zip(plan.pieces, data, strict=True):
+                    check_stored(piece, stored, want.offset)
                 if not _is_gap(plan, data):
                     return want, _result(plan, data)
                 want = replace(want, offset=plan.pieces[-1].end_offset)
-                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
+                error = _replaced()
             except ObjectMissing:
+                if any(piece in missed for piece in plan.pieces):
+                    return want, await self._before_damage(plan, missed)
+                missed = plan.pieces
                 self._reader.forget(want.partition)
-                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED)
+                error = _replaced()
             except StoreUnavailable:
                 error = _store_busy()
                 await self._backoff.pause(attempt)
                 continue
-            except FormatError as damage:
-                return want, _failed(want.request, _as_kafka(damage), plan.head)
+            except FormatError:
+                return want, await self._before_damage(plan, plan.pieces)
             data = None
             # No more than before: the others have been promised the rest, and the log may have grown since.
             again, failed = await self._plan([want], plan.bytes_max, is_first=plan.is_first)
@@ -342,6 +396,25 @@ class Fetcher:
                 return failed[0]
             plan = again[0]
         return want, _failed(want.request, error, plan.head)
+
+    async def _before_damage(self, plan: _Planned, missed: Sequence[Piece]) -> FetchResult:
+        """The intact records before a damage; its error if there are none.
+
+        Args:
+            missed: what cannot be read of these is damaged. Any other piece may have been replaced just now.
+        """
+        want = plan.wanted
+        try:
+            intact = await read_intact(self._pieces, self._objects, plan.pieces, want.offset)
+        except StoreUnavailable:
+            return _failed(want.request, _store_busy(), plan.head)
+        result = _result(replace(plan, pieces=intact.pieces), intact.data)
+        damage = intact.damage
+        if damage is None or result.records:
+            return result
+        if damage.piece not in missed:
+            return _failed(want.request, _replaced(), plan.head)
+        return self._damaged(want, max(want.offset, damage.offset), damage.reason, plan.head)
 
 
 def _lacks_pages(want: _Wanted, head: PartitionHead) -> bool:
@@ -387,12 +460,6 @@ def _is_gap(plan: _Planned, data: Sequence[memoryview]) -> bool:
     if not plan.pieces or not all(piece.is_segment for piece in plan.pieces):
         return False
     return not any(len(select_batches(stored, plan.wanted.offset, 0)[0]) for stored in data)
-
-
-def _as_kafka(error: StoreUnavailable | FormatError) -> KafkaError:
-    if isinstance(error, UnknownVersion):
-        return KafkaError(error.code, str(error))
-    return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, _DAMAGED) if isinstance(error, FormatError) else _store_busy()
 
 
 def _result(plan: _Planned, data: Sequence[memoryview]) -> FetchResult:

@@ -44,33 +44,42 @@ class OffsetLister:
 
     async def _answer(self, request: ListOffsetsPartition) -> ListOffsetsResult:
         code, message = ErrorCode.KAFKA_STORAGE_ERROR, "the store did not answer: try again"
+        lookups, missing = self._lookups, ""
         for attempt in range(_ATTEMPTS):
             if attempt:
                 await self._backoff.pause(attempt - 1)
             try:
-                return await self._list_one(request)
+                return await self._list_one(request, lookups)
             except KafkaError as error:
                 code, message = error.code, error.message
                 break
             except FormatError as error:
                 message = f"the stored log could not be read: {error}"
-                break
-            except (ObjectMissing, StoreUnavailable):
+                if lookups is not self._lookups:
+                    break
+                lookups = self._lookups.passing_damage()
+            except ObjectMissing as error:
+                if str(error) == missing:  # by rows that were read since: no merge was faster
+                    lookups = self._lookups.passing_damage()
+                missing = str(error)
+            except StoreUnavailable:
                 continue
         return ListOffsetsResult(request.topic, request.partition, error=code, message=message)
 
-    async def _list_one(self, request: ListOffsetsPartition) -> ListOffsetsResult:
+    async def _list_one(self, request: ListOffsetsPartition, lookups: TimestampLookup) -> ListOffsetsResult:
         by_time = request.timestamp_ms >= 0 or request.timestamp_ms == MAX_TIMESTAMP
         _, partition, head = await read_partition(
             self._topics, self._index, request.topic, request.partition, whole=by_time
         )
         check_leader_epoch(request.current_leader_epoch, head)
-        offset, timestamp_ms = await self._lookup(partition, head, request.timestamp_ms)
+        offset, timestamp_ms = await self._lookup(lookups, partition, head, request.timestamp_ms)
         return ListOffsetsResult(
             request.topic, request.partition, offset=offset, timestamp_ms=timestamp_ms, leader_epoch=head.leader_epoch
         )
 
-    async def _lookup(self, partition: PartitionId, head: PartitionHead, timestamp_ms: int) -> tuple[int, int]:
+    async def _lookup(
+        self, lookups: TimestampLookup, partition: PartitionId, head: PartitionHead, timestamp_ms: int
+    ) -> tuple[int, int]:
         if timestamp_ms == LATEST_TIMESTAMP:
             return head.next_offset, -1
         if timestamp_ms in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
@@ -80,7 +89,7 @@ class OffsetLister:
         if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"unknown special timestamp {timestamp_ms}")
         if timestamp_ms == MAX_TIMESTAMP:
-            found = await self._lookups.largest(partition, head)
+            found = await lookups.largest(partition, head)
         else:
-            found = await self._lookups.first_at(partition, head, timestamp_ms)
+            found = await lookups.first_at(partition, head, timestamp_ms)
         return found or (-1, -1)

@@ -30,7 +30,7 @@ from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.read.read_ahead import Blocks
 from odradek.engine.read.segment_reader import UNBOUNDED, Piece, SegmentIndexes, Wanted, segment_pieces
-from odradek.errors import ObjectMissing
+from odradek.errors import FormatError, ObjectMissing
 from odradek.format.object_keys import wal_key
 from odradek.format.parquet.segment import rebuild
 from odradek.format.record_batch import patch_log_append_time, patch_offsets
@@ -43,8 +43,9 @@ _ROWS_PER_QUERY = 64
 _ROWS_CACHED = 4096
 _MADE_BYTES_MAX = 16 * 1024 * 1024  # of batches made from row groups that a process keeps
 
+Unreadable = ObjectMissing | FormatError  # what reading raises of bytes that are missing, or wrong
 
-__all__ = ["LogReader", "Piece", "PieceReader", "entry_piece", "patched", "row_entries", "row_pieces"]
+__all__ = ["LogReader", "Piece", "PieceReader", "Unreadable", "entry_piece", "patched", "row_entries", "row_pieces"]
 
 
 class LogReader:
@@ -233,6 +234,22 @@ class PieceReader:
         else:
             await _all_or_none(reads)
         return [data for data in found if data is not None]
+
+    async def read_groups(self, piece: Piece) -> tuple[memoryview, Unreadable | None]:
+        """Return the batches of a columnar piece up to the first damaged row group, and the damage, if there is any.
+
+        Raises StoreUnavailable.
+        """
+        made: list[bytes] = []
+        damage: Unreadable | None = None
+        for group in piece.groups:
+            try:
+                data = await self._range(piece.object_key, group.position, group.size_bytes)
+                made.append(rebuild(data, group))
+            except (ObjectMissing, FormatError) as error:
+                damage = error
+                break
+        return memoryview(b"".join(made)), damage
 
     async def _batches(self, piece: Piece) -> memoryview:
         """Return the batches of a columnar piece. Those that were made last are kept: a consumer reads on in them."""

@@ -7,6 +7,9 @@ it costs what a stretch costs) and none where all of a segment is wanted in one 
 The stretch that holds an offset may, after compaction, hold no record from that offset on; then the next stretch begins
 with one. An empty segment has no bytes and gives no pieces: a reader passes over it.
 
+An index that is missing or damaged is made again from its segment, which is read whole for it; not that of a columnar
+segment, whose row groups only it describes.
+
 A columnar segment is cut in the same way. Positions and lengths of its pieces are those of the batches that its row
 groups are read as; a piece names the row groups, which are where the index says (format/parquet/segment.py).
 """
@@ -18,9 +21,11 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from odradek.engine.partition.index_row import IndexRow
-from odradek.errors import FormatError
+from odradek.engine.read.damage import Damages
+from odradek.errors import FormatError, ObjectMissing
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import OffsetIndex, RowGroup, decode_offset_index
+from odradek.format.segment import index_segment
 from odradek.model.log import OFFSET_END
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.object_store import ObjectStore
@@ -73,10 +78,15 @@ class Wanted:
 
 
 class SegmentIndexes:
-    """Indexes of segments, those used last kept decoded."""
+    """Indexes of segments, those used last kept decoded.
 
-    def __init__(self, objects: ObjectStore) -> None:
+    Args:
+        damages: notes indexes that had to be made again.
+    """
+
+    def __init__(self, objects: ObjectStore, damages: Damages) -> None:
         self._objects = objects
+        self._damages = damages
         self._kept: OrderedDict[bytes, OffsetIndex] = OrderedDict()
         self._entries = 0
 
@@ -91,15 +101,27 @@ class SegmentIndexes:
         if kept is not None:
             self._kept.move_to_end(row.segment_id)
             return kept
-        data = await self._objects.get(index_key(partition, row.base_offset, row.segment_id))
-        index = decode_offset_index(data)
-        if (index.base_offset, index.end_offset, index.size_bytes) != (row.base_offset, row.end_offset, row.size_bytes):
-            raise FormatError(f"the index of segment {row.segment_id.hex()} does not match its row")
+        try:
+            index = await self._read(partition, row, row.segment_id)
+        except (ObjectMissing, FormatError) as damage:
+            if row.is_columnar:
+                raise
+            data = await self._objects.get(segment_key(partition, row.base_offset, row.segment_id))
+            index = index_segment(data, base_offset=row.base_offset, end_offset=row.end_offset)
+            if index.size_bytes != row.size_bytes:
+                raise
+            self._damages.note_index(index_key(partition, row.base_offset, row.segment_id), damage)
         if self._kept.setdefault(row.segment_id, index) is index:
             self._entries += len(index.offsets)
             while self._entries > _ENTRIES_CACHED and len(self._kept) > 1:
                 _, evicted = self._kept.popitem(last=False)
                 self._entries -= len(evicted.offsets)
+        return index
+
+    async def _read(self, partition: PartitionId, row: IndexRow, segment_id: bytes) -> OffsetIndex:
+        index = decode_offset_index(await self._objects.get(index_key(partition, row.base_offset, segment_id)))
+        if (index.base_offset, index.end_offset, index.size_bytes) != (row.base_offset, row.end_offset, row.size_bytes):
+            raise FormatError(f"the index of segment {segment_id.hex()} does not match its row")
         return index
 
     async def pieces(self, partition: PartitionId, row: IndexRow, wanted: Wanted) -> list[Piece]:

@@ -28,7 +28,7 @@ from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.index_row import IndexRow, is_ghost, without_ghosts
 from odradek.engine.read.log_reader import PieceReader, entry_piece, patched, row_entries, row_pieces
 from odradek.engine.read.segment_reader import WHOLE_BYTES, Piece, SegmentIndexes, Wanted, segment_pieces
-from odradek.errors import ObjectMissing
+from odradek.errors import FormatError, ObjectMissing
 from odradek.format.record_batch import iter_headers
 from odradek.format.record_decoder import iter_rows
 from odradek.format.segment import find_timestamp
@@ -46,12 +46,24 @@ _CHUNK_BYTES = 4 * 1024 * 1024
 
 class TimestampLookup:
     """Finds records by timestamp. All methods raise ObjectMissing (a merge was faster: read the head again),
-    StoreUnavailable, FormatError."""
+    StoreUnavailable, FormatError.
 
-    def __init__(self, index: PartitionIndex, segments: SegmentIndexes, pieces: PieceReader) -> None:
+    Args:
+        passes_damage: what cannot be read counts as a record at its first offset, with its largest timestamp: whoever
+            reads from there meets the damage, and nothing is passed over.
+    """
+
+    def __init__(
+        self, index: PartitionIndex, segments: SegmentIndexes, pieces: PieceReader, *, passes_damage: bool = False
+    ) -> None:
         self._index = index
         self._segments = segments
         self._pieces = pieces
+        self._passes_damage = passes_damage
+
+    def passing_damage(self) -> TimestampLookup:
+        """Return one that passes damage."""
+        return TimestampLookup(self._index, self._segments, self._pieces, passes_damage=True)
 
     async def first_at(self, partition: PartitionId, head: PartitionHead, timestamp_ms: int) -> Found | None:
         """Return the first record, by offset, with at least that timestamp; None if there is none."""
@@ -133,7 +145,12 @@ class TimestampLookup:
             return await self._first_in_entries(row_entries(row), timestamp_ms, start_offset)
         if row.size_bytes <= WHOLE_BYTES and not row.is_columnar:
             return await self._first_in(row_pieces(partition, row), timestamp_ms, start_offset)
-        index = await self._segments.get(partition, row)
+        try:
+            index = await self._segments.get(partition, row)
+        except (ObjectMissing, FormatError):
+            if not self._passes_damage:
+                raise
+            return max(row.base_offset, start_offset), row.max_timestamp_ms
         first = max(
             bisect_left(index.max_timestamps_ms, timestamp_ms),
             bisect_right(index.offsets, start_offset) - 1,
@@ -179,8 +196,11 @@ class TimestampLookup:
     async def _first_in(self, pieces: Iterable[Piece], timestamp_ms: int, start_offset: int) -> Found | None:
         for piece in pieces:
             if piece.end_offset > start_offset:
-                found = find_timestamp(await self._batches(piece), timestamp_ms, start_offset=start_offset)
-                if found is not None:
+                try:
+                    found = find_timestamp(await self._batches(piece), timestamp_ms, start_offset=start_offset)
+                except (ObjectMissing, FormatError) as damage:
+                    found = self._counted(piece, start_offset, damage)
+                if found is not None and found[1] >= timestamp_ms:
                     return found
         return None
 
@@ -189,7 +209,11 @@ class TimestampLookup:
         for piece in sorted(pieces, key=lambda piece: (-piece.max_timestamp_ms, piece.base_offset)):
             if piece.end_offset <= start_offset or (best is not None and piece.max_timestamp_ms < best[1]):
                 continue
-            log = await self._batches(piece)
+            try:
+                log = await self._batches(piece)
+            except (ObjectMissing, FormatError) as damage:
+                best = _better(best, self._counted(piece, start_offset, damage))
+                continue
             for position, header in iter_headers(log):
                 if header.last_offset < start_offset or (best is not None and header.max_timestamp_ms < best[1]):
                     continue
@@ -197,6 +221,12 @@ class TimestampLookup:
                     if row[0] >= start_offset:
                         best = _better(best, (row[0], row[1]))
         return best
+
+    def _counted(self, piece: Piece, start_offset: int, damage: ObjectMissing | FormatError) -> Found:
+        """What a piece that cannot be read counts as. Raises the damage unless it is passed."""
+        if not self._passes_damage:
+            raise damage
+        return max(piece.base_offset, start_offset), piece.max_timestamp_ms
 
     async def _batches(self, piece: Piece) -> Buffer:
         [stored] = await self._pieces.read([piece])

@@ -16,6 +16,7 @@ from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.catalog.typed_columns import ColumnsOfTopic, TypedColumns
 from odradek.engine.partition.index import PartitionIndex
+from odradek.engine.read.damage import Damages
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader
 from odradek.engine.read.segment_reader import UNBOUNDED, SegmentIndexes
@@ -24,6 +25,7 @@ from odradek.errors import ErrorCode, KafkaError, ObjectMissing
 from odradek.format.object_keys import segment_key
 from odradek.model.log import ListOffsetsPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.ports.meter import NullMeter
 from odradek.registry.subjects import Subjects
 from odradek.registry.value_schemas import RegistryValueSchemas
 from odradek.settings import Settings
@@ -65,7 +67,7 @@ class LogView(OpenedStore):
         self._index = index
         self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)
         self._columns = TypedColumns(RegistryValueSchemas(Subjects(store.catalog, clock, SystemRng())))
-        segments = SegmentIndexes(store.objects)
+        segments = SegmentIndexes(store.objects, Damages(NullMeter()))
         self._reader = LogReader(index, segments)
         self._pieces = PieceReader(Wal(store.log, store.objects, clock, SystemRng(), self._settings), self._settings)
         self._ahead: dict[Piece, memoryview] = {}
