@@ -32,6 +32,7 @@ from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.marks import Marks
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import LeaderEpochs
+from odradek.engine.read.damage import Damages
 from odradek.engine.tools import Tools
 from odradek.errors import FormatError, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker
@@ -49,7 +50,7 @@ from odradek.model.log import (
 )
 from odradek.model.topic import Topic
 from odradek.ports.clock import Clock
-from odradek.ports.meter import Meter, NullMeter
+from odradek.ports.meter import Meter
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.table_catalog import TableCatalog
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
     from odradek.engine.maintenance.sweep import Sweep
     from odradek.engine.offsets.offsets import GroupOffsets
     from odradek.engine.partition.maintenance_lease import MaintenanceLeases
-    from odradek.engine.read.damage import Damages
     from odradek.engine.read.delete_records import RecordDeleter
     from odradek.engine.read.epoch_end_offsets import EpochEndLister
     from odradek.engine.read.fetch import Fetcher
@@ -121,7 +121,7 @@ class Engine:
         meter: Meter | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
-        self.tools = tools = Tools(tables, objects, clock, rng, settings, wakes, meter=meter or NullMeter())
+        self.tools = tools = Tools(tables, objects, clock, rng, settings, wakes, damages=Damages(meter))
         self.clock = clock
         self.rng = rng
         self.catalog = tables.catalog
@@ -168,7 +168,7 @@ class Engine:
     def segments(self) -> SegmentIndexes:
         from odradek.engine.read.segment_reader import SegmentIndexes
 
-        return SegmentIndexes(self.objects, self.damages)
+        return SegmentIndexes(self.objects, self.tools.damages)
 
     @cached_property
     def reader(self) -> LogReader:
@@ -183,19 +183,13 @@ class Engine:
         return PieceReader(self.wal, self.settings)
 
     @cached_property
-    def damages(self) -> Damages:
-        from odradek.engine.read.damage import Damages
-
-        return Damages(self.tools.meter)
-
-    @cached_property
     def fetcher(self) -> Fetcher:
         from odradek.engine.read.fetch import Fetcher
         from odradek.engine.read.looks import Looks
 
         looks = Looks(self.index, self.clock, self.settings)
         self.marks.on_append = looks.appended
-        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs, looks, self.damages)
+        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs, looks)
 
     @cached_property
     def _read_replicas(self) -> ReadReplicas:

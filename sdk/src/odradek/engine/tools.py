@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from odradek.backoff import Backoff
+from odradek.engine.read.damage import Damages
 from odradek.ports.clock import Clock
-from odradek.ports.meter import Meter, NullMeter
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng
 from odradek.ports.table_catalog import TableCatalog
@@ -31,7 +31,7 @@ class Tools:
         wakes: the queue that wakes triggers; None: appends leave marks as they are (engine/marks.py).
         table_catalog: of Iceberg tables; None: this process has none.
         value_schemas: the registry, for typed columns; None: this process has none.
-        meter: counts damage.
+        damages: notes the damage that this process meets.
         uses_threads: maintenance does long computations in threads, since the process serves clients by the same loop.
     """
 
@@ -43,7 +43,7 @@ class Tools:
     wakes: TaskQueue | None = None
     table_catalog: TableCatalog | None = None
     value_schemas: ValueSchemas | None = None
-    meter: Meter = field(default_factory=NullMeter)
+    damages: Damages = field(default_factory=Damages)
     uses_threads: bool = False
 
     def backoff(self, *, first_s: float, max_s: float) -> Backoff:

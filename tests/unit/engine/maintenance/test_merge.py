@@ -262,20 +262,6 @@ async def test_log_append_time_is_patched_with_a_right_crc(store: Store) -> None
     assert await contents(store) == before
 
 
-async def test_a_damaged_batch_is_left_where_it_is(store: Store) -> None:
-    await fill(store, 20, value=b"small")
-    engine = store.engine()
-    partition = await partition_of(engine, "t")
-    rows = await rows_of(engine, partition)
-    key = Key(*wal_item_key(rows[1].entries[0].object_id))
-    item = await store.log.get(key)
-    await store.log.put(Put(key, {"d": item["d"][:-1] + b"?"}))
-    report = await merge(store)
-    assert len(report.failures) == 1
-    assert "CRC" in report.failures[0]
-    assert await rows_of(engine, partition) == rows
-
-
 async def test_rows_whose_spill_is_not_finished_are_left(store: Store) -> None:
     """A spiller died between the row and the head; then it is merged, and the spill finished by another."""
     await fill(store, 9, value=b"small")

@@ -11,12 +11,12 @@ from odradek.engine.partition.head import head_key
 from odradek.errors import ErrorCode
 from odradek.format.item_keys import index_sk, partition_pk
 from odradek.format.object_keys import index_key, segment_key
-from odradek.format.record_batch import decode_batches
-from odradek.model.log import FetchPartition, FetchResult, ListOffsetsPartition, ProducePartition
+from odradek.model.log import FetchPartition, ListOffsetsPartition, ProducePartition
 from odradek.ports.table import Key, Set, Update
 from odradek.testing.faults import Fault
 
 from tests.support.engine import Store, batch, memory_store, produce
+from tests.support.stores.damage import damage, fetch, offsets, readable, replace, uploads_of
 from tests.support.stores.segments import merge_by_hand, partition_of, rows_of
 
 BIG = b"x" * 20_000
@@ -33,61 +33,6 @@ async def log_of(count: int, topic_config: dict[str, str] | None = None, **setti
         await produce(engine, "t", 0, batch([b"%04d" % i + BIG], timestamp_ms=T0 + i))
         store.clock.advance(0.01)  # ids of uploads begin with their time
     return store
-
-
-async def uploads_of(store: Store) -> list[str]:
-    """Keys of uploads, oldest first."""
-    found = [info.key for info in await store.objects.list("wal/")]
-    return sorted(found, key=lambda key: key[-32:])
-
-
-async def replace(store: Store, key: str, data: bytes | None) -> None:
-    """Put other bytes in an object's place, or none."""
-    await store.objects.delete([key])
-    if data is not None:
-        await store.objects.put(key, [data])
-
-
-async def damage(store: Store, key: str, how: str) -> None:
-    data = await store.objects.get(key)
-    match how:
-        case "missing":
-            await replace(store, key, None)
-        case "truncated":
-            await replace(store, key, data[:-2])
-        case "zeros":
-            await replace(store, key, bytes(len(data)))
-        case "one bit":
-            await replace(store, key, data[:-1] + bytes([data[-1] ^ 1]))
-
-
-def offsets(result: FetchResult) -> list[int]:
-    return [record.offset for record in decode_batches(b"".join(result.records))]
-
-
-async def fetch(engine: Engine, offset: int, max_bytes: int = 1 << 24) -> FetchResult:
-    [result] = await engine.fetch([FetchPartition("t", 0, offset, max_bytes=max_bytes)])
-    return result
-
-
-async def readable(engine: Engine, end: int, start: int = 0) -> tuple[list[int], list[int]]:
-    """The offsets that a reader gets that goes on after each damage with the next offset; the damaged offsets."""
-    found: list[int] = []
-    damaged: list[int] = []
-    offset = start
-    while offset < end:
-        result = await fetch(engine, offset)
-        if result.error:
-            assert result.error is ErrorCode.CORRUPT_MESSAGE
-            assert f"offset {offset} of t-0 cannot be read" in (result.message or "")
-            damaged.append(offset)
-            offset += 1
-            continue
-        got = [each for each in offsets(result) if each >= offset]
-        assert got
-        found += got
-        offset = got[-1] + 1
-    return found, damaged
 
 
 @pytest.mark.parametrize("how", ["missing", "truncated", "zeros", "one bit"])

@@ -51,6 +51,12 @@ def audit(
     repair: Annotated[
         bool, typer.Option("--repair", help="Remove what is certainly not needed, then audit again.")
     ] = False,
+    skip_damaged: Annotated[
+        bool,
+        typer.Option(
+            "--skip-damaged", help="With --repair: give up the offsets that cannot be read. Intact records stay."
+        ),
+    ] = False,
     output: OutputOption = Output.TABLE,
 ) -> int:
     """Check that everything in the log can be read, and that nothing is stored without need.
@@ -63,6 +69,8 @@ def audit(
     from odradek.settings import Settings
 
     try:
+        if skip_damaged and not repair:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, "--skip-damaged is a repair: also give --repair")
         if bucket:
             tables = {"log": log_table, "groups": groups_table, "catalog": catalog_table}
             missing = [f"--{name}-table" for name, value in tables.items() if not value]
@@ -81,7 +89,9 @@ def audit(
                 catalog = open_catalog(settings.table_catalog, f"s3://{bucket}")
             else:
                 catalog = embedded_catalog(settings.table_catalog, data_dir)
-            report = asyncio.run(_audit(store, catalog, settings, fast=fast, strict=strict, repair=repair))
+            report = asyncio.run(
+                _audit(store, catalog, settings, fast=fast, strict=strict, repair=repair, skip_damaged=skip_damaged)
+            )
     except OdradekError as error:
         print(f"odradek: cannot audit: {error}", file=sys.stderr)
         return 2
@@ -134,6 +144,7 @@ async def _audit(
     fast: bool,
     strict: bool,
     repair: bool,
+    skip_damaged: bool,
 ) -> AuditReport:
     from odradek.engine.audit.store import audit_store
     from odradek.engine.engine import Engine
@@ -148,7 +159,7 @@ async def _audit(
             settings=settings,
         )
         engine.keep_tables(catalog)
-        return await audit_store(engine, fast=fast, strict=strict, repair=repair)
+        return await audit_store(engine, fast=fast, strict=strict, repair=repair, skip_damaged=skip_damaged)
 
 
 def as_json(report: AuditReport) -> dict[str, Any]:
@@ -162,6 +173,7 @@ def as_json(report: AuditReport) -> dict[str, Any]:
         "pending": {name: count for name, count in sorted(report.pending.items()) if count},
         "checked": dict(sorted(report.checked.items())),
         "repaired": {name: count for name, count in sorted(report.repaired.items()) if count},
+        "skipped": report.skipped,
     }
 
 
@@ -169,6 +181,8 @@ def _print_table(report: AuditReport) -> None:
     if report.findings:
         rows = [{"finding": each.kind.value, "where": each.place, "what": each.detail} for each in report.findings]
         show_rows(rows, ["finding", "where", "what"])
+    for each in report.skipped:
+        typer.echo(f"skipped: {each}")
     for title, counts in (("repaired", report.repaired), ("pending", report.pending), ("checked", report.checked)):
         if any(counts.values()):
             shown = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items()) if count)

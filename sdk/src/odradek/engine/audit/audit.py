@@ -48,7 +48,6 @@ TOPICS_PREFIX = "topics/"
 _LOOKS = 3
 _ROWS_PER_QUERY = 256
 _OBJECTS_PER_PAGE = 1000
-_SWEEP_OVERDUE_INTERVALS = 3
 
 
 class Audit:
@@ -206,15 +205,13 @@ class Audit:
         state = await read_sweep_state(self._catalog)
         heads = [head for head in await self._index.read_heads(partitions) if head is not None] if partitions else []
         floor = min([state.floor, *(head.sweep_floor for head in heads)])
-        overdue_ms = _SWEEP_OVERDUE_INTERVALS * self._settings.sweep_interval_ms
-        is_overdue = self._strict or self._clock.now_ms() - state.swept_ms > overdue_ms
         chunk: dict[bytes, WalUpload] = {}
 
         async def finish_chunk() -> None:
             left = set(chunk)
             slots = self._settings.maintenance_parallelism
             await drop_referenced(self._index, partitions, left, slots, self._clock, self._rng)
-            if is_overdue:
+            if self._strict:
                 report.findings += [
                     Finding(FindingKind.UNREFERENCED, chunk[each].place, f"{chunk[each].size_bytes} bytes")
                     for each in sorted(left)

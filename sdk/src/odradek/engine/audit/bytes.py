@@ -86,6 +86,11 @@ class ByteAudit:
         """Check a segment and its index. Raises StoreUnavailable."""
         assert row.segment_id is not None
         report.checked["segments"] += 1
+        range_ = f"[{row.base_offset}, {row.end_offset})"
+        if row.is_damaged:
+            detail = f"{range_} in segment {row.segment_id.hex()}: set apart as damaged"
+            report.findings.append(Finding(FindingKind.DAMAGED, place, detail))
+            return
         keys = (
             segment_key(partition, row.base_offset, row.segment_id, is_columnar=row.is_columnar),
             index_key(partition, row.base_offset, row.segment_id),
@@ -95,7 +100,7 @@ class ByteAudit:
             info = await self._objects.head(key)
             if info is None or info.size_bytes != wanted:
                 there = "missing" if info is None else f"{info.size_bytes} bytes exist of {wanted}"
-                report.findings.append(Finding(FindingKind.MISSING, place, f"{key}: {there}"))
+                report.findings.append(Finding(FindingKind.MISSING, place, f"{range_} in {key}: {there}"))
                 return
         if self._fast:
             return
@@ -103,9 +108,9 @@ class ByteAudit:
             log, index = [await self._objects.get(key) for key in keys]
             _verify(row, log, index)
         except ObjectMissing as gone:
-            report.findings.append(Finding(FindingKind.MISSING, place, f"{gone}: missing"))
+            report.findings.append(Finding(FindingKind.MISSING, place, f"{range_} in {gone}: missing"))
         except FormatError as damaged:
-            report.findings.append(Finding(FindingKind.DAMAGED, place, f"{keys[0]}: {damaged}"))
+            report.findings.append(Finding(FindingKind.DAMAGED, place, f"{range_} in {keys[0]}: {damaged}"))
 
 
 def _verify(row: IndexRow, log: bytes, encoded_index: bytes) -> None:

@@ -55,12 +55,14 @@ class AuditReport:
         pending: what the next maintenance removes, by name: normal.
         checked: counts of what was checked, by name.
         repaired: counts of repairs, by name.
+        skipped: ranges of offsets that a repair gave up, as `topic-partition [first, end)`.
     """
 
     findings: list[Finding] = field(default_factory=list)
     pending: Counter[str] = field(default_factory=Counter)
     checked: Counter[str] = field(default_factory=Counter)
     repaired: Counter[str] = field(default_factory=Counter)
+    skipped: list[str] = field(default_factory=list)
 
     @property
     def is_clean(self) -> bool:
@@ -72,6 +74,7 @@ class AuditReport:
         self.pending += other.pending
         self.checked += other.checked
         self.repaired += other.repaired
+        self.skipped += other.skipped
 
 
 def live_rows(head: PartitionHead, rows: Sequence[IndexRow]) -> list[IndexRow]:

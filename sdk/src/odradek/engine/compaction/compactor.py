@@ -24,7 +24,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from odradek.engine.compaction.batch import compact_batch, read_keys
+from odradek.engine.compaction.batch import CompactedBatch, compact_batch, read_keys
 from odradek.engine.compaction.decisions import (
     Bounds,
     CompactionPolicy,
@@ -37,6 +37,7 @@ from odradek.engine.compaction.decisions import (
 from odradek.engine.compaction.offset_map import OffsetMap
 from odradek.engine.compaction.segments import NewSegment, read_stretches
 from odradek.engine.compaction.state import CompactionState, decode_state, encode_state, state_key
+from odradek.engine.maintenance.damaged_rows import mark_damaged
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.engine.partition.head import PartitionHead
@@ -44,7 +45,7 @@ from odradek.engine.partition.index import ROWS_REPLACED_MAX, PartitionIndex
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.tools import Tools
-from odradek.errors import OutcomeUnknown, TransactionCanceled
+from odradek.errors import FormatError, ObjectMissing, OutcomeUnknown, TransactionCanceled
 from odradek.format.batch_header import HEADER
 from odradek.format.object_keys import segment_key
 from odradek.limits import BATCH_HEADER_BYTES
@@ -88,6 +89,7 @@ class Compactor:
         self._objects = tools.objects
         self.swap = SegmentSwap(tools, index, leases)
         self._clock = tools.clock
+        self._damages = tools.damages
         self._settings = tools.settings
         self._turn = asyncio.Semaphore(1)
 
@@ -153,17 +155,26 @@ class Compactor:
         self, partition: PartitionId, rows: Sequence[IndexRow], dirty: DirtyPart, now_ms: int, policy: CompactionPolicy
     ) -> bool:
         """Check the first batch of the first dirty segment, as Kafka does; read only if there is a maximum lag."""
-        row = next((row for row in rows if row.size_bytes and row.base_offset < dirty.end_offset), None)
+        row = next(
+            (row for row in rows if row.size_bytes and not row.is_damaged and row.base_offset < dirty.end_offset), None
+        )
         if row is None or not policy.has_max_lag:
             return False
         assert row.segment_id is not None
+        try:
+            first_ms = await self._first_timestamp_ms(partition, row, row.segment_id)
+        except (ObjectMissing, FormatError):
+            return True  # the pass says what is wrong with it
+        return is_overdue(first_ms, now_ms, policy)
+
+    async def _first_timestamp_ms(self, partition: PartitionId, row: IndexRow, segment_id: bytes) -> int:
         if row.is_columnar:
             async for stretch in read_stretches(self._objects, partition, row, self._settings.compaction_read_bytes):
-                return is_overdue(stretch[0][1].max_timestamp_ms, now_ms, policy)
-        data = await self._objects.get_range(
-            segment_key(partition, row.base_offset, row.segment_id), 0, BATCH_HEADER_BYTES
-        )
-        return is_overdue(BatchHeader(*HEADER.unpack(data)).max_timestamp_ms, now_ms, policy)
+                return stretch[0][1].max_timestamp_ms
+        data = await self._objects.get_range(segment_key(partition, row.base_offset, segment_id), 0, BATCH_HEADER_BYTES)
+        if len(data) < BATCH_HEADER_BYTES:
+            raise FormatError(f"segment {segment_id.hex()} ends within its first batch")
+        return BatchHeader(*HEADER.unpack(data)).max_timestamp_ms
 
     # --- 2. fill --------------------------------------------------------------------------------------------------
 
@@ -172,14 +183,25 @@ class Compactor:
         async for row in self.segments_from(held.partition, work.head, work.first_dirty):
             if row.base_offset >= work.limit:
                 break
-            async for stretch in self._read(held, row):
-                for batch, header in stretch:
-                    if header.last_offset < work.first_dirty or header.base_offset >= work.limit:
-                        continue
-                    full_at = read_keys(batch, header, work.first_dirty, offsets)
-                    if full_at is not None:
-                        return min(full_at, work.limit)
+            if row.is_damaged:
+                continue
+            try:
+                async for stretch in self._read(held, row):
+                    for batch, header in stretch:
+                        if header.last_offset < work.first_dirty or header.base_offset >= work.limit:
+                            continue
+                        full_at = read_keys(batch, header, work.first_dirty, offsets)
+                        if full_at is not None:
+                            return min(full_at, work.limit)
+            except (ObjectMissing, FormatError) as damage:
+                await self._mark_damaged(held, row, damage)
         return work.limit
+
+    async def _mark_damaged(self, held: HeldPartition, row: IndexRow, damage: ObjectMissing | FormatError) -> None:
+        """Flag a segment that cannot be read: it stays as it is. Raises LeaseLost, StoreError."""
+        self._damages.note(held.topic.name, held.partition, row.base_offset, damage)
+        await mark_damaged(self._index, held, row)
+        held.report.done["rows_set_apart"] += 1
 
     # --- 3. rewrite -----------------------------------------------------------------------------------------------
 
@@ -190,24 +212,65 @@ class Compactor:
         log_start = work.head.log_start_offset
         state = CompactionState(work.first_dirty, pass_end, work.position, work.clean_bytes)
         group = NewSegment()
+        has_damage = await self._has_damage(held.partition, work.head, state.position)
         async for row in self.segments_from(held.partition, work.head, max(state.position, log_start)):
             if row.base_offset >= pass_end:
                 break
             if not joins(group.rows, group.size_bytes, row, policy, ROWS_REPLACED_MAX):
                 state = await self._finish(held, group, state)
                 group = NewSegment()
-            bounds = Bounds(log_start, pass_end, self._clock.now_ms())
+            bounds = Bounds(log_start, pass_end, self._clock.now_ms(), keeps_tombstones=has_damage)
+            rest = await self._rest(held, row, offsets, bounds, policy, work.cleanable_end)
+            if rest is None:
+                has_damage = True
+                if group.rows:
+                    state = await self._finish(held, group, state)
+                    group = NewSegment()
+                state = replace(state, position=row.end_offset, clean_bytes=state.clean_bytes + row.size_bytes)
+                continue
             group.begin(row)
-            async for stretch in self._read(held, row):
-                for batch, header in stretch:
-                    is_last = header.next_offset == work.cleanable_end
-                    left = compact_batch(batch, header, offsets, bounds, policy, is_last=is_last)
-                    group.add(left.batch, header, left.dropped, is_changed=left.is_changed)
+            for left, header in rest:
+                group.add(left.batch, header, left.dropped, is_changed=left.is_changed)
         if group.rows:
             state = await self._finish(held, group, state)
         state = CompactionState(pass_end, pass_end, pass_end, state.clean_bytes)
         await self.write_state(held, state)
         return state
+
+    async def _rest(
+        self,
+        held: HeldPartition,
+        row: IndexRow,
+        offsets: OffsetMap,
+        bounds: Bounds,
+        policy: CompactionPolicy,
+        cleanable_end: int,
+    ) -> list[tuple[CompactedBatch, BatchHeader]] | None:
+        """What is left of the batches of a segment; None: it is damaged, and stays as it is."""
+        if row.is_damaged:
+            return None
+        rest: list[tuple[CompactedBatch, BatchHeader]] = []
+        try:
+            async for stretch in self._read(held, row):
+                for batch, header in stretch:
+                    is_last = header.next_offset == cleanable_end
+                    left = compact_batch(batch, header, offsets, bounds, policy, is_last=is_last)
+                    # Copied: a stretch is not held by what stays of it.
+                    kept = None if left.batch is None else bytes(left.batch)
+                    rest.append((replace(left, batch=kept), header))
+        except (ObjectMissing, FormatError) as damage:
+            await self._mark_damaged(held, row, damage)
+            return None
+        return rest
+
+    async def _has_damage(self, partition: PartitionId, head: PartitionHead, end_offset: int) -> bool:
+        """Return True if a segment below an offset is damaged: of a pass that was interrupted there."""
+        async for row in self.segments_from(partition, head, head.log_start_offset):
+            if row.base_offset >= end_offset:
+                return False
+            if row.is_damaged:
+                return True
+        return False
 
     async def _finish(self, held: HeldPartition, group: NewSegment, state: CompactionState) -> CompactionState:
         """Replace the old segments by the new one if it is an improvement; return the state afterwards."""

@@ -14,6 +14,9 @@ it deletes (KIP-534): that pass writes this delete horizon into the batch. A pas
 values below are removed before the horizon is set, and readers have that long to read the tombstone. The horizon is
 an attribute of a whole batch, so it is set only if the whole batch is below the pass's end.
 
+A segment that is damaged stays as it is, whatever it holds: its keys count where they can be read, and what is after it
+keeps its tombstones, since the values that they delete may be in it.
+
 Rules and names are those of Apache Kafka's log cleaner.
 """
 
@@ -74,6 +77,7 @@ class Bounds:
     log_start_offset: int  # records below it are gone already
     pass_end: int  # exclusive: from here on nothing is dropped
     now_ms: int
+    keeps_tombstones: bool = False  # a damaged segment before may have records that they delete
 
 
 def record_survives(
@@ -91,12 +95,13 @@ def record_survives(
         return True
     if offset < latest_offset:
         return False
-    return has_value or delete_horizon_ms is None or bounds.now_ms < delete_horizon_ms
+    return has_value or delete_horizon_ms is None or bounds.keeps_tombstones or bounds.now_ms < delete_horizon_ms
 
 
 def sets_horizon(last_offset: int, keeps_tombstone: bool, delete_horizon_ms: int | None, bounds: Bounds) -> bool:
     """Return True if a batch gets its delete horizon now."""
-    return keeps_tombstone and delete_horizon_ms is None and last_offset < bounds.pass_end
+    is_below = last_offset < bounds.pass_end and not bounds.keeps_tombstones
+    return keeps_tombstone and delete_horizon_ms is None and is_below
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ Delayed operations:
 
 * A delayed spill may write a row again that the swap removed. It is below the merged offset: a ghost, which readers
   skip (partition/index.py) and the next merge removes.
+* What cannot be read is set apart, and what is before it merged without it (damaged_rows.py).
 * Readers that planned on what step 5 deletes see ObjectMissing and plan again.
 """
 
@@ -30,6 +31,7 @@ from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
+from odradek.engine.maintenance.damaged_rows import DamagedRows, wal_batch
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window, choose_windows, is_final
 from odradek.engine.maintenance.segment_swap import SegmentSwap
@@ -41,8 +43,8 @@ from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces
 from odradek.engine.tools import Tools
-from odradek.errors import FormatError, KafkaError, StoreError, StoreUnavailable
-from odradek.format.batch_header import check_crc, parse_header, patch_log_append_time
+from odradek.errors import FormatError, KafkaError, ObjectMissing, StoreError, StoreUnavailable
+from odradek.format.batch_header import check_crc, parse_header
 from odradek.format.segment import SegmentBuilder
 from odradek.model.log import Buffer
 
@@ -71,6 +73,7 @@ class Merger:
         self._pieces = pieces
         self._epochs = epochs
         self._swap = SegmentSwap(tools, index, leases)
+        self._damage = DamagedRows(tools, index, pieces, epochs, self._swap)
         self._clock = tools.clock
         self._settings = tools.settings
         self._uses_threads = tools.uses_threads
@@ -91,12 +94,22 @@ class Merger:
         if failure is not None:
             raise failure
 
+    async def merge_all(self, held: HeldPartition) -> Exception | None:
+        """Merge all spilled rows that are old enough, however few; return what failed."""
+        policy = replace(MergePolicy.of(held.config, self._settings, ROWS_REPLACED_MAX), rows_min=1)
+        [failure] = await self._run_all([_Merge(held, policy)])
+        return failure
+
     async def run_all(self, held: Sequence[HeldPartition]) -> list[Exception | None]:
         """Implement maintenance.JointUpkeep: partitions that share a head have the same uploads, which are read once.
 
         They are merged in rounds: a window of each, as many at a time as memory allows.
         """
-        merges = [_Merge(each, MergePolicy.of(each.config, self._settings, ROWS_REPLACED_MAX)) for each in held]
+        return await self._run_all(
+            [_Merge(each, MergePolicy.of(each.config, self._settings, ROWS_REPLACED_MAX)) for each in held]
+        )
+
+    async def _run_all(self, merges: Sequence[_Merge]) -> list[Exception | None]:
         await asyncio.gather(*(self._guarded(each, self._begin) for each in merges))
         while True:
             at_work = [each for each in merges if each.wants(self._clock.now_ms())]
@@ -110,6 +123,7 @@ class Merger:
                 break
             for some in self._in_memory(at_work):
                 await self._merge_some(some)
+                await asyncio.gather(*(self._pass_damage(each) for each in some))
             await asyncio.gather(*(self._guarded(each, self._go_on) for each in at_work))
         begun = [each for each in merges if each.head is not None and each.failure is None]
         if begun:  # once for the head, whose pages they are
@@ -127,9 +141,42 @@ class Merger:
         Raises LeaseLost, StoreError, FormatError.
         """
         head = await self._index.read_head(held.partition)
-        return head is not None and await self._merge(
-            _Merge(held, policy, head, list(rows), window=window, closes=True)
-        )
+        if head is None:
+            return False
+        merge = _Merge(held, policy, head, list(rows), window=window, closes=True)
+        try:
+            return await self._merge(merge)
+        except (ObjectMissing, FormatError) as failure:
+            merge.failure = failure
+        await self._pass_damage(merge)
+        if merge.failure is not None:
+            raise merge.failure
+        return True
+
+    async def _pass_damage(self, merge: _Merge) -> None:
+        """After a merge that met damage: set it apart, or merge what is before it. The next round goes on."""
+        failure = merge.failure
+        if merge.tried is None or not isinstance(failure, (ObjectMissing, FormatError)):
+            return
+        first, stop = merge.tried
+        merge.failure = None
+
+        async def pass_it(merge: _Merge) -> None:
+            assert merge.head is not None
+            window = merge.rows[first:stop]
+            async with self._memory.hold(sum(row.size_bytes for row in window)):
+                found = await self._damage.find(merge.held, window)
+                if found is None:
+                    raise failure
+                at = first + found.row
+                row = merge.rows[at]
+                if row.is_segment or at == first or merge.rows[at - 1].is_segment:
+                    merge.rows[at : at + 1] = await self._damage.set_apart(merge.held, merge.head, row, found.broken)
+                    return
+            merge.window = first, at
+            await self._merge(merge)
+
+        await self._guarded(merge, pass_it)
 
     @staticmethod
     async def _guarded(merge: _Merge, step: Callable[[_Merge], Awaitable[object]]) -> None:
@@ -252,7 +299,7 @@ class Merger:
         """
         assert merge.window is not None
         held, (first, stop) = merge.held, merge.window
-        window, merge.window = merge.rows[first:stop], None
+        window, merge.window, merge.tried = merge.rows[first:stop], None, merge.window
         head = merge.head
         assert head is not None
         merged = []
@@ -304,7 +351,7 @@ class Merger:
         for piece, data in zip(pieces, found, strict=True):
             if not piece.is_segment:
                 epoch = await self._epochs.at(held.partition, head, piece.base_offset)
-                yield _wal_batch(piece, data), piece.base_offset, epoch
+                yield wal_batch(piece, data), piece.base_offset, epoch
                 continue
             position = 0
             while position < len(data):
@@ -333,6 +380,7 @@ class _Merge:
         rows: those that may be merged: the newest segments, the oldest spilled rows.
         is_all: there are no more.
         window: of `rows`, that are merged next.
+        tried: the window before.
         closes: what is made never grows, whatever its size.
     """
 
@@ -342,6 +390,7 @@ class _Merge:
     rows: list[IndexRow] = field(default_factory=list)
     is_all: bool = True
     window: tuple[int, int] | None = None
+    tried: tuple[int, int] | None = None
     closes: bool = False
     failure: Exception | None = None
 
@@ -415,12 +464,3 @@ def _groups_of(held: HeldPartition, window: Sequence[IndexRow], policy: MergePol
     bases = [window[0].base_offset, *(pieces[i].base_offset for i in starts[1:]), window[-1].end_offset]
     for (first, stop), (base_offset, end_offset) in zip(pairwise((*starts, len(pieces))), pairwise(bases), strict=True):
         yield _Group(pieces[first:stop], base_offset, end_offset)
-
-
-def _wal_batch(piece: Piece, data: memoryview) -> Buffer:
-    """Return the batch of a WAL piece, as in the segment except for its offset. Raises FormatError."""
-    header = parse_header(data)
-    if header.size_bytes != len(data) or header.last_offset_delta + 1 != piece.end_offset - piece.base_offset:
-        raise FormatError(f"the WAL has another batch at offset {piece.base_offset}")
-    check_crc(data, 0, header)
-    return data if piece.log_append_time_ms < 0 else patch_log_append_time(data, piece.log_append_time_ms)

@@ -12,8 +12,9 @@ higher rung than each of them. So every rewriting lifts a byte by a rung at leas
 rung: log(segment size / batch size) times, however small the batches come. A window always reaches as far back
 as it pays, so at most `FANOUT - 1` segments stay on one rung, next to each other.
 
-A columnar segment is closed whatever its size. A segment of a table topic that is closed, or that a columnar one
-follows, is written as one (docs/decisions/0041); those that are there already by catch-up (catch_up.py).
+A columnar segment is closed whatever its size, and so is one that is damaged. A segment of a table topic that is
+closed, or that a columnar one follows, is written as one (docs/decisions/0041); those that are there already by
+catch-up (catch_up.py).
 
 **Young rows.** A writer that does not know whether its append was applied, or whose clock is behind, looks for its
 entry in the newest rows (decisions/0002). A segment no longer knows entries, so rows stay as they are for as long as a
@@ -115,7 +116,9 @@ def choose_catch_up(rows: Sequence[IndexRow], policy: MergePolicy, writer: int) 
     for i, row in enumerate(rows):
         if not row.is_segment:
             return None
-        is_fixed = row.is_columnar or row.refused_by == writer or row.size_bytes > policy.segment_bytes_held
+        is_fixed = (
+            row.is_damaged or row.is_columnar or row.refused_by == writer or row.size_bytes > policy.segment_bytes_held
+        )
         if first < i and (
             is_fixed or size + row.size_bytes > policy.segment_bytes or not _is_near(rows[first], row, policy)
         ):
@@ -197,7 +200,13 @@ def _reach_back(rows: Sequence[IndexRow], spilled: int, stop: int, policy: Merge
         row = rows[first]
         rung = policy.rung(row.size_bytes)
         size += row.size_bytes
-        if rung == 0 or row.is_columnar or size > policy.segment_bytes or not _is_near(row, rows[stop - 1], policy):
+        if (
+            rung == 0
+            or row.is_damaged
+            or row.is_columnar
+            or size > policy.segment_bytes
+            or not _is_near(row, rows[stop - 1], policy)
+        ):
             break
         highest = rung if highest is None else min(highest, rung)
         if stop - first > 1 and policy.rung(size) < highest:

@@ -9,6 +9,8 @@ removed by retention or with the topic. Three kinds, told apart by `k`:
     k = "s"   one segment                o: object id (16 bytes), x: bytes of its index object
 
                                          c: commit time of its first batch, ms
+                                         d: 1 if its bytes are damaged: they are missing, or are not what was written
+                                            (absent: not that a merge knew). It may have neither objects nor an index
                                          q: version of the writer that refused to make it columnar (absent: none)
     k = "p"   one columnar segment       the same but for q, and y: bytes of its Parquet file
                                          r: 1 if values of the file are made of its typed columns (absent: none is)
@@ -56,6 +58,7 @@ class IndexRow:
     segment_started_ms: int = 0
     file_bytes: int = 0  # of a columnar segment's file, else 0
     has_recipes: bool = False  # of a columnar segment in which values are made again (format/parquet/recipes.py)
+    is_damaged: bool = False  # a segment that merges and compaction leave as it is: its bytes cannot be read
     refused_by: int = 0  # table_segments.TABLE_WRITER that refused to make the segment columnar, else 0
     elements: tuple[int, int] | None = None
 
@@ -96,6 +99,8 @@ def encode_index_row(row: IndexRow) -> Item:
     }
     if row.segment_id is not None:
         item |= {"o": row.segment_id, "x": row.index_bytes, "c": row.segment_started_ms}
+        if row.is_damaged:
+            item["d"] = 1
         if row.is_columnar:
             item["y"] = row.file_bytes
             if row.has_recipes:
@@ -129,6 +134,7 @@ def decode_index_row(base_offset: int, item: Item) -> IndexRow:
         segment_started_ms=attribute(item, "c", int) if kind != "w" or refers else 0,
         file_bytes=attribute(item, "y", int) if kind == "p" else 0,
         has_recipes=kind == "p" and "r" in item,
+        is_damaged=kind != "w" and "d" in item,
         refused_by=attribute(item, "q", int) if kind == "s" and "q" in item else 0,
         elements=(attribute(item, "pf", int), attribute(item, "pe", int)) if refers else None,
     )

@@ -15,7 +15,7 @@ import logging
 
 from odradek.errors import ErrorCode, KafkaError, ObjectMissing
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.meter import Meter, Usage
+from odradek.ports.meter import Meter, NullMeter, Usage
 
 _NOTED_MAX = 10_000
 _log = logging.getLogger("odradek.damage")
@@ -24,8 +24,8 @@ _log = logging.getLogger("odradek.damage")
 class Damages:
     """The damaged offsets that a process has met."""
 
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, meter: Meter | None = None) -> None:
+        self._meter = meter or NullMeter()
         self._noted: set[str] = set()
 
     def note(self, topic: str, partition: PartitionId, offset: int, reason: Exception) -> KafkaError:

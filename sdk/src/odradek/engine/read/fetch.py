@@ -24,7 +24,6 @@ from odradek.engine.partition.head import PartitionHead
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import EpochHistory, LeaderEpochs
 from odradek.engine.partition.shared_head import HeadImage, view_of
-from odradek.engine.read.damage import Damages
 from odradek.engine.read.intact import check_stored, read_intact
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader, patched
 from odradek.engine.read.looks import Looks
@@ -98,7 +97,6 @@ class Fetcher:
         topics: Topics,
         epochs: LeaderEpochs,
         looks: Looks,
-        damages: Damages,
     ) -> None:
         self._ahead = ReadAhead(pieces.ahead, self._following, pieces.ranges_ahead)
         self._epochs = epochs
@@ -107,7 +105,7 @@ class Fetcher:
         self._pieces = pieces
         self._topics = topics
         self._looks = looks
-        self._damages = damages
+        self._damages = tools.damages
         self._objects = tools.objects
         self._clock = tools.clock
         self._backoff = tools.backoff(first_s=0.02, max_s=0.1)

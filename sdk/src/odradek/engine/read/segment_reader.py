@@ -8,7 +8,7 @@ The stretch that holds an offset may, after compaction, hold no record from that
 with one. An empty segment has no bytes and gives no pieces: a reader passes over it.
 
 An index that is missing or damaged is made again from its segment, which is read whole for it; not that of a columnar
-segment, whose row groups only it describes.
+segment, whose row groups only it describes. What a merge has set apart as damaged has no index: it is one piece.
 
 A columnar segment is cut in the same way. Positions and lengths of its pieces are those of the batches that its row
 groups are read as; a piece names the row groups, which are where the index says (format/parquet/segment.py).
@@ -137,7 +137,7 @@ def needs_index(row: IndexRow, wanted: Wanted) -> bool:
     """
     if row.is_columnar:
         return row.size_bytes > 0
-    if row.size_bytes <= WHOLE_BYTES:
+    if row.size_bytes <= WHOLE_BYTES or not row.index_bytes:
         return False
     is_whole = wanted.start_offset <= row.base_offset and wanted.end_offset >= row.end_offset
     return not is_whole or row.size_bytes > min(wanted.max_bytes, wanted.piece_bytes)

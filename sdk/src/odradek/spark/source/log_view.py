@@ -25,7 +25,6 @@ from odradek.errors import ErrorCode, KafkaError, ObjectMissing
 from odradek.format.object_keys import segment_key
 from odradek.model.log import ListOffsetsPartition
 from odradek.model.topic_partition import PartitionId, TopicPartition
-from odradek.ports.meter import NullMeter
 from odradek.registry.subjects import Subjects
 from odradek.registry.value_schemas import RegistryValueSchemas
 from odradek.settings import Settings
@@ -67,7 +66,7 @@ class LogView(OpenedStore):
         self._index = index
         self._topics = Topics(store.catalog, index, clock, SystemRng(), self._settings)
         self._columns = TypedColumns(RegistryValueSchemas(Subjects(store.catalog, clock, SystemRng())))
-        segments = SegmentIndexes(store.objects, Damages(NullMeter()))
+        segments = SegmentIndexes(store.objects, Damages())
         self._reader = LogReader(index, segments)
         self._pieces = PieceReader(Wal(store.log, store.objects, clock, SystemRng(), self._settings), self._settings)
         self._ahead: dict[Piece, memoryview] = {}
