@@ -27,12 +27,12 @@ from odradek.engine.access.client_quotas import ClientQuotas
 from odradek.engine.access.quotas import Quotas
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topics import Topics
+from odradek.engine.damage import Damages
 from odradek.engine.leaders.brokers import Brokers
 from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.marks import Marks
 from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.leader_epochs import LeaderEpochs
-from odradek.engine.read.damage import Damages
 from odradek.engine.tools import Tools
 from odradek.errors import FormatError, StoreUnavailable
 from odradek.model.cluster import FLEET_BROKER_ID, Broker

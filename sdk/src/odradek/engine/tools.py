@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from odradek.backoff import Backoff
-from odradek.engine.read.damage import Damages
+from odradek.engine.damage import Damages
 from odradek.ports.clock import Clock
 from odradek.ports.object_store import ObjectStore
 from odradek.ports.rng import Rng

@@ -31,7 +31,7 @@ class Usage:
     payload_bytes_in: int = 0
     payload_bytes_out: int = 0
     queue_requests: int = 0
-    damaged_ranges: int = 0  # stored bytes that cannot be read (engine/read/damage.py): each counted once a process
+    damaged_ranges: int = 0  # stored bytes that cannot be read (engine/damage.py): each counted once a process
     rejected_requests: int = 0  # rejected permanently (errors.StoreRejected); free, but counted
 
     def __add__(self, other: Usage) -> Usage:

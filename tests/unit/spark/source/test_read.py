@@ -311,3 +311,13 @@ def test_a_broken_batch_of_many_bytes_is_passed_or_fails_as_any_other(
             list(rows_of)
     else:
         assert sum(each.num_rows for each in rows_of) == (corrupt_batches == MARK)
+
+
+def test_what_lies_before_a_missing_object_is_read_and_the_error_names_the_offset_after_it() -> None:
+    first, pieces = wal([4, 4], "whole")
+    _, lost = wal([4], "lost", first=8)
+    source = Bytes({"whole": first}, fresh=[*pieces, *lost])
+    reading_ = read(whole([*pieces, *lost]), COLUMNS, source)
+    assert rows([next(reading_), next(reading_)]) == expected(0, 8)
+    with pytest.raises(KafkaError, match="flights-3 cannot be read at offset 8: lost no longer exists"):
+        next(reading_)

@@ -3,10 +3,10 @@
     tail         is spilled, so that its entries are in rows
     spilled rows are merged: what cannot be read is set apart (maintenance/damaged_rows.py)
     segments     are rewritten where a batch cannot be read, without it: its offsets become a gap, as compaction leaves.
-                 A lost or damaged index is made again
+                 A lost or damaged index is made again, of a columnar segment from its Parquet file by pyarrow
 
 What writers may still look up (`merge_delay_ms`) stays for a later repair. A columnar segment is skipped by row groups;
-one whose index is lost stays, since only the index describes them: the Parquet file may be whole.
+where both its index and the footer of its file are lost, it stays: its pages may be whole.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from dataclasses import dataclass, field
 
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition
-from odradek.engine.maintenance.segment_swap import SegmentSwap
+from odradek.engine.maintenance.segment_swap import SegmentSwap, put_once
 from odradek.engine.partition.head import NO_TIMESTAMP
 from odradek.engine.partition.index_row import IndexRow
 from odradek.engine.read.intact import check_stored
 from odradek.engine.read.log_reader import entry_piece
 from odradek.errors import FormatError, ObjectMissing
+from odradek.extras import MissingExtra
 from odradek.format.batch_header import check_crc, parse_header
 from odradek.format.object_keys import index_key, segment_key
-from odradek.format.offset_index import OffsetIndex, decode_offset_index
+from odradek.format.offset_index import OffsetIndex, decode_offset_index, encode_offset_index
 from odradek.format.parquet.segment import rebuild
 from odradek.format.record_batch import pack_batch
 from odradek.format.segment import Segment, SegmentBuilder
@@ -126,6 +127,7 @@ class DamagedRanges:
         index = await self._read_index(held, row)
         if row.is_columnar:
             if index is None:
+                await self._remake_index(held, row)
                 return []
             salvage = await self._row_groups(held, row, index)
         else:
@@ -149,6 +151,26 @@ class DamagedRanges:
             if (index.base_offset, index.end_offset) == (row.base_offset, row.end_offset):
                 return index
         return None
+
+    async def _remake_index(self, held: HeldPartition, row: IndexRow) -> None:
+        """Make the index of a columnar segment again from its file; where the file is damaged too, both stay.
+
+        Raises LeaseLost, StoreError, FormatError: the file is damaged, or this process has no pyarrow.
+        """
+        assert row.segment_id is not None
+        key = segment_key(held.partition, row.base_offset, row.segment_id, is_columnar=True)
+        file = await self._objects.get(key)
+        try:
+            from odradek.columnar.table_index import index_of_file
+
+            index = index_of_file(file, row.base_offset, row.end_offset, has_recipes=row.has_recipes)
+        except MissingExtra as missing:
+            raise FormatError(f"the index of {key} cannot be made again: {missing}") from missing
+        if (index.size_bytes, index.file_bytes) != (row.size_bytes, row.file_bytes):
+            raise FormatError(f"{key} is not the file of its row")
+        name = index_key(held.partition, row.base_offset, row.segment_id)
+        await self._objects.delete([name])
+        await put_once(self._objects, name, [encode_offset_index(index)])
 
     async def _batches(self, held: HeldPartition, row: IndexRow, index: OffsetIndex | None) -> Salvage:
         """Read the intact batches of a segment. After one that is not, go on at the next that the index knows."""

@@ -350,7 +350,7 @@ class Fetcher:
     async def _read(self, planned: Sequence[_Planned]) -> list[tuple[_Wanted, FetchResult]]:
         try:
             data = await self._pieces.read([piece for plan in planned for piece in plan.pieces])
-        except (ObjectMissing, StoreUnavailable):
+        except (ObjectMissing, StoreUnavailable, FormatError):
             # One partition must not fail the others: each by itself.
             return list(await asyncio.gather(*(self._read_one(plan) for plan in planned)))
         results = []

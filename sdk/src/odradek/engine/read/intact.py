@@ -1,4 +1,4 @@
-"""The intact batches before the first damage of a log (damage.py)."""
+"""The intact batches before the first damage of a log (engine/damage.py)."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass
 
+from odradek.engine.damage import Damages
 from odradek.engine.partition.index_row import IndexRow
-from odradek.engine.read.damage import Damages
 from odradek.errors import FormatError, ObjectMissing
 from odradek.format.object_keys import index_key, segment_key
 from odradek.format.offset_index import OffsetIndex, RowGroup, decode_offset_index

@@ -102,7 +102,18 @@ def values_of(data: Buffer, group: RowGroup) -> list[bytes | None]:
 
     Raises FormatError if they are damaged, or not those that were written.
     """
-    view = memoryview(data)
+    values = _values(memoryview(data), group)
+    if group.leaves and crc_of_values(values) != group.values_crc:
+        raise FormatError("the values made of a row group's columns do not match their CRC-32C")
+    return values
+
+
+def values_crc_of(data: Buffer, group: RowGroup) -> int:
+    """Return the CRC-32C of the values of a row group with recipes, whatever the group says. Raises FormatError."""
+    return crc_of_values(_values(memoryview(data), group))
+
+
+def _values(view: memoryview, group: RowGroup) -> list[bytes | None]:
     kept = _spread(_columns(view, group, (_VALUE,))[_VALUE])
     if not group.leaves:
         return kept
@@ -119,10 +130,7 @@ def values_of(data: Buffer, group: RowGroup) -> list[bytes | None]:
 
     if len(recipes) != group.row_count or len(rests) != group.row_count or len(kept) != group.row_count:
         raise FormatError("the columns of a row group do not belong together")
-    values = made_again(recipes, rests, kept, cells_of)
-    if crc_of_values(values) != group.values_crc:
-        raise FormatError("the values made of a row group's columns do not match their CRC-32C")
-    return values
+    return made_again(recipes, rests, kept, cells_of)
 
 
 def crc_of_values(values: Iterable[bytes | None]) -> int:

@@ -52,7 +52,7 @@ def history(
     by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
     if options.data_dir is None or not has_plain_paths(options) or not by_id:
         return History((), uncovered(ranges, {}, ()))
-    files = readable(log, log.table_files(by_id), typed, with_values=with_values)
+    files = readable(log, log.table_files(by_id), typed, with_values=with_values, checked=True)
     paths = [path.removeprefix("file://") for path in paths_of(options, files, "file")]
     return History(tuple(paths), uncovered(ranges, {ids[place]: place for place in ranges}, files))
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from odradek.engine.append.wal import Wal
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.catalog.typed_columns import ColumnsOfTopic, TypedColumns
+from odradek.engine.damage import Damages
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.read.damage import Damages
 from odradek.engine.read.list_offsets import OffsetLister
 from odradek.engine.read.log_reader import LogReader, Piece, PieceReader
 from odradek.engine.read.segment_reader import UNBOUNDED, SegmentIndexes

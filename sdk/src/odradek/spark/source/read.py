@@ -128,15 +128,49 @@ def _chunks(
         if is_segment:
             for piece in alike:
                 if piece.groups:
-                    yield from read_row_groups(piece, wanted, columns, source, typed=typed, conditions=conditions)
+                    yield from _row_groups(piece, wanted, columns, source, typed, conditions)
                 else:
                     yield from _segment_chunks(piece, wanted.start_offset, wanted.end_offset, source, chunk_bytes)
             continue
         for group in group_pieces(alike, chunk_bytes):
-            batches: list[Buffer] = []
-            for piece, data in zip(group, source.read(group), strict=True):
-                batches += patched(piece, data, 0)
-            yield batches, group[-1].end_offset
+            yield from _wal_batches(group, source)
+
+
+def _wal_batches(group: Sequence[Piece], source: PieceSource) -> Iterator[tuple[list[Buffer], int]]:
+    """Yield the batches of neighbouring pieces at once; if an object is missing, those before it, then raise."""
+    try:
+        found = source.read(group)
+    except ObjectMissing:
+        if len(group) == 1:
+            raise
+        for piece in group:
+            yield from _wal_batches([piece], source)
+        return
+    batches = [batch for piece, data in zip(group, found, strict=True) for batch in patched(piece, data, 0)]
+    yield batches, group[-1].end_offset
+
+
+def _row_groups(
+    piece: Piece,
+    wanted: ReadRange,
+    columns: Sequence[str],
+    source: PieceSource,
+    typed: pa.Schema,
+    conditions: Sequence[Condition],
+) -> Iterator[tuple[list[Buffer] | pa.RecordBatch, int]]:
+    """Yield the records of a columnar piece. What its Parquet footer does not lead to is read by the index."""
+    offset = max(piece.base_offset, wanted.start_offset)
+    try:
+        for found in read_row_groups(piece, wanted, columns, source, typed=typed, conditions=conditions):
+            yield found
+            offset = found[1]
+    except FormatError as damage:
+        _log.warning("%s: read by the index of the segment", damage)
+        for group in piece.groups:
+            [data] = source.read([replace(piece, groups=(group,))])
+            headers = list(iter_headers(data))
+            if headers and headers[-1][1].next_offset > offset:
+                yield [data], headers[-1][1].next_offset
 
 
 def _segment_chunks(

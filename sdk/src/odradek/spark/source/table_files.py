@@ -68,25 +68,33 @@ def readable(
     *,
     with_values: bool = True,
     alone: bool = False,
+    checked: bool = False,
 ) -> list[TableFile]:
     """Return the files that an engine can read as they lie: these typed columns, and timestamps that fit its own.
+
+    A file whose footer is damaged is none: its records are read by the index of the segment.
 
     Args:
         with_values: the bytes of values as well, which not all files have.
         alone: and no other typed columns.
+        checked: read the footer of every file, even where no column is asked for.
     """
     files = [
         file for file in files if file.max_timestamp_ms <= TIMESTAMP_MS_MAX and not (with_values and file.has_recipes)
     ]
-    if not typed and not alone:
+    if not typed and not alone and not checked:
         return files
     with extra("table"):
+        import pyarrow as pa
         import pyarrow.parquet as pq
     found = []
     for file, footer in zip(files, view.footers(files), strict=True):
         if footer is None:
             continue
-        there = pq.read_schema(io.BytesIO(footer))
+        try:
+            there = pq.read_schema(io.BytesIO(footer))
+        except (pa.ArrowInvalid, OSError):
+            continue
         if alone and {name for name in there.names if name.lower() not in RECORD_COLUMNS} != {
             name for name, _ in typed
         }:
