@@ -370,8 +370,10 @@ class Engine:
     @cached_property
     def backlogs(self) -> Backlogs:
         from odradek.engine.maintenance.backlog import Backlogs
+        from odradek.engine.maintenance.group_lag import GroupLagReader
 
-        return Backlogs(self.catalog, self.index, self.topics, self.groups, self.offsets, self.clock)
+        lags = GroupLagReader(self.tools.tables.groups, self.groups, self.offsets)
+        return Backlogs(self.catalog, self.index, self.topics, lags, self.clock)
 
     @cached_property
     def maintenance(self) -> Maintenance:

@@ -100,8 +100,11 @@ async def describe_group(admin: Admin, group_id: str) -> GroupDetail:
 
 
 async def _describe(admin: Admin, group_id: str, kind: str) -> GroupDetail:
-    describe = {"share": _describe_share, "streams": _describe_streams}.get(kind, _describe_consumer)
-    return await describe(admin, group_id)
+    if kind == "share":
+        return await _describe_share(admin, group_id)
+    if kind == "streams":
+        return await _describe_streams(admin, group_id)
+    return await _describe_consumer(admin, group_id, kind)
 
 
 async def describe_all(admin: Admin) -> list[GroupDetail]:
@@ -121,12 +124,13 @@ async def describe_all(admin: Admin) -> list[GroupDetail]:
     return [each for each in found if each is not None]
 
 
-async def _describe_consumer(admin: Admin, group_id: str) -> GroupDetail:
+async def _describe_consumer(admin: Admin, group_id: str, kind: str) -> GroupDetail:
     group = (await admin.describe_consumer_groups([group_id]))[group_id]
     committed = await admin.list_consumer_group_offsets(group_id)
     owners = {partition: member for member in group.members for partition in member.assignment}
     rows = await _partitions(admin, {*committed, *owners}, committed, owners)
-    is_classic = group.group_epoch < 0
+    # A group of which only offsets were set is classic, as the list says: no protocol has used it.
+    is_classic = kind == "classic" or group.group_epoch < 0
     return GroupDetail(
         group_id,
         group.state,

@@ -63,6 +63,10 @@ def backlog_warnings(gauges: Mapping[str, float]) -> list[str]:
         found.append(f"A tail has {gauges['tail_entries_max']:,.0f} entries: spills fail.")
     if gauges.get("sweep_backlog_seconds", 0) > 6 * 3600:
         found.append(f"The sweep is {gauges['sweep_backlog_seconds'] / 3600:.0f} hours behind: maintenance fails.")
+    if gauges.get("groups_unmeasured", 0):
+        found.append(
+            f"The lag of {gauges['groups_unmeasured']:,.0f} groups is not measured: there are too many groups."
+        )
     if gauges.get("unread", 0):
         found.append(f"{gauges['unread']:,.0f} topics or groups could not be read.")
     return found

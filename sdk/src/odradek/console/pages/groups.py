@@ -50,6 +50,7 @@ async def groups(request: Request) -> Response:
         kind=kind,
         kinds=KINDS,
         lag=look.numbers.lag if look is not None and look.numbers is not None else {},
+        unmeasured=look.numbers.gauges.get("groups_unmeasured", 0) if look is not None and look.numbers else 0,
     )
 
 

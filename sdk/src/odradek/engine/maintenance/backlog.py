@@ -3,7 +3,7 @@
     tail_entries_max         the longest tail of a head: grows when spills fail
     unmerged_records         records in the tail or in rows that are not merged: grows when maintenance does not run
     sweep_backlog_seconds    age of the hour up to which uploads were swept
-    lag of a group           records between its committed offsets and the high watermarks
+    lag of a group           records that it has not processed (group_lag.py), and how many groups were not measured
 
 Heads and groups are read one after the other, so the numbers are not of one moment. What cannot be read is left out and
 counted in `unread`.
@@ -16,16 +16,13 @@ from dataclasses import dataclass, field
 
 from odradek.engine.catalog.sweep_floor import read_sweep_state
 from odradek.engine.catalog.topics import Topics
-from odradek.engine.groups.groups import Groups
-from odradek.engine.offsets.offsets import GroupOffsets
+from odradek.engine.maintenance.group_lag import Ends, GroupLagReader
 from odradek.engine.partition.index import PartitionIndex
 from odradek.errors import FormatError, KafkaError, StoreError
 from odradek.format.object_id import object_id_ms
-from odradek.model.topic_partition import PartitionId, TopicPartition
+from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 from odradek.ports.table import Table
-
-GROUPS_MAX = 200  # whose lag is measured
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +34,7 @@ class Backlog:
     unmerged_records: int = 0
     sweep_backlog_seconds: int = 0  # 0 before the first sweep
     group_lag: Mapping[str, int] = field(default_factory=dict)
+    groups_unmeasured: int = 0  # beyond the bound of a look
     unread: int = 0
 
     def gauges(self) -> dict[str, int]:
@@ -47,6 +45,7 @@ class Backlog:
             "unmerged_records": self.unmerged_records,
             "sweep_backlog_seconds": self.sweep_backlog_seconds,
             "group_lag_records_max": max(self.group_lag.values(), default=0),
+            "groups_unmeasured": self.groups_unmeasured,
             "unread": self.unread,
         }
 
@@ -59,21 +58,19 @@ class Backlogs:
         catalog: Table,
         index: PartitionIndex,
         topics: Topics,
-        groups: Groups,
-        offsets: GroupOffsets,
+        lags: GroupLagReader,
         clock: Clock,
     ) -> None:
         self._catalog = catalog
         self._index = index
         self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
+        self._lags = lags
         self._clock = clock
 
     async def look(self) -> Backlog:
         """Read the heads, the sweep's floor and the groups. Raises nothing of the store's."""
         tail_max = unmerged = sweep_s = unread = 0
-        ends: dict[TopicPartition, int] = {}
+        ends = Ends()
         try:
             topics = await self._topics.list()
             floor_ms = object_id_ms((await read_sweep_state(self._catalog)).floor)
@@ -89,28 +86,10 @@ class Backlogs:
                 continue
             for partition, head in zip(partitions, heads, strict=True):
                 if head is not None:
-                    ends[TopicPartition(topic.name, partition.partition)] = head.next_offset
+                    ends.note(topic.name, partition, head.next_offset)
                     tail_max = max(tail_max, len(head.tail))
                     unmerged += head.next_offset - max(head.merged_offset, head.log_start_offset)
-        lag, unread_groups = await self._lag(ends)
-        return Backlog(len(ends), tail_max, unmerged, sweep_s, lag, unread + unread_groups)
-
-    async def _lag(self, ends: Mapping[TopicPartition, int]) -> tuple[dict[str, int], int]:
-        lag: dict[str, int] = {}
-        unread = 0
-        try:
-            groups = await self._groups.list()
-        except (StoreError, FormatError, KafkaError):
-            return {}, 1
-        for group in groups[:GROUPS_MAX]:
-            try:
-                found = await self._offsets.fetch(group.group_id, None)
-            except (StoreError, FormatError, KafkaError):
-                unread += 1
-                continue
-            lag[group.group_id] = sum(
-                max(0, ends.get(each.partition, 0) - each.committed.offset)
-                for each in found
-                if each.committed is not None and each.committed.offset >= 0
-            )
-        return lag, unread
+        lags = await self._lags.read(ends)
+        return Backlog(
+            len(ends.by_id), tail_max, unmerged, sweep_s, lags.records, lags.unmeasured, unread + lags.unread
+        )
