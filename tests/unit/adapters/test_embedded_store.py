@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 import subprocess
 import sys
@@ -228,3 +229,49 @@ async def test_direct_writes_do_not_overtake_who_is_queued(tmp_path: Path) -> No
             assert not database._may_commit_directly([])
         await store.log.update(Update(COUNTER, (Add(("n",), 1),)))
         assert queued.done()
+
+
+@pytest.mark.parametrize(("cut", "hint"), [(0, False), (1, True), (4_100, True), (4_119, True), (4_120, False)])
+async def test_a_write_ahead_log_that_ends_within_a_frame_is_said(
+    cut: int, hint: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """SQLite ignores the rest of it. Frames of an earlier round are none, however the file ends."""
+    async with open_embedded(tmp_path) as store:
+        for n in range(3):
+            await store.log.put(Put(Key("t#0", f"i{n}"), {"n": n}))
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        for name in ("odradek.db", "odradek.db-wal"):
+            (copy / name).write_bytes((tmp_path / name).read_bytes())
+    log = copy / "odradek.db-wal"
+    os.truncate(log, log.stat().st_size - cut)
+    async with open_embedded(copy) as store:
+        assert await store.log.get(Key("t#0", "i0")) == {"n": 0}
+    said = [record.getMessage() for record in caplog.records if record.name == "odradek.store"]
+    assert len(said) == hint
+    if hint:
+        assert f"ends within a frame: its last {4_120 - cut} bytes are ignored" in said[0]
+    caplog.clear()
+    async with open_embedded(copy):
+        assert not caplog.records, "it was moved into the file"
+
+
+async def test_what_an_earlier_round_left_in_the_write_ahead_log_is_no_torn_frame(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with open_embedded(tmp_path) as store:
+        for n in range(40):
+            await store.log.put(Put(Key("t#0", f"i{n}"), {"n": n, "d": b"x" * 5_000}))
+        with sqlite3.connect(tmp_path / "odradek.db") as other:
+            assert other.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()[0] == 0
+        other.close()
+        await store.log.put(Put(COUNTER, {"n": 1}))  # the log begins again, over the frames before
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        for name in ("odradek.db", "odradek.db-wal"):
+            (copy / name).write_bytes((tmp_path / name).read_bytes())
+    log = copy / "odradek.db-wal"
+    os.truncate(log, log.stat().st_size - 100)
+    async with open_embedded(copy) as store:
+        assert await store.log.get(COUNTER) == {"n": 1}
+    assert not caplog.records

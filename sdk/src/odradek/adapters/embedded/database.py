@@ -39,6 +39,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
 from odradek.adapters.embedded.private import create_file, make_folder
+from odradek.adapters.embedded.write_ahead_log import warn_of_torn_log
 from odradek.adapters.expressions import NOTHING, State, state_of
 from odradek.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
 from odradek.ports.table import Key
@@ -135,6 +136,7 @@ class Database:
             return
         self._lock_fd = _locked(path.with_name("lock"))
         try:
+            warn_of_torn_log(path)
             os.close(create_file(path, os.O_RDWR))  # SQLite gives its other files the mode of this one
             self._connection = self._connect()
             _refuse_damaged(self._connection, path, check)
