@@ -82,8 +82,7 @@ class Wiring:
             rng=SystemRng(),
             settings=self.settings,
             wakes=self._wakes(),
-            meter=self.meter,
-        )
+        ).count_damage(self.meter)
         if self.settings.table_catalog:
             from odradek.adapters.iceberg import open_catalog  # most functions have none
 

@@ -105,7 +105,6 @@ class Engine:
         settings: the operator's settings.
         broker_id: the broker as which it leads partitions: the fleet of functions, or a gateway (`leaders.register`).
         wakes: the queue that wakes triggers; None: the sweep of triggers finds what this engine appends.
-        meter: counts the damage that this process meets; None: nothing counts it.
     """
 
     def __init__(
@@ -118,10 +117,9 @@ class Engine:
         settings: Settings | None = None,
         broker_id: int = FLEET_BROKER_ID,
         wakes: TaskQueue | None = None,
-        meter: Meter | None = None,
     ) -> None:
         self.settings = settings = settings or Settings()
-        self.tools = tools = Tools(tables, objects, clock, rng, settings, wakes, damages=Damages(meter))
+        self.tools = tools = Tools(tables, objects, clock, rng, settings, wakes)
         self.clock = clock
         self.rng = rng
         self.catalog = tables.catalog
@@ -149,6 +147,11 @@ class Engine:
     def know_schemas(self, schemas: ValueSchemas) -> Self:
         """Let maintenance give tables the typed columns of this registry; call it before `maintenance` is used."""
         self.tools = replace(self.tools, value_schemas=schemas)
+        return self
+
+    def count_damage(self, meter: Meter) -> Self:
+        """Count the damage that this process meets; call it before the parts that read are used."""
+        self.tools = replace(self.tools, damages=Damages(meter))
         return self
 
     def use_threads(self) -> Self:

@@ -69,8 +69,9 @@ async def serve(
         settings=settings,
         broker_id=ports.broker_id,
         wakes=wakes,
-        meter=meter,
     )
+    if meter is not None:
+        engine.count_damage(meter)
     metrics = Metrics(billed)
 
     def observe(api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:

@@ -230,8 +230,7 @@ class LocalService:
                 rng=SystemRng(),
                 settings=replace(self.settings, super_users=";".join((self.settings.super_users, *OWNERS))),
                 wakes=self._triggers.queue,
-                meter=self.meter,
-            )
+            ).count_damage(self.meter)
             subjects = Subjects(engine.catalog, self._clock, engine.rng)
             engine.keep_tables(embedded_catalog(self.settings.table_catalog, self.data_dir))
             engine.know_schemas(RegistryValueSchemas(subjects)).use_threads()

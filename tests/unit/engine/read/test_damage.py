@@ -6,7 +6,6 @@ import logging
 
 import pytest
 from odradek.cost.metering import UsageMeter
-from odradek.engine.engine import Engine
 from odradek.engine.partition.head import head_key
 from odradek.errors import ErrorCode
 from odradek.format.item_keys import index_sk, partition_pk
@@ -111,7 +110,7 @@ async def test_damage_is_logged_and_counted_once(caplog: pytest.LogCaptureFixtur
     store = await log_of(5)
     await damage(store, (await uploads_of(store))[2], "missing")
     meter = UsageMeter()
-    engine = Engine(tables=store.tables, objects=store.objects, clock=store.clock, rng=store.engine().rng, meter=meter)
+    engine = store.engine().count_damage(meter)
     for _ in range(3):
         await readable(engine, 5)
     [line] = [record for record in caplog.records if record.levelno >= logging.WARNING]

@@ -148,16 +148,19 @@ class Merger:
             return await self._merge(merge)
         except (ObjectMissing, FormatError) as failure:
             merge.failure = failure
-        await self._pass_damage(merge)
-        if merge.failure is not None:
-            raise merge.failure
+        failure_left = await self._pass_damage(merge)
+        if failure_left is not None:
+            raise failure_left
         return True
 
-    async def _pass_damage(self, merge: _Merge) -> None:
-        """After a merge that met damage: set it apart, or merge what is before it. The next round goes on."""
+    async def _pass_damage(self, merge: _Merge) -> Exception | None:
+        """After a merge that met damage: set it apart, or merge what is before it. The next round goes on.
+
+        Returns the failure of the merge that is left.
+        """
         failure = merge.failure
         if merge.tried is None or not isinstance(failure, (ObjectMissing, FormatError)):
-            return
+            return failure
         first, stop = merge.tried
         merge.failure = None
 
@@ -177,6 +180,7 @@ class Merger:
             await self._merge(merge)
 
         await self._guarded(merge, pass_it)
+        return merge.failure
 
     @staticmethod
     async def _guarded(merge: _Merge, step: Callable[[_Merge], Awaitable[object]]) -> None:

@@ -90,13 +90,13 @@ async def _read_one(
         try:
             [data] = await reader.read([piece])
             check_stored(piece, data, offset)
-        except (ObjectMissing, FormatError) as damage:
-            return memoryview(b""), damage
+        except (ObjectMissing, FormatError) as unreadable:
+            return memoryview(b""), unreadable
         return data, None
     try:
         data = memoryview(await objects.get_range(piece.object_key, piece.position, piece.length))
-    except ObjectMissing as damage:
-        return memoryview(b""), damage
+    except ObjectMissing as missing:
+        return memoryview(b""), missing
     end, damage = _first_damage(piece, data, offset)
     if damage is None and end < piece.length:
         return data, ObjectMissing(f"{piece.object_key} ends at byte {piece.position + end}")
