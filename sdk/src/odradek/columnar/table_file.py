@@ -3,7 +3,7 @@
 Each row group has the records of whole batches, and `batch` their headers. Encodings are those that the light reader
 knows: DELTA_BINARY_PACKED for offsets and timestamps, dictionaries for keys, plain values, Zstandard, a CRC a page.
 `partition` and the typed columns stand behind these; a reader of batches does not read them. The file has no field ids:
-Iceberg tables map names (adapters/iceberg).
+Iceberg tables map names (adapters/iceberg). A typed column with a NaN has no bounds (bounds.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from odradek.errors import FormatError
-from odradek.extras import extra
+from odradek.extras import MissingExtra, extra
 from odradek.format.batch_header import HEADER, iter_headers
 from odradek.format.crc import crc32c
 from odradek.format.offset_index import Leaf, RowGroup
@@ -27,10 +27,11 @@ with extra("table"):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from odradek.columnar.bounds import leaves_with_nan
     from odradek.columnar.decode import decode_to_arrow
     from odradek.columnar.recipes.writer import RecipeWriter, further_leaves
     from odradek.columnar.typed.arrow_kinds import leaf_paths
-    from odradek.columnar.typed.typed_values import TypedValues
+    from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
 
 _log = logging.getLogger("odradek.maintenance")
 _HEADER_TYPE = pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())])
@@ -108,28 +109,71 @@ def _encoded(
     partition: int,
     recipes: RecipeWriter | None,
 ) -> Iterator[tuple[Segment, int] | None]:
+    try:
+        yield from _written(segment, log, groups, values, partition, recipes)
+    except (FormatError, SchemasNeeded, MissingExtra, MemoryError):
+        raise
+    except Exception as error:  # whatever values make a library raise: the segment stays one of batches
+        raise FormatError(f"the records do not fit a Parquet file: {type(error).__name__}: {error}") from error
+
+
+def _written(
+    segment: Segment,
+    log: memoryview,
+    groups: Sequence[Batches],
+    values: TypedValues,
+    partition: int,
+    recipes: RecipeWriter | None,
+) -> Iterator[tuple[Segment, int] | None]:
     sink = pa.BufferOutputStream()
+    writer: pq.ParquetWriter | None = None
     misfits = 0
     crcs: list[int] = []
-    try:
-        with _writer(sink, values.schema, has_recipes=recipes is not None) as writer:
-            for batches in groups:
-                table, unfit = _table(log, batches, values, partition)
-                if recipes is not None:
-                    crcs.append(crc_of_values(table.column("value").to_pylist()))
-                    table = _with_recipes(table, recipes, values)
-                writer.write_table(table, row_group_size=max(table.num_rows, 1))
-                misfits += unfit
-                yield None
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError) as error:
-        raise FormatError(f"the records do not fit a Parquet file: {error}") from error
+    left_out: set[str] = set()  # columns without bounds
+    with_nan: set[str] = set()
+    for batches in groups:
+        table, unfit = _table(log, batches, values, partition)
+        if recipes is not None:
+            crcs.append(crc_of_values(table.column("value").to_pylist()))
+            table = _with_recipes(table, recipes, values)
+        for each in values.schema:
+            with_nan |= leaves_with_nan(each, table.column(each.name).combine_chunks())
+        if writer is None:
+            left_out = set(with_nan)
+            writer = _writer(sink, values.schema, has_recipes=recipes is not None, left_out=left_out)
+        writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        misfits += unfit
+        yield None
+    assert writer is not None, "a segment has a row group at least"
+    writer.close()
     file = memoryview(sink.getvalue()).cast("B")
+    if with_nan != left_out:  # statistics are chosen for a whole file, before its first row group
+        for again in _with_fewer_bounds(file, values.schema, has_recipes=recipes is not None, left_out=with_nan):
+            file = again or file
+            yield None
     leaves = _further_leaves(values) if recipes is not None else ()
     for made in _indexed(segment, log, groups, file, leaves, crcs):
         yield None if made is None else (made, misfits)
 
 
-def _writer(sink: pa.BufferOutputStream, typed: pa.Schema, *, has_recipes: bool) -> pq.ParquetWriter:
+def _with_fewer_bounds(
+    file: memoryview, typed: pa.Schema, *, has_recipes: bool, left_out: set[str]
+) -> Iterator[memoryview | None]:
+    """Write a file again without the bounds of some columns, a row group at a step; at last yield it."""
+    source = pq.ParquetFile(pa.BufferReader(file))
+    sink = pa.BufferOutputStream()
+    with _writer(sink, typed, has_recipes=has_recipes, left_out=left_out) as writer:
+        for number in range(source.num_row_groups):
+            table = source.read_row_group(number, use_threads=False)
+            writer.write_table(table.cast(writer.schema), row_group_size=max(table.num_rows, 1))
+            yield None
+    yield memoryview(sink.getvalue()).cast("B")
+
+
+def _writer(
+    sink: pa.BufferOutputStream, typed: pa.Schema, *, has_recipes: bool, left_out: set[str]
+) -> pq.ParquetWriter:
+    """Open a writer of a file. Args: left_out: the columns that get no bounds."""
     paths = [path for field in typed for path in leaf_paths(field)]
     names = [name for name, _ in LEAVES if name not in _PLAIN] + [VALUE_RECIPE, _PARTITION.name, *paths]
     return pq.ParquetWriter(
@@ -142,7 +186,7 @@ def _writer(sink: pa.BufferOutputStream, typed: pa.Schema, *, has_recipes: bool)
         column_encoding=_PLAIN if has_recipes else {each: _PLAIN[each] for each in _PLAIN if each != VALUE_REST},
         data_page_size=_PAGE_BYTES,
         write_page_checksum=True,
-        write_statistics=["offset", "timestamp", _PARTITION.name, *paths],
+        write_statistics=["offset", "timestamp", _PARTITION.name, *(path for path in paths if path not in left_out)],
         store_schema=False,
     )
 

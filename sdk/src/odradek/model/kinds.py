@@ -92,7 +92,17 @@ def struct(fields: Iterable[tuple[str, Kind]]) -> Kind:
 
 def is_name(name: str) -> bool:
     """Return True if a column or a field can have this name: paths in Parquet files separate by dots."""
-    return 0 < len(name) <= _NAME_MAX and not set(name) & set("`.,;\n\r\t\0") and name == name.strip()
+    is_plain = not set(name) & set("`.,;\n\r\t\0") and name == name.strip()
+    return 0 < len(name) <= _NAME_MAX and is_plain and is_utf8(name)
+
+
+def is_utf8(text: str) -> bool:
+    """Return False for a text with half a surrogate pair, which no file, engine or terminal takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def quoted(name: str) -> str:

@@ -135,7 +135,8 @@ def _as_files(rows: pa.Table) -> list[str]:
         own = rows.filter(pc.equal(rows["partition"], partition)) if "partition" in rows.column_names else rows
         path = folder / str(partition) / "rest.parquet"  # the folder is the partition, as of the log's own files
         path.parent.mkdir()
-        pq.write_table(own.drop_columns([name for name in _MADE if name in own.column_names]), path)
+        own = own.drop_columns([name for name in _MADE if name in own.column_names])
+        pq.write_table(own, path, write_statistics=False)  # few rows; bounds leave NaN out
         paths.append(f"file://{path}")
     return paths
 

@@ -12,7 +12,7 @@ from odradek.engine.audit.store import audit_store
 from odradek.engine.engine import Engine
 from odradek.engine.iceberg.decisions import OFFSETS, covered_by, covered_without, decode_covered, encode_covered
 from odradek.engine.maintenance.maintenance import MaintenanceReport
-from odradek.errors import ErrorCode, KafkaError
+from odradek.errors import ErrorCode, KafkaError, OutcomeUnknown
 from odradek.format.object_keys import partition_prefix
 from odradek.model.log import DeleteRecordsPartition
 from odradek.ports.table_catalog import TableName
@@ -303,6 +303,19 @@ async def test_faults_at_every_call_leave_the_table_equal_to_the_rows(fault: Fau
         await lake.check()
         files = {key for key in await lake.objects() if key.endswith(".parquet")}
         assert files == (await lake.columnar()).keys(), call
+
+
+async def test_the_reason_of_a_commit_that_never_goes_through_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = await made()
+
+    async def unknown(*_: object) -> None:
+        raise OutcomeUnknown("the disk of the catalog is full")
+
+    monkeypatch.setattr(lake.memory, "commit", unknown)
+    report = await lake.maintain()
+    assert "the disk of the catalog is full" in " ".join(map(str, report.failures))
+    [state] = await lake.engine().tables.states.all()
+    assert "the disk of the catalog is full" in (state.behind_why or "")
 
 
 async def test_wrong_names_are_refused() -> None:

@@ -185,7 +185,7 @@ async def test_compaction_reads_columnar_segments_of_a_topic_that_was_a_table() 
     assert (await audit_of(engine)).findings == []
 
 
-@pytest.mark.parametrize("why", ["no pyarrow", "cannot be made again"])
+@pytest.mark.parametrize("why", ["no pyarrow", "cannot be made again", "a library raises"])
 async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await filled(TABLE)
     if why == "no pyarrow":
@@ -196,7 +196,7 @@ async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, mon
         from odradek.columnar import table_file
 
         def refuse(*_: object) -> None:
-            raise FormatError("no")
+            raise FormatError("no") if why == "cannot be made again" else LookupError("no")
 
         monkeypatch.setattr(table_file, "_compare", refuse)
     seen = await read_all(store.engine(), "t", 0)

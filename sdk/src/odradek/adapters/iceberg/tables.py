@@ -1,7 +1,7 @@
 """Tables of an Iceberg catalog, by PyIceberg: blocking, and its errors as the port's.
 
 Files are added as they lie: PyIceberg's `add_files` refuses those with a column that the table does not have, so the
-entries of a snapshot are made here, from the statistics in the footers, as it makes them. A commit is based on the
+entries of a snapshot are made here, from the statistics in the footers (metrics.py). A commit is based on the
 snapshot that was loaded; PyIceberg would put it on top of a newer one, which its retries are switched off for.
 """
 
@@ -17,7 +17,8 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from odradek.adapters.iceberg import columns as table_columns
-from odradek.adapters.iceberg.columns import HIDDEN_IDS, NAME_MAPPING
+from odradek.adapters.iceberg.columns import NAME_MAPPING
+from odradek.adapters.iceberg.metrics import metrics_of
 from odradek.errors import (
     ConditionFailed,
     ErrorCode,
@@ -35,14 +36,7 @@ with extra("iceberg"):
     from pyiceberg import exceptions as refused
     from pyiceberg.catalog import TYPE, URI, Catalog, load_catalog
     from pyiceberg.io import load_file_io
-    from pyiceberg.io.pyarrow import (
-        MetricModeTypes,
-        MetricsMode,
-        StatisticsCollector,
-        compute_statistics_plan,
-        data_file_statistics_from_parquet_metadata,
-        parquet_path_to_id_mapping,
-    )
+    from pyiceberg.io.pyarrow import parquet_path_to_id_mapping
     from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
     from pyiceberg.partitioning import PartitionField, PartitionSpec
     from pyiceberg.table import Table, Transaction
@@ -50,7 +44,7 @@ with extra("iceberg"):
     from pyiceberg.table.snapshots import Snapshot
     from pyiceberg.table.update.snapshot import ExpireSnapshots, ManageSnapshots
     from pyiceberg.transforms import IdentityTransform
-    from pyiceberg.types import BinaryType
+    from pyiceberg.typedef import Record
     from pyiceberg.utils.config import Config
 
     from odradek.adapters.iceberg.rest import LimitedRestCatalog
@@ -158,7 +152,7 @@ class IcebergTables:
         with translated(f"files of the Iceberg table {loaded.name} cannot be read"):
             footers = [self._footer(key) for key in change.add]
         table.metadata.properties[_RETRIES] = "0"
-        with translated(f"the Iceberg table {loaded.name} cannot be changed", writing=True):
+        with translated(f"the Iceberg table {loaded.name} cannot be changed"):
             transaction = table.transaction()
             table_columns.evolve(table, transaction, _wanted(change.columns or (), footers, table))
             types = table_columns.kinds_in(transaction.table_metadata.schema())
@@ -168,6 +162,7 @@ class IcebergTables:
             if transaction.table_metadata.properties.get(NAME_MAPPING) != mapping:
                 transaction.set_properties({NAME_MAPPING: mapping})
             self._snapshot(transaction, [_data_file(transaction, each) for each in fitting], handle, change)
+        with translated(f"the Iceberg table {loaded.name} cannot be changed", writing=True):
             transaction.commit_transaction()
         return [f"{self._key(path)}: {reason}" for path, reason in why.items() if reason]
 
@@ -298,33 +293,22 @@ def _misfit(footer: _Footer, types: Mapping[str, Kind]) -> str:
 
 
 def _data_file(transaction: Transaction, footer: _Footer) -> DataFile:
-    """Return the entry of a file, with the statistics that its footer has."""
+    """Return the entry of a file, with the metrics that its footer gives."""
     metadata = transaction.table_metadata
-    schema, spec = metadata.schema(), metadata.spec()
-    hidden = {
-        number: StatisticsCollector(
-            field_id=number, iceberg_type=BinaryType(), mode=MetricsMode(MetricModeTypes.NONE), column_name=name
-        )
-        for name, number in HIDDEN_IDS.items()
-    }
-    statistics = data_file_statistics_from_parquet_metadata(
-        parquet_metadata=footer.metadata,
-        stats_columns={**compute_statistics_plan(schema, metadata.properties), **hidden},
-        parquet_column_mapping={**parquet_path_to_id_mapping(schema), **HIDDEN_IDS},
-    )
-    for number in hidden:
-        statistics.column_sizes.pop(number, None)
+    schema = metadata.schema()
+    types = {each.name: each.field_type for each in schema.fields}
+    partition = footer.metadata.row_group(0).column(footer.metadata.schema.names.index("partition")).statistics.min_raw
     return DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=footer.path,
         file_format=FileFormat.PARQUET,
-        partition=statistics.partition(spec, schema),
+        partition=Record(partition),
         file_size_in_bytes=footer.size_bytes,
         sort_order_id=None,
         spec_id=metadata.default_spec_id,
         equality_ids=None,
         key_metadata=None,
-        **statistics.to_serialized_dict(),
+        **metrics_of(footer.metadata, parquet_path_to_id_mapping(schema), types)._asdict(),
     )
 
 

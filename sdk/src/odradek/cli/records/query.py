@@ -72,7 +72,9 @@ def _write(table: Any, output: Form, to: Path | None) -> None:
     if output is Form.PARQUET:
         import pyarrow.parquet as pq
 
-        pq.write_table(table, to)
+        from odradek.columnar.bounds import columns_with_bounds
+
+        pq.write_table(table, to, write_statistics=columns_with_bounds(table) or False)
     elif output is Form.CHART:
         _chart(table, to)
     elif to is not None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import struct
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from odradek import decimals
 from odradek.model.kinds import Kind
 
 Fit = Callable[[Any], Any]
@@ -53,12 +55,29 @@ def _double(value: Any) -> Any:
     raise _misfit(value, "double")
 
 
+def _float(value: Any) -> Any:
+    found = _double(value)
+    struct.pack("<f", found)  # OverflowError: an infinity would come of it
+    return found
+
+
 def _string(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
     if isinstance(value, UUID):
         return str(value)
-    return json.dumps(value, ensure_ascii=False, default=shown)
+    if not isinstance(value, str):
+        return as_json(value)
+    value.encode()  # UnicodeEncodeError: half a surrogate pair
+    return value
+
+
+def as_json(value: Any) -> str:
+    """Return JSON's text of data; what UTF-8 cannot write in it is escaped."""
+    text = json.dumps(value, ensure_ascii=False, default=shown)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, default=shown)
+    return text
 
 
 def shown(value: Any) -> Any:
@@ -93,7 +112,7 @@ def _timestamp(value: Any) -> Any:
         value = datetime.fromisoformat(value)
         value = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     if isinstance(value, datetime) and value.tzinfo is not None:
-        return value
+        return value.astimezone(UTC)  # OverflowError: in another year than 1 to 9999, which readers do not have
     raise _misfit(value, "timestamp")
 
 
@@ -107,15 +126,14 @@ def _timestamp_ntz(value: Any) -> Any:
 
 def _decimal(kind: Kind) -> Fit:
     most = 10 ** (kind.precision - kind.scale)
-    unit = Decimal(1).scaleb(-kind.scale)
 
     def fit(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
             raise _misfit(value, kind)
         found = Decimal(repr(value) if isinstance(value, float) else value)
-        if not found.is_finite() or abs(found) >= most or found != (rounded := found.quantize(unit)):
+        if not found.is_finite() or found.copy_abs() >= most:
             raise _misfit(value, kind)
-        return rounded
+        return decimals.at_scale(found, kind.scale)
 
     return fit
 
@@ -157,7 +175,7 @@ _SCALARS: dict[str, Fit] = {
     "boolean": _boolean,
     "int": _int,
     "bigint": _bigint,
-    "float": _double,
+    "float": _float,
     "double": _double,
     "string": _string,
     "binary": _binary,

@@ -13,6 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from odradek import decimals
 from odradek.extras import extra
 from odradek.model.protobuf_types import BUILT_IN, DATE, DECIMAL, META_NUMBER, TIME, BuiltInField
 
@@ -129,7 +130,7 @@ def decimal_options(precision: str | None, scale: str) -> bytes:
 
 
 def _decimal(message: Any) -> Decimal:
-    return Decimal(int.from_bytes(message.value, "big", signed=True)).scaleb(-message.scale)
+    return decimals.of_unscaled(int.from_bytes(message.value, "big", signed=True), message.scale)
 
 
 def _time(message: Any) -> dt.time:

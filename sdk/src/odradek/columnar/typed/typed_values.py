@@ -5,7 +5,7 @@
     payload                  by the schema of the topic's configuration, if it is Avro's or Protobuf's
 
 Arrow's JSON reader takes a chunk of values at once where it surely reads one object a value; all others are read one by
-one. A value that does not fit has nulls in all typed columns.
+one. A value that does not fit has nulls in all typed columns: whatever it makes a library raise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from odradek.model.kinds import Column, Kind
 from odradek.model.value_schema import AVRO, JSON, PROTOBUF, ValueSchema
 
 _BY_ARROW = frozenset({"boolean", "int", "bigint", "float", "double", "string", "array", "struct"})
-_WRONG = (ValueError, OverflowError, ArithmeticError, RecursionError, FormatError)
 _Read = Callable[[bytes], Any]
 
 
@@ -106,15 +105,21 @@ class TypedValues:
                 try:
                     data = self.data(value)
                     row = [fit(data.get(field)) for field, fit in fits]
-                except _WRONG:
+                except SchemasNeeded:
+                    raise
+                except Exception:
                     misfits += 1
             rows.append(row)
-        found = zip(*rows, strict=True) if rows else [()] * len(columns)
         types = [self.schema.field(each.name).type for each in columns]
-        return [pa.array(cells, kind) for cells, kind in zip(found, types, strict=True)], misfits
+        try:
+            return _arrays(rows, types), misfits
+        except Exception:  # a cell that passed and that Arrow does not take
+            fitting = [row if _fits(row, types) else nothing for row in rows]
+            misfits += sum(now is not row for now, row in zip(fitting, rows, strict=True))
+            return _arrays(fitting, types), misfits
 
     def data(self, value: bytes) -> dict[str, Any]:
-        """Return the fields of one value. Raises ValueError, FormatError or ArithmeticError; SchemasNeeded."""
+        """Return the fields of one value. Raises SchemasNeeded; any other Exception: the value cannot be read."""
         schema_id = self.schema_id_of(value)
         if schema_id is not None:
             if schema_id not in self._known:
@@ -192,6 +197,19 @@ class TypedValues:
             return self._protobuf.read
         read = self._protobuf.reader(schema)
         return lambda payload: read(*decode_indexes(payload))
+
+
+def _arrays(rows: Sequence[Sequence[Any]], types: Sequence[pa.DataType]) -> list[pa.Array]:
+    columns = zip(*rows, strict=True) if rows else [()] * len(types)
+    return [pa.array(cells, kind) for cells, kind in zip(columns, types, strict=True)]
+
+
+def _fits(row: Sequence[Any], types: Sequence[pa.DataType]) -> bool:
+    try:
+        _arrays([row], types)
+    except Exception:
+        return False
+    return True
 
 
 def _json(value: bytes) -> Any:

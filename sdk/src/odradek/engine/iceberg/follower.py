@@ -150,22 +150,23 @@ class TableFollower:
             await self.states.name(topic.topic_id, name, topic.version)
         if name is None:
             return None
+        last: StoreError | None = None
         for attempt in range(_ATTEMPTS):
-            loaded = await catalog.load(name)
-            if loaded is None:
-                if not await self._exists(topic):
-                    return None
-                await catalog.create(name, topic.topic_id, config.table_columns)
-                done["tables_created"] += 1
+            try:
                 loaded = await catalog.load(name)
-            if loaded is not None:
-                self._check_ours(loaded, topic.topic_id)
-                try:
+                if loaded is None:
+                    if not await self._exists(topic):
+                        return None
+                    await catalog.create(name, topic.topic_id, config.table_columns)
+                    done["tables_created"] += 1
+                    loaded = await catalog.load(name)
+                if loaded is not None:
+                    self._check_ours(loaded, topic.topic_id)
                     return await self._bring_up(catalog, topic, config, loaded, done)
-                except (ConditionFailed, OutcomeUnknown):
-                    pass  # a newer snapshot, or ours: the files tell
+            except (ConditionFailed, OutcomeUnknown) as error:
+                last = error  # a newer snapshot, or ours: the files tell
             await self._backoff.pause(attempt)
-        raise StoreUnavailable(f"the Iceberg table {name} is changed by others all the time")
+        raise _given_up(name, last)
 
     async def _bring_up(
         self, catalog: TableCatalog, topic: Topic, config: TopicConfig, loaded: LoadedTable, done: Counter[str]
@@ -260,6 +261,7 @@ class TableFollower:
         catalog = self._catalog
         if catalog is None:
             raise StoreUnavailable(f"this process has no catalog for the Iceberg table {name}: set table_catalog")
+        last: StoreError | None = None
         for attempt in range(_ATTEMPTS):
             loaded = await catalog.load(name)
             if loaded is None or loaded.topic_id != topic_id:
@@ -271,12 +273,13 @@ class TableFollower:
             try:
                 await catalog.commit(loaded, TableChange(None, (), remove, {OFFSETS: encode_covered(covered)}))
                 await catalog.expire(name, before_ms=None)
-            except (ConditionFailed, OutcomeUnknown):
+            except (ConditionFailed, OutcomeUnknown) as error:
+                last = error
                 await self._backoff.pause(attempt)
                 continue
             done["table_files_removed"] += len(remove)
             return
-        raise StoreUnavailable(f"the Iceberg table {name} is changed by others all the time")
+        raise _given_up(name, last)
 
     # --- drop -----------------------------------------------------------------------------------------------------
 
@@ -302,3 +305,10 @@ class TableFollower:
         if loaded is not None and loaded.topic_id == topic_id:
             await catalog.drop(name)
             done["tables_dropped"] += 1
+
+
+def _given_up(name: TableName, last: StoreError | None) -> StoreUnavailable:
+    """Return the failure of the last attempt: a newer snapshot of others, or a commit whose outcome is not known."""
+    if isinstance(last, OutcomeUnknown):
+        return StoreUnavailable(str(last))
+    return StoreUnavailable(f"the Iceberg table {name} is changed by others all the time")

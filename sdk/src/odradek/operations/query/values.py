@@ -14,8 +14,7 @@ import pyarrow as pa
 from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 from odradek.columnar.typed.fitting import INT64
 from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
-from odradek.errors import FormatError
-from odradek.model.kinds import columns_of_versions, is_name
+from odradek.model.kinds import columns_of_versions, is_name, is_utf8
 from odradek.spark.source.typed import ColumnSource
 
 _DEPTH_MAX = 8
@@ -39,7 +38,7 @@ def _data(values: TypedValues, value: bytes, source: ColumnSource) -> Any:
     except SchemasNeeded as needed:
         source.learn(values, needed.ids)
         return _data(values, value, source)
-    except (ValueError, ArithmeticError, RecursionError, FormatError):
+    except Exception:  # whatever a value makes a library raise
         return None
 
 
@@ -51,7 +50,7 @@ def kinds_of(sample: Iterable[Any]) -> dict[str, pa.DataType]:
             for name, value in data.items():
                 if name in found or len(found) < _FIELDS_MAX:
                     found[name] = joined(found.get(name, pa.null()), kind_of(value))
-    return {name: _told(kind) for name, kind in found.items() if name}
+    return {name: _told(kind) for name, kind in found.items() if _is_field(name)}
 
 
 def kind_of(value: Any, depth: int = 0) -> pa.DataType:
@@ -64,7 +63,7 @@ def kind_of(value: Any, depth: int = 0) -> pa.DataType:
         return pa.int64() if value in INT64 else pa.float64()
     if isinstance(value, float):
         return pa.float64()
-    if isinstance(value, dict) and value and depth < _DEPTH_MAX and "" not in value:
+    if isinstance(value, dict) and value and depth < _DEPTH_MAX and all(map(_is_field, value)):
         return pa.struct([pa.field(name, kind_of(each, depth + 1)) for name, each in value.items()])
     if isinstance(value, list) and depth < _DEPTH_MAX:
         inner = pa.null()
@@ -72,6 +71,10 @@ def kind_of(value: Any, depth: int = 0) -> pa.DataType:
             inner = joined(inner, kind_of(each, depth + 1))
         return pa.list_(inner)
     return pa.string()
+
+
+def _is_field(name: str) -> bool:
+    return bool(name) and is_utf8(name)
 
 
 def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -66,9 +66,8 @@ def read_row_groups(
         made = (*_CONSTANT, "value") if makes_values else _CONSTANT
         read = dict.fromkeys(["offset", *(name for name in kinds.names if name not in made)])
         reader = pq.ParquetFile(file, metadata=fragment.metadata)
-        kept = _kept(fragment, conditions)
         for number, group in _groups(reader.metadata, piece):
-            if number in kept:
+            if _may_hold(reader.metadata.row_group(number), conditions):
                 table = reader.read_row_group(number, columns=list(read), use_threads=False)
                 if makes_values:
                     data = source.read_range(piece.object_key, group.position, group.size_bytes)
@@ -102,15 +101,22 @@ def _groups(metadata: pq.FileMetaData, piece: Piece) -> list[tuple[int, RowGroup
     return found
 
 
-def _kept(fragment: pads.ParquetFileFragment, conditions: Sequence[Condition]) -> set[int]:
-    """Return the row groups in which, by their statistics, a record may fulfil all conditions."""
-    kept = set()
-    for group in fragment.row_groups:
-        ranges = group.statistics or {}
-        known = [(each, ranges[each.column]) for each in conditions if each.column in ranges]
-        if all(each.may_hold(span["min"], span["max"]) for each, span in known):
-            kept.add(group.id)
-    return kept
+def _may_hold(group: pq.RowGroupMetaData, conditions: Sequence[Condition]) -> bool:
+    """Return True if, by the statistics of a row group, a record of it may fulfil all conditions."""
+    chunks = (
+        {chunk.path_in_schema: chunk for chunk in map(group.column, range(group.num_columns))} if conditions else {}
+    )
+    for condition in conditions:
+        chunk = chunks.get(condition.column)
+        if chunk is None or not chunk.is_stats_set or not chunk.statistics.has_min_max:
+            continue
+        try:
+            least, greatest = chunk.statistics.min, chunk.statistics.max
+        except (OverflowError, ValueError):  # moments that Python does not have
+            continue
+        if not condition.may_hold(least, greatest):
+            return False
+    return True
 
 
 def _within(table: pa.Table, first: int, end: int) -> pa.Table:

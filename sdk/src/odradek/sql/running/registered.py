@@ -15,6 +15,7 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from odradek import decimals
 from odradek.client.serializers.registry import HttpRegistry, MemoryRegistry, Registry, Schema
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.connect.converters.avro import AvroConverter
@@ -324,7 +325,7 @@ def stored(value: Any, kind: SqlType) -> Any:
     if kind.name in ("INT", "BIGINT", "DATE", "TIME", "TIMESTAMP"):
         return int(value)
     if kind.name == "DECIMAL":
-        return Decimal(value).quantize(Decimal(1).scaleb(-kind.scale))
+        return decimals.rounded(Decimal(value), kind.scale)
     return str(value) if kind.name == "VARCHAR" else value
 
 

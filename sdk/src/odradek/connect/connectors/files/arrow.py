@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from odradek.columnar.bounds import columns_with_bounds
 from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
@@ -61,7 +62,7 @@ def write_parquet(schema: Schema, values: list[Any]) -> bytes:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the records cannot be written as Parquet: {error}") from error
     out = io.BytesIO()
-    pq.write_table(table, out, compression="zstd")
+    pq.write_table(table, out, compression="zstd", write_statistics=columns_with_bounds(table) or False)
     return out.getvalue()
 
 
