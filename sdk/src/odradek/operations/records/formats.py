@@ -91,7 +91,7 @@ class Decoder:
 
     def data(self, data: bytes | None, form: str = "auto") -> Any:
         """Return the decoded data alone: `decode(data, form).data`, in a fraction of the time for JSON."""
-        if form in ("auto", "json") and data is not None and data[:1] in (b"{", b"["):
+        if form in ("auto", "json") and data is not None and _begins_as_json(data):
             try:
                 return json.loads(data)
             except (ValueError, RecursionError):
@@ -103,7 +103,7 @@ class Decoder:
             found = self._by_schema(data, "auto")
             if not found.problem:
                 return found
-        if data[:1] in (b"{", b"["):
+        if _begins_as_json(data):
             found = _plainly(data, "json")
             if not found.problem:
                 return found
@@ -206,6 +206,11 @@ def message_class(file: Any, indexes: list[int]) -> Any:
         return GetMessageClass(message_type(file, indexes))
     except FormatError as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, str(error)) from error
+
+
+def _begins_as_json(data: bytes) -> bool:
+    """Return True for bytes that may be an object or a list, also behind white space."""
+    return data[:1] in (b"{", b"[") or data.lstrip(b" \t\r\n")[:1] in (b"{", b"[")
 
 
 def _plainly(data: bytes, form: str) -> Decoded:
