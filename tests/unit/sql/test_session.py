@@ -10,7 +10,8 @@ import pytest
 from odradek.cli import run
 from odradek.errors import ErrorCode, KafkaError
 from odradek.sql import SqlError
-from odradek.sql.plan import QueryPlan
+from odradek.sql.plan import QueryPlan, Started
+from odradek.sql.planning.upgrades import Basis
 from odradek.sql.session import Row, Session, check
 
 SOURCES = """CREATE STREAM s (k VARCHAR KEY, a INT) WITH (TOPIC = 's', VALUE_FORMAT = 'JSON');
@@ -24,6 +25,7 @@ class World:
     def __init__(self, **topics: int) -> None:
         self.topics = {"s": 3, "t": 1, **topics}
         self.done: list[Any] = []
+        self.kept: dict[str, Basis] = {}  # what checkpoints belong to
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def note(*given: Any, **named: Any) -> None:
@@ -41,6 +43,9 @@ class World:
     def process(self, plan: QueryPlan) -> Mapping[str, Any]:
         self.done.append(("process", plan.query_id))
         return {"batches": 1, "records": 7, "malformed": 0}
+
+    def kept_basis(self, query_id: str) -> Basis | None:
+        return self.kept.get(query_id)
 
     def partitions(self) -> Mapping[str, int]:
         return self.topics
@@ -262,3 +267,32 @@ def test_a_script_of_the_console_loads_no_module(tmp_path: Path) -> None:
     found = check_script(f"SET 'odradek.functions.module' = '{module}';")
     assert "modules are not loaded here" in found.problem
     assert not mark.exists()
+
+
+COUNTED = "CREATE TABLE n AS SELECT k, COUNT(*) AS n FROM s GROUP BY k;"
+
+
+def kept_by(script: str) -> dict[str, Basis]:
+    """Return what the checkpoints belong to after a script ran."""
+    actions = [step.action for step in check([("", SOURCES), ("", script)])]
+    plans = [plan for each in actions if isinstance(each, Started) for plan in (*each.stages, each.plan)]
+    return {plan.query_id: plan.basis for plan in plans if plan.basis is not None}
+
+
+def test_a_script_whose_query_changed_is_refused_before_any_statement_runs() -> None:
+    world = World()
+    world.kept = kept_by(COUNTED)
+    with pytest.raises(SqlError) as refused:
+        perform("INSERT INTO s (k, a) VALUES ('x', 1);" + COUNTED.replace("COUNT(*)", "MAX(a)"), world=world)
+    assert "CTAS_N cannot go on from its checkpoint: aggregate functions must stay the same" in str(refused.value)
+    assert "COUNT(*), not MAX(A) of INT" in str(refused.value)
+    assert world.done == []
+    assert ("start", "CTAS_N") in perform(COUNTED.replace(" GROUP", " WHERE a > 1 GROUP"), world=world).done
+
+
+def test_a_checkpoint_that_the_script_itself_removes_is_no_hindrance() -> None:
+    changed = COUNTED.replace("COUNT(*)", "MAX(a)")
+    for script in (f"{COUNTED} DROP TABLE n DELETE TOPIC; {changed}", COUNTED.replace("CREATE", "CREATE OR REPLACE")):
+        world = World(N=1)
+        world.kept = kept_by(COUNTED)
+        assert ("start", "CTAS_N") in perform(script, world=world).done

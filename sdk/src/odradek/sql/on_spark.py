@@ -32,6 +32,7 @@ from odradek.sql.functions.in_python import IN_PYTHON, PREFIX
 from odradek.sql.plan import RESULT, Codec, Input, Maintained, QueryPlan
 from odradek.sql.planning.own_functions import OWN
 from odradek.sql.planning.undone import GONE
+from odradek.sql.planning.upgrades import Basis
 from odradek.sql.position import SqlError
 from odradek.sql.running.checkpoint_files import CheckpointFiles
 from odradek.sql.running.eager import KeptRecords
@@ -69,6 +70,7 @@ _KEY_ALONE = ("key", "CAST(NULL AS BINARY) AS value", "timestamp", "0 AS partiti
 _LOOKED_UP = ("table", "history")  # inputs of a micro-batch that are not its stream
 _WHOLE_BYTES = str(1 << 50)
 _POLL_S = 0.2
+_BASIS = "basis.json"  # in a checkpoint: what it belongs to (planning/upgrades.py)
 _ROWS_MAX = 100_000  # per result on a screen
 
 
@@ -204,6 +206,12 @@ class SparkEngine:
         with _translated(self._spark):
             CheckpointFiles(self._spark, self._checkpoints).delete(query_id)
 
+    def kept_basis(self, query_id: str) -> Basis | None:
+        """Return what the checkpoint of a query belongs to; None if there is none, or if it does not say."""
+        with _translated(self._spark):
+            data = CheckpointFiles(self._spark, self._checkpoints).read(f"{query_id}/{_BASIS}")
+        return None if data is None else Basis.parse(data)
+
     def failure(self, query_id: str) -> str | None:
         """Return why a started query no longer runs, None while it runs."""
         query = self._running.get(query_id)
@@ -273,6 +281,8 @@ class SparkEngine:
     def _starter(self, plan: QueryPlan, *, once: bool) -> Callable[..., StreamingQuery]:
         assert plan.sink is not None
         write = exactly_once({**self._sink, "topic": plan.sink.topic.name})
+        if plan.basis is not None and plan.basis != self.kept_basis(plan.query_id):
+            CheckpointFiles(self._spark, self._checkpoints).write(f"{plan.query_id}/{_BASIS}", plan.basis.document())
 
         def start(*streams: DataFrame) -> StreamingQuery:
             return self._begin(plan, list(streams), write, f"{self._checkpoints}/{plan.query_id}", once=once)

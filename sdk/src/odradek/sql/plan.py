@@ -12,10 +12,11 @@ Texts are Spark SQL. EXPLAIN prints such a plan; the golden tests compare it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from odradek.sql.catalog import Column, Form, Source
+from odradek.sql.planning.upgrades import Basis
 from odradek.sql.types import SqlType
 
 RESULT = "result"
@@ -109,10 +110,11 @@ class QueryPlan:
     by_time: bool = False  # the records of a micro-batch are written in the order of their times, those of one key
     notes: tuple[str, ...] = ()
     marks_deleted: bool = False  # the result has one column more: True for a row that left its table
+    basis: Basis | None = None  # of a persistent query: what its checkpoint belongs to
 
     def document(self) -> dict[str, Any]:
         """Return the plan as JSON, without unset fields."""
-        found = asdict(self)
+        found = asdict(replace(self, basis=None))
         for each in found["inputs"]:
             for name in ("history_ms", "observed", "on_time"):
                 if not each[name]:

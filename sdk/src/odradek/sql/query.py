@@ -31,6 +31,7 @@ from odradek.sql.planning.grouping import check_grouped, is_aggregate, is_table_
 from odradek.sql.planning.keys import Output, result_keys, without_aggregates
 from odradek.sql.planning.names import GeneratedNames
 from odradek.sql.planning.undone import undone_sql
+from odradek.sql.planning.upgrades import Rules, kept_state
 from odradek.sql.position import SqlError
 from odradek.sql.scope import PSEUDO_COLUMNS, ROW_COLUMNS, WINDOW_BOUNDS, Bound, Scope
 from odradek.sql.syntax import Call, ColumnRef, Expression, Field, Name, Query, SelectItem, SourceRef, Window
@@ -63,6 +64,7 @@ class Planned:
     by_time: bool = False  # a join of streams: see QueryPlan
     same_key: list[str] = field(default_factory=list)  # outputs that a join makes equal to the key
     notes: list[str] = field(default_factory=list)
+    rules: Rules = ()  # of its state, for a persistent query
 
 
 def plan_query(query: Query, catalog: Catalog, purpose: str, collected: Mapping[str, int] | None = None) -> Planned:
@@ -201,7 +203,14 @@ class _Planner:
             maintained=self._maintained(text, outputs, keys),
             eager=self.eager,
             notes=self.notes,
+            rules=self._rules(joins_streams=joins_streams),
         )
+
+    def _rules(self, *, joins_streams: bool) -> Rules:
+        if self.purpose not in ("STREAM", "TABLE"):
+            return ()
+        waits = joins_streams and self.eager is None
+        return kept_state(self.query, self.scope, waits=waits, is_final=self.query.emit == "FINAL")
 
     # --- validation
 

@@ -66,6 +66,7 @@ from odradek.sql.planning.settings import (
     collected,
 )
 from odradek.sql.planning.sinks import sink_of, topic_of
+from odradek.sql.planning.upgrades import Basis, check_replaced, of_query, of_source
 from odradek.sql.position import Position, SqlError
 from odradek.sql.query import Planned, plan_query
 from odradek.sql.scope import Scope
@@ -106,6 +107,11 @@ class RunningQuery:
     def ids(self) -> tuple[str, ...]:
         """The ids of the query and of its stages."""
         return (*(each.query_id for each in self.stages), self.plan.query_id)
+
+    @property
+    def basis(self) -> list[Basis]:
+        """What each step rests on."""
+        return [each.basis for each in (*self.stages, self.plan) if each.basis is not None]
 
 
 @dataclass(slots=True)
@@ -179,9 +185,11 @@ class Planner:
         given = read_properties(statement.properties)
         if statement.query is not None:
             return self._create_as(statement, statement.query, given, there)
-        return self._declare(statement, given)
+        if there is not None and there.query_id:
+            raise SqlError(f"{there.name} is made by query {there.query_id}: CREATE OR REPLACE it AS SELECT", name.at)
+        return self._declare(statement, given, there)
 
-    def _declare(self, statement: Create, given: dict[str, Property]) -> Declared:
+    def _declare(self, statement: Create, given: dict[str, Property], there: Source | None) -> Declared:
         name = statement.name
         if "KAFKA_TOPIC" not in given:
             raise SqlError(f"WITH (KAFKA_TOPIC = '...') is required: the topic of {name.text}?", name.at)
@@ -199,6 +207,8 @@ class Planner:
         source = replace(timestamp_of(source, given), is_readonly=statement.is_source)
         _check_topic(source.topic, given["KAFKA_TOPIC"].at)
         check_columns(source, name.at)
+        if there is not None:
+            check_replaced(source, name, [of_source(there)], [of_source(source)])
         self.catalog.add(source)
         return Declared(source, topic_of(source, ""))
 
@@ -228,6 +238,10 @@ class Planner:
             raise SqlError("all columns belong to the key: a value is required, too. AS_VALUE(key) copies it", query.at)
         plan = self._persistent(query_id, planned, source, first, timestamped)
         replaced = self.queries.get(there.query_id) if there is not None else None
+        if there is not None:
+            check_replaced(source, name, [of_source(there)], [of_source(source)])
+        if replaced is not None:
+            check_replaced(source, name, replaced.basis, RunningQuery(plan, reads, name.text, stages).basis)
         self.catalog.add(source)
         self.queries[query_id] = RunningQuery(plan, reads, name.text, stages)
         return Started(plan, source, () if replaced is None else replaced.ids, stages)
@@ -253,7 +267,7 @@ class Planner:
             planned = plan_query(found.first, catalog, "STREAM")
             between = self._made("STREAM", stage_id, planned, first, stage_id)
             between = replace(between, topic=f"_odradek_sql_{stage_id}", value_format="JSON")
-            stages.append(self._persistent(stage_id, planned, between, first))
+            stages.append(self._persistent(stage_id, planned, between, first, is_between=True))
             catalog = catalog.copy()
             catalog.add(between)
             query = found.rest(stage_id)
@@ -285,7 +299,14 @@ class Planner:
         )  # fmt: skip
 
     def _persistent(
-        self, query_id: str, planned: Planned, target: Source, first: Source, timestamped: Source | None = None
+        self,
+        query_id: str,
+        planned: Planned,
+        target: Source,
+        first: Source,
+        timestamped: Source | None = None,
+        *,
+        is_between: bool = False,
     ) -> QueryPlan:
         topic = topic_of(target, first.topic, planned.retention_ms)
         maintained = planned.maintained
@@ -305,6 +326,7 @@ class Planner:
             eager=planned.eager,
             by_time=planned.by_time,
             notes=tuple(planned.notes),
+            basis=of_query(planned.rules, timestamped or target, is_between=is_between),
         )
 
     # --- SELECT

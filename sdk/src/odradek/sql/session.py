@@ -36,6 +36,7 @@ from odradek.sql.plan import (
 )
 from odradek.sql.planning.declare import Schemas
 from odradek.sql.planning.served import served_options
+from odradek.sql.planning.upgrades import Basis, difference
 from odradek.sql.position import Position, SqlError
 from odradek.sql.script import Planner
 from odradek.system import SystemClock
@@ -52,6 +53,10 @@ class Tombstone(tuple[Any, ...]):
 _ASSERT_POLL_S = 0.1
 _SERVERS_ONLY = (
     "statements about connectors are for a server: odradek sql --server URL, or use `odradek connect create`"
+)
+_OF_ANOTHER = (
+    "{id} cannot go on from its checkpoint: {broken}. Create it under a new name, or start from the beginning: "
+    "remove the folder {id} of the checkpoints, and delete its topic"
 )
 _CLOCK = SystemClock()
 
@@ -85,6 +90,10 @@ class Runner(Protocol):
 
     def forget(self, query_id: str) -> None:
         """Remove the checkpoint of a stopped query."""
+        ...
+
+    def kept_basis(self, query_id: str) -> Basis | None:
+        """Return what the checkpoint of a query belongs to; None if there is none, or if it does not say."""
         ...
 
     def wait(self) -> None:
@@ -205,9 +214,11 @@ class Session:
         """Run all steps, then wait for the queries that continue.
 
         Raises:
-            SqlError: at the statement that failed. Earlier statements remain in effect.
+            SqlError: at the statement that failed. Earlier statements remain in effect; if a query cannot go on from
+                its checkpoint, none was run.
         """
         check_without_server(steps)
+        self._check_checkpoints(steps)
         for step in steps:
             try:
                 self.perform(step.action)
@@ -220,6 +231,22 @@ class Session:
         self._catch_up()
         if self._started:
             self._runner.wait()
+
+    def _check_checkpoints(self, steps: Sequence[Step]) -> None:
+        """Raise SqlError if a query of the script is not the one, or its successor, that its checkpoint belongs to."""
+        forgotten: set[str] = set()
+        wanted: dict[str, tuple[Step, QueryPlan]] = {}  # the last of each id: it may replace others
+        for step in steps:
+            if isinstance(step.action, Dropped) and step.action.delete_topic:
+                forgotten |= set(step.action.stop)
+            elif isinstance(step.action, Started):
+                plans = (*step.action.stages, step.action.plan)
+                wanted |= {each.query_id: (step, each) for each in plans if each.query_id not in forgotten}
+        for query_id, (step, plan) in wanted.items():
+            kept = self._runner.kept_basis(query_id)
+            broken = None if kept is None or plan.basis is None else difference(kept, plan.basis)
+            if broken is not None:
+                raise SqlError(_OF_ANOTHER.format(id=query_id, broken=broken), step.at).located(step.source, step.name)
 
     def _catch_up(self) -> None:
         """With `once`: process what INSERTs wrote after the queries that may read it."""

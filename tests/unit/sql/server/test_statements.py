@@ -298,3 +298,16 @@ def test_a_served_table_is_served_as_long_as_it_is_there(world: World) -> None:
     assert world.topics.served == {"by_id": "N"}
     world.ksql("DROP TABLE n;")
     assert world.topics.served == {}
+
+
+def test_a_replacement_that_cannot_go_on_is_refused_and_nothing_is_written(world: World) -> None:
+    world.ksql(STREAM + TABLE)
+    before, ran = dict(world.log.commands), dict(world.engine.started)
+    refused = world.client.post("/ksql", json={"ksql": TABLE.replace("CREATE", "CREATE OR REPLACE").replace("id", "a")})
+    assert refused.status_code == 400
+    assert "N cannot be replaced: key columns must stay the same" in refused.json()["message"]
+    assert "DROP TABLE N DELETE TOPIC" in refused.json()["message"]
+    assert dict(world.log.commands) == before
+    assert world.engine.started == ran
+    [again] = world.ksql(TABLE.replace("CREATE", "CREATE OR REPLACE").replace(" GROUP", " WHERE a > 1 GROUP"))
+    assert again["commandStatus"]["queryId"] == "CTAS_N_1"

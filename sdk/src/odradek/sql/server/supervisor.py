@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from odradek.backoff import Backoff
 from odradek.errors import KafkaError
 from odradek.sql.plan import QueryPlan
+from odradek.sql.planning.upgrades import Basis
 from odradek.sql.session import Row, Runner
 from odradek.system import SystemClock, SystemRng
 
@@ -164,6 +165,9 @@ class Supervisor:
         self, plan: QueryPlan, show: Callable[[list[Row]], None], *, once: bool, until: threading.Event | None = None
     ) -> None:
         self._engine.changes(plan, show, once=once, until=until)
+
+    def kept_basis(self, query_id: str) -> Basis | None:
+        return self._engine.kept_basis(query_id)
 
     def insert(self, plan: QueryPlan) -> None:
         self._engine.insert(plan)
