@@ -89,6 +89,9 @@ class MemoryEngine(SparkEngine):
         self._arrived: int | None = None  # the last record that has; None: all have
         self._cuts = cuts
 
+    def kept_basis(self, query_id: str) -> None:
+        return None
+
     def _batch(self, plan: QueryPlan, given: PlanInput) -> DataFrame:
         return self.records(given.topic)
 

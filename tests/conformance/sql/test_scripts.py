@@ -62,6 +62,10 @@ def found(runner: Runner, outcome: Outcome, topic: str, width: int, *, is_table:
 def test_script(spark: SparkSession, case: dict[str, Any]) -> None:
     """Slow: a script of its own for each case, some seconds of Spark."""
     runner = Runner(spark)
+    if "fails" in case:  # the query ends, with this in its error
+        with pytest.raises(Exception, match=case["fails"]):
+            runner.run(case["script"], given(case))
+        return
     outcome = runner.run(case["script"], given(case), one_by_one=case.get("one_by_one", False))
     for topic, rows in case["out"].items():
         wanted = [comparable(row) for row in rows]

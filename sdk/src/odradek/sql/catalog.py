@@ -87,6 +87,7 @@ class Source:
     is_readonly: bool = False  # CREATE SOURCE ...
     served: str = ""  # the name under which its rows are read by key; empty: they are not
     history_ms: int = 0  # of a table: streams join it as of their records' times, so far back; 0: as it is now
+    asks_kafka: bool = False  # the statement itself says KEY_FORMAT KAFKA
     same_key: tuple[str, ...] = ()  # columns that the join that made a stream made equal to its key
 
     def form(self, part: str) -> Form:
@@ -167,9 +168,10 @@ def apply_properties(source: Source, given: dict[str, Property]) -> Source:
         changed = replace(changed, topic=given["KAFKA_TOPIC"].value)
     if "FORMAT" in given:
         both = _format(given["FORMAT"])
-        changed = replace(changed, key_format=both, value_format=both)
+        changed = replace(changed, key_format=both, value_format=both, asks_kafka=both == "KAFKA")
     if "KEY_FORMAT" in given:
-        changed = replace(changed, key_format=_format(given["KEY_FORMAT"]))
+        key = _format(given["KEY_FORMAT"])
+        changed = replace(changed, key_format=key, asks_kafka=key == "KAFKA")
     if "VALUE_FORMAT" in given:
         changed = replace(changed, value_format=_format(given["VALUE_FORMAT"]))
     for name in ("KEY_DELIMITER", "VALUE_DELIMITER"):
@@ -212,6 +214,11 @@ def _registered(source: Source, given: dict[str, Property]) -> Source:
         return _number(given[name], 1) if name in given else None
 
     def text(name: str) -> str:
+        if name in given and not given[name].value.strip():
+            raise SqlError(f"{name} is empty: name the schema, or omit it", given[name].at)
+        part = source.key_format if name.startswith("KEY_") else source.value_format
+        if name in given and name.endswith("FULL_NAME") and part not in REGISTERED:
+            raise SqlError(f"{name} is for formats with schemas, not {part}: omit it", given[name].name.at)
         return given[name].value if name in given else ""
 
     def nullable(name: str) -> str:

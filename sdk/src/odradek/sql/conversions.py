@@ -236,7 +236,7 @@ def comparable(left: Rendered, right: Rendered, operator: str, at: Position) -> 
     if one is None or other is None or one.name == other.name or (one.is_number and other.is_number):
         return left.text, right.text
     for value, text, swapped in ((left, right, False), (right, left, True)):
-        read = _read(value, text)
+        read = _read(value, text, operator, at)
         if read is not None:
             return (read, value.text) if swapped else (value.text, read)
     if {one, other} == {DATE, TIMESTAMP}:
@@ -306,7 +306,7 @@ def _says(written: str | None, kind: SqlType) -> bool:
     return True
 
 
-def _read(value: Rendered, text: Rendered) -> str | None:
+def _read(value: Rendered, text: Rendered, operator: str, at: Position) -> str | None:
     """Return a text in the type of the value that it is compared with; None if it is not compared as such."""
     kind = value.type
     if text.type != VARCHAR or kind is None:
@@ -318,26 +318,30 @@ def _read(value: Rendered, text: Rendered) -> str | None:
         return None
     if kind == BIGINT and "unix_millis(" in value.text:  # ROWTIME and the bounds of windows
         return f"unix_millis({text_as_timestamp(text.text)})"
+    if not is_text_of(written, kind):
+        kinds = "number" if kind.is_number else "truth value"
+        raise SqlError(f"{operator} cannot compare {kind} with {written!r}, which is no {kinds}", at)
     if kind.name == "BOOLEAN":
         return _boolean_in(written)
     if kind.is_number:
-        return _number_of(text.text, written, kind)
+        return from_text(text.text, wider(kind, _number_in(written, at, "")) or kind)
     return None
 
 
+def is_text_of(written: str, kind: SqlType) -> bool:
+    """Return False for a text that is no number, or no truth value, where one of the type is compared with it."""
+    if kind.is_number:
+        try:
+            _number_in(written, START, "")
+        except SqlError:
+            return False
+    return kind.name != "BOOLEAN" or bool(_boolean_in(written))
+
+
 def _boolean_in(written: str) -> str:
-    """Return a text among BOOLEANs, of which ksqlDB takes the first letters, as one; NULL for any other text."""
+    """Return a text among BOOLEANs, of which ksqlDB takes the first letters, as one; empty for any other text."""
     low = written.strip().lower()
     for found, words in (("TRUE", ("true", "yes")), ("FALSE", ("false", "no"))):
         if low and any(each.startswith(low) for each in words):
             return found
-    return "CAST(NULL AS BOOLEAN)"
-
-
-def _number_of(text: str, written: str, kind: SqlType) -> str:
-    """Return a text among numbers in the type that holds it, which may be wider than theirs."""
-    try:
-        found = _number_in(written, START, "")
-    except SqlError:
-        return from_text(text, kind if kind.name != "INT" else BIGINT)
-    return from_text(text, wider(kind, found) or kind)
+    return ""

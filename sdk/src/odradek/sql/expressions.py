@@ -33,6 +33,7 @@ from odradek.sql.functions.signature import ANY, Mismatch, literal_of
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import SHIFTS, UNITS, shifted
 from odradek.sql.functions.within_lambdas import NotInLambdas, within_lambda
+from odradek.sql.planning.alike import is_alike, is_literal, is_other_than_zero
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Scope, struct_field
 from odradek.sql.syntax import (
@@ -333,11 +334,7 @@ def _operation(wanted: Operation, scope: Scope) -> Rendered:
     if operator == "+" and VARCHAR in (first.type, operands[1].type):
         return added_texts(operands, [is_given(each) for each in wanted.operands])
     _check_numbers(operands, wanted)
-    return calculated(operator, first, operands[1], may_be_zero=not _is_other_than_zero(wanted.operands[1]))
-
-
-def _is_other_than_zero(wanted: Expression) -> bool:
-    return isinstance(wanted, Literal) and wanted.kind == "number" and Decimal(wanted.text) != 0
+    return calculated(operator, first, operands[1], may_be_zero=not is_other_than_zero(wanted.operands[1]))
 
 
 def _predicate(wanted: Operation, operands: list[Rendered]) -> str:
@@ -345,6 +342,11 @@ def _predicate(wanted: Operation, operands: list[Rendered]) -> str:
     operator, first = wanted.operator, operands[0]
     if operator == "IN":
         return _in(operands, wanted)
+    if any(isinstance(each, Literal) and each.kind == "null" for each in wanted.operands):
+        raise SqlError("a comparison with NULL is never TRUE: use IS NULL or IS NOT NULL", wanted.at)
+    unordered = next((each.type for each in operands if each.type is not None and each.type.inner), None)
+    if unordered is not None and operator not in ("=", "<>"):
+        raise SqlError(f"{operator} needs values that have an order, not {unordered}", wanted.at)
     one, other = compared(first, operands[1], operator, wanted.at)
     if operator == "BETWEEN":
         high = compared(first, operands[2], operator, wanted.at)[1]
@@ -357,14 +359,18 @@ def _in(operands: list[Rendered], wanted: Operation) -> str:
     if first.type == VARCHAR:
         texts = [each.text if each.type in (None, VARCHAR) else converted(each.text, each.type, VARCHAR)
                  for each in others]  # fmt: skip
-        if any(each.type is not None and each.type.inner for each in others):
-            raise SqlError("IN cannot compare VARCHAR with them", wanted.at)
+        for each, written in zip(others, wanted.operands[1:], strict=True):
+            if each.type not in (None, VARCHAR) and (each.type.inner or not is_literal(written)):
+                raise SqlError(f"IN cannot compare VARCHAR with {each.type}: use CAST", written.at)
     elif first.type is not None and first.type.inner:
+        for each, written in zip(others, wanted.operands[1:], strict=True):
+            if each.type is not None and not is_alike(first.type, each.type, written):
+                raise SqlError(f"IN cannot compare {first.type} with {each.type}", written.at)
         pairs = [_brought_together(first, each, wanted) for each in others]
         return f"({' OR '.join(f'{one} = {other}' for one, other in pairs)})"
     else:
         texts = [comparable(first, each, "IN", wanted.at)[1] for each in others]
-        if first.type == DOUBLE and not all(map(_is_other_than_zero, wanted.operands[1:])):
+        if first.type == DOUBLE and not all(map(is_other_than_zero, wanted.operands[1:])):
             return is_one_of(first.text, texts)
     return f"({first.text} IN ({', '.join(texts)}))"
 

@@ -33,6 +33,7 @@ from odradek.sql.types import BIGINT, SqlType, quote
 CORRUPT = "__corrupt"
 EPOCH = "timestamp_millis(0L)"
 _KAFKA_TYPES = ("VARCHAR", "INT", "BIGINT", "DOUBLE", "BYTES")
+_AVRO_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _WINDOW_BYTES = 8
 _DOUBLE_DIGITS = 15  # which a DOUBLE holds exactly
 _MAP = "map<string,string>"
@@ -65,10 +66,20 @@ def _check(part: str, name: str, columns: Sequence[Column], at: Position) -> Non
         for column in columns:
             if column.type.inner:
                 raise SqlError(f"{column.name}: format DELIMITED does not support {column.type}: use JSON", at)
+    if name == "AVRO":
+        for column in columns if part == "value" or len(columns) > 1 else ():
+            for each in (column.name, *_field_names(column.type)):
+                if not _AVRO_NAME.fullmatch(each):
+                    problem = "Avro's names have letters, digits and _, and no digit first"
+                    raise SqlError(f"{each}: {problem}: use another name, or JSON", at)
     if part == "key":
         for column in columns:
             if column.type.holds("MAP"):
                 raise SqlError(f"{column.name}: a MAP cannot be part of a key: its entries have no order", at)
+
+
+def _field_names(kind: SqlType) -> list[str]:
+    return [*kind.fields, *(name for each in kind.inner for name in _field_names(each))]
 
 
 # --- reading

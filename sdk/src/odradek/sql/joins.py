@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from odradek.sql.catalog import Source
 from odradek.sql.conversions import comparable
 from odradek.sql.expressions import computed, parts, render
 from odradek.sql.formats import interval
@@ -17,7 +18,7 @@ from odradek.sql.planning.eager import eager_join
 from odradek.sql.planning.late import KEEPS
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Bound, Scope
-from odradek.sql.syntax import ColumnRef, Expression, Join, Lambda, Operation
+from odradek.sql.syntax import ColumnRef, Expression, Join, Lambda, Name, Operation
 from odradek.sql.types import Rendered
 
 
@@ -56,6 +57,12 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
     left_side, right_side = _sides(join, number, scope)
     if kinds[1] == "TABLE":
         _check_primary_key(join, number, left_side, right_side, scope)
+    elif is_stream and right.source.window and not (
+        _is_key(left, left_side, scope) and _is_key(right, right_side, scope)
+    ):  # fmt: skip
+        raise SqlError(
+            "streams with windows are joined by their keys: others would lose the windows", join.condition.at
+        )
     left_key, right_key = computed(left_side, scope), computed(right_side, scope)
     one, other = comparable(left_key, right_key, "=", join.condition.at)
     conditions = [f"{one} = {other}"]
@@ -100,6 +107,7 @@ def _check_kinds(join: Join, left: Bound, right: Bound, kinds: tuple[str, str]) 
     if kinds == ("STREAM", "STREAM"):
         if join.within is None:
             raise SqlError("a join of streams needs WITHIN: the largest difference in time", join.at)
+        _check_windows(name, left.source, right.source)
         return
     if kinds == ("TABLE", "TABLE"):
         if join.within is not None:
@@ -117,6 +125,13 @@ def _check_kinds(join: Join, left: Bound, right: Bound, kinds: tuple[str, str]) 
         )
     if right.source.window:
         raise SqlError(f"{right.source.name} has windows: joining a stream with it is not supported", name.at)
+
+
+def _check_windows(name: Name, left: Source, right: Source) -> None:
+    """Raise SqlError for streams whose windows cannot be the same."""
+    if bool(left.window) != bool(right.window) or (left.window == "SESSION") != (right.window == "SESSION"):
+        shown = " and ".join(f"{each.name} has {each.window or 'no'} windows" for each in (left, right))
+        raise SqlError(f"{shown}: only streams with windows of one kind can be joined", name.at)
 
 
 def _sides(join: Join, number: int, scope: Scope) -> tuple[Expression, Expression]:

@@ -353,6 +353,8 @@ class _Planner:
                 raise SqlError(f"two columns are called {each.name}: give one an alias", each.item.at)
             if each.name.startswith("__"):
                 raise SqlError("names that begin with __ are reserved", each.item.at)
+            if each.name in PSEUDO_COLUMNS and self.purpose in ("STREAM", "TABLE"):
+                raise SqlError(f"the name {each.name} is reserved: give the column an alias", each.item.at)
             seen.add(each.name)
         return found
 
@@ -376,6 +378,10 @@ class _Planner:
         calls = [call for item in self.query.items if item.expression is not None for call in _tables(item.expression)]
         if not calls:
             return ""
+        if self.scope.bounds[0].source.kind == "TABLE":
+            name = self.scope.bounds[0].source.name
+            problem = "a table function makes several rows of one, which have no key of their own"
+            raise SqlError(f"{problem}: {name} is a table, read its topic as a stream", calls[0].at)
         if self.aggregates:
             raise SqlError("a table function cannot be combined with GROUP BY: create a stream from it", calls[0].at)
         arrays = [computed(call, self.scope) for call in calls]

@@ -44,7 +44,10 @@ from odradek.sql.plan import (
 from odradek.sql.planning.connectors import plan_connector
 from odradek.sql.planning.declare import (
     Schemas,
+    check_held,
+    check_no_headers,
     check_registered,
+    check_wrapping,
     declared_columns,
     inferred,
     key_in_value,
@@ -88,7 +91,7 @@ from odradek.sql.syntax import (
     Statement,
     Terminate,
 )
-from odradek.sql.types import BIGINT, SqlType, quote
+from odradek.sql.types import BIGINT, SqlType, fits, quote
 
 _TOPIC_LENGTH_MAX = 249
 _UNTYPED = "the type of {name} is unknown: use CAST({shown} AS ...)"
@@ -182,6 +185,8 @@ class Planner:
             raise SqlError(f"{there.name} already exists: use CREATE OR REPLACE, or IF NOT EXISTS", name.at)
         if there is not None and there.kind != statement.kind:
             raise SqlError(f"{there.name} is a {there.kind.lower()}", name.at)
+        if statement.or_replace and (statement.is_source or (there is not None and there.is_readonly)):
+            raise SqlError("what CREATE SOURCE makes cannot be replaced: DROP it, then CREATE SOURCE", name.at)
         given = read_properties(statement.properties)
         if statement.query is not None:
             return self._create_as(statement, statement.query, given, there)
@@ -205,6 +210,9 @@ class Planner:
         if statement.kind == "TABLE" and not source.keys:
             raise SqlError(f"table {name.text} needs a PRIMARY KEY: the column of the record's key", name.at)
         source = replace(timestamp_of(source, given), is_readonly=statement.is_source)
+        check_wrapping(source, given)
+        if source.window and not source.keys:
+            raise SqlError(f"{name.text} has windows: they are in its key, declare that", name.at)
         _check_topic(source.topic, given["KAFKA_TOPIC"].at)
         check_columns(source, name.at)
         if there is not None:
@@ -234,6 +242,8 @@ class Planner:
         _check_topic(source.topic, given["KAFKA_TOPIC"].at if "KAFKA_TOPIC" in given else name.at)
         check_columns(source, name.at)
         check_registered(source, self.schemas, given)
+        check_wrapping(source, given)
+        check_held(source, first, given, query.at)
         if not source.values and statement.kind == "TABLE":
             raise SqlError("all columns belong to the key: a value is required, too. AS_VALUE(key) copies it", query.at)
         plan = self._persistent(query_id, planned, source, first, timestamped)
@@ -357,6 +367,7 @@ class Planner:
         target = self.catalog.find(statement.target)
         if target.is_readonly:
             raise SqlError(f"{target.name} is read only: CREATE SOURCE made it", statement.target.at)
+        check_no_headers(target, statement.target.at)
         if target.kind == "TABLE":
             raise SqlError(
                 f"{target.name} is a table: INSERT INTO ... SELECT applies only to streams", statement.target.at
@@ -375,7 +386,7 @@ class Planner:
             if column is None:
                 hint = did_you_mean(each.name, [column.name for column in target.columns])
                 raise SqlError(f"{target.name} has no column {each.name}{hint}", each.item.at)
-            if each.type is not None and not _fits(each.type, column.type):
+            if each.type is not None and not fits(each.type, column.type):
                 raise SqlError(f"{target.name}.{column.name} is {column.type}, not {each.type}", each.item.at)
         key_names = {each.name for each in target.keys}
         if target.keys and set(planned.keys) - key_names:
@@ -398,6 +409,8 @@ class Planner:
         columns: list[tuple[str, SqlType]] = []
         for name in named:
             column = target.column(name.text)
+            if column is not None and column.is_header:
+                raise SqlError(f"{name.text} is a header, which no statement writes: name the other columns", name.at)
             if column is None and name.text != "ROWTIME":
                 hint = did_you_mean(name.text, [each.name for each in target.columns])
                 raise SqlError(f"{target.name} has no column {name.text}{hint}", name.at)
@@ -413,7 +426,7 @@ class Planner:
             values = []
             for expression, (named_column, kind) in zip(row, columns, strict=True):
                 found = render(expression, Scope([], types=self.catalog.types))
-                if found.type is not None and not _fits(found.type, kind, from_text=True):
+                if found.type is not None and not fits(found.type, kind, from_text=True):
                     raise SqlError(f"{named_column} is {kind}, not {found.type}", expression.at)
                 values.append(f"{converted(found.text, found.type, kind)} AS {quote(named_column)}")
             given = {name for name, _ in columns}
@@ -577,15 +590,3 @@ def _needs_json(columns: list[Column]) -> bool:
 
 def _reads(query: Query) -> tuple[str, ...]:
     return tuple(dict.fromkeys([query.source.name.text, *(join.source.name.text for join in query.joins)]))
-
-
-def _fits(found: SqlType, wanted: SqlType, *, from_text: bool = False) -> bool:
-    """Return True if a value can be stored without loss; a literal time may be text, a DECIMAL any number."""
-    if found == wanted:
-        return True
-    order = ("INT", "BIGINT", "DECIMAL", "DOUBLE")
-    if found.name in order and wanted.name in order:
-        return order.index(found.name) <= order.index(wanted.name) or (from_text and wanted.name == "DECIMAL")
-    if from_text and found.name == "VARCHAR" and wanted.is_time:
-        return True
-    return found.name == wanted.name and bool(found.inner)

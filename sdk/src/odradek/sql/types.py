@@ -233,3 +233,15 @@ def arithmetic(operator: str, left: SqlType, right: SqlType) -> SqlType:
         scale = max(6, s1 + p2 + 1)
         return decimal_of(p1 - s1 + s2 + scale, scale)
     return decimal_of(min(p1 - s1, p2 - s2) + max(s1, s2), max(s1, s2))
+
+
+def fits(found: SqlType, wanted: SqlType, *, from_text: bool = False) -> bool:
+    """Return True if a value can be stored without loss; a literal time may be text, a DECIMAL any number."""
+    if found == wanted:
+        return True
+    order = ("INT", "BIGINT", "DECIMAL", "DOUBLE")
+    if found.name in order and wanted.name in order:
+        return order.index(found.name) <= order.index(wanted.name) or (from_text and wanted.name == "DECIMAL")
+    if from_text and found.name == "VARCHAR" and wanted.is_time:
+        return True
+    return found.name == wanted.name and bool(found.inner)

@@ -38,11 +38,21 @@ def _sum(arguments: Sequence[Rendered]) -> Rendered:
         inner = kind.inner[0]
         if not inner.is_number:
             raise Mismatch(f"SUM takes numbers, not {kind}")
-        one = f"aggregate({value.text}, CAST(0 AS {inner.spark}), (a, x) -> CAST(a + coalesce(x, 0) AS {inner.spark}))"
+        wide = decimal_of(38, inner.scale).spark if inner.name == "DECIMAL" else inner.spark
+        one = f"aggregate({value.text}, CAST(0 AS {wide}), (a, x) -> CAST(a + coalesce(x, 0) AS {wide}))"
+        if inner.name == "DECIMAL":
+            return Rendered(_exact_sum(one, f"count({value.text})", inner), inner)
         return Rendered(f"CAST(coalesce(sum({one}), 0) AS {inner.spark})", inner)
     if kind.name == "DECIMAL":
-        kind = decimal_of(kind.precision, kind.scale)
+        return Rendered(_exact_sum(value.text, f"count({value.text})", kind), kind)
     return Rendered(f"CAST(coalesce(sum({value.text}), 0) AS {kind.spark})", kind)
+
+
+def _exact_sum(value: str, count: str, kind: SqlType) -> str:
+    """Return a sum of DECIMALs: one with more digits than the type ends the query, as in ksqlDB, and is not NULL."""
+    problem = f"SUM has more digits than {kind}: CAST the values to a DECIMAL with more"
+    wrong = f"IF({count} = 0, CAST(0 AS {kind.spark}), raise_error('{problem}'))"
+    return f"coalesce(CAST(sum({value}) AS {kind.spark}), CAST({wrong} AS {kind.spark}))"
 
 
 def ordered(value: str) -> str:

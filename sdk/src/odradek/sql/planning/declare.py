@@ -29,6 +29,10 @@ def declared_columns(statement: Create, types: Mapping[str, SqlType]) -> tuple[C
             wanted = HEADERS if each.role == "HEADERS" else SqlType("BYTES")
             if kind != wanted:
                 raise SqlError(f"a column of {each.role} is {wanted}, not {kind}", each.name.at)
+            same = [column for column in columns if column.header is not None
+                    and (not each.header or column.header in ("", each.header))]  # fmt: skip
+            if same:
+                raise SqlError(f"the headers are in {same[0].name} already: declare them once", each.name.at)
             columns.append(Column(each.name.text, kind, header=each.header))
             continue
         wanted_role = "PRIMARY KEY" if statement.kind == "TABLE" else "KEY"
@@ -84,6 +88,43 @@ def check_registered(source: Source, schemas: Schemas | None, given: Mapping[str
         missing = [each.name for each in columns if each.name.upper() not in fields]
         if missing:
             raise SqlError(f"the schema with id {wanted.value} has no field for {', '.join(missing)}", wanted.at)
+
+
+def check_wrapping(source: Source, given: Mapping[str, Property]) -> None:
+    """Raise SqlError for WRAP_SINGLE_VALUE where it says nothing, or what the format cannot do."""
+    wanted = given.get("WRAP_SINGLE_VALUE")
+    if wanted is None:
+        return
+    if len(source.values) != 1:
+        raise SqlError(f"WRAP_SINGLE_VALUE is for one column, the value has {len(source.values)}", wanted.name.at)
+    only = {"DELIMITED": False, "KAFKA": False, "RAW": False, "NONE": False, "PROTOBUF": True, "PROTOBUF_NOSR": True}
+    if only.get(source.value_format, source.wrapped) is not source.wrapped:
+        text = "bare" if source.wrapped else "wrapped"
+        raise SqlError(f"a value of {source.value_format} is always {text}: omit WRAP_SINGLE_VALUE", wanted.name.at)
+
+
+def check_held(source: Source, first: Source, given: Mapping[str, Property], at: Position) -> None:
+    """Raise SqlError if a result would silently leave the format KAFKA that its first source asks for.
+
+    Args:
+        given: properties of the result, which may name another format.
+    """
+    for part, before, now in (
+        ("KEY", first.asks_kafka and first.key_format, source.key_format),
+        ("VALUE", first.value_format, source.value_format),
+    ):
+        if before == "KAFKA" and now != "KAFKA" and source.form(part.lower()).name != "NONE" and not (
+            {"FORMAT", f"{part}_FORMAT"} & set(given)
+        ):  # fmt: skip
+            problem = f"the {part.lower()} of {first.name} has format KAFKA, which holds one column of a simple type"
+            raise SqlError(f"{problem}: WITH ({part}_FORMAT = '{now}') writes it in another one", at)
+
+
+def check_no_headers(target: Source, at: Position) -> None:
+    """Raise SqlError for a target of INSERT INTO ... SELECT with columns of headers."""
+    found = [each.name for each in target.columns if each.is_header]
+    if found:
+        raise SqlError(f"{target.name} has the headers in {', '.join(found)}, which no statement writes", at)
 
 
 def _ask(source: Source, part: str, schemas: Schemas | None, at: Position) -> SqlType | None:

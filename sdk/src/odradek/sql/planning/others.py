@@ -77,6 +77,8 @@ def _alter(planner: Planner, statement: Alter) -> Said:
     source = planner.catalog.find(statement.name)
     if source.kind != statement.kind:
         raise SqlError(f"{source.name} is a {source.kind.lower()}: ALTER {source.kind}", statement.name.at)
+    if source.is_readonly:
+        raise SqlError(f"{source.name} is read only: DROP it, then CREATE SOURCE with the columns", statement.name.at)
     if source.query_id:
         raise SqlError(f"{source.name} is made by a query: CREATE OR REPLACE with the columns", statement.name.at)
     columns = list(source.columns)
