@@ -1,5 +1,5 @@
 # Odradek's commands. `make` alone lists them. Each sets up what it needs: a bare machine needs Python 3.11-3.13 and make;
-# demo and test need Java 17 as well (Spark); java needs a JDK 17, Maven and a way to Maven Central.
+# demo and test need Java 17 as well (Spark); java and peers need a JDK 17, Maven and a way to Maven Central.
 #
 # Variables a user may set: PYTHON (which interpreter), ARGS (passed on), SEED, RUNS (sim, explore) and JOBS (sim), STAGE (synth,
 # deploy), TEST_WORKERS (test), SLOW_WORKERS (test-slow), LOAD_S, LOAD_PRODUCERS, LOAD_PARTITIONS (load), STACK and ENDPOINT (e2e).
@@ -118,8 +118,9 @@ java: require-java setup ## Java's own producer, Streams and Connect on slow sto
 	@tools/java_clients.sh
 	@$(PY) -m pytest -n 0 -q -s -m java tests/java $(ARGS)
 
-peers: require-java setup ## What is compared with other software: EventBridge's matcher (JDK 17, Maven, Maven Central)
-	@$(PY) -m pytest -n 0 -q -s -m peers tests/peers $(ARGS)
+peers: require-java setup ## The same questions to Apache Kafka, other software and ours (JDK 17, Maven Central; ARGS="--against 4.3.1")
+	@$(PY) -m tests.peers $(ARGS)
+	@$(PY) -m pytest -n 0 -q -s -m peers tests/peers --ignore tests/peers/test_peers.py
 
 e2e: setup ## The end-to-end suite against what is deployed: STACK=odradek-dev, or ENDPOINT=url; it cleans up
 	@$(PY) -m tests.deployed $(if $(STACK),--stack $(STACK)) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(ARGS)

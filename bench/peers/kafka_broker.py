@@ -33,51 +33,63 @@ class NoBroker(Exception):
 
 @dataclass(frozen=True)
 class Broker:
-    """A running one: its address and its process id."""
+    """A running one: its address, its process id, and the address at which clients log in, if it was asked for."""
 
     servers: str
     pid: int
+    sasl_servers: str = ""
 
 
 @contextmanager
-def kafka_broker(*more: str) -> Iterator[Broker]:
+def kafka_broker(*more: str, version: str = "", sasl: bool = False) -> Iterator[Broker]:
     """A broker with an empty log; it and its log are gone in the end. Raises NoBroker.
 
     Args:
         more: further lines of its properties.
+        version: another than the pom's.
+        sasl: open a second listener, SASL_PLAINTEXT; `more` says how clients log in there.
     """
-    classpath = _classpath()
+    classpath = _classpath(version)
     with tempfile.TemporaryDirectory() as folder:
-        port, controller_port = free_ports(2)
+        port, controller_port, sasl_port = free_ports(3)
+        listeners = _listeners(port, controller_port, sasl_port if sasl else 0)
         properties = Path(folder) / "server.properties"
-        properties.write_text("\n".join((_properties(port, controller_port, Path(folder) / "log"), *more)))
+        properties.write_text("\n".join((_properties(controller_port, Path(folder) / "log"), listeners, *more)))
         _format(classpath, properties)
         with (Path(folder) / "broker.log").open("w+") as log:
             command = ["java", _HEAP, "-cp", classpath, "kafka.Kafka", str(properties)]
             process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
             try:
                 _wait_until_ready(process, f"127.0.0.1:{port}", log.name)
-                yield Broker(f"127.0.0.1:{port}", process.pid)
+                yield Broker(f"127.0.0.1:{port}", process.pid, f"127.0.0.1:{sasl_port}" if sasl else "")
             finally:
                 process.kill()  # its log goes with it: there is nothing to flush
                 process.wait()
 
 
-def _classpath() -> str:
+def _classpath(version: str) -> str:
     try:
-        return os.pathsep.join(map(str, maven_jars(APACHE_KAFKA)))
+        return os.pathsep.join(map(str, maven_jars(APACHE_KAFKA, **({"kafka": version} if version else {}))))
     except NoJars as reason:
         raise NoBroker(f"no Apache Kafka to compare with: {reason}") from None
 
 
-def _properties(port: int, controller_port: int, log_dir: Path) -> str:
+def _listeners(port: int, controller_port: int, sasl_port: int) -> str:
+    clients = f"PLAINTEXT://127.0.0.1:{port}"
+    if sasl_port:
+        clients += f",SASL_PLAINTEXT://127.0.0.1:{sasl_port}"
+    controller = f"CONTROLLER://127.0.0.1:{controller_port}"
+    protocols = "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    lines = f"listeners={clients},{controller}", f"advertised.listeners={clients}"
+    return "\n".join((*lines, f"listener.security.protocol.map={protocols}"))
+
+
+def _properties(controller_port: int, log_dir: Path) -> str:
     return "\n".join(
         (
             "process.roles=broker,controller",
             "node.id=1",
             f"controller.quorum.bootstrap.servers=127.0.0.1:{controller_port}",
-            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
-            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
             "controller.listener.names=CONTROLLER",
             f"log.dirs={log_dir}",
             "offsets.topic.replication.factor=1",

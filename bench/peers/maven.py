@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import subprocess
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
 
@@ -30,9 +31,13 @@ class NoJars(Exception):
     """The jars cannot be had here; says why."""
 
 
-def maven_jars(peer: str) -> list[Path]:
-    """The runtime jars that the pom of a peer, in the folder of its name, names. Raises NoJars."""
-    return sorted(_fetched(peer, "copy-dependencies", "-DincludeScope=runtime").glob("*.jar"))
+def maven_jars(peer: str, **versions: str) -> list[Path]:
+    """The runtime jars that the pom of a peer, in the folder of its name, names. Raises NoJars.
+
+    Args:
+        versions: others than the pom's, by the name of its property before `.version`: `kafka="4.3.1"`.
+    """
+    return sorted(_fetched(peer, "copy-dependencies", "-DincludeScope=runtime", versions=versions).glob("*.jar"))
 
 
 def maven_archives(peer: str) -> Path:
@@ -40,13 +45,16 @@ def maven_archives(peer: str) -> Path:
     return _fetched(peer, "unpack-dependencies")
 
 
-def _fetched(peer: str, goal: str, *arguments: str) -> Path:
-    pom, folder = Path(__file__).parent / peer / "pom.xml", _BUILD / peer
+def _fetched(peer: str, goal: str, *arguments: str, versions: Mapping[str, str] | None = None) -> Path:
+    versions = versions or {}
+    pom, folder = Path(__file__).parent / peer / "pom.xml", _BUILD / "-".join((peer, *versions.values()))
+    arguments = *arguments, *(f"-D{name}.version={version}" for name, version in versions.items())
     done, wanted = folder / ".complete", sha256(pom.read_bytes()).hexdigest()
     if not done.exists() or done.read_text() != wanted:
         for program in ("mvn", "java"):
             if shutil.which(program) is None:
                 raise NoJars(f"{program} is not on the PATH")
+        shutil.rmtree(folder, ignore_errors=True)  # jars of other versions, which would be on the class path too
         command = ["mvn", "-q", "-B", "-f", str(pom), f"dependency:{goal}", *arguments, f"-DoutputDirectory={folder}"]
         try:
             run = subprocess.run(command, capture_output=True, text=True, timeout=_DOWNLOAD_S, check=False)

@@ -1,0 +1,128 @@
+"""The two brokers, configured so that the same question is fair to both.
+
+one node with id 0, one cluster id, no creation of topics by a question for their metadata
+a listener without login, whose User:ANONYMOUS is a super user; one for PLAIN and SCRAM, with the users of probe.py
+ACLs are enforced, and what no ACL covers is denied
+one partition for each topic of a coordinator, no wait before a first rebalance
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import odradek
+from odradek.gateway import Gateway
+from odradek.local import Listener
+from odradek.settings import Settings
+from odradek.system import SystemClock, SystemRng
+
+from bench.peers.kafka_broker import kafka_broker
+from bench.peers.maven import APACHE_KAFKA, maven_jars
+from tests.peers.connection import Connection
+from tests.peers.probe import ADMIN, PASSWORD, USER, until
+from tests.peers.schemas import Schemas
+
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+_SUPER_USERS = f"User:ANONYMOUS;User:{ADMIN}"
+_PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+_LOGIN = "listener.name.sasl_plaintext"
+
+KAFKA_PROPERTIES = (
+    "node.id=0",
+    "auto.create.topics.enable=false",
+    "offsets.topic.num.partitions=1",
+    "transaction.state.log.num.partitions=1",
+    "share.coordinator.state.topic.num.partitions=1",
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    f"super.users={_SUPER_USERS}",
+    "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    f'{_LOGIN}.plain.sasl.jaas.config={_PLAIN} user_{ADMIN}="{PASSWORD}" user_{USER}="{PASSWORD}";',
+    f"{_LOGIN}.scram-sha-256.sasl.jaas.config={_SCRAM}",
+    f"{_LOGIN}.scram-sha-512.sasl.jaas.config={_SCRAM}",
+)
+"""What Apache Kafka has here beside its defaults and what a single node needs (bench/peers/kafka_broker.py)."""
+
+SETTINGS = Settings(
+    cluster_id=CLUSTER_ID,
+    super_users=_SUPER_USERS,
+    allow_everyone_if_no_acl_found="false",
+    group_initial_rebalance_delay_ms=0,
+    catalog_cache_ms=0,
+    acl_cache_ms=0,
+    poll_interval_ms=10,
+    poll_interval_ms_max=40,
+)
+"""What the Kafka port has beside its defaults."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """Where a broker listens: without login, and with."""
+
+    name: str
+    servers: str
+    sasl_servers: str
+
+
+def kafka_schemas(version: str = "") -> Schemas:
+    """The schemas of a version of Kafka; of the newest by default. Raises NoJars."""
+    jars = maven_jars(APACHE_KAFKA, **({"kafka": version} if version else {}))
+    return Schemas.from_jar(next(jar for jar in jars if jar.name.startswith("kafka-clients-")))
+
+
+@contextmanager
+def apache_kafka(schemas: Schemas, version: str = "") -> Iterator[Addresses]:
+    """An Apache Kafka with an empty log. Raises NoBroker."""
+    with kafka_broker(*KAFKA_PROPERTIES, version=version, sasl=True) as broker:
+        _create_users(broker.servers, schemas)
+        yield Addresses(f"Apache Kafka {version}".rstrip(), broker.servers, broker.sasl_servers)
+
+
+@contextmanager
+def kafka_port(schemas: Schemas) -> Iterator[Addresses]:
+    """An embedded service with two Kafka ports over one empty store, in threads of this process."""
+    with odradek.local(kafka=Listener(port=0), settings=SETTINGS, synchronous="NORMAL") as service:
+        login = Listener(port=0, sasl=True, plain_without_tls=True)
+
+        async def start() -> Gateway:
+            return await Gateway(service.service.engine, login, clock=SystemClock(), rng=SystemRng()).start()
+
+        gateway = asyncio.run_coroutine_threadsafe(start(), service.loop).result()
+        try:
+            _create_users(service.kafka_bootstrap_servers, schemas)
+            yield Addresses("Odradek", service.kafka_bootstrap_servers, gateway.bootstrap_servers)
+        finally:
+            asyncio.run_coroutine_threadsafe(gateway.stop(0), service.loop).result()
+
+
+def advertised(servers: str, schemas: Schemas) -> dict[str, tuple[int, int]]:
+    """Lowest and highest version of each API that a broker advertises."""
+    with Connection(servers, schemas) as connection:
+        keys = connection.call("ApiVersions", 3, ClientSoftwareName="probe", ClientSoftwareVersion="1")["ApiKeys"]
+    return {
+        schemas.names[each["ApiKey"]]: (each["MinVersion"], each["MaxVersion"])
+        for each in keys
+        if each["ApiKey"] in schemas.names
+    }
+
+
+def _create_users(servers: str, schemas: Schemas) -> None:
+    iterations, salt = 4096, b"salt of the probes"
+    with Connection(servers, schemas) as connection:
+        for mechanism, algorithm in ((1, "sha256"), (2, "sha512")):
+            salted = hashlib.pbkdf2_hmac(algorithm, PASSWORD.encode(), salt, iterations)
+            row = {"Mechanism": mechanism, "Iterations": iterations, "Salt": salt, "SaltedPassword": salted}
+            rows = [{"Name": user, **row} for user in (ADMIN, USER)]
+            answer = connection.call("AlterUserScramCredentials", 0, Deletions=[], Upsertions=rows)
+            assert not any(each["ErrorCode"] for each in answer["Results"]), answer
+
+        def are_there() -> bool:
+            answer = connection.call("DescribeUserScramCredentials", 0, Users=[{"Name": ADMIN}, {"Name": USER}])
+            return all(len(each["CredentialInfos"]) == 2 for each in answer["Results"])
+
+        until(are_there)
