@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import odradek
 from odradek.gateway import Gateway
@@ -23,7 +24,7 @@ from odradek.system import SystemClock, SystemRng
 from bench.peers.kafka_broker import kafka_broker
 from bench.peers.maven import APACHE_KAFKA, maven_jars
 from tests.peers.connection import Connection
-from tests.peers.probe import ADMIN, PASSWORD, USER, until
+from tests.peers.probe import ADMIN, PASSWORD, RETRIABLE, USER, until
 from tests.peers.schemas import Schemas
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
@@ -109,6 +110,25 @@ def advertised(servers: str, schemas: Schemas) -> dict[str, tuple[int, int]]:
         for each in keys
         if each["ApiKey"] in schemas.names
     }
+
+
+def create_coordinators(servers: str, schemas: Schemas) -> None:
+    """Wait until a broker coordinates groups, transactions and share groups: Apache Kafka creates topics for that."""
+    keys = {0: "first", 1: "first", 2: f"first:{'A' * 22}:0"}
+    with Connection(servers, schemas) as connection:
+
+        def is_there(kind: int) -> bool:
+            answer = connection.call("FindCoordinator", 6, KeyType=kind, CoordinatorKeys=[keys[kind]])
+            return answer["Coordinators"][0]["ErrorCode"] not in RETRIABLE
+
+        def answers() -> bool:
+            group = connection.call("DescribeGroups", 5, Groups=["first"])["Groups"][0]["ErrorCode"]
+            transaction = connection.call("DescribeTransactions", 0, TransactionalIds=["first"])["TransactionStates"][0]
+            return not {group, transaction["ErrorCode"]} & set(RETRIABLE)
+
+        for kind in keys:
+            until(partial(is_there, kind))
+        until(answers)
 
 
 def _create_users(servers: str, schemas: Schemas) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from tests.peers import probes
 from tests.peers.answers import differences, normalised
-from tests.peers.brokers import Addresses, advertised, apache_kafka, kafka_port, kafka_schemas
+from tests.peers.brokers import Addresses, advertised, apache_kafka, create_coordinators, kafka_port, kafka_schemas
 from tests.peers.probe import PROBES, Peer, Probe, attempt
 from tests.peers.schemas import Schemas
 
@@ -99,6 +99,8 @@ def running(against: str = "", version: str = "") -> Iterator[Pair]:
     with ExitStack() as stack:
         first = stack.enter_context(apache_kafka(schemas, version))
         second = stack.enter_context(apache_kafka(schemas, against) if against else kafka_port(schemas))
+        for broker in (first, second):
+            create_coordinators(broker.servers, schemas)
         ours, others = (advertised(broker.servers, schemas) for broker in (second, first))
         yield Pair(first, second, schemas, common_versions(others, ours))
 

@@ -159,6 +159,11 @@ class Peer:
 
         until(is_led)
 
+    def settle(self) -> None:
+        """Wait until the broker goes by everything that was changed before: changes are applied one after the other."""
+        self.topic("settled")
+        time.sleep(0.05)  # of one set of changes the topics come first
+
     def topic_id(self, topic: str) -> Any:
         """The id of a topic."""
         return self.call("Metadata", 12, Topics=[{"Name": topic}])["Topics"][0]["TopicId"]

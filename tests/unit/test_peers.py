@@ -126,3 +126,8 @@ def test_every_accepted_difference_is_of_a_probe() -> None:
     for difference in load():
         assert set(difference.probes) <= set(probes), difference.subject
         assert difference.reason.endswith("."), difference.subject
+
+
+def test_a_message_that_we_say_beside_an_error_is_no_difference() -> None:
+    assert differences({"ErrorMessage": None}, {"ErrorMessage": "..."}) == {}
+    assert differences({"ErrorMessage": "..."}, {"ErrorMessage": None}) == {"ErrorMessage": ("...", None)}
