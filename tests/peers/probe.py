@@ -84,6 +84,7 @@ class Peer:
         self._asked = asked
         self._opened: list[Connection] = []
         self._connection: Connection | None = None
+        self._settled = 0
 
     # --- connections -------------------------------------------------------------------------------------------------
 
@@ -161,7 +162,8 @@ class Peer:
 
     def settle(self) -> None:
         """Wait until the broker goes by everything that was changed before: changes are applied one after the other."""
-        self.topic("settled")
+        self._settled += 1
+        self.topic(f"settled-{self._settled}")
         time.sleep(0.05)  # of one set of changes the topics come first
 
     def topic_id(self, topic: str) -> Any:
