@@ -57,6 +57,7 @@ SETTINGS = Settings(
     acl_cache_ms=0,
     poll_interval_ms=10,
     poll_interval_ms_max=40,
+    maintenance_interval_ms=2000,
 )
 """What the Kafka port has beside its defaults."""
 
