@@ -45,7 +45,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 from uuid import UUID
 
-from odradek.engine.groups.sessions import elapsed_ms, expired, has_expired, look, seems_dead
+from odradek.engine.groups.sessions import elapsed_ms, expired, has_expired, look, next_expiry_ms, seems_dead
 from odradek.engine.groups.state import NO_PARTITIONS, GroupState, GroupView, MemberState, StreamsGroup
 from odradek.engine.groups.targets import next_target, topics_digest
 from odradek.errors import ErrorCode
@@ -421,7 +421,12 @@ def _reconcile(
     is_complete = released == gone and (bool(revoking) or granted == grantable)
     if revoking - gone and member.revoking_elapsed_ms >= member.rebalance_timeout_ms:
         return remove(view, member, around, refuse_timeout(member))
-    interval_ms = next_interval_ms(group, around, is_settled=not revoking and assigned == target)
+    interval_ms = next_interval_ms(
+        group,
+        around,
+        is_settled=not revoking and assigned == target,
+        next_expiry_ms=next_expiry_ms(member, view.members),
+    )
     written = replace(
         renewed(member, around, epoch=epoch, interval_ms=interval_ms, is_revoking=bool(revoking)),
         assigned=assigned,
@@ -463,15 +468,19 @@ def renewed(
     )
 
 
-def next_interval_ms(group: GroupState, around: Circumstances, *, is_settled: bool) -> int:
-    """Return the time until a member's next heartbeat: shorter while it, or the target, is about to change."""
+def next_interval_ms(group: GroupState, around: Circumstances, *, is_settled: bool, next_expiry_ms: int | None) -> int:
+    """Return the time until a member's next heartbeat: shorter while it, or the target, is about to change.
+
+    Args:
+        next_expiry_ms: until a session that the member watches is over; None: it watches nobody.
+    """
     interval_ms = around.settings.group_heartbeat_interval_ms
     hurried_ms, stands_ms = max(interval_ms // HURRY, 1), stands_for_ms(group, around.now_ms)
     if not is_settled:
         return hurried_ms
     if stands_ms:  # a young target: others may be joining, and wait for the next one
         return min(max(hurried_ms, stands_ms), interval_ms)
-    return interval_ms
+    return interval_ms if next_expiry_ms is None else min(max(hurried_ms, next_expiry_ms), interval_ms)
 
 
 def _decide_leave(view: GroupView, member: MemberState, epoch: int, around: Circumstances) -> Transition:

@@ -56,7 +56,7 @@ from odradek.engine.groups.decisions import (
     stands_for_ms,
     unknown_member,
 )
-from odradek.engine.groups.sessions import elapsed_ms, expired, look
+from odradek.engine.groups.sessions import elapsed_ms, expired, look, next_expiry_ms
 from odradek.engine.groups.state import (
     NO_PARTITIONS,
     GroupState,
@@ -326,7 +326,8 @@ def _reconcile(
     interval_ms = around.settings.group_heartbeat_interval_ms
     if not waits_for_topics:  # clients give sources that are missing two intervals to appear
         is_settled = is_settled and not configured.missing_topics
-        interval_ms = next_interval_ms(group, around, is_settled=is_settled)
+        expiry_ms = next_expiry_ms(member, view.members)
+        interval_ms = next_interval_ms(group, around, is_settled=is_settled, next_expiry_ms=expiry_ms)
     written = replace(
         renewed(member, around, epoch=epoch, interval_ms=interval_ms, is_revoking=bool(revoking)),
         assigned=held_leases - owed_leases,

@@ -8,8 +8,8 @@
 A producer with an older epoch is fenced. Under the second protocol (KIP-890: EndTxn 5 and later) each end bumps the
 epoch, so a request that was delayed past the end of its transaction cannot affect the next one; an abort without an
 open transaction bumps it too. A producer whose transaction timed out may say so once more with its former epoch: an
-abort tells it the epoch that it has now, and it goes on; a commit is INVALID_TXN_STATE. Under the first protocol the partitions of a transaction are added before they are
-written, and a delayed duplicate is recognized by its sequence.
+abort tells it the epoch that it has now, and it goes on; a commit is INVALID_TXN_STATE. Under the first protocol the
+partitions of a transaction are added before they are written, and a delayed duplicate is recognized by its sequence.
 
 The row keeps the epoch before the last bump: EndTxn with it is a repetition, and InitProducerId with it (KIP-360) comes
 from the producer that the current epoch was issued to. Sources: KIP-98, KIP-360, KIP-588, KIP-890.
