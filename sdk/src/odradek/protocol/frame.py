@@ -6,10 +6,9 @@
 Only flexible versions have tags in the header (KIP-482). The response header of ApiVersions never has them, so that a
 client can read the response before it knows which versions the server supports (KIP-511).
 
-For any bytes, decoding ends in a message or in FormatError. Trailing bytes are malformed, with two exceptions for
-librdkafka: for the metadata of all topics (version 9 and up) it writes the null of the topics as four bytes instead of
-one (its issue 5049), which leaves three at the end; and after AlterUserScramCredentials it writes one extra empty set
-of tags.
+For any bytes, decoding ends in a message or in FormatError. Bytes after the end of a request are ignored, as Apache
+Kafka does: librdkafka leaves three after Metadata of all topics (its issue 5049), and empty tags after ListGroups and
+AlterUserScramCredentials. After the end of a response they are malformed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,6 @@ from odradek.protocol.versions import SUPPORTED_VERSIONS, is_supported
 ResponseT = TypeVar("ResponseT")
 
 CLIENT_ID_BYTES_MAX = 32_767
-_LIBRDKAFKA_METADATA_TRAILING_BYTES = 3
 _PASS_UNCOPIED_BYTES = 1024  # parts of at least this size are passed on uncopied; smaller ones are joined
 
 _REQUEST_PREFIX = struct.Struct(
@@ -159,16 +157,13 @@ def decode_request(frame: Buffer, header: RequestHeader | None = None) -> Reques
         header: of this frame, if it is already parsed.
 
     Raises:
-        FormatError: UNSUPPORTED_VERSION for an API or version that is not served, otherwise INVALID_REQUEST: malformed,
-            truncated, trailing bytes.
+        FormatError: UNSUPPORTED_VERSION for an API or version that is not served, otherwise INVALID_REQUEST: malformed
+            or truncated.
     """
     header = header or parse_request_header(frame)
     schema = request_schema(header.api_key, header.api_version)
     cursor = Cursor(frame, header.body_position)
     message = read_message(cursor, schema)
-    left = cursor.end - cursor.at
-    if not (_is_librdkafka_all_topics(header, message, left) or _is_librdkafka_users(header, cursor)):
-        _require_end(cursor)
     return Request(ApiKey(header.api_key), header.api_version, header.correlation_id, header.client_id, message)
 
 
@@ -255,23 +250,6 @@ def _skip_tags(cursor: Cursor) -> None:
             cursor.take(read_unsigned_varint(cursor))
     except IndexError:
         raise malformed("the frame ends in its header") from None
-
-
-def _is_librdkafka_all_topics(header: RequestHeader, message: Any, trailing_bytes: int) -> bool:
-    return (
-        header.api_key == ApiKey.METADATA
-        and header.api_version >= 9
-        and message.topics is None
-        and trailing_bytes == _LIBRDKAFKA_METADATA_TRAILING_BYTES
-    )
-
-
-def _is_librdkafka_users(header: RequestHeader, cursor: Cursor) -> bool:
-    return (
-        header.api_key == ApiKey.ALTER_USER_SCRAM_CREDENTIALS
-        and cursor.end - cursor.at == 1
-        and cursor.buffer[cursor.at] == 0
-    )
 
 
 def _require_end(cursor: Cursor) -> None:
