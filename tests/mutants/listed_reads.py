@@ -125,8 +125,8 @@ MUTANTS = [
     Mutant(
         "missing object is not forgotten",
         _FETCH,
-        "            except ObjectMissing:\n                self._reader.forget(want.partition)\n                error",
-        "            except ObjectMissing:\n                error",
+        "                missed = plan.pieces\n                self._reader.forget(want.partition)\n",
+        "                missed = plan.pieces\n",
         killed_by="tests/unit/engine/read/test_log_reader.py::test_a_reader_whose_segment_was_replaced_plans_again",
     ),
     Mutant(

@@ -309,22 +309,22 @@ MUTANTS = [
     Mutant(
         "tombstones go before their horizon",
         _CLEANING,
-        "return has_value or delete_horizon_ms is None or bounds.now_ms < delete_horizon_ms",
-        "return has_value or delete_horizon_ms is None",
+        "bounds.keeps_tombstones or bounds.now_ms < delete_horizon_ms",
+        "bounds.keeps_tombstones",
         killed_by="tests/unit/engine/compaction/test_compaction.py"
         "::test_a_tombstone_outlives_the_first_cleaning_by_delete_retention",
     ),
     Mutant(
         "tombstones without a horizon go",
         _CLEANING,
-        "return has_value or delete_horizon_ms is None or bounds.now_ms < delete_horizon_ms",
-        "return has_value or (delete_horizon_ms is not None and bounds.now_ms < delete_horizon_ms)",
+        "return has_value or delete_horizon_ms is None or bounds.keeps",
+        "return has_value or (delete_horizon_ms is not None and bounds.now_ms < delete_horizon_ms) or bounds.keeps",
         killed_by="tests/unit/engine/compaction/test_compaction.py::test_log_append_time_stays",
     ),
     Mutant(
         "no batch gets a horizon",
         _CLEANING,
-        "return keeps_tombstone and delete_horizon_ms is None and last_offset < bounds.pass_end",
+        "return keeps_tombstone and delete_horizon_ms is None and is_below",
         "return False",
         killed_by="tests/unit/engine/compaction/test_compaction.py"
         "::test_the_last_batch_of_the_cleanable_part_stays_without_records",

@@ -33,6 +33,7 @@ class Mutant:
             empty: somebody can.
         unseen: why no simulated history shows it, though a test does.
         near: profiles that live on what is changed, where those of its file do not.
+        made_by: the rule that made it (rules.py); empty: it was written by hand.
         killed_by: the test that fails with it (a pytest node id) where the simulation need not notice.
     """
 
@@ -44,6 +45,7 @@ class Mutant:
     killed_by: str = ""
     unseen: str = ""
     near: tuple[str, ...] = ()
+    made_by: str = ""
 
     @property
     def module(self) -> str:

@@ -265,6 +265,8 @@ class Compactor:
 
     async def _has_damage(self, partition: PartitionId, head: PartitionHead, end_offset: int) -> bool:
         """Return True if a segment below an offset is damaged: of a pass that was interrupted there."""
+        if end_offset <= head.log_start_offset:
+            return False
         async for row in self.segments_from(partition, head, head.log_start_offset):
             if row.base_offset >= end_offset:
                 return False
