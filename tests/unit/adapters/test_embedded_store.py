@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,7 +16,7 @@ import pytest
 from odradek.adapters.embedded import EmbeddedStore, open_embedded
 from odradek.adapters.embedded.database import DIRECT_PLACES_MAX
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
-from odradek.errors import ConditionFailed, ItemTooLarge, StoreRejected, StoreUnavailable
+from odradek.errors import ConditionFailed, ItemTooLarge, OutcomeUnknown, StoreFull, StoreRejected, StoreUnavailable
 from odradek.ports.table import Absent, Add, Append, Compare, Item, Key, Put, Set, Update
 
 COUNTER = Key("t#0", "head")
@@ -275,3 +276,63 @@ async def test_what_an_earlier_round_left_in_the_write_ahead_log_is_no_torn_fram
     async with open_embedded(copy) as store:
         assert await store.log.get(COUNTER) == {"n": 1}
     assert not caplog.records
+
+
+async def test_all_of_a_group_are_told_when_its_commit_fails(tmp_path: Path) -> None:
+    """Also who was refused, or read only: by what the group would have written, which is gone."""
+    async with open_embedded(tmp_path) as store:
+        await store.log.put(Put(COUNTER, {"n": 0}))
+        _page_limit(store, 20)
+        outcomes = await asyncio.gather(
+            store.log.update(Update(COUNTER, (Add(("n",), 1),))),
+            store.log.update(Update(COUNTER, (Add(("n",), 1),), Compare(("n",), "=", 0))),
+            store.log.put(Put(Key("t", "large"), {"data": b"x" * 300_000})),
+            store.log.update(Update(COUNTER, (Add(("n",), 1),), Compare(("n",), "=", 1))),
+            return_exceptions=True,
+        )
+        assert [type(each) for each in outcomes] == [StoreFull] * 4
+        assert await store.log.get(COUNTER) == {"n": 0}
+        _page_limit(store, 1_000_000)
+        assert await store.log.update(Update(COUNTER, (Add(("n",), 1),))) == {"n": 1}
+
+
+async def test_a_commit_that_fails_after_it_was_asked_leaves_the_outcome_open(tmp_path: Path) -> None:
+    """Its bytes may be in the log. The next group is committed, and answered, by itself."""
+    async with open_embedded(tmp_path) as store:
+        await store.log.put(Put(COUNTER, {"n": 0}))
+        real = store._database._connection
+
+        class Failing:
+            def execute(self, sql: str, *arguments: Any) -> Any:
+                if sql == "COMMIT":
+                    real.execute("ROLLBACK")
+                    raise sqlite3.OperationalError("disk I/O error")
+                return real.execute(sql, *arguments)
+
+            in_transaction = False
+
+        store._database._connection = Failing()  # type: ignore[assignment]
+        outcomes = await asyncio.gather(
+            store.log.put(Put(COUNTER, {"n": 1})), store.log.put(Put(Key("t", "a"), {})), return_exceptions=True
+        )
+        assert [type(each) for each in outcomes] == [OutcomeUnknown] * 2
+        store._database._connection = real
+        await store.log.put(Put(COUNTER, {"n": 2}))
+        assert await store.log.get(COUNTER) == {"n": 2}
+
+
+async def test_a_folder_that_was_copied_while_it_was_written_is_recovered(tmp_path: Path) -> None:
+    """As after SIGKILL: a write-ahead log, uploads under way, a lock of a process that is gone."""
+    copy = tmp_path / "copy"
+    async with open_embedded(tmp_path / "live") as store:
+        for n in range(50):
+            await store.log.put(Put(Key("t", f"{n:02}"), {"n": n}))
+        await store.objects.put("wal/a", [b"whole"])
+        (tmp_path / "live" / "uploads" / "crashed").write_bytes(b"half")
+        shutil.copytree(tmp_path / "live", copy)
+    assert (copy / "odradek.db-wal").stat().st_size > 0
+    async with open_embedded(copy) as store:
+        rows = await store.log.query("t")
+        assert [row.item["n"] for row in rows] == list(range(50))
+        assert await store.objects.get("wal/a") == b"whole"
+        assert list((copy / "uploads").iterdir()) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -157,3 +158,16 @@ def _raise(number: int) -> Callable[[], int]:
         raise OSError(number, os.strerror(number))
 
     return raising
+
+
+@pytest.mark.parametrize("gone", ["objects/wal/1", "objects/wal", "objects", "uploads"])
+async def test_a_folder_that_was_removed_behind_its_back_is_made_again(
+    gone: str, store: FileObjectStore, tmp_path: Path
+) -> None:
+    await store.put("wal/1/a", [b"a"])
+    await store.put("wal/2/a", [b"a"])
+    shutil.rmtree(tmp_path / gone)
+    for key in ("wal/1/b", "wal/2/b", "other/b"):
+        await store.put(key, [b"b"])
+        assert await store.get(key) == b"b"
+    assert _files(tmp_path / "uploads") == []

@@ -141,10 +141,9 @@ class FileObjectStore:
     def _put(self, key: str, parts: Sequence[Buffer]) -> None:
         path = self._path(key)
         folder = os.path.dirname(path)
-        self._make_folder(self._uploads)
         upload = os.path.join(self._uploads, secrets.token_hex(16))
         try:
-            with os.fdopen(create_file(upload), "wb") as file:
+            with os.fdopen(self._create_upload(upload), "wb") as file:
                 for part in parts:
                     file.write(part)
                 file.flush()
@@ -160,6 +159,17 @@ class FileObjectStore:
             self._sync_folder(folder)
         except OSError as error:
             raise OutcomeUnknown(f"cannot sync {folder}: {error.strerror}") from error
+
+    def _create_upload(self, upload: str) -> int:
+        for attempt in range(_ATTEMPTS):
+            self._make_folder(self._uploads)
+            try:
+                return create_file(upload)
+            except FileNotFoundError:  # somebody has removed the folder
+                self._folders.discard(self._uploads)
+                if attempt == _ATTEMPTS - 1:
+                    raise
+        raise AssertionError("unreachable")
 
     def _link(self, upload: str, path: str, folder: str, key: str) -> None:
         for attempt in range(_ATTEMPTS):
