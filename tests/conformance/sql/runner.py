@@ -191,7 +191,8 @@ class MemoryEngine(SparkEngine):
             time = row["timestamp"]
             ms = 0 if time is None else round(time.astimezone(UTC).timestamp() * 1000)
             number = sum(map(len, self.topics.values()))
-            there.append(Record(_bytes(row["key"]), _bytes(row["value"]), ms, number=number))
+            headers = [(each["key"], _bytes(each["value"])) for each in row.asDict().get("headers") or ()]
+            there.append(Record(_bytes(row["key"]), _bytes(row["value"]), ms, headers=headers, number=number))
 
 
 def _bytes(value: Any) -> bytes | None:
@@ -302,6 +303,8 @@ class Runner:
         found = {
             "key": self._decode(source, "key", key), "value": self._decode(source, "value", record.value),
             "timestamp": record.timestamp_ms,
+            "headers": [{"KEY": name, "VALUE": None if value is None else base64.b64encode(value).decode()}
+                        for name, value in record.headers or ()],
         }  # fmt: skip
         return found if window is None else found | {"window": window}
 

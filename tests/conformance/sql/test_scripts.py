@@ -50,7 +50,10 @@ def found(runner: Runner, outcome: Outcome, topic: str, width: int, *, is_table:
     """Return the records of a topic as a case writes them; of a table, the latest of each key, unless all matter."""
     source = source_of(outcome.planner, topic)
     shown = [runner.shown(source, each) for each in outcome.topics[topic]]
-    rows = [[each["key"], each["value"], each["timestamp"], (each.get("window") or [None])[0]] for each in shown]
+    rows = [
+        [each["key"], each["value"], each["timestamp"], (each.get("window") or [None])[0], each["headers"]]
+        for each in shown
+    ]
     if source is not None and source.kind == "TABLE" and is_table:
         latest = {json.dumps([row[0], row[3]], default=float): row for row in rows}
         rows = [row for row in latest.values() if row[1] is not None]

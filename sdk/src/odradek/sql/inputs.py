@@ -20,7 +20,15 @@ _VERSIONS = (
 )
 
 
-def plan_input(source: Source, number: int, read: str, watermark_ms: int | None, *, pass_nulls: bool = False) -> Input:
+def plan_input(
+    source: Source,
+    number: int,
+    read: str,
+    watermark_ms: int | None,
+    *,
+    pass_nulls: bool = False,
+    pass_headers: bool = False,
+) -> Input:
     """Plan an input of a query.
 
     Args:
@@ -28,11 +36,12 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
         read: stream, batch, table (the latest record of each key), or history (all versions of it).
         watermark_ms: None for no watermark.
         pass_nulls: keep records of a stream without a value; they are __deleted.
+        pass_headers: have the headers of records as __headers.
     """
     records = f"records_{number}"
     reading = decoders(source, f"{number}")
     steps, reads, healthy = reading.steps, reading.columns, reading.healthy
-    has_headers = any(each.is_header for each in source.columns)
+    has_headers = pass_headers or any(each.is_header for each in source.columns)
     start = {"table": _LATEST, "history": _VERSIONS}.get(read, "{records}")
     start = start.format(records=records, headers=", headers" if has_headers else "")
     inner = f"(SELECT *, {steps} FROM {start})" if steps else start
@@ -40,6 +49,7 @@ def plan_input(source: Source, number: int, read: str, watermark_ms: int | None,
     reads |= {each.name: _header(each) for each in source.columns if each.header is not None}
     columns = [f"{reads[each.name]} AS {quote(each.name)}" for each in source.columns]
     columns += [f"{time} AS __time", "partition AS __partition", "offset AS __offset"]
+    columns += ["headers AS __headers"] if pass_headers else []
     conditions = [healthy] if healthy else []
     if source.kind == "TABLE":
         conditions.append("key IS NOT NULL" if read == "stream" else "value IS NOT NULL")

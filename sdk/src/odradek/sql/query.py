@@ -64,6 +64,7 @@ class Planned:
     by_time: bool = False  # a join of streams: see QueryPlan
     same_key: list[str] = field(default_factory=list)  # outputs that a join makes equal to the key
     notes: list[str] = field(default_factory=list)
+    has_headers: bool = False  # has a column __headers: of the record that made the row
     rules: Rules = ()  # of its state, for a persistent query
 
 
@@ -112,6 +113,8 @@ class _Planner:
         # A record of a stream without a value stays one, where nothing but columns is asked of it.
         is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
         self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
+        # As in Kafka Streams, a row has the headers of the record that made it; one that is computed again has none.
+        self.passes_headers = purpose in ("STREAM", "TABLE") and not self.is_maintained
         self.eager: Eager | None = None
         self.join_condition = ""
         self.notes: list[str] = []
@@ -141,6 +144,7 @@ class _Planner:
         columns = [f"{each.text} AS {quote(each.name)}" for each in outputs]
         if self.purpose in ("STREAM", "TABLE"):
             columns.append(f"{self._time()} AS __time")
+            columns += [f"{self._headers()} AS __headers"] if self.passes_headers else []
             columns += self._window_columns(window, first)
         having = "" if query.having is None else self._having(query.having)
         has_keep = self.purpose == "TABLE" and not self.is_maintained and (is_changelog or bool(having))
@@ -203,6 +207,7 @@ class _Planner:
             maintained=self._maintained(text, outputs, keys),
             eager=self.eager,
             notes=self.notes,
+            has_headers=self.passes_headers,
             rules=self._rules(joins_streams=joins_streams),
         )
 
@@ -284,7 +289,11 @@ class _Planner:
             if read == "table" and bound.source.history_ms and first.source.kind == "STREAM":
                 read = "history"
             watermark = grace if self.is_timed and read in ("stream", "batch") else None
-            inputs.append(plan_input(bound.source, number, read, watermark, pass_nulls=self.passes_nulls))
+            passes = self.passes_headers and read == "stream"
+            reading = plan_input(
+                bound.source, number, read, watermark, pass_nulls=self.passes_nulls, pass_headers=passes
+            )
+            inputs.append(reading)
             if number == 1:
                 text = f"input_1 AS {bound.quoted}"
                 continue
@@ -466,6 +475,18 @@ class _Planner:
         times = times or [f"{each.quoted}.__time" for each in self.scope.bounds]
         latest = times[0] if len(times) == 1 else f"greatest({', '.join(times)})"
         return f"max({latest})" if self.aggregates else latest
+
+    def _headers(self) -> str:
+        """Return the headers of the record that makes a row: of two streams, of the one that comes later."""
+        first, *others = self.scope.bounds
+        if self.aggregates:
+            return f"max_by({first.quoted}.__headers, struct({first.quoted}.__offset, {first.quoted}.__partition))"
+        other = next((each for each in others if each.source.kind == "STREAM"), None)
+        if other is None:
+            return f"{first.quoted}.__headers"
+        order = "__time" if self.eager is None else "__arrived"
+        one, two = (f"{each.quoted}.{order}" for each in (first, other))
+        return f"IF({two} IS NULL OR {one} >= {two}, {first.quoted}.__headers, {other.quoted}.__headers)"
 
     def _window_columns(self, window: Window | None, first: Bound) -> list[str]:
         if window is not None:

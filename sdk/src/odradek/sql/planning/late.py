@@ -115,7 +115,7 @@ def joined(inputs: list[Input], bounds: list[Bound], join: Join, used: Iterable[
 def _observed(given: Input, bound: Bound, where: str, used: Iterable[str], on_time: str) -> Input:
     """Return an input whose records know their stream time; it has no columns that the query does not use."""
     alias, texts = bound.quoted, list(used)
-    names = [*(quote(each.name) for each in bound.source.columns), "__window_start", "__window_end"]
+    names = [*(quote(each.name) for each in bound.source.columns), "__window_start", "__window_end", "__headers"]
     names = [each for each in names if any(f"{alias}.{each}" in text for text in texts)]
     chosen = ", ".join(f"{alias}.{each}" for each in [*names, "__time", "__partition", "__offset"])
     sql = f"SELECT {chosen} FROM ({given.sql}) AS {alias}" + (f" WHERE {where}" if where else "")

@@ -28,6 +28,7 @@ def sink_of(target: Source, planned: Planned | None, timestamped: Source, topic:
     extra = "__time"
     if planned is not None:
         extra += ", __keep" if planned.has_keep else ""
+        extra += ", __headers" if planned.has_headers else ""
         extra += ", __window_start, __window_end" if target.window else ""
     key, key_codecs = encode(target, "key", keys, is_always=planned is not None and planned.keeps_empty_key)
     if target.window:
@@ -50,5 +51,6 @@ def sink_of(target: Source, planned: Planned | None, timestamped: Source, topic:
             time, has_time = f"IF(__keep, {time}, __time)", f"(NOT __keep OR {has_time})"
         where = f" WHERE {has_time}"
     rows = f"(SELECT {casts}, {extra} FROM {RESULT})"
-    sql = f"SELECT {key} AS key, {value} AS value, {time} AS timestamp FROM {rows}{where}"
+    headers = ", __headers AS headers" if planned is not None and planned.has_headers else ""
+    sql = f"SELECT {key} AS key, {value} AS value, {time} AS timestamp{headers} FROM {rows}{where}"
     return Sink(topic, sql, (*key_codecs, *value_codecs))
