@@ -114,11 +114,11 @@ async def test_a_bad_batch_gets_its_code_and_leaves_no_trace(
         ("nope", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("flights", 2, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("flights", -1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        ("", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
-        ("a/b", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
-        ("..", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
-        ("x" * 250, 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
-        ("naïve\n", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("a/b", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("..", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("x" * 250, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("naïve\n", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ],
 )
 async def test_places_that_do_not_exist(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from odradek.dispatcher.topics.configs import BROKER_CONFIGS
+from odradek.dispatcher.topics.broker_configs import BROKER_CONFIGS
 
 from tests.peers.probe import Answer, Peer, add, attempt, by_name, pick, probe
 

@@ -169,7 +169,8 @@ def describe_an_empty_name(peer: Peer) -> Answer:
 @probe
 def describe_everyone(peer: Peer) -> Answer:
     answers = []
-    for users in ([], None):
+    everyone: tuple[list[Any] | None, ...] = ([], None)
+    for users in everyone:
         answer = peer.call("DescribeUserScramCredentials", Users=users)
         answers.append([answer["ErrorCode"] == 0, sorted({"admin", "alice"} & set(by_name(answer["Results"], "User")))])
     return answers

@@ -82,7 +82,8 @@ class Dispatcher:
             The response frame in parts, or None if the protocol has no response (Produce with acks=0).
 
         Raises:
-            BadFrame: the frame cannot be answered in the protocol; nothing was done.
+            BadFrame: the frame cannot be answered in the protocol; nothing was done. Or a batch of a Produce with
+                acks=0 was refused over TCP.
         """
         now_s = self._engine.clock.monotonic()
         header = _header(frame)
@@ -161,6 +162,8 @@ async def _answer(call: Call, busy: BusyTime | None) -> list[Buffer] | None:
             answer = await _handled(call, handler, busy)
         audit(call, answer)
         return _encode(call, answer)
+    except BadFrame:
+        raise
     except KafkaError as error:
         code, message = error.code, error.message
     except UnknownVersion as newer:

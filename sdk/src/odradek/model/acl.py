@@ -23,6 +23,8 @@ class ResourceType(IntEnum):
     GROUP = 3
     CLUSTER = 4
     TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
 
 
 class PatternType(IntEnum):
@@ -49,6 +51,9 @@ class AclOperation(IntEnum):
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
     IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class AclPermission(IntEnum):
@@ -77,7 +82,7 @@ class AclBinding:
     name: str
     pattern: PatternType  # LITERAL or PREFIXED
     principal: str  # "User:<name>", EVERYONE
-    host: str  # an address, or WILDCARD
+    host: str  # an address, a range of them such as 10.0.0.0/8, or WILDCARD
     operation: AclOperation
     permission: AclPermission
 

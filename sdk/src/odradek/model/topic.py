@@ -40,3 +40,5 @@ class ConfigEntry:
     is_read_only: bool = False
     config_type: int = 0  # Kafka's ConfigType: 1 boolean, 2 string, 3 int, 4 short, 5 long, 6 double, 7 list
     documentation: str = ""
+    default: str | None = None  # the value without an override
+    broker_config: str = ""  # whose value the default is: Kafka's synonym; empty: none

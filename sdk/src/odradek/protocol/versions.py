@@ -76,9 +76,10 @@ SUPPORTED_VERSIONS: Mapping[ApiKey, tuple[int, int]] = {
 PRODUCE_ADVERTISED_MIN = 0
 
 # Cluster-wide features by name: lowest and highest level (KIP-584). transaction.version 2 is KIP-890: EndTxn bumps the
-# epoch, and writes need no announcement. share.version 1 is KIP-932, streams.version 1 is KIP-1071: share groups and
-# streams groups are served.
+# epoch, and writes need no announcement. group.version 1 is KIP-848, share.version 1 is KIP-932, streams.version 1 is
+# KIP-1071: groups of these kinds are served.
 FEATURES: Mapping[str, tuple[int, int]] = {
+    "group.version": (0, 1),
     "share.version": (0, 1),
     "streams.version": (0, 1),
     "transaction.version": (0, 2),

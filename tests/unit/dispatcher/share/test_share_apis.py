@@ -196,9 +196,9 @@ async def test_configurations_of_groups(engine: Engine) -> None:
         return entry.value, entry.config_source
 
     incremental = ApiKey.INCREMENTAL_ALTER_CONFIGS
-    assert (await value())[0] == "5"
+    assert await value() == ("5", 5)
     assert await change(1, incremental, {"name": name, "config_operation": 0, "value": "3"}) == 0
-    assert (await value())[0] == "3"
+    assert await value() == ("3", 8), "the source is DYNAMIC_GROUP_CONFIG"
     for wrong in ("0", "11", "many"):
         bad = {"name": name, "config_operation": 0, "value": wrong}
         assert await change(1, incremental, bad) == ErrorCode.INVALID_CONFIG

@@ -135,11 +135,11 @@ async def test_topics_that_cannot_be_had_are_refused_with_a_reason(topic: dict[s
     assert [call[0] for call in called(engine, "create")] == ["good"]
 
 
-async def test_validate_only_is_passed_on_and_answers_no_id() -> None:
+async def test_validate_only_is_passed_on() -> None:
     engine = FakeEngine()
     answer = await ask(engine, ApiKey.CREATE_TOPICS, 7, {"topics": [new_topic()], "validate_only": True})
     assert called(engine, "create") == [("new", 4, {}, True)]
-    assert answer.topics[0].topic_id is None
+    assert answer.topics[0].error_code == 0
 
 
 async def test_a_topic_named_twice_in_one_request_is_refused() -> None:
@@ -255,7 +255,10 @@ async def test_incremental_alter_configs(version: int) -> None:
         (alteration(("a", 0, "1"), ("a", 1, None)), ErrorCode.INVALID_REQUEST),
         (alteration(("retention.ms", 9, "1")), ErrorCode.INVALID_REQUEST),
         (alteration(("retention.ms", 2, "1")), ErrorCode.INVALID_CONFIG),
-        (alteration(("retention.ms", 0, None)), ErrorCode.INVALID_CONFIG),
+        (alteration(("retention.ms", 0, None)), ErrorCode.INVALID_REQUEST),
+        (alteration(("retention.ms", 0, "1"), name=""), ErrorCode.INVALID_REQUEST),
+        (alteration(("retention.ms", 0, "1"), name="a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (alteration(("share.delivery.count.limit", 0, "1"), name="", kind=32), ErrorCode.INVALID_REQUEST),
         (alteration(("retention.ms", 0, "1"), name="nope"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         (alteration(("num.partitions", 0, "1"), name="0", kind=4), ErrorCode.INVALID_REQUEST),
     ],
@@ -286,5 +289,6 @@ async def test_describe_cluster(version: int) -> None:
 
 
 async def test_there_are_no_controllers_to_describe() -> None:
-    answer = await ask(FakeEngine(), ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": 2})
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    for endpoint_type, code in ((2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)):
+        answer = await ask(FakeEngine(), ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": endpoint_type})
+        assert (answer.error_code, answer.cluster_id) == (code, "")

@@ -163,7 +163,8 @@ async def test_transactions_are_listed_and_described(engine: Engine) -> None:
 
 @pytest.mark.parametrize("version", [3, 4])
 async def test_the_feature_level_says_that_the_second_protocol_is_served(engine: Engine, version: int) -> None:
-    answer = await ask(engine, ApiKey.API_VERSIONS, version, {})
+    software = {"client_software_name": "tests", "client_software_version": "1.0"}
+    answer = await ask(engine, ApiKey.API_VERSIONS, version, software)
     finalized = {each.name: each.max_version_level for each in answer.finalized_features}
-    assert finalized == {"share.version": 1, "streams.version": 1, "transaction.version": 2}
+    assert finalized == {"group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
     assert {each.name for each in answer.supported_features} == (set(finalized) if version >= 4 else set())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from odradek.dispatcher.topics.configs import BROKER_CONFIGS
+from odradek.dispatcher.topics.broker_configs import BROKER_CONFIGS
 from odradek.engine.catalog.topic_configs import DEFINITIONS, ConfigType, check_configs
 from odradek.engine.groups.configs import DEFINITIONS as OF_GROUPS
 from odradek.engine.groups.configs import duration_ms
@@ -108,8 +108,26 @@ def test_configurations_of_the_broker_have_kafkas_names_and_types() -> None:
 
 
 def test_values_are_kept_as_kafka_shows_them() -> None:
-    given = {"preallocate": " TRUE ", "retention.ms": " +5 ", "cleanup.policy": " compact, delete "}
-    assert check_configs(given) == {"preallocate": "true", "retention.ms": "+5", "cleanup.policy": "compact, delete"}
+    """Seen on Apache Kafka by tests/peers: it stores what it has parsed."""
+    given = {"preallocate": " TRUE ", "retention.ms": " +5 ", "segment.ms": "0007", "min.cleanable.dirty.ratio": "5e-1"}
+    stored = {"preallocate": "true", "retention.ms": "5", "segment.ms": "7", "min.cleanable.dirty.ratio": "0.5"}
+    assert check_configs(given) == stored
+    lists = {"cleanup.policy": " compact , delete,compact ", "leader.replication.throttled.replicas": "0:0, 1:0"}
+    assert check_configs(lists) == {
+        "cleanup.policy": "compact,delete",
+        "leader.replication.throttled.replicas": "0:0,1:0",
+    }
+
+
+async def test_values_that_contradict_each_other_are_refused() -> None:
+    topics = memory_store().engine().topics
+    contrary = {"min.compaction.lag.ms": "20", "max.compaction.lag.ms": "10"}
+    with pytest.raises(KafkaError, match=r"must not exceed max\.compaction\.lag\.ms"):
+        await topics.create("t", configs=contrary)
+    await topics.create("t", configs={"max.compaction.lag.ms": "10"})
+    with pytest.raises(KafkaError) as refused:
+        await topics.alter_configs("t", set={"min.compaction.lag.ms": "20"})
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 async def test_a_flag_of_a_group_counts_however_it_is_written() -> None:

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from odradek.dispatcher.answer import build
 from odradek.dispatcher.context import Answer, Call
-from odradek.errors import ErrorCode
+from odradek.errors import ErrorCode, KafkaError
 from odradek.model.log import Buffer
 from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import encode_response, response_schema
 from odradek.protocol.versions import FEATURES, advertised
 
 _LEVEL_0_FROM = 4
+_NAMED_FROM = 3
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")
 
 
 async def handle_api_versions(call: Call) -> Answer:
+    if call.api_version >= _NAMED_FROM:
+        for name in (call.message.client_software_name, call.message.client_software_version):
+            if _SOFTWARE.fullmatch(name) is None:
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"invalid name or version of the client's software {name[:60]!r}: use letters and digits, and "
+                    "hyphens and dots between them",
+                )
     fields = _fields(call.context.allowed, ErrorCode.NONE)
     # Clients below version 4 refuse a supported feature with lowest level 0, so it is left out (KAFKA-17011).
     fields["supported_features"] = [

@@ -13,6 +13,7 @@ from typing import Any
 from odradek.dispatcher.cluster.metadata import describe_partition
 from odradek.dispatcher.context import Answer, Call
 from odradek.engine.catalog.partitions import partition_of
+from odradek.engine.catalog.topics import check_name
 from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclOperation, ResourceType
@@ -30,6 +31,10 @@ async def handle_describe_topic_partitions(call: Call) -> Answer:
     if cursor is not None and cursor.partition_index < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"invalid partition {cursor.partition_index} of the cursor")
     found = await _asked_topics(call)
+    if cursor is not None and message.topics and cursor.topic_name not in found:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"the topic of the cursor, {cursor.topic_name!r}, is not among the topics"
+        )
     if cursor is not None:
         found = {name: topic for name, topic in found.items() if name >= cursor.topic_name}
     left = max(1, min(message.response_partition_limit, PARTITIONS_MAX))
@@ -37,12 +42,12 @@ async def handle_describe_topic_partitions(call: Call) -> Answer:
     topics: list[dict[str, Any]] = []
     for name in sorted(found):
         topic = found[name]
-        if not isinstance(topic, Topic):
-            topics.append({"name": name, "error_code": topic})
-            continue
         first = cursor.partition_index if cursor is not None and name == cursor.topic_name else 0
         if left <= 0:
             return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": first}}
+        if not isinstance(topic, Topic):
+            topics.append({"name": name, "error_code": topic})
+            continue
         end = min(topic.partition_count, first + left)
         left -= end - first
         topics.append(_topic(call, topic, range(first, end), view))
@@ -70,6 +75,7 @@ async def _asked_topics(call: Call) -> dict[str, Topic | ErrorCode]:
             found[name] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             continue
         try:
+            check_name(name)
             found[name] = await call.engine.topics.resolve(name)
         except KafkaError as error:
             found[name] = error.code
@@ -145,7 +151,7 @@ async def handle_describe_log_dirs(call: Call) -> Answer:
         for each in asked:
             topic = await call.engine.topics.get(each.topic)
             if topic is not None:  # as on Apache Kafka, what is not there is left out
-                wanted.append((topic, [n for n in each.partitions if 0 <= n < topic.partition_count]))
+                wanted.append((topic, [n for n in dict.fromkeys(each.partitions) if 0 <= n < topic.partition_count]))
     view = await call.engine.leader_view([topic for topic, _ in wanted])
     own = (FLEET_BROKER_ID, call.cluster.broker.broker_id)
     topics = []

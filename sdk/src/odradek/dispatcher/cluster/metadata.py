@@ -11,6 +11,7 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.store_errors import translated
+from odradek.engine.catalog.topics import check_name
 from odradek.engine.leaders.view import LeaderView
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
@@ -18,7 +19,7 @@ from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.topic import Topic
 from odradek.model.topic_partition import PartitionId
 
-_BROKERS_ENDPOINT = 1
+_BROKERS_ENDPOINT, _CONTROLLERS_ENDPOINT = 1, 2
 
 
 async def handle_metadata(call: Call) -> Answer:
@@ -28,7 +29,8 @@ async def handle_metadata(call: Call) -> Answer:
             topic for topic in await call.engine.topics.list() if _may_describe(call, topic.name)
         ]
     else:
-        found = [await _asked(call, topic) for topic in asked]
+        each_once = {(topic.name, getattr(topic, "topic_id", None)): topic for topic in asked}
+        found = [await _asked(call, topic) for topic in each_once.values()]
     view = await call.engine.leader_view([each for each in found if isinstance(each, Topic)])
     topics = [_described(call, each, view) if isinstance(each, Topic) else each for each in found]
     answer = {**_cluster(call.cluster, view), "topics": topics}
@@ -56,8 +58,11 @@ def refuse_metadata(call: Call, code: ErrorCode, message: str) -> Answer:
 
 
 async def handle_describe_cluster(call: Call) -> Answer:
-    if getattr(call.message, "endpoint_type", _BROKERS_ENDPOINT) != _BROKERS_ENDPOINT:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "there are no controllers to describe: request brokers")
+    endpoint_type = getattr(call.message, "endpoint_type", _BROKERS_ENDPOINT)
+    if endpoint_type == _CONTROLLERS_ENDPOINT:
+        raise KafkaError(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "there are no controllers to describe: request brokers")
+    if endpoint_type != _BROKERS_ENDPOINT:
+        raise KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"unknown endpoint type {endpoint_type}: request brokers")
     view = await call.engine.leader_view([])
     operations: dict[str, Any] = {}
     if call.message.include_cluster_authorized_operations:
@@ -74,7 +79,7 @@ async def handle_describe_cluster(call: Call) -> Answer:
 
 
 def refuse_describe_cluster(call: Call, code: ErrorCode, message: str) -> Answer:
-    return {"error_code": code, "error_message": message, "cluster_id": call.cluster.cluster_id}
+    return {"error_code": code, "error_message": message, "cluster_id": ""}
 
 
 async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
@@ -83,6 +88,8 @@ async def _asked(call: Call, asked: Any) -> Topic | dict[str, Any]:
     if asked.name is not None and topic_id is None and not _may_describe(call, asked.name):
         return {"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED, "name": asked.name}
     try:
+        if topic_id is None:
+            check_name(asked.name or "")
         with translated(call):
             topic = await call.engine.topics.resolve(asked.name or "", topic_id)
             if topic.growing is not None:  # producers of ours wait for it: their requests are refused, and they ask

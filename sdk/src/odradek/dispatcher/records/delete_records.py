@@ -1,9 +1,9 @@
-"""DeleteRecords: raise the log start offset. A partition named twice is refused."""
+"""DeleteRecords: raise the log start offset. Of a partition named twice the last offset counts."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable
+from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
@@ -13,13 +13,7 @@ from odradek.model.topic_partition import TopicPartition
 
 
 async def handle_delete_records(call: Call) -> Answer:
-    counts = Counter(TopicPartition(t.name, p.partition_index) for t in call.message.topics for p in t.partitions)
-    questions = [
-        DeleteRecordsPartition(topic.name, asked.partition_index, asked.offset)
-        for topic in call.message.topics
-        for asked in topic.partitions
-        if counts[TopicPartition(topic.name, asked.partition_index)] == 1
-    ]
+    questions = [DeleteRecordsPartition(*place, offset) for place, offset in _asked(call).items()]
     answers = await call.access.ask(
         AclOperation.DELETE,
         questions,
@@ -27,33 +21,29 @@ async def handle_delete_records(call: Call) -> Answer:
         call.engine.delete_records,
         lambda question, code: DeleteRecordsResult(question.topic, question.partition, code),
     )
-    results = {TopicPartition(r.topic, r.partition): r for r in answers}
-
-    def result_of(topic: str, partition: int) -> DeleteRecordsResult:
-        repeated = DeleteRecordsResult(topic, partition, ErrorCode.INVALID_REQUEST)
-        return results.get(TopicPartition(topic, partition), repeated)
-
-    return _answer(call, result_of)
+    return _answer(answers)
 
 
 def refuse_delete_records(call: Call, code: ErrorCode, message: str) -> Answer:
-    return _answer(call, lambda topic, partition: DeleteRecordsResult(topic, partition, code))
+    return _answer([DeleteRecordsResult(*place, code) for place in _asked(call)])
 
 
-def _answer(call: Call, result_of: Callable[[str, int], DeleteRecordsResult]) -> Answer:
+def _asked(call: Call) -> dict[TopicPartition, int]:
+    """The offset of each partition; of one that is named twice the last."""
     return {
-        "topics": [
-            {
-                "name": topic.name,
-                "partitions": [
-                    {
-                        "partition_index": asked.partition_index,
-                        "low_watermark": result_of(topic.name, asked.partition_index).low_watermark,
-                        "error_code": result_of(topic.name, asked.partition_index).error,
-                    }
-                    for asked in topic.partitions
-                ],
-            }
-            for topic in call.message.topics
-        ]
+        TopicPartition(topic.name, partition.partition_index): partition.offset
+        for topic in call.message.topics
+        for partition in topic.partitions
     }
+
+
+def _answer(results: Iterable[DeleteRecordsResult]) -> Answer:
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for result in results:
+        partition = {
+            "partition_index": result.partition,
+            "low_watermark": result.low_watermark,
+            "error_code": result.error,
+        }
+        topics.setdefault(result.topic, []).append(partition)
+    return {"topics": [{"name": name, "partitions": partitions} for name, partitions in topics.items()]}

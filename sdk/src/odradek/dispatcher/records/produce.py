@@ -1,4 +1,7 @@
-"""Produce: pass batches to the engine, and return a result per partition. acks=0 has no response."""
+"""Produce: pass batches to the engine, and return a result per partition.
+
+acks=0 has no response: an error ends the connection.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek.dispatcher.answer import to_ms
-from odradek.dispatcher.context import Answer, Call
+from odradek.dispatcher.context import Answer, BadFrame, Call
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
 from odradek.model.log import Buffer, ProducePartition, ProduceResult
@@ -150,6 +153,7 @@ def _answer(
         for name, topic_id, topic in _topics(call)
     ]
     if call.message.acks == 0:
+        _close_at_an_error(call, topics)
         return None
     return encode_produce_response(
         topics,
@@ -158,6 +162,20 @@ def _answer(
         throttle_time_ms=pause_ms,
         node_endpoints=leaders,
     )
+
+
+def _close_at_an_error(call: Call, topics: Sequence[tuple[str, UUID | None, Sequence[ProduceResult]]]) -> None:
+    """Raise BadFrame, which ends the connection, if a partition failed: without a response nothing else tells it.
+
+    A client that did not ask for an acknowledgement reads the metadata again when it connects again. A function's
+    caller has no connection to lose.
+    """
+    failed = next((result for _, _, results in topics for result in results if result.error), None)
+    if failed is not None and call.context.transport == "tcp":
+        place = f"{failed.topic or failed.topic_id}-{failed.partition}"
+        raise BadFrame(
+            400, failed.error, f"a batch for {place} with acks=0 was refused: {failed.message or 'see code'}"
+        )
 
 
 def _as_produce_reports(code: ErrorCode) -> ErrorCode:

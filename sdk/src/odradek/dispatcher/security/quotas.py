@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,10 @@ async def handle_describe_client_quotas(call: Call) -> Answer:
             )
         if component.match_type not in (_EXACT, _OF_DEFAULT, _ANY):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"match type {component.match_type} is not known")
+        if (component.match_type == _EXACT) != (component.match is not None):
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, "an exact match needs a name; the default and any match must not have one"
+            )
         matches[component.entity_type] = component
     if _IP in matches and len(matches) > 1:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "cannot filter quotas by ip and by another entity type together")
@@ -69,10 +74,13 @@ def _told(entity: QuotaEntity) -> list[dict[str, Any]]:
 
 
 async def handle_alter_client_quotas(call: Call) -> Answer:
+    counts = Counter(_named(entry) for entry in call.message.entries)
     results = []
-    for entry in call.message.entries:
+    for entity, entry in {_named(entry): entry for entry in call.message.entries}.items():
         result: dict[str, Any] = {"entity": _echo(entry.entity)}
         try:
+            if counts[entity] > 1:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "an entity appears twice in one request")
             changes = {op.key: None if op.remove else float(op.value) for op in entry.ops}
             if len(changes) < len(entry.ops):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "a quota is changed twice in one request")
@@ -92,6 +100,10 @@ def refuse_alter_client_quotas(call: Call, code: ErrorCode, message: str) -> Ans
             for entry in call.message.entries
         ]
     }
+
+
+def _named(entry: Any) -> frozenset[tuple[str, str | None]]:
+    return frozenset((part.entity_type, part.entity_name) for part in entry.entity)
 
 
 def _entity(parts: Sequence[Any]) -> QuotaEntity:

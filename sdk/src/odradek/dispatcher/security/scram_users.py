@@ -5,6 +5,7 @@ The rights that they require are in dispatcher/authorization.py.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,6 +43,10 @@ async def _alter(call: Call, name: str) -> None:
     mechanisms = [_mechanism(each.mechanism) for each in (*deletions, *upsertions)]
     if len(set(mechanisms)) < len(mechanisms):
         raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"a credential of {name!r} appears twice in one request")
+    if not name:
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, "the name of a user is empty")
+    if any(not each.salted_password for each in upsertions):
+        raise KafkaError(ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the salted password of {name!r} is empty")
     if upsertions:
         credentials = {
             _mechanism(each.mechanism): credential_of(
@@ -64,15 +69,21 @@ def _mechanism(number: int) -> SaslMechanism:
 async def handle_describe_user_scram_credentials(call: Call) -> Answer:
     asked = call.message.users
     found = {user.name: user for user in await call.engine.users.list()}
-    names = list(found) if not asked else list(dict.fromkeys(user.name for user in asked))
-    return {"results": [_described(name, found.get(name)) for name in names]}
+    counts = Counter(user.name for user in asked) if asked else Counter(found.keys())
+    return {"results": [_described(name, found.get(name), is_repeated=counts[name] > 1) for name in counts]}
 
 
 def refuse_describe_user_scram_credentials(call: Call, code: ErrorCode, message: str) -> Answer:
     return {"error_code": code, "error_message": message}
 
 
-def _described(name: str, user: User | None) -> dict[str, Any]:
+def _described(name: str, user: User | None, *, is_repeated: bool) -> dict[str, Any]:
+    if is_repeated:
+        return {
+            "user": name,
+            "error_code": ErrorCode.DUPLICATE_RESOURCE,
+            "error_message": f"user {name!r} appears twice in one request",
+        }
     if user is None:
         return {
             "user": name,

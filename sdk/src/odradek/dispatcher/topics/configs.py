@@ -9,7 +9,9 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.store_errors import translated
-from odradek.engine.groups.configs import DEAD_LETTER_TOPIC, STANDBYS_MAX
+from odradek.dispatcher.topics.broker_configs import broker_entries
+from odradek.engine.catalog.topics import check_name
+from odradek.engine.groups.configs import DEAD_LETTER_TOPIC
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.topic import ConfigEntry, Topic
@@ -17,38 +19,14 @@ from odradek.model.topic import ConfigEntry, Topic
 # Kafka's ConfigResource.Type, ConfigSource, ConfigType and AlterConfigOp.OpType.
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 _LISTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
-_DYNAMIC_TOPIC_CONFIG, _STATIC_BROKER_CONFIG, _DEFAULT_CONFIG = 1, 4, 5
-_BOOLEAN, _STRING, _INT, _LIST = 1, 2, 3, 7
-BROKER_CONFIGS: Mapping[str, int] = {  # name -> Kafka's type
-    "auto.create.topics.enable": _BOOLEAN,
-    "broker.id": _INT,
-    "default.replication.factor": _INT,
-    "delete.topic.enable": _BOOLEAN,
-    "group.consumer.assignment.interval.ms": _INT,
-    "group.consumer.heartbeat.interval.ms": _INT,
-    "group.consumer.max.size": _INT,
-    "group.consumer.session.timeout.ms": _INT,
-    "group.initial.rebalance.delay.ms": _INT,
-    "group.max.session.timeout.ms": _INT,
-    "group.min.session.timeout.ms": _INT,
-    "group.share.delivery.count.limit": _INT,
-    "group.share.partition.max.record.locks": _INT,
-    "group.share.record.lock.duration.ms": _INT,
-    "group.streams.assignment.interval.ms": _INT,
-    "group.streams.heartbeat.interval.ms": _INT,
-    "group.streams.initial.rebalance.delay.ms": _INT,
-    "group.streams.max.size": _INT,
-    "group.streams.max.standby.replicas": _INT,
-    "group.streams.num.standby.replicas": _INT,
-    "group.streams.session.timeout.ms": _INT,
-    "message.max.bytes": _INT,
-    "min.insync.replicas": _INT,
-    "node.id": _INT,
-    "num.partitions": _INT,
-    "offset.metadata.max.bytes": _INT,
-    "producer.id.expiration.ms": _INT,
-    "transaction.max.timeout.ms": _INT,
+DYNAMIC_TOPIC_CONFIG, _STATIC_BROKER_CONFIG, _DEFAULT_CONFIG, _DYNAMIC_GROUP_CONFIG = 1, 4, 5, 8
+_OWN_SOURCES = {
+    TOPIC: DYNAMIC_TOPIC_CONFIG,
+    BROKER: _STATIC_BROKER_CONFIG,
+    BROKER_LOGGER: _STATIC_BROKER_CONFIG,
+    GROUP: _DYNAMIC_GROUP_CONFIG,
 }
+_STRING, _LIST = 2, 7
 _LEVELS = {"CRITICAL": "FATAL", "WARNING": "WARN"}  # of Python's logging, as log4j calls them
 _LOGGERS = ("root", "odradek")
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)
@@ -65,11 +43,16 @@ async def handle_describe_configs(call: Call) -> Answer:
         except KafkaError as error:
             result |= {"error_code": error.code, "error_message": error.message}
         else:
-            wanted = resource.configuration_keys  # null means all
+            wanted = resource.configuration_keys  # null and an empty list mean all
             result["configs"] = [
-                describe_entry(entry, call.message.include_synonyms)
+                describe_entry(
+                    entry,
+                    _OWN_SOURCES[resource.resource_type],
+                    include_synonyms=call.message.include_synonyms,
+                    include_documentation=getattr(call.message, "include_documentation", False),
+                )
                 for entry in entries
-                if wanted is None or entry.name in wanted
+                if not wanted or entry.name in wanted
             ]
         results.append(result)
     return {"results": results}
@@ -81,12 +64,15 @@ def refuse_describe_configs(call: Call, code: ErrorCode, message: str) -> Answer
 
 async def _entries(call: Call, resource: Any) -> Sequence[ConfigEntry]:
     if resource.resource_type == TOPIC:
+        check_name(resource.resource_name)
         topic = await call.engine.topics.resolve(resource.resource_name)
         return call.engine.topics.describe_configs(topic)
     if resource.resource_type == BROKER:
-        _check_broker(call, resource.resource_name)
-        return _broker_entries(call)
+        if resource.resource_name:  # an empty name: the defaults of all brokers
+            _check_broker(call, resource.resource_name)
+        return broker_entries(call.engine.settings, call.cluster.broker.broker_id)
     if resource.resource_type == GROUP:
+        _check_named(resource)
         return await call.engine.group_configs.describe(resource.resource_name)
     if resource.resource_type == BROKER_LOGGER:
         _check_broker(call, resource.resource_name)
@@ -98,8 +84,13 @@ async def _entries(call: Call, resource: Any) -> Sequence[ConfigEntry]:
 
 
 def _check_broker(call: Call, name: str) -> None:
-    if name not in ("", str(call.cluster.broker.broker_id)):
+    if not name.removeprefix("+").isdecimal() or int(name) != call.cluster.broker.broker_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"broker {name!r} does not exist")
+
+
+def _check_named(resource: Any) -> None:
+    if not resource.resource_name:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a resource to configure needs a name")
 
 
 def _logger_entries() -> Sequence[ConfigEntry]:
@@ -111,56 +102,28 @@ def _logger_entries() -> Sequence[ConfigEntry]:
     ]
 
 
-def _broker_entries(call: Call) -> Sequence[ConfigEntry]:
-    """Return the operator's settings under Kafka's names. They are read-only: a deployment changes them."""
-    settings = call.engine.settings
-    values = {
-        "auto.create.topics.enable": str(settings.auto_create_topics).lower(),
-        "broker.id": str(call.cluster.broker.broker_id),
-        "default.replication.factor": "1",
-        "delete.topic.enable": "true",
-        "group.consumer.assignment.interval.ms": str(settings.group_assignment_interval_ms),
-        "group.consumer.heartbeat.interval.ms": str(settings.group_heartbeat_interval_ms),
-        "group.consumer.max.size": str(settings.group_members_max),
-        "group.consumer.session.timeout.ms": str(settings.group_session_timeout_ms),
-        "group.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
-        "group.max.session.timeout.ms": str(settings.group_session_timeout_ms_max),
-        "group.min.session.timeout.ms": str(settings.group_session_timeout_ms_min),
-        "group.share.delivery.count.limit": str(settings.share_delivery_count_limit),
-        "group.share.partition.max.record.locks": str(settings.share_partition_max_record_locks),
-        "group.share.record.lock.duration.ms": str(settings.share_record_lock_duration_ms),
-        "group.streams.assignment.interval.ms": str(settings.group_assignment_interval_ms),
-        "group.streams.heartbeat.interval.ms": str(settings.group_heartbeat_interval_ms),
-        "group.streams.initial.rebalance.delay.ms": str(settings.group_initial_rebalance_delay_ms),
-        "group.streams.max.size": str(settings.group_members_max),
-        "group.streams.max.standby.replicas": str(STANDBYS_MAX),
-        "group.streams.num.standby.replicas": "0",
-        "group.streams.session.timeout.ms": str(settings.group_session_timeout_ms),
-        "message.max.bytes": str(settings.message_bytes_max),
-        "min.insync.replicas": "1",
-        "node.id": str(call.cluster.broker.broker_id),
-        "num.partitions": str(settings.default_partitions),
-        "offset.metadata.max.bytes": str(settings.offset_metadata_bytes_max),
-        "producer.id.expiration.ms": str(settings.producer_expiry_ms),
-        "transaction.max.timeout.ms": str(settings.transaction_timeout_ms_max),
-    }
-    return [ConfigEntry(name, values[name], False, True, kind) for name, kind in BROKER_CONFIGS.items()]
+def describe_entry(
+    entry: ConfigEntry, own_source: int, *, include_synonyms: bool = False, include_documentation: bool = False
+) -> dict[str, Any]:
+    """Return one configuration in the form of DescribeConfigs and CreateTopics.
 
-
-def describe_entry(entry: ConfigEntry, include_synonyms: bool = False) -> dict[str, Any]:
-    """Return one configuration in the form of DescribeConfigs and CreateTopics."""
-    if entry.is_read_only:
-        source = _STATIC_BROKER_CONFIG
-    else:
-        source = _DEFAULT_CONFIG if entry.is_default else _DYNAMIC_TOPIC_CONFIG
+    Args:
+        own_source: Kafka's ConfigSource of a value that is not the default.
+    """
+    source = _DEFAULT_CONFIG if entry.is_default else own_source
+    synonyms = []
+    if include_synonyms and not entry.is_default:
+        synonyms.append({"name": entry.name, "value": entry.value, "source": own_source})
+    if include_synonyms and entry.broker_config and entry.default is not None:
+        synonyms.append({"name": entry.broker_config, "value": entry.default, "source": _DEFAULT_CONFIG})
     return {
         "name": entry.name,
         "value": entry.value,
         "read_only": entry.is_read_only,
         "config_source": source,
         "config_type": entry.config_type,
-        "documentation": entry.documentation or None,
-        "synonyms": [{"name": entry.name, "value": entry.value, "source": source}] if include_synonyms else (),
+        "documentation": entry.documentation or None if include_documentation else None,
+        "synonyms": synonyms,
     }
 
 
@@ -238,9 +201,8 @@ def refuse_alter_configs(call: Call, code: ErrorCode, message: str) -> Answer:
 async def _alter_each(call: Call, alter: Any) -> Answer:
     counts = Counter((resource.resource_type, resource.resource_name) for resource in call.message.resources)
     results = []
-    for (resource_type, name), resource in {
-        (r.resource_type, r.resource_name): r for r in call.message.resources
-    }.items():
+    for resource in call.message.resources:
+        resource_type, name = resource.resource_type, resource.resource_name
         result = {"resource_type": resource_type, "resource_name": name}
         try:
             _require(call, AclOperation.ALTER_CONFIGS, resource)
@@ -248,6 +210,9 @@ async def _alter_each(call: Call, alter: Any) -> Answer:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"{name!r} or one of its values appears twice")
             if resource_type not in (TOPIC, GROUP):
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "only topics and groups can be configured by a client")
+            _check_named(resource)
+            if resource_type == TOPIC:
+                check_name(name)
             with translated(call):
                 topic = await call.engine.topics.resolve(name) if resource_type == TOPIC else None
                 await alter(topic, resource)
@@ -275,7 +240,7 @@ def _require_dead_letters(call: Call, values: Mapping[str, str]) -> None:
 
 def _required(config: Any) -> str:
     if config.value is None:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{config.name} has no value: set one, or delete the configuration")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{config.name} has no value: set one, or delete the configuration")
     value: str = config.value
     return value
 

@@ -14,13 +14,14 @@ from typing import Any
 
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.store_errors import knows_throttling, translated
-from odradek.dispatcher.topics.configs import describe_entry
+from odradek.dispatcher.topics.configs import DYNAMIC_TOPIC_CONFIG, describe_entry
 from odradek.engine.access.quotas import Mutations
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.topic import Topic
 
 _REPLICATION_FACTOR = 1
+_NOT_DESCRIBED = {"num_partitions": -1, "replication_factor": -1, "configs": ()}
 
 
 async def handle_create_topics(call: Call) -> Answer:
@@ -39,7 +40,7 @@ async def handle_create_topics(call: Call) -> Answer:
             if not call.message.validate_only:
                 quota.record(created.partition_count)
         except KafkaError as error:
-            results.append({"name": name, "error_code": error.code, "error_message": error.message})
+            results.append({"name": name, "error_code": error.code, "error_message": error.message, **_NOT_DESCRIBED})
         else:
             results.append(_created(call, created))
     return {"topics": results, "throttle_time": quota.throttle_ms}
@@ -98,23 +99,27 @@ def _created(call: Call, topic: Topic) -> dict[str, Any]:
     if not call.access.may_topic(AclOperation.DESCRIBE_CONFIGS, topic.name):
         return {
             "name": topic.name,
-            "topic_id": None if call.message.validate_only else topic.topic_id,
+            "topic_id": topic.topic_id,
             "topic_config_error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            "num_partitions": -1,
-            "replication_factor": -1,
+            **_NOT_DESCRIBED,
         }
     return {
         "name": topic.name,
-        "topic_id": None if call.message.validate_only else topic.topic_id,
+        "topic_id": topic.topic_id,
         "num_partitions": topic.partition_count,
         "replication_factor": _REPLICATION_FACTOR,
-        "configs": [describe_entry(entry) for entry in call.engine.topics.describe_configs(topic)],
+        "configs": [
+            describe_entry(entry, DYNAMIC_TOPIC_CONFIG) for entry in call.engine.topics.describe_configs(topic)
+        ],
     }
 
 
 def refuse_create_topics(call: Call, code: ErrorCode, message: str) -> Answer:
     return {
-        "topics": [{"name": topic.name, "error_code": code, "error_message": message} for topic in call.message.topics]
+        "topics": [
+            {"name": topic.name, "error_code": code, "error_message": message, **_NOT_DESCRIBED}
+            for topic in call.message.topics
+        ]
     }
 
 
@@ -184,7 +189,7 @@ async def handle_create_partitions(call: Call) -> Answer:
 
 
 async def _grow(call: Call, topic: Any) -> Topic:
-    if topic.assignments:
+    if topic.assignments is not None:
         added = topic.count - (await call.engine.topics.resolve(topic.name)).partition_count
         if len(topic.assignments) != added:
             raise KafkaError(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import ipaddress
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from enum import IntEnum
@@ -162,18 +163,26 @@ class Acls:
 
 
 def check(acl: AclBinding) -> None:
-    """Raises KafkaError(INVALID_REQUEST) for a rule that cannot be, and says why."""
-    if acl.resource_type not in OPERATIONS:
-        raise _invalid("an ACL's resource must be a topic, a group, the cluster or a transactional id")
+    """Raises KafkaError(INVALID_REQUEST) for a rule that cannot be, and says why.
+
+    As on Apache Kafka a rule may be of an operation that its resource is never asked for; it decides nothing.
+    """
+    if acl.resource_type is ResourceType.ANY:
+        raise _invalid("an ACL's resource must be a topic, a group, the cluster, a transactional id or a user")
     if acl.pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
         raise _invalid("a pattern must be literal or prefixed")
     if acl.permission not in (AclPermission.ALLOW, AclPermission.DENY):
         raise _invalid("an ACL must allow or deny")
-    if acl.operation is not AclOperation.ALL and acl.operation not in OPERATIONS[acl.resource_type]:
-        raise _invalid(f"{acl.operation.name} is not an operation on a {acl.resource_type.name}")
-    kind, _, name = acl.principal.partition(":")
-    if kind != "User" or not name:
+    if acl.operation is AclOperation.ANY:
+        raise _invalid("an ACL's operation must be one, or ALL")
+    kind, colon, _ = acl.principal.partition(":")
+    if not kind or not colon:
         raise _invalid(f"invalid principal {acl.principal!r}: use User:<name>")
+    if "/" in acl.host:
+        try:
+            ipaddress.ip_network(acl.host, strict=False)
+        except ValueError as error:
+            raise _invalid(f"invalid range of addresses {acl.host!r}: {error}") from None
     if not acl.host or not acl.name:
         raise _invalid("host and resource name cannot be empty: * matches all")
     if any(len(text.encode("utf-8", "surrogatepass")) > _TEXT_BYTES_MAX for text in (acl.principal, acl.host)):

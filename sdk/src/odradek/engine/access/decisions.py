@@ -21,8 +21,10 @@ or the role as in IAM, applies to all sessions; so a caller has several names.
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from odradek.model.acl import (
     EVERYONE,
@@ -163,7 +165,16 @@ class AclSet:
 
 
 def _is_meant(acl: AclBinding, who: frozenset[str], host: str) -> bool:
-    return acl.principal in who and acl.host in (WILDCARD, host)
+    return acl.principal in who and (acl.host in (WILDCARD, host) or ("/" in acl.host and _is_within(host, acl.host)))
+
+
+@lru_cache(maxsize=4096)
+def _is_within(host: str, network: str) -> bool:
+    """Return True if an address is in a range such as 10.0.0.0/8."""
+    try:
+        return ipaddress.ip_address(host) in ipaddress.ip_network(network, strict=False)
+    except ValueError:
+        return False
 
 
 def _covers_all(denial: AclBinding, allowed: AclBinding) -> bool:

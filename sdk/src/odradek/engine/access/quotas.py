@@ -38,7 +38,8 @@ from odradek.model.quota import (
 from odradek.ports.clock import Clock
 from odradek.settings import Settings
 
-THROTTLE_MS_MAX = 30_000  # more is asked for by the answer after the pause
+THROTTLE_MS_MAX = 30_000  # of records: more is asked for by the answer after the pause
+MUTATION_THROTTLE_MS_MAX = 2**31 - 1  # of changes, which are refused meanwhile: the whole pause is told
 _BUCKETS_MAX = 30_000
 _WINDOW_S = 11  # of mutations and connections: Kafka's quota.window.num windows of a second
 
@@ -58,9 +59,9 @@ def charged(bucket: Bucket | None, amount: float, rate: float, now_s: float, win
     return Bucket(tokens - amount, now_s)
 
 
-def throttle_ms(bucket: Bucket, rate: float) -> int:
-    """The pause after which nothing is owed any more."""
-    return 0 if bucket.tokens >= 0 else min(THROTTLE_MS_MAX, -int(bucket.tokens * 1000 // rate))
+def throttle_ms(bucket: Bucket, rate: float, ms_max: int = THROTTLE_MS_MAX) -> int:
+    """The pause after which nothing is owed any more, at most `ms_max`."""
+    return 0 if bucket.tokens >= 0 else min(ms_max, -int(bucket.tokens * 1000 // rate))
 
 
 class Mutations:
@@ -121,7 +122,10 @@ class Quotas:
     async def mutations(self, principal: str, client_id: str | None) -> Mutations:
         """Return the quota of a request that creates or deletes partitions."""
         key, rate = await self._rate(CONTROLLER_MUTATION_RATE, principal, client_id, 0)
-        return Mutations(lambda count: self._charge("mutation", key, count, rate, _WINDOW_S), is_limited=rate > 0)
+        return Mutations(
+            lambda count: self._charge("mutation", key, count, rate, _WINDOW_S, MUTATION_THROTTLE_MS_MAX),
+            is_limited=rate > 0,
+        )
 
     def connected(self, address: str) -> bool:
         """Charge a connection; return False, without a charge, if its address has opened too many.
@@ -150,7 +154,15 @@ class Quotas:
     def _request(self, principal: str, client_id: str | None) -> int:
         return self._charge("request", (principal, client_id), 1, self._settings.quota_requests_per_s)
 
-    def _charge(self, kind: str, owner: object, amount: float, rate: float, window_s: float = 1) -> int:
+    def _charge(
+        self,
+        kind: str,
+        owner: object,
+        amount: float,
+        rate: float,
+        window_s: float = 1,
+        throttle_ms_max: int = THROTTLE_MS_MAX,
+    ) -> int:
         if rate <= 0:
             return 0
         key = (kind, owner)
@@ -158,4 +170,4 @@ class Quotas:
         self._buckets[key] = bucket
         if len(self._buckets) > _BUCKETS_MAX:
             self._buckets.popitem(last=False)
-        return throttle_ms(bucket, rate)
+        return throttle_ms(bucket, rate, throttle_ms_max)

@@ -46,7 +46,7 @@ async def resolve_partition(
 ) -> tuple[Topic, PartitionId]:
     """Return the topic, by id if one is given, and the partition.
 
-    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION; as Topics.get.
+    Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID; as Topics.get.
     """
     topic = await topics.resolve(name, topic_id)
     if number >= topic.partition_count:

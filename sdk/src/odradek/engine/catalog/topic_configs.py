@@ -30,6 +30,8 @@ _ARRAY_BYTES_MAX = _INT_MAX - 8  # the largest array of Java
 TABLE_SCHEMA_MAX = 4_000  # characters
 VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+CLEANUP_POLICY = "cleanup.policy"
+MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
 RECORD_VALIDATION = "record.validation"  # Odradek's own
 FULL_VALIDATION = "full"
 PARTITIONS_PER_HEAD = "odradek.partitions.per.head"
@@ -114,9 +116,17 @@ def split_list(text: str) -> list[str]:
 
 def canonical(kind: ConfigType, text: str) -> str:
     """Return a value that was checked in the notation that is stored: as Kafka, which parses it, would show it."""
-    if kind is ConfigType.STRING:
-        return text
-    return text.strip().lower() if kind is ConfigType.BOOLEAN else text.strip()
+    match kind:
+        case ConfigType.STRING:
+            return text
+        case ConfigType.BOOLEAN:
+            return text.strip().lower()
+        case ConfigType.DOUBLE:
+            return str(float(text))
+        case ConfigType.LIST:
+            return ",".join(split_list(text))
+        case _:
+            return str(int(text))
 
 
 def _any_of(*checks: Check) -> Check:
@@ -199,7 +209,7 @@ _value_schema = Check(_is_value_schema, "registry, none, a schema of Avro or JSO
 _cleanup_policy = Check(_is_cleanup_policy, "delete, compact, both with a comma, or empty: keep everything")
 
 DEFINITIONS: Mapping[str, _Definition] = {
-    "cleanup.policy": _Definition(
+    CLEANUP_POLICY: _Definition(
         ConfigType.LIST,
         "delete",
         "delete, compact, or both: what retention does with old records. Empty: they are kept.",
@@ -299,10 +309,10 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "No effect: a batch may decompress to 256 MiB.",
         whole_number(1, _ARRAY_BYTES_MAX),
     ),
-    "min.compaction.lag.ms": _Definition(
+    MIN_LAG: _Definition(
         ConfigType.LONG, "0", "Age below which a record is not compacted.", whole_number(0, _LONG_MAX)
     ),
-    "max.compaction.lag.ms": _Definition(
+    MAX_LAG: _Definition(
         ConfigType.LONG,
         str(_LONG_MAX),
         "Age above which a record has to be compacted.",
@@ -393,6 +403,38 @@ DEFINITIONS: Mapping[str, _Definition] = {
         boolean,
     ),
 }
+
+
+BROKER_CONFIGS: Mapping[str, str] = {
+    CLEANUP_POLICY: "log.cleanup.policy",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.type": "compression.type",
+    "compression.zstd.level": "compression.zstd.level",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    MAX_LAG: "log.cleaner.max.compaction.lag.ms",
+    "max.decompressed.message.bytes": "max.decompressed.message.bytes",
+    "max.message.bytes": "message.max.bytes",
+    AFTER_MAX: "log.message.timestamp.after.max.ms",
+    BEFORE_MAX: "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    MIN_LAG: "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "remote.copy.lag.bytes": "log.remote.copy.lag.bytes",
+    "remote.copy.lag.ms": "log.remote.copy.lag.ms",
+    "retention.bytes": "log.retention.bytes",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""The broker's configuration that is the default of a topic's, as DescribeConfigs tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,6 +561,9 @@ def _is_named(topic: str, names: str) -> bool:
 
 def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
     """The configurations with canonical values. Raises KafkaError(INVALID_CONFIG) naming the first that is wrong."""
+    policy = configs.get(CLEANUP_POLICY)
+    if policy is not None:  # Kafka stores a policy that is named twice once
+        configs = {**configs, CLEANUP_POLICY: ",".join(dict.fromkeys(split_list(policy)))}
     for name, value in configs.items():
         definition = DEFINITIONS.get(name)
         if definition is None:
@@ -528,6 +573,20 @@ def check_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         if value is None or len(value) > most or not definition.check(value):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {definition.documentation}")
     return {name: canonical(DEFINITIONS[name].type, value) for name, value in configs.items() if value is not None}
+
+
+def check_together(configs: Mapping[str, str]) -> None:
+    """Raise KafkaError(INVALID_CONFIG) if values that are right by themselves contradict each other.
+
+    Args:
+        configs: overrides of a topic.
+    """
+    low, high = (int(configs.get(name, DEFINITIONS[name].default)) for name in (MIN_LAG, MAX_LAG))
+    if low > high:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{MIN_LAG} ({low}) must not exceed {MAX_LAG} ({high}): a record would be due before it may be compacted",
+        )
 
 
 def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
@@ -541,6 +600,8 @@ def describe(topic: Topic, settings: Settings) -> list[ConfigEntry]:
             is_default=name not in topic.configs,
             config_type=int(definition.type),
             documentation=definition.documentation,
+            default=default_of(name, settings, topic.name),
+            broker_config=BROKER_CONFIGS.get(name, ""),
         )
         for name, definition in sorted(DEFINITIONS.items())
     ]

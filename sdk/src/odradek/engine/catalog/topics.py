@@ -39,6 +39,7 @@ from odradek.engine.catalog.topic_configs import (
     PARTITIONS_PER_HEAD,
     check_configs,
     check_table_change,
+    check_together,
     default_of,
     describe,
     growth_hold_ms,
@@ -141,9 +142,9 @@ class Topics:
         return topic if topic is not None and topic.topic_id == topic_id else None
 
     async def resolve(self, name: str, topic_id: UUID | None = None) -> Topic:
-        """Return the topic by id if one is given, else by name.
+        """Return the topic by id if one is given, else by name. A name that no topic may have is unknown.
 
-        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION.
+        Raises KafkaError: UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID.
         """
         if topic_id is not None:
             by_id = await self.get_by_id(topic_id)
@@ -152,7 +153,6 @@ class Topics:
                     ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic id {topic_id}: the topic may have been deleted"
                 )
             return by_id
-        check_name(name)
         topic = await self.get(name)
         if topic is None:
             raise _unknown(name)
@@ -197,12 +197,13 @@ class Topics:
         COORDINATOR_NOT_AVAILABLE, REQUEST_TIMED_OUT (it may have been created).
         """
         check_name(name)
-        count = self._settings.default_partitions if partition_count == -1 else partition_count
-        _check_partition_count(count)
-        checked = check_configs(configs or {})
         exists = KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"topic {name!r} already exists")
         if await self._patiently(lambda: self._fresh(name)) is not None:
             raise exists
+        count = self._settings.default_partitions if partition_count == -1 else partition_count
+        _check_partition_count(count)
+        checked = check_configs(configs or {})
+        check_together(checked)
         topic = Topic(name, self._new_topic_id(self._per_head(checked, count)), count, checked, self._clock.now_ms())
         if validate_only:
             return topic
@@ -379,8 +380,10 @@ class Topics:
             topic = await self._patiently(lambda: self._resolve_fresh(name))
             _check_per_head(topic, checked)
             kept = {key: value for key, value in topic.configs.items() if key not in delete}
-            check_table_change(topic.configs, {**kept, **checked})
-            altered = replace(topic, configs={**kept, **checked}, version=topic.version + 1)
+            configs = {**kept, **checked}
+            check_together(configs)
+            check_table_change(topic.configs, configs)
+            altered = replace(topic, configs=configs, version=topic.version + 1)
             if validate_only:
                 return altered
             changed = await self._change(topic, (Set(("c",), dict(altered.configs)),))
@@ -441,8 +444,7 @@ class Topics:
         return None if item is None else self._remember(_decode(name, item))
 
     async def _resolve_fresh(self, name: str) -> Topic:
-        """Raises StoreUnavailable, KafkaError: UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION."""
-        check_name(name)
+        """Raises StoreUnavailable, KafkaError: UNKNOWN_TOPIC_OR_PARTITION."""
         topic = await self._fresh(name)
         if topic is None:
             raise _unknown(name)

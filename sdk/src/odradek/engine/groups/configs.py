@@ -87,6 +87,11 @@ def _is_set(text: str) -> bool:
     return len(set(parts)) == len(parts)
 
 
+def _broker_config(name: str) -> str:
+    """The broker's configuration that is the default of a group's, as DescribeConfigs tells it."""
+    return _OTHER_BROKER_CONFIGS.get(name, f"group.{name}")
+
+
 def _always(value: str) -> Callable[[Settings], str]:
     return lambda settings: value
 
@@ -230,6 +235,16 @@ DEFINITIONS: Mapping[str, _Definition] = {
 }
 
 
+_OTHER_BROKER_CONFIGS = {
+    "streams.assignor.name": "group.streams.assignors",
+    **{name: name for name in DEFINITIONS if name.startswith("errors.")},
+    **{
+        f"share.{name}": f"share.{name}"
+        for name in ("auto.offset.reset", "isolation.level", "renew.acknowledge.enable")
+    },
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ShareConfig:
     """The configuration of a share group that the engine acts on."""
@@ -335,6 +350,8 @@ class GroupConfigs:
                 is_default=name not in overrides,
                 config_type=int(definition.type),
                 documentation=definition.documentation,
+                default=definition.default(self._settings),
+                broker_config=_broker_config(name),
             )
             for name, definition in sorted(DEFINITIONS.items())
         ]
@@ -361,12 +378,12 @@ class GroupConfigs:
             if name not in DEFINITIONS:
                 known = ", ".join(sorted(DEFINITIONS))
                 raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown group configuration {name!r}; known are: {known}")
-        checked = {name: canonical(DEFINITIONS[name].type, value) for name, value in set.items()}
         for name, value in set.items():
             if len(value) > VALUE_CHARACTERS_MAX or not DEFINITIONS[name].check(value):
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG, f"{name} cannot be {value!r:.99}. {DEFINITIONS[name].documentation}"
                 )
+        checked = {name: canonical(DEFINITIONS[name].type, value) for name, value in set.items()}
         for attempt in range(_ATTEMPTS):
             try:
                 version, overrides = await self._stored(group_id)
