@@ -7,7 +7,6 @@ takes names from `peer.name`, and leaves cluster-wide state (broker configuratio
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -203,10 +202,11 @@ def until(condition: Callable[[], Any], timeout_s: float = _READY_S) -> Any:
 
 
 def settled(question: Callable[[], dict[str, Any]], timeout_s: float = _READY_S) -> dict[str, Any]:
-    """Ask until the answer's ErrorCode is none of those that pass by themselves."""
-    with contextlib.suppress(AssertionError):
-        until(lambda: question()["ErrorCode"] not in RETRIABLE, timeout_s)
-    return question()
+    """Ask until the answer's ErrorCode is none of those that pass by themselves; return the last answer."""
+    deadline_s = time.monotonic() + timeout_s
+    while (answer := question())["ErrorCode"] in RETRIABLE and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    return answer
 
 
 def pick(values: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cramjam
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +50,18 @@ def test_what_a_producer_writes_passes(compression: CompressionType) -> None:
 def test_a_batch_that_no_reader_could_decode_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError) as refused:
         check(data)
+    assert refused.value.code is ErrorCode.INVALID_RECORD
+
+
+def test_an_lz4_frame_that_javas_clients_cannot_read_is_refused() -> None:
+    linked = cramjam.lz4.Compressor(block_linked=True)
+    linked.compress(bytes(BODY))
+    independent = cramjam.lz4.Compressor(block_linked=False)
+    independent.compress(bytes(BODY))
+
+    check(rebuilt(GOOD, bytes(independent.finish()), compression=CompressionType.LZ4))
+    with pytest.raises(FormatError, match="linked blocks") as refused:
+        check(rebuilt(GOOD, bytes(linked.finish()), compression=CompressionType.LZ4))
     assert refused.value.code is ErrorCode.INVALID_RECORD
 
 

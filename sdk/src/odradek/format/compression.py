@@ -32,6 +32,7 @@ LEVELS: dict[CompressionType, tuple[int, int, int]] = {
     CompressionType.ZSTD: (-7, 22, 1),
 }
 
+_LZ4_MAGIC, _LZ4_INDEPENDENT = b"\x04\x22\x4d\x18", 0x20
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = struct.Struct(
     ">"
@@ -95,6 +96,15 @@ def decompress(compression_type: int, data: Buffer, *, limit: int = DECOMPRESSED
             return _decompress_bounded(cramjam.lz4.decompress_into, data, limit)
         case _:
             raise FormatError(f"unknown compression code {compression_type}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+def has_linked_blocks(data: Buffer) -> bool:
+    """Return True for an LZ4 frame whose blocks refer to each other, which Kafka's Java reader refuses.
+
+    Bit 5 of the byte after the magic number says that blocks are independent (LZ4 frame format 1.6, FLG).
+    """
+    view = memoryview(data)
+    return len(view) > 4 and bytes(view[:4]) == _LZ4_MAGIC and not view[4] & _LZ4_INDEPENDENT
 
 
 def _checked_level(compression_type: CompressionType, level: int | None) -> int:

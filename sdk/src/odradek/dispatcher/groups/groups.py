@@ -18,17 +18,26 @@ from odradek.errors import ErrorCode
 from odradek.format.consumer_protocol import topics_named
 from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.classic_group import ClassicGroup
-from odradek.model.group import GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
+from odradek.model.group import JOIN_EPOCH, GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
 
 Describe = Callable[[Sequence[str]], Awaitable[list[GroupDescription]]]
 _Assignment = Mapping[UUID, Sequence[int]]
 DESCRIBED_BY = {"share": "ShareGroupDescribe", "streams": "StreamsGroupDescribe"}
+_MEMBER_ID_FROM = 1  # of ConsumerGroupHeartbeat: before, the coordinator makes the id up
 _GROUP_ID_NOT_FOUND_FROM = 6  # before, an unknown group is answered as Dead without an error
 
 
 async def handle_consumer_group_heartbeat(call: Call) -> Answer:
     message = call.message
     owned = message.topic_partitions
+    if message.member_epoch == JOIN_EPOCH and owned is None:
+        return refuse_consumer_group_heartbeat(
+            call, ErrorCode.INVALID_REQUEST, "a joining member must list the partitions that it owns: none"
+        )
+    if not message.member_id and call.api_version >= _MEMBER_ID_FROM:
+        return refuse_consumer_group_heartbeat(
+            call, ErrorCode.INVALID_REQUEST, "the member id cannot be empty: a client makes it up (KIP-1082)"
+        )
     result = await call.engine.groups.heartbeat(
         GroupHeartbeat(
             group_id=message.group_id,
@@ -126,10 +135,10 @@ async def handle_consumer_group_describe(call: Call) -> Answer:
                 "error_code": group.error,
                 "error_message": group.message,
                 "group_id": group.group_id,
-                "group_state": group.state,
+                "group_state": "" if group.error else group.state,
                 "group_epoch": group.group_epoch,
                 "assignment_epoch": group.assignment_epoch,
-                "assignor_name": group.assignor,
+                "assignor_name": "" if group.error else group.assignor,
                 "members": [await _member(member, names) for member in group.members],
                 "authorized_operations": group_operations(call, group),
             }
@@ -199,7 +208,7 @@ async def _member(member: MemberDescription, names: TopicNames) -> dict[str, Any
         "client_id": member.client_id,
         "client_host": member.client_host,
         "subscribed_topic_names": member.subscribed_topic_names,
-        "subscribed_topic_regex": member.subscribed_topic_regex,
+        "subscribed_topic_regex": member.subscribed_topic_regex or "",
         "assignment": await _assignment(member.assignment, names),
         "target_assignment": await _assignment(member.target_assignment, names),
         "member_type": 1,  # the new protocol (KIP-1099)

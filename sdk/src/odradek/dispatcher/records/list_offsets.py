@@ -1,4 +1,7 @@
-"""ListOffsets: offsets by timestamp. A partition named twice is refused, as Apache Kafka does."""
+"""ListOffsets: offsets by timestamp. A partition named twice is refused, as Apache Kafka does.
+
+A special timestamp is unknown before the version that brought it (KIP-734, KIP-405, KIP-1005).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,16 @@ from typing import Any
 from odradek.dispatcher.context import Answer, Call
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
-from odradek.model.log import ListOffsetsPartition, ListOffsetsResult
+from odradek.model.log import (
+    EARLIEST_LOCAL_TIMESTAMP,
+    LATEST_TIERED_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ListOffsetsPartition,
+    ListOffsetsResult,
+)
 from odradek.model.topic_partition import TopicPartition
+
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
 
 
 async def handle_list_offsets(call: Call) -> Answer:
@@ -21,7 +32,7 @@ async def handle_list_offsets(call: Call) -> Answer:
         )
         for topic in call.message.topics
         for asked in topic.partitions
-        if counts[TopicPartition(topic.name, asked.partition_index)] == 1
+        if counts[TopicPartition(topic.name, asked.partition_index)] == 1 and _is_known(call, asked.timestamp)
     ]
     answers = await call.access.ask(
         AclOperation.DESCRIBE,
@@ -33,10 +44,15 @@ async def handle_list_offsets(call: Call) -> Answer:
     results = {TopicPartition(r.topic, r.partition): r for r in answers}
 
     def result_of(topic: str, partition: int) -> ListOffsetsResult:
-        repeated = ListOffsetsResult(topic, partition, ErrorCode.INVALID_REQUEST)
-        return results.get(TopicPartition(topic, partition), repeated)
+        tp = TopicPartition(topic, partition)
+        code = ErrorCode.INVALID_REQUEST if counts[tp] > 1 else ErrorCode.UNSUPPORTED_VERSION
+        return results.get(tp, ListOffsetsResult(topic, partition, code))
 
     return _answer(call, result_of)
+
+
+def _is_known(call: Call, timestamp_ms: int) -> bool:
+    return call.api_version >= _FIRST_VERSION.get(timestamp_ms, 0)
 
 
 def refuse_list_offsets(call: Call, code: ErrorCode, message: str) -> Answer:

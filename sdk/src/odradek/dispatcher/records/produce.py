@@ -21,6 +21,7 @@ from odradek.protocol.encode import NodeEndpoint
 from odradek.protocol.produce_response import encode_produce_response
 
 _ACKS = (-1, 0, 1)
+_ABORTABLE_FROM = 11  # older clients do not know TRANSACTION_ABORTABLE
 _ANNOUNCES_FROM = 12  # writing to a partition adds it to the transaction (KIP-890)
 NIL = UUID(int=0)
 STORE_BUSY_PAUSE_MS = 200  # throttle time for a client whose request met a throttled or unavailable store
@@ -62,7 +63,7 @@ async def handle_produce(call: Call) -> Answer:
                 announces=call.api_version >= _ANNOUNCES_FROM,
             ),
         )
-        results = [replace(result, error=_as_produce_reports(result.error)) for result in taken]
+        results = [replace(result, error=_as_produce_reports(call, result.error)) for result in taken]
     size_bytes = sum(len(partition.records) for partition in partitions)
     pause_ms = await call.engine.quotas.produced(call.context.principal, call.request.client_id, size_bytes)
     if any(result.error is ErrorCode.NOT_ENOUGH_REPLICAS for result in results):
@@ -151,6 +152,7 @@ def _answer(
     topics: list[tuple[str, UUID | None, Sequence[ProduceResult]]] = [
         (name, topic_id, [result_of(name, topic_id, data) for data in topic.partition_data])
         for name, topic_id, topic in _topics(call)
+        if topic.partition_data
     ]
     if call.message.acks == 0:
         _close_at_an_error(call, topics)
@@ -178,6 +180,8 @@ def _close_at_an_error(call: Call, topics: Sequence[tuple[str, UUID | None, Sequ
         )
 
 
-def _as_produce_reports(code: ErrorCode) -> ErrorCode:
+def _as_produce_reports(call: Call, code: ErrorCode) -> ErrorCode:
     """Return a transaction's error as Produce reports it: its code for "fenced" is INVALID_PRODUCER_EPOCH (KIP-588)."""
+    if code is ErrorCode.TRANSACTION_ABORTABLE and call.api_version < _ABORTABLE_FROM:
+        return ErrorCode.INVALID_TXN_STATE
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code

@@ -48,10 +48,10 @@ async def handle_share_group_describe(call: Call) -> Answer:
                 "error_code": group.error,
                 "error_message": group.message,
                 "group_id": group.group_id,
-                "group_state": group.state,
+                "group_state": "" if group.error else group.state,
                 "group_epoch": group.group_epoch,
                 "assignment_epoch": group.assignment_epoch,
-                "assignor_name": group.assignor,
+                "assignor_name": "" if group.error else group.assignor,
                 "members": [
                     {
                         "member_id": member.member_id,

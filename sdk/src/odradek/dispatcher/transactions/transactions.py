@@ -4,7 +4,8 @@ The error codes for "fenced" and "cannot be committed" depend on what the client
 
     fenced          PRODUCER_FENCED from KIP-588 on; before, and in TxnOffsetCommit, INVALID_PRODUCER_EPOCH
     must be aborted TRANSACTION_ABORTABLE; in EndTxn below version 4 (KIP-1050) INVALID_PRODUCER_ID_MAPPING, after which
-                    older clients abort and continue, whereas an unknown code is fatal to them
+                    older clients abort and continue, whereas an unknown code is fatal to them; in TxnOffsetCommit below
+                    version 4 INVALID_TXN_STATE
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from odradek.protocol.numbered_commit import decode_uploaded
 _FENCED_FROM = 2  # of AddPartitionsToTxn, AddOffsetsToTxn and EndTxn
 _ABORTABLE_FROM = 4  # of EndTxn
 _BUMPS_FROM = 5  # of EndTxn (KIP-890)
+_OFFSETS_ABORTABLE_FROM = 4  # of TxnOffsetCommit
 _OFFSETS_ANNOUNCE_FROM = 5  # of TxnOffsetCommit (KIP-890)
 _LONGEST_MS = -1  # no filter
 
@@ -111,6 +113,8 @@ def refuse_txn_offset_commit(call: Call, code: ErrorCode, message: str) -> Answe
 
 def _offsets_answer(call: Call, code_of: Callable[[TopicPartition], ErrorCode]) -> Answer:
     def known(code: ErrorCode) -> ErrorCode:
+        if code is ErrorCode.TRANSACTION_ABORTABLE and call.api_version < _OFFSETS_ABORTABLE_FROM:
+            return ErrorCode.INVALID_TXN_STATE
         if code is ErrorCode.PRODUCER_FENCED:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if code in (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH):
@@ -225,7 +229,6 @@ def _unknown(transactional_id: str, code: ErrorCode) -> dict[str, Any]:
         "error_code": code,
         "transaction_start_time": -1,
         "producer_id": -1,
-        "producer_epoch": -1,
     }
 
 

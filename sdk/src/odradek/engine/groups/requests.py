@@ -17,6 +17,13 @@ def check_group_id(group_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, f"a group id may have at most {ID_BYTES_MAX} bytes")
 
 
+def check_group_of_heartbeat(group_id: str) -> None:
+    """Raises KafkaError as `check_group_id`, but INVALID_REQUEST for an empty id, as Apache Kafka's heartbeats."""
+    if not group_id:
+        raise _invalid("the group id cannot be empty: set group_id")
+    check_group_id(group_id)
+
+
 def may_be(group_id: str) -> bool:
     """Return True for a valid group id."""
     return 0 < len(group_id.encode()) <= ID_BYTES_MAX
@@ -24,7 +31,7 @@ def may_be(group_id: str) -> bool:
 
 def check_heartbeat(request: GroupHeartbeat) -> None:
     """Raises KafkaError: INVALID_GROUP_ID, INVALID_REQUEST, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION."""
-    check_group_id(request.group_id)
+    check_group_of_heartbeat(request.group_id)
     texts = {
         "member id": request.member_id,
         "instance id": request.instance_id,

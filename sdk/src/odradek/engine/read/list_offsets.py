@@ -73,8 +73,9 @@ class OffsetLister:
         )
         check_leader_epoch(request.current_leader_epoch, head)
         offset, timestamp_ms = await self._lookup(lookups, partition, head, request.timestamp_ms)
+        epoch = head.leader_epoch if offset >= 0 else -1  # no offset, no epoch
         return ListOffsetsResult(
-            request.topic, request.partition, offset=offset, timestamp_ms=timestamp_ms, leader_epoch=head.leader_epoch
+            request.topic, request.partition, offset=offset, timestamp_ms=timestamp_ms, leader_epoch=epoch
         )
 
     async def _lookup(

@@ -10,7 +10,7 @@ from odradek.engine.catalog.topics import Topics
 from odradek.engine.groups.configs import GroupConfigs
 from odradek.engine.groups.decisions import LEASES_PER_STEP, Circumstances, Transition
 from odradek.engine.groups.heartbeats import Heartbeats
-from odradek.engine.groups.requests import check_group_id
+from odradek.engine.groups.requests import check_group_of_heartbeat
 from odradek.engine.groups.state import GroupView
 from odradek.engine.groups.store import GroupStore
 from odradek.engine.groups.topics import SubscribedTopics
@@ -114,7 +114,7 @@ class ShareHeartbeats:
 
 def check_share_heartbeat(request: GroupHeartbeat) -> None:
     """Raises KafkaError: INVALID_GROUP_ID, INVALID_REQUEST."""
-    check_group_id(request.group_id)
+    check_group_of_heartbeat(request.group_id)
     check_share_member_id(request.member_id)
     if request.member_epoch < LEAVE_EPOCH:
         raise _invalid(f"invalid member epoch {request.member_epoch}: the lowest is {LEAVE_EPOCH}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from odradek.engine.catalog.topics import check_name
-from odradek.engine.groups.requests import check_group_id
+from odradek.engine.groups.requests import check_group_of_heartbeat
 from odradek.errors import ErrorCode, KafkaError
 from odradek.limits import (
     GROUP_TARGET_BYTES_MAX,
@@ -23,7 +23,7 @@ from odradek.model.streams import StreamsRequest, Subtopology, Topology
 
 def check_streams_heartbeat(request: GroupHeartbeat) -> None:
     """Raises KafkaError: INVALID_GROUP_ID, INVALID_REQUEST, STREAMS_INVALID_TOPOLOGY."""
-    check_group_id(request.group_id)
+    check_group_of_heartbeat(request.group_id)
     streams = request.streams or StreamsRequest()
     if request.instance_id is not None:
         raise _invalid("static membership is not supported in streams groups: remove group.instance.id")

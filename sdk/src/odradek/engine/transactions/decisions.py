@@ -198,10 +198,10 @@ def _united(known: tuple[T, ...], more: Sequence[T]) -> tuple[T, ...]:
 
 
 def check_announced(row: TransactionRow, partitions: Sequence[PartitionId] = (), groups: Sequence[str] = ()) -> None:
-    """Raises KafkaError(INVALID_TXN_STATE) unless these are in the open transaction (the first protocol)."""
+    """Raises KafkaError(TRANSACTION_ABORTABLE) unless these are in the open transaction (the first protocol)."""
     if not row.is_ongoing or not set(partitions) <= set(row.partitions) or not set(groups) <= set(row.groups):
         raise KafkaError(
-            ErrorCode.INVALID_TXN_STATE,
+            ErrorCode.TRANSACTION_ABORTABLE,
             "the partition or group has no open transaction: send AddPartitionsToTxn or AddOffsetsToTxn first",
         )
 

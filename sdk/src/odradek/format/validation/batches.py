@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from odradek.errors import ErrorCode, FormatError
 from odradek.format.batch_header import COMPRESSION_MASK, check_crc, parse_header
-from odradek.format.compression import decompress
+from odradek.format.compression import decompress, has_linked_blocks
 from odradek.format.validation.runs import RUN_MAX, RUN_MIN, Wanted, pass_run
 from odradek.format.varint import decode_varint, decode_varlong
 from odradek.limits import (
@@ -166,6 +166,10 @@ def check_records(
     body = memoryview(batch)[BATCH_HEADER_BYTES : header.size_bytes]
     try:
         compression = header.attributes & COMPRESSION_MASK
+        if compression == CompressionType.LZ4 and has_linked_blocks(body):
+            raise FormatError(
+                "the LZ4 frame has linked blocks, which Java's clients cannot read: write independent ones"
+            )
         payload = bytes(body) if compression == CompressionType.NONE else decompress(compression, body)
     except FormatError as error:
         code = ErrorCode.MESSAGE_TOO_LARGE if error.code is ErrorCode.MESSAGE_TOO_LARGE else ErrorCode.INVALID_RECORD
