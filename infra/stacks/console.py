@@ -1,6 +1,6 @@
 """The console stack, optional: a console for many behind a function URL, with sign-in by Cognito.
 
-    browser ──> function URL (public; response streaming) ──> the console (container, Lambda Web Adapter, uvicorn)
+    browser ──> function URL (public; response streaming) ──> the console (container, Lambda Web Adapter)
        └──> Cognito: hosted sign-in, code flow with PKCE            └──> tables and bucket, by the gateway's rights
 
 The function acts for whoever signed in: `User:<name>`, or the principal of a group. ACLs of the service apply to every

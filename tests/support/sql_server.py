@@ -141,7 +141,6 @@ class World:
     log: MemoryLog = field(default_factory=MemoryLog)
     topics: FakeTopics = field(default_factory=lambda: FakeTopics({"s": 3, "t": 1}))
     engine: FakeEngine = field(default_factory=FakeEngine)
-    users: Any = None
     connectors: Any = None
     service: SqlService = field(init=False)
     transients: Transients = field(init=False)
@@ -156,7 +155,7 @@ class World:
         self.service = SqlService(self.engine, self.topics, self.log, connectors=self.connectors)
         self.service.open()
         self.transients = Transients(self.engine, push_max=2, pull_max=1)
-        info = ServerInfo("1.2.3", "cluster", "default_", "127.0.0.1:8088", 1, self.users)
+        info = ServerInfo("1.2.3", "cluster", "default_", "127.0.0.1:8088", 1)
         self.client = TestClient(make_app(self.service, self.transients, info))
 
     def ksql(self, text: str, status: int = 200, **more: Any) -> Any:

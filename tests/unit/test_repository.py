@@ -263,6 +263,42 @@ def test_no_exception_is_made_once_and_raised_again() -> None:
     assert kept == [], "partial(KafkaError, ...)"
 
 
+LISTENING = {  # who may listen: the base of all HTTP and WebSocket ports, the Kafka port, PySpark's workers
+    "sdk/src/odradek/http/listening.py": {"socket.create_server"},
+    "sdk/src/odradek/http/port.py": {"web.SockSite"},
+    "sdk/src/odradek/http/asgi.py": {"loop.create_server", "hypercorn"},
+    "sdk/src/odradek/gateway/server.py": {"loop.create_server"},
+    "sdk/src/odradek/spark/workers/fork_server.py": {"self._listening.listen"},
+}
+LISTENS = re.compile(
+    r"(^|\.)(create_server|create_unix_server|start_server|start_unix_server|\w*HTTPServer|TCPServer|UDPServer|"
+    r"UnixStreamServer|\w*Site|run_app|listen|create_datagram_endpoint)$"
+)
+SERVERS = ("uvicorn", "hypercorn", "http.server", "socketserver", "wsgiref", "xmlrpc.server", "aiohttp.test_utils")
+
+
+def listening_calls(tree: ast.Module) -> Iterator[str]:
+    """Calls that listen, and imports of what does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and LISTENS.search(name := ast.unparse(node.func)) and name != "TCPServer":
+            yield name
+        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [node.module]
+        yield from {each for name in names for each in SERVERS if f"{name}.".startswith(f"{each}.")}
+
+
+def test_nothing_listens_but_the_base_of_all_ports() -> None:
+    """odradek.http has guard, limits, logins and audit lines; docs/SECURITY.md shows its table."""
+    shipped = [name for name in MODULES if name.startswith(("sdk/", *ROOTS))]
+    found = {
+        name: set(listening_calls(tree)) for name, tree in trees(shipped, r"listen|[sS]erver|uvicorn|Site|run_app")
+    }
+    assert {name: calls for name, calls in found.items() if calls} == LISTENING
+    alone = "import uvicorn, http.server\nasyncio.start_server(f)\nHTTPServer(a)\nsocket.listen(1)"
+    assert len(set(listening_calls(ast.parse(alone)))) == 5
+
+
 PARAMETERS_MAX = 7  # of a constructor, without self
 
 

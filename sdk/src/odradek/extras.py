@@ -20,7 +20,7 @@ _EXTRA_OF = {
     "duckdb": "query",
     "fastavro": "avro",
     "google": "protobuf",
-    "hypercorn": "sql-server",
+    "hypercorn": "console",
     "jinja2": "console",
     "joserfc": "console-oidc",
     "lark": "sql",
@@ -42,7 +42,6 @@ _EXTRA_OF = {
     "sqlalchemy": "connect-jdbc",
     "starlette": "console",
     "urllib3": "connect-http",
-    "uvicorn": "console",
     "yaml": "spark",
 }
 """Import name of a library: the smallest extra that brings it (sdk/pyproject.toml)."""

@@ -30,7 +30,8 @@ def call(running: RunningCluster) -> Iterator[Call]:
 
         def call(method: str, path: str, body: Any = None) -> tuple[int, Any]:
             data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-            request = urllib.request.Request(server.url + path, data, method=method)
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(server.url + path, data, headers, method=method)
             try:
                 with urllib.request.urlopen(request, timeout=30) as answer:
                     return answer.status, json.loads(answer.read() or b"null")

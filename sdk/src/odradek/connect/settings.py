@@ -74,6 +74,11 @@ WORKER = (
         "Kafka's BasicAuthSecurityRestExtension is understood: it asks for rest.basic.auth.users.file.",
         importance="LOW",
     )
+    .define(
+        "rest.advertised.host.name", Kind.STRING, None,
+        "Name with a dot under which clients reach a REST API without users; under other names it refuses them.",
+        importance="LOW",
+    )
     .define("ssl.keystore.location", Kind.STRING, None, "PEM file of key and certificates for https://.")
     .define("ssl.key.password", Kind.PASSWORD, None, "Password of the key in it.")
     .define("ssl.truststore.location", Kind.STRING, None, "PEM file of the authorities of clients' certificates.")

@@ -1,7 +1,7 @@
 """The console: see and steer a log in a browser.
 
     settings.py   what an operator may choose           state.py     the cluster, and what is remembered of it
-    app.py        the ASGI application: every route     serving.py   a listening socket and uvicorn
+    app.py        the ASGI application: every route     serving.py   its port
     guard.py      the door: hosts, sessions, forgery, rates, headers     sessions.py   tokens, sessions   rates.py
     audit.py      what was changed here                 forms.py     fields of requests
     rendering.py  Jinja                                 events.py    server-sent events

@@ -12,9 +12,11 @@ from aiohttp import web
 from odradek.engine.engine import Engine
 from odradek.functions.metrics import CONTENT_TYPE, Metrics
 from odradek.gateway.cloudwatch import KafkaTelemetry
-from odradek.gateway.http_port import HttpPort, from_browser, is_foreign_host
 from odradek.gateway.registry_port import RegistryPort
-from odradek.gateway.server import Gateway, Listener, listening_socket
+from odradek.gateway.server import Gateway, Listener
+from odradek.http.listening import listening_socket
+from odradek.http.port import HttpPort
+from odradek.http.ports import HEALTH
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.ports.clock import Clock
 from odradek.ports.meter import Meter, Usage
@@ -115,7 +117,7 @@ async def serve(
 class HealthPort:
     """Answers GET /metrics, and any other request with 200 while the gateway serves, 503 while it stops.
 
-    Metrics are refused to pages in a browser, and under a name that a third party may own (http_port.py).
+    Metrics are refused to pages in a browser, and under a name that a third party may own (http/browsers.py).
     """
 
     def __init__(
@@ -123,8 +125,9 @@ class HealthPort:
     ) -> None:
         self._stopping = stopping
         self._metrics = metrics
-        self._known = ("localhost", known.lower())
-        self._port = HttpPort("health", self._answer, settings=settings, clock=clock, refuse=_refusal)
+        self._port = HttpPort(
+            HEALTH, self._answer, settings=settings, clock=clock, refuse=_refusal, names=("localhost", known.lower())
+        )
 
     async def start(self, port: int) -> Self:
         """Listen on all addresses. Raises KafkaError(INVALID_CONFIG) if the port cannot be used."""
@@ -134,12 +137,8 @@ class HealthPort:
     async def stop(self) -> None:
         await self._port.stop()
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _answer(self, request: web.BaseRequest, _: str | None) -> web.Response:
         if request.method == "GET" and request.path == "/metrics":
-            if from_browser(request) or is_foreign_host(request, self._known):
-                return _refusal(
-                    403, "Metrics are refused to web pages and foreign host names; use the gateway's address"
-                )
             return web.Response(text=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})
         response = web.Response(status=503 if self._stopping.is_set() else 200)
         response.force_close()

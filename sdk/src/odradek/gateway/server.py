@@ -24,9 +24,7 @@ with broker ids of their own share the partitions (engine/leaders/balance.py), a
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
-import socket
 import ssl
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -42,6 +40,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.gateway.connection import Connection, Pace, Session
 from odradek.gateway.group_commit import GroupCommit
 from odradek.gateway.sasl import OpenSession, SaslSession
+from odradek.http.listening import listening_socket, tls_context
 from odradek.model.cluster import FLEET_BROKER_ID, Broker, Cluster
 from odradek.model.log import Buffer
 from odradek.model.user import SaslMechanism
@@ -71,7 +70,6 @@ _DRAINED_AT_ONCE = 16
 _SWEEP_S = 1.0
 _TICK_S = 1.0
 _SMALL_SHARE = 8  # small requests may use one eighth more of the memory
-_BACKLOG = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ class Gateway:
 
     async def start(self) -> Self:
         """Listen. Raises KafkaError(INVALID_CONFIG) if the address or the certificate cannot be used."""
-        context = tls_context(self._listener)
+        context = tls_of(self._listener)
         listening = listening_socket(self._listener.host, self._listener.port)
         host, port = _advertised(self._listener, listening.getsockname()[1])
         self.bootstrap_servers = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -178,7 +176,7 @@ class Gateway:
         loop = asyncio.get_running_loop()
         handshake_s = None if context is None else self._pace.grace_s
         self._server = await loop.create_server(
-            self._connection, sock=listening, backlog=_BACKLOG, ssl=context, ssl_handshake_timeout=handshake_s
+            self._connection, sock=listening, ssl=context, ssl_handshake_timeout=handshake_s
         )
         self._sweeping = loop.create_task(self._sweep())
         self._tick(loop, self._clock.monotonic())
@@ -429,25 +427,6 @@ def _count_down(counts: Counter[str], key: str) -> None:
         del counts[key]
 
 
-def is_loopback(host: str) -> bool:
-    """Return True if only this machine can reach the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-def listening_socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"cannot listen on {host}:{port}: {reason}; choose another port"
-        ) from None
-
-
 def _advertised(listener: Listener, port: int) -> tuple[str, int]:
     if listener.advertised is None:
         return ("127.0.0.1" if listener.host in ("", "0.0.0.0") else listener.host), port
@@ -467,7 +446,7 @@ def host_and_port(name: str, text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def tls_context(listener: Listener) -> ssl.SSLContext | None:
+def tls_of(listener: Listener) -> ssl.SSLContext | None:
     if listener.tls_cert is None and listener.tls_key is None:
         if listener.tls_client_ca is not None:
             raise KafkaError(
@@ -476,13 +455,4 @@ def tls_context(listener: Listener) -> ssl.SSLContext | None:
         return None
     if listener.tls_cert is None or listener.tls_key is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "TLS needs both a certificate and its key")
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(listener.tls_cert, listener.tls_key)
-        if listener.tls_client_ca is not None:
-            context.load_verify_locations(listener.tls_client_ca)
-            context.verify_mode = ssl.CERT_REQUIRED
-    except (OSError, ssl.SSLError) as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"the certificate cannot be used: {error}") from None
-    return context
+    return tls_context(listener.tls_cert, listener.tls_key, client_ca=listener.tls_client_ca)

@@ -24,8 +24,9 @@ from odradek.functions.event import DISCOVERY_PATH
 from odradek.functions.handler import FunctionHandler
 from odradek.functions.invoked import InvokedFunction
 from odradek.functions.metrics import CONTENT_TYPE
-from odradek.gateway.http_port import HttpPort, from_browser, host_of
-from odradek.limits import FUNCTION_PAYLOAD_BYTES_MAX
+from odradek.http.browsers import from_browser, host_of
+from odradek.http.port import HttpPort
+from odradek.http.ports import FUNCTION_URLS
 from odradek.local.context import LocalContext
 from odradek.local.function_url import HttpResponse, ServiceRefused, build_event, read_response
 from odradek.local.sigv4 import SignatureRefused, SignedRequest, SigningKey, verify
@@ -69,9 +70,7 @@ class FunctionUrlServer:
         more: Mapping[str, InvokedFunction] | None = None,
         settings: Settings | None = None,
     ) -> None:
-        self._port = HttpPort(
-            "function URLs", self._serve, settings=settings or Settings(), clock=clock, refuse=_refusal
-        )
+        self._port = HttpPort(FUNCTION_URLS, self._serve, settings=settings or Settings(), clock=clock, refuse=_refusal)
         self._more = dict(more or {})
         self._metrics = metrics
         self._functions = functions
@@ -87,7 +86,7 @@ class FunctionUrlServer:
         """Stop listening, let what runs finish for a moment, close the rest. May be repeated."""
         await self._port.stop()
 
-    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _serve(self, request: web.BaseRequest, _: str | None) -> web.StreamResponse:
         request_id = str(uuid.uuid4())
         try:
             if self._metrics is not None and request.method == "GET" and _is_for_metrics(request):
@@ -101,7 +100,7 @@ class FunctionUrlServer:
 
     async def _answer(self, request: web.BaseRequest, request_id: str) -> HttpResponse:
         path, _, query = request.raw_path.partition("?")
-        body = await self._port.read_body(request, FUNCTION_PAYLOAD_BYTES_MAX)
+        body = await self._port.read_body(request)
         signed = SignedRequest(request.method, path, query, list(request.headers.items()), body)
         try:
             verify(signed, self._key, self._clock.now_ms())
@@ -136,7 +135,7 @@ class FunctionUrlServer:
 
 def _is_for_metrics(request: web.BaseRequest) -> bool:
     """Return True for /metrics requested from this machine by a local host name (not by a page of another site)."""
-    if request.raw_path != "/metrics" or from_browser(request):
+    if request.raw_path != "/metrics" or from_browser(request.headers):
         return False
     return request.remote in _LOOPBACK and host_of(request.headers.get("Host", "")) in _LOOPBACK
 

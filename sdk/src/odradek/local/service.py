@@ -35,6 +35,7 @@ from odradek.functions.telemetry import WriteLine, write_nowhere
 from odradek.functions.triggers import TriggersHandler
 from odradek.gateway import Gateway, Listener
 from odradek.gateway.registry_port import RegistryPort
+from odradek.http.listening import address_of, listening_socket
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX
 from odradek.local.address import remove_address, save_address
 from odradek.local.credentials import Credentials, load_or_create_credentials
@@ -134,8 +135,7 @@ class LocalService:
     @property
     def bootstrap_servers(self) -> str:
         """The address for clients."""
-        host = "127.0.0.1" if self._host in ("", "0.0.0.0") else self._host
-        return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+        return f"http://{address_of(self._host, self._port)}"
 
     @property
     def credentials(self) -> Credentials:
@@ -257,7 +257,7 @@ class LocalService:
         return self
 
     def _listen(self) -> socket.socket:
-        listener = _listen(self._host, self._port)
+        listener = listening_socket(self._host, self._port, "choose another --port or --host")
         self._port = listener.getsockname()[1]
         return listener
 
@@ -338,18 +338,6 @@ class LocalService:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.stop()
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises KafkaError(INVALID_CONFIG) if the address cannot be used."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"cannot listen on {host}:{port}: {reason}; choose another --port or --host"
-        ) from None
 
 
 def _started(part: T | None) -> T:

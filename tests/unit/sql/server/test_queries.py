@@ -6,7 +6,6 @@ import base64
 import json
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 from odradek.columnar.typed.protobuf_built_in import built_in_descriptor
-from odradek.connect.rest.access import Users
 from odradek.registry.protobuf.files import resolve
 from odradek.registry.protobuf.text import parse_text
 from odradek.registry.protobuf.wire import encode_descriptor
@@ -257,23 +255,6 @@ def test_a_websocket_gets_columns_then_rows(world: World) -> None:
     ):
         socket.receive_json()
     assert (ended.value.code, "SELEC is not expected" in ended.value.reason) == (1008, True)
-
-
-def test_only_users_of_the_file_may_use_a_server_that_has_one(tmp_path: Path) -> None:
-    file = tmp_path / "users"
-    file.write_text("ada=secret\n")
-    world = World(users=Users(str(file)))
-    try:
-        refused = world.client.get("/info")
-        assert (refused.status_code, refused.json()["error_code"]) == (401, 40100)
-        assert refused.headers["www-authenticate"].startswith("Basic")
-        right = {"Authorization": "Basic " + base64.b64encode(b"ada:secret").decode()}
-        assert world.client.get("/info", headers=right).status_code == 200
-        assert world.client.get("/healthcheck").status_code == 200
-        with pytest.raises(WebSocketDisconnect), world.client.websocket_connect("/ws/query"):
-            pass
-    finally:
-        world.service.close()
 
 
 def test_an_unknown_path_and_a_wrong_method(world: World) -> None:

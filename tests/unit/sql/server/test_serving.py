@@ -15,6 +15,7 @@ import httpx
 import pytest
 from h2.connection import H2Connection
 from h2.events import DataReceived, StreamEnded
+from odradek.connect.rest.access import Users
 from odradek.errors import ErrorCode, KafkaError
 from odradek.sql.server.app import ServerInfo
 from odradek.sql.server.serving import Listening, serve_sql
@@ -140,6 +141,18 @@ async def test_rows_are_acknowledged_before_the_request_ends() -> None:
         writer.write(b"0\r\n\r\n")
         assert len(world.engine.documents) == 2
         writer.close()
+
+
+async def test_only_users_of_the_file_may_use_a_server_that_has_one(tmp_path: Path) -> None:
+    file = tmp_path / "users"
+    file.write_text("ada=secret\n")
+    async with served(Listening(users=Users(str(file)))) as (_, url), httpx.AsyncClient(timeout=60) as client:
+        refused = await client.get(f"{url}/info")
+        assert (refused.status_code, refused.json()["error_code"]) == (401, 40100)
+        assert refused.headers["www-authenticate"].startswith("Basic")
+        assert (await client.get(f"{url}/info", auth=("ada", "secret"))).status_code == 200
+        assert (await client.get(f"{url}/info", auth=("ada", "wrong"))).status_code == 401
+        assert (await client.get(f"{url}/healthcheck")).status_code == 200
 
 
 async def test_a_port_that_is_taken_is_named() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import os
 import re
@@ -33,6 +32,7 @@ from odradek.cli.pipeline.sql_here import (
 )
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
+from odradek.http.listening import is_loopback
 
 if TYPE_CHECKING:
     from odradek.connect.settings import WorkerSettings
@@ -102,13 +102,14 @@ def sql_server(
     Example: [bold]odradek sql-server[/bold], then [bold]odradek sql --server http://127.0.0.1:8088[/bold]
     """
     with extra("sql-server"):
-        import hypercorn  # noqa: F401  (what is missing is named before anything else)
-        import lark  # noqa: F401
+        import lark  # noqa: F401  (what is missing is named before anything else)
         import starlette  # noqa: F401
+
+        import odradek.http.asgi  # noqa: F401
     checked_trigger(trigger)
     if not _SERVICE_ID.fullmatch(service_id):
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid --service-id {service_id!r}: use letters, digits, . _ -")
-    if users is None and not _is_loopback(host):
+    if users is None and not is_loopback(host):
         raise KafkaError(
             ErrorCode.INVALID_CONFIG, f"others can reach {host}: give --users FILE, or listen on 127.0.0.1"
         )
@@ -121,15 +122,23 @@ def sql_server(
     servers = None if bucket else bootstrap_servers
     where = checkpoints or str(data_dir / "sql-server" / service_id)
     place = SqlPlace(store, servers, data_dir, where, trigger, schema_registry)
+    from odradek.connect.errors import ConfigError
+    from odradek.connect.rest.access import Users
     from odradek.sql.server.serving import Listening
 
-    listening = Listening(host, port, str(tls_certificate or ""), str(tls_key or ""), push_queries, pull_queries)
+    try:
+        known = None if users is None else Users(str(users))
+    except ConfigError:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--users: {users} cannot be read") from None
+    listening = Listening(
+        host, port, str(tls_certificate or ""), str(tls_key or ""), push_queries, pull_queries, users=known
+    )
     connect = connect_here(
         place, bootstrap_servers, connect_group, pairs(connect_config, "--connect-config"), has_worker=connect_worker
     )
     with open_engine(place) as opened:
         given = pairs(settings, "--set")
-        asyncio.run(serve_opened(opened, place, listening, service_id, users, given, connect=connect))
+        asyncio.run(serve_opened(opened, place, listening, service_id, given, connect=connect))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,19 +171,11 @@ def connect_here(
     return ConnectHere(settings, has_worker)
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 async def serve_opened(
     opened: Opened,
     place: SqlPlace,
     listening: Any,
     service_id: str,
-    users: Path | None,
     settings: Mapping[str, str],
     ready: Any = None,
     connect: ConnectHere | None = None,
@@ -187,8 +188,6 @@ async def serve_opened(
     """
     from importlib.metadata import version
 
-    from odradek.connect.errors import ConfigError
-    from odradek.connect.rest.access import Users
     from odradek.spark.admin import client_configs as configs_of
     from odradek.spark.admin import open_admin
     from odradek.sql.server.app import ServerInfo
@@ -198,10 +197,6 @@ async def serve_opened(
     from odradek.sql.server.serving import serve_sql
     from odradek.system import SystemClock
 
-    try:
-        known = None if users is None else Users(str(users))
-    except ConfigError:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--users: {users} cannot be read") from None
     with open_admin(place.store, place.servers) as admin:
         cluster_id = admin.describe_cluster().cluster_id
     log = TopicCommandLog(service_id, configs_of(place.store, place.servers))
@@ -218,7 +213,7 @@ async def serve_opened(
     except RestError as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"--set: {error.message}") from None
     await asyncio.to_thread(service.open)
-    info = ServerInfo(version("odradek"), str(cluster_id), service_id, "", SystemClock().now_ms(), known)
+    info = ServerInfo(version("odradek"), str(cluster_id), service_id, "", SystemClock().now_ms())
     try:
         async with AsyncExitStack() as stack:
             check = await stack.enter_async_context(_worker(connect))

@@ -7,11 +7,8 @@ may make a worker read files, run connectors and call services with its rights.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hashlib
 import hmac
-import ipaddress
 import logging
 import ssl
 from collections.abc import Mapping
@@ -21,6 +18,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from odradek.connect.errors import ConfigError
 from odradek.connect.settings import WorkerSettings
+from odradek.http.listening import is_loopback
 
 _BASIC_AUTH = "BasicAuthSecurityRestExtension"
 _log = logging.getLogger("odradek.connect.rest")
@@ -36,13 +34,6 @@ def address_of(listener: str) -> SplitResult:
     if parts.scheme not in ("http", "https") or not has_port:
         raise ConfigError({"listeners": [f"listeners: {listener!r} must be such as http://127.0.0.1:8083"]})
     return parts
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 class Users:
@@ -72,20 +63,15 @@ class Users:
         self._users = {user.strip(): _digest(password.strip()) for user, _, password in pairs}
         self._stamp = stamp
 
-    def knows(self, authorization: str) -> bool:
-        """Return True if a request's header Authorization has a user and the password."""
+    async def check(self, user: str, password: str) -> bool:
+        """Return True for the password of a user, in the same time for unknown users."""
         try:
             self._read()
         except ConfigError as error:  # while it is replaced: those who were known before still are
             _log.warning("%s", error)
-        kind, _, encoded = authorization.partition(" ")
-        try:
-            user, mark, password = base64.b64decode(encoded, validate=True).decode().partition(":")
-        except (binascii.Error, UnicodeDecodeError):
-            return False
         known = self._users.get(user, b"")
         is_right = hmac.compare_digest(_digest(password), known or _digest(""))
-        return kind.lower() == "basic" and bool(mark and known) and is_right
+        return bool(known) and is_right
 
 
 def _digest(password: str) -> bytes:
@@ -128,7 +114,7 @@ def tls_of(settings: WorkerSettings) -> ssl.SSLContext:
 def check_access(settings: WorkerSettings, parts: SplitResult, users: Any) -> None:
     """Refuse an address that everybody can reach and nobody has to log in at. Raises ConfigError."""
     is_certified = parts.scheme == "https" and settings["ssl.client.auth"] == "required"
-    if users is None and not is_certified and not _is_loopback(parts.hostname or ""):
+    if users is None and not is_certified and not is_loopback(parts.hostname or ""):
         message = (
             f"listeners: {parts.geturl()} can be reached by others: set rest.basic.auth.users.file, or "
             "ssl.client.auth=required with https://, or listen on 127.0.0.1"

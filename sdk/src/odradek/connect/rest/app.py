@@ -12,15 +12,16 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
 from aiohttp import web
+from multidict import MultiMapping
 
 from odradek.connect import plugins
 from odradek.connect.errors import BadRequest, ConnectError, RequestError
 from odradek.connect.plugin import Plugin
-from odradek.connect.rest.access import Users
 from odradek.connect.runtime.cluster import Cluster
 from odradek.connect.runtime.worker import set_level
 from odradek.connect.state.cluster_state import PAUSED, STARTED, STOPPED
@@ -28,21 +29,26 @@ from odradek.errors import KafkaError
 from odradek.extras import MissingExtra
 
 _log = logging.getLogger("odradek.connect.rest")
-_BODY_BYTES_MAX = 4 * 1024 * 1024
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def make_app(cluster: Cluster, users: Users | None = None) -> web.Application:
-    """Return the application.
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request whose path is known."""
 
-    Args:
-        users: who may use it; None for everybody who reaches it.
-    """
-    guards = [] if users is None else [_logged_in(users)]
-    app = web.Application(middlewares=[_errors, *guards], client_max_size=_BODY_BYTES_MAX)
-    api = _Api(cluster)
+    names: Mapping[str, str]  # of the path: connector, task, plugin, logger
+    query: MultiMapping[str]
+    body: bytes
+
+
+Handler = Callable[[Call], Awaitable[web.Response]]
+
+
+def make_answer(cluster: Cluster) -> Callable[[web.BaseRequest, bytes], Awaitable[web.Response]]:
+    """Return what answers a request and its body."""
+    api: Any = _Api(cluster)  # aiohttp routes to any object; its own type is that of handlers of its applications
     one = "/connectors/{name}"
-    app.add_routes(
+    router = web.UrlDispatcher()
+    router.add_routes(
         [
             web.get("/", api.root),
             web.get("/health", api.health),
@@ -75,55 +81,44 @@ def make_app(cluster: Cluster, users: Users | None = None) -> web.Application:
             web.put("/admin/loggers/{logger}", api.set_logger),
         ]
     )
-    return app
+
+    async def answer(request: web.BaseRequest, body: bytes) -> web.Response:
+        try:
+            found: Any = await router.resolve(request)  # type: ignore[arg-type]
+            if found.http_exception is not None:
+                raise found.http_exception
+            handler: Handler = found.handler
+            return await handler(Call(dict(found), request.query, body))
+        except RequestError as error:
+            return refusal(error.status, str(error))
+        except web.HTTPException as error:
+            return refusal(error.status, f"HTTP {error.status} {error.reason}")
+        except (ConnectError, KafkaError) as error:
+            return refusal(500, str(error))
+        except Exception as error:  # a bug: without its stack trace for the client
+            _log.exception("%s %s", request.method, request.path)
+            return refusal(500, f"unexpected {type(error).__name__}: see the log of the worker")
+
+    return answer
 
 
-@web.middleware
-async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer errors as Kafka Connect does: {"error_code": n, "message": text}."""
-    try:
-        return await handler(request)
-    except RequestError as error:
-        return _refused(error.status, str(error))
-    except web.HTTPException as error:
-        return _refused(error.status, f"HTTP {error.status} {error.reason}")
-    except (ConnectError, KafkaError) as error:
-        return _refused(500, str(error))
-    except Exception as error:  # a bug: without its stack trace for the client
-        _log.exception("%s %s", request.method, request.path)
-        return _refused(500, f"unexpected {type(error).__name__}: see the log of the worker")
-
-
-def _logged_in(users: Users) -> Any:
-    """Return what answers 401 to whoever is not one of the users. Health can be asked by everybody."""
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path != "/health" and not users.knows(request.headers.get("Authorization", "")):
-            refused = _refused(401, "User cannot access the resource.")
-            refused.headers["WWW-Authenticate"] = 'Basic realm="odradek connect"'
-            return refused
-        return await handler(request)
-
-    return guard
-
-
-def _refused(status: int, message: str) -> web.Response:
+def refusal(status: int, message: str) -> web.Response:
+    """Return an error as Kafka Connect answers it."""
     return web.json_response({"error_code": status, "message": message}, status=status)
 
 
-async def _body(request: web.Request) -> dict[str, Any]:
+def _body(call: Call) -> dict[str, Any]:
     try:
-        found = json.loads(await request.read() or b"{}")
+        document = json.loads(call.body or b"{}")
     except ValueError as error:
         raise BadRequest(f"the body is not JSON: {error}") from None
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadRequest("the body must be a JSON object")
-    return found
+    return document
 
 
-def _flag(request: web.Request, name: str) -> bool:
-    return request.query.get(name, "false").lower() == "true"
+def _flag(call: Call, name: str) -> bool:
+    return call.query.get(name, "false").lower() == "true"
 
 
 class _Api:
@@ -137,33 +132,33 @@ class _Api:
     def get(self, read: Callable[[str], Any]) -> Handler:
         """Return a handler that answers what a method says about a connector."""
 
-        async def handler(request: web.Request) -> web.Response:
-            return web.json_response(await asyncio.to_thread(read, request.match_info["name"]))
+        async def handler(call: Call) -> web.Response:
+            return web.json_response(await asyncio.to_thread(read, call.names["name"]))
 
         return handler
 
     def target(self, state: str, status: int) -> Handler:
         """Return a handler that pauses, resumes or stops."""
 
-        async def handler(request: web.Request) -> web.Response:
-            await asyncio.to_thread(self._cluster.set_target, request.match_info["name"], state)
+        async def handler(call: Call) -> web.Response:
+            await asyncio.to_thread(self._cluster.set_target, call.names["name"], state)
             return web.Response(status=status)
 
         return handler
 
     # --- connectors -----------------------------------------------------------------------------------------------
 
-    async def root(self, request: web.Request) -> web.Response:
+    async def root(self, call: Call) -> web.Response:
         group = self._cluster.settings.group_id
         return web.json_response({"version": version("odradek"), "commit": "", "kafka_cluster_id": group})
 
-    async def health(self, request: web.Request) -> web.Response:
+    async def health(self, call: Call) -> web.Response:
         await asyncio.to_thread(self._cluster.connectors)
         return web.json_response({"status": "healthy", "message": "The worker reads the topics of its cluster."})
 
-    async def connectors(self, request: web.Request) -> web.Response:
+    async def connectors(self, call: Call) -> web.Response:
         names = await asyncio.to_thread(self._cluster.connectors)
-        expand = request.query.getall("expand", [])
+        expand = call.query.getall("expand", [])
         if not expand:
             return web.json_response(names)
         reads = {"status": self._cluster.status, "info": self._cluster.info}
@@ -176,8 +171,8 @@ class _Api:
                 continue  # deleted meanwhile
         return web.json_response(found)
 
-    async def create(self, request: web.Request) -> web.Response:
-        body = await _body(request)
+    async def create(self, call: Call) -> web.Response:
+        body = _body(call)
         configs = body.get("config")
         if not isinstance(configs, Mapping):
             raise BadRequest('the body must be {"name": ..., "config": {...}}')
@@ -185,98 +180,98 @@ class _Api:
         made = await asyncio.to_thread(self._cluster.create, name, configs, body.get("initial_state"))
         return web.json_response(made, status=201, headers={"Location": f"/connectors/{name}"})
 
-    async def delete(self, request: web.Request) -> web.Response:
-        await asyncio.to_thread(self._cluster.delete, request.match_info["name"])
+    async def delete(self, call: Call) -> web.Response:
+        await asyncio.to_thread(self._cluster.delete, call.names["name"])
         return web.Response(status=204)
 
-    async def put_config(self, request: web.Request) -> web.Response:
-        name, body = request.match_info["name"], await _body(request)
+    async def put_config(self, call: Call) -> web.Response:
+        name, body = call.names["name"], _body(call)
         made, is_new = await asyncio.to_thread(self._cluster.put_config, name, body)
         return web.json_response(made, status=201 if is_new else 200)
 
-    async def patch_config(self, request: web.Request) -> web.Response:
-        name, body = request.match_info["name"], await _body(request)
+    async def patch_config(self, call: Call) -> web.Response:
+        name, body = call.names["name"], _body(call)
         return web.json_response(await asyncio.to_thread(self._cluster.patch_config, name, body))
 
-    async def tasks_config(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
+    async def tasks_config(self, call: Call) -> web.Response:
+        name = call.names["name"]
         tasks = await asyncio.to_thread(self._cluster.tasks, name)
         return web.json_response({f"{name}-{each['id']['task']}": each["config"] for each in tasks})
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
-    def _task(self, request: web.Request) -> tuple[str, int]:
+    def _task(self, call: Call) -> tuple[str, int]:
         try:
-            return request.match_info["name"], int(request.match_info["task"])
+            return call.names["name"], int(call.names["task"])
         except ValueError:
             raise BadRequest("a task is a number") from None
 
-    async def task_status(self, request: web.Request) -> web.Response:
-        return web.json_response(await asyncio.to_thread(self._cluster.task_status, *self._task(request)))
+    async def task_status(self, call: Call) -> web.Response:
+        return web.json_response(await asyncio.to_thread(self._cluster.task_status, *self._task(call)))
 
-    async def restart_task(self, request: web.Request) -> web.Response:
-        await asyncio.to_thread(self._cluster.restart_task, *self._task(request))
+    async def restart_task(self, call: Call) -> web.Response:
+        await asyncio.to_thread(self._cluster.restart_task, *self._task(call))
         return web.Response(status=204)
 
-    async def restart(self, request: web.Request) -> web.Response:
-        tasks, failed = _flag(request, "includeTasks"), _flag(request, "onlyFailed")
+    async def restart(self, call: Call) -> web.Response:
+        tasks, failed = _flag(call, "includeTasks"), _flag(call, "onlyFailed")
         status = await asyncio.to_thread(
-            lambda: self._cluster.restart(request.match_info["name"], include_tasks=tasks, only_failed=failed)
+            lambda: self._cluster.restart(call.names["name"], include_tasks=tasks, only_failed=failed)
         )
         return web.json_response(status, status=202) if tasks or failed else web.Response(status=204)
 
-    async def reset_topics(self, request: web.Request) -> web.Response:
-        await asyncio.to_thread(self._cluster.reset_topics, request.match_info["name"])
+    async def reset_topics(self, call: Call) -> web.Response:
+        await asyncio.to_thread(self._cluster.reset_topics, call.names["name"])
         return web.Response(status=200)
 
     # --- offsets --------------------------------------------------------------------------------------------------
 
-    async def alter_offsets(self, request: web.Request) -> web.Response:
-        offsets = (await _body(request)).get("offsets")
+    async def alter_offsets(self, call: Call) -> web.Response:
+        offsets = _body(call).get("offsets")
         if not isinstance(offsets, list):
             raise BadRequest('the body must be {"offsets": [{"partition": {...}, "offset": {...}}]}')
-        message = await asyncio.to_thread(self._cluster.alter_offsets, request.match_info["name"], offsets)
+        message = await asyncio.to_thread(self._cluster.alter_offsets, call.names["name"], offsets)
         return web.json_response({"message": message})
 
-    async def reset_offsets(self, request: web.Request) -> web.Response:
-        message = await asyncio.to_thread(self._cluster.reset_offsets, request.match_info["name"])
+    async def reset_offsets(self, call: Call) -> web.Response:
+        message = await asyncio.to_thread(self._cluster.reset_offsets, call.names["name"])
         return web.json_response({"message": message})
 
     # --- plugins --------------------------------------------------------------------------------------------------
 
-    async def plugins(self, request: web.Request) -> web.Response:
-        only = request.query.get("connectorsOnly", "true").lower() != "false"
+    async def plugins(self, call: Call) -> web.Response:
+        only = call.query.get("connectorsOnly", "true").lower() != "false"
         return web.json_response(await asyncio.to_thread(lambda: list(plugins.listing(connectors_only=only))))
 
-    async def plugin_config(self, request: web.Request) -> web.Response:
-        kind = await asyncio.to_thread(_any_plugin, request.match_info["plugin"])
+    async def plugin_config(self, call: Call) -> web.Response:
+        kind = await asyncio.to_thread(_any_plugin, call.names["plugin"])
         found = kind.config_def.validate({})
         return web.json_response([each.as_json(order)["definition"] for order, each in enumerate(found.values(), 1)])
 
-    async def validate(self, request: web.Request) -> web.Response:
-        name, body = request.match_info["plugin"], await _body(request)
+    async def validate(self, call: Call) -> web.Response:
+        name, body = call.names["plugin"], _body(call)
         return web.json_response(await asyncio.to_thread(self._cluster.validate, name, body))
 
     # --- loggers --------------------------------------------------------------------------------------------------
 
-    async def loggers(self, request: web.Request) -> web.Response:
+    async def loggers(self, call: Call) -> web.Response:
         return web.json_response({name: {"level": _level(name), "last_modified": None} for name in _logger_names()})
 
-    async def logger(self, request: web.Request) -> web.Response:
-        name = request.match_info["logger"]
+    async def logger(self, call: Call) -> web.Response:
+        name = call.names["logger"]
         if name not in _logger_names():
             raise RequestError(404, f"Logger {name} not found.")
         return web.json_response({"level": _level(name), "last_modified": None})
 
-    async def set_logger(self, request: web.Request) -> web.Response:
-        name, level = request.match_info["logger"], (await _body(request)).get("level")
+    async def set_logger(self, call: Call) -> web.Response:
+        name, level = call.names["logger"], _body(call).get("level")
         if not isinstance(level, str):
             raise BadRequest("Desired 'level' parameter was not specified in request.")
         try:
             set_level(name, level)
         except ConnectError as error:
             raise RequestError(404, str(error)) from None
-        if request.query.get("scope") == "cluster":
+        if call.query.get("scope") == "cluster":
             await asyncio.to_thread(self._cluster.set_logger, name, level)
             return web.Response(status=204)
         prefix = "odradek" if name == "root" else name

@@ -11,26 +11,37 @@ from aiohttp import web
 
 from odradek.connect.errors import ConfigError
 from odradek.connect.rest.access import address_of, check_access, tls_of, users_of
-from odradek.connect.rest.app import make_app
+from odradek.connect.rest.app import make_answer, refusal
 from odradek.connect.runtime.cluster import Cluster
-
-_GRACE_S = 2.0
+from odradek.errors import KafkaError
+from odradek.http.listening import listening_socket
+from odradek.http.logins import Logins
+from odradek.http.port import HttpPort
+from odradek.http.ports import CONNECT
+from odradek.settings import Settings
+from odradek.system import SystemClock
 
 
 class RestServer:
     """Serves the API at an address such as http://127.0.0.1:8083; port 0 takes a free one. Or use it as a context
     manager.
 
+    Args:
+        settings: limits of connections and of time.
+
     Raises:
         ConfigError: for an address that is none, that is in use, or that others reach without a login.
     """
 
-    def __init__(self, cluster: Cluster, listener: str) -> None:
+    def __init__(self, cluster: Cluster, listener: str, settings: Settings | None = None) -> None:
         parts = address_of(listener)
+        self._routes = make_answer(cluster)
         self._users = users_of(cluster.settings)
         check_access(cluster.settings, parts, self._users)
         self._tls = tls_of(cluster.settings) if parts.scheme == "https" else None
-        self._scheme, self._cluster, self._host, self._port = parts.scheme, cluster, parts.hostname or "", parts.port
+        self._scheme, self._host, self._port = parts.scheme, parts.hostname or "", parts.port or 0
+        self._cluster = cluster
+        self._settings = settings or Settings()
         self._ready: Future[int] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
@@ -44,29 +55,36 @@ class RestServer:
     def start(self) -> Self:
         """Listen."""
         self._thread.start()
-        try:
-            self._port = self._ready.result()
-        except OSError as error:
-            reason = error.strerror or error
-            raise ConfigError(
-                {"listeners": [f"cannot listen on {self.url}: {reason}; choose another listener"]}
-            ) from None
+        self._port = self._ready.result()
         return self
 
     async def _run(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        runner = web.AppRunner(make_app(self._cluster, self._users), access_log=None, shutdown_timeout=_GRACE_S)
-        await runner.setup()
+        clock = SystemClock()
+        port = HttpPort(
+            CONNECT,
+            self._answer,
+            settings=self._settings,
+            clock=clock,
+            refuse=refusal,
+            names={self._host.lower(), (self._cluster.settings["rest.advertised.host.name"] or "").lower()} - {""},
+            logins=None if self._users is None else Logins(self._users.check, clock),
+        )
         try:
-            site = web.TCPSite(runner, self._host, self._port, ssl_context=self._tls)
-            await site.start()
-            [listening, *_] = runner.addresses
-            self._ready.set_result(int(listening[1]))
-            await self._stopping.wait()
-        except OSError as error:
+            listening = listening_socket(self._host, self._port, "choose another listener")
+            self._http = await port.start(listening, self._tls)
+        except KafkaError as error:
+            self._ready.set_exception(ConfigError({"listeners": [error.message]}))
+            return
+        except BaseException as error:
             self._ready.set_exception(error)
-        finally:
-            await runner.cleanup()
+            raise
+        self._ready.set_result(int(listening.getsockname()[1]))
+        await self._stopping.wait()
+        await port.stop()
+
+    async def _answer(self, request: web.BaseRequest, _: str | None) -> web.Response:
+        return await self._routes(request, await self._http.read_body(request))
 
     def stop(self) -> None:
         """Stop listening. May be called twice."""

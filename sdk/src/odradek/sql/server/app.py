@@ -20,10 +20,9 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from odradek.connect.rest.access import Users
 from odradek.errors import KafkaError, OdradekError
 from odradek.extras import extra
 from odradek.sql.plan import Selected
@@ -36,7 +35,6 @@ from odradek.sql.server.errors import (
     NOT_FOUND,
     SERVER_ERROR,
     TOO_LARGE,
-    UNAUTHORIZED,
     RestError,
     refused,
 )
@@ -46,7 +44,6 @@ from odradek.sql.server.transient import Transients
 from odradek.sql.session import Row
 
 _log = logging.getLogger("odradek.sql.server")
-_BODY_BYTES_MAX = 4 * 1024 * 1024
 _LINE_BYTES_MAX = 1024 * 1024
 _LOT_ROWS_MAX = 1_000  # of /inserts-stream, in one write
 _LOT_WAIT_S = 0.02  # for more rows, before a lot is written
@@ -63,7 +60,6 @@ class ServerInfo:
     service_id: str
     address: str  # host:port
     start_ms: int
-    users: Users | None = None  # who may use it; None: everybody who reaches it
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -91,8 +87,7 @@ def make_app(service: SqlService, transients: Transients, info: ServerInfo) -> A
         Route("/inserts-stream", _answering(api.inserts_stream), methods=["POST"]),
         WebSocketRoute("/ws/query", api.ws_query),
     ]
-    app: ASGIApp = Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_allowed})
-    return _Whole(app if info.users is None else _LoggedIn(app, info.users))
+    return Starlette(routes=routes, exception_handlers={404: _not_found, 405: _not_allowed})
 
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -118,8 +113,12 @@ def _answering(handler: Handler) -> Handler:
 
 
 def _error(error: RestError) -> Response:
-    headers = {"WWW-Authenticate": 'Basic realm="odradek"'} if error.code == UNAUTHORIZED else None
-    return Response(text_of(error.document()), error.status, headers, KSQL_V1)
+    return Response(text_of(error.document()), error.status, media_type=KSQL_V1)
+
+
+def refusal(status: int, message: str) -> tuple[bytes, str]:
+    """Return the body and the content type of an error as ksqlDB answers it."""
+    return text_of(RestError(status * 100, message).document()).encode(), KSQL_V1
 
 
 async def _not_found(request: Request, _: Exception) -> Response:
@@ -128,60 +127,6 @@ async def _not_found(request: Request, _: Exception) -> Response:
 
 async def _not_allowed(request: Request, _: Exception) -> Response:
     return _error(RestError(40500, f"{request.url.path} does not take {request.method}"))
-
-
-class _Whole:
-    """Ends no response over HTTP/2 before its request has ended; what is left of the body is dropped.
-
-    Data of a stream whose response has ended would end the connection, and with it all queries on it. ksqlDB's Java
-    client sends a body with GET, too.
-    """
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["http_version"] != "2":
-            await self._app(scope, receive, send)
-            return
-        goes_on = True
-
-        async def read() -> Message:
-            nonlocal goes_on
-            message = await receive()
-            goes_on = message["type"] == "http.request" and message.get("more_body", False)
-            return message
-
-        async def write(message: Message) -> None:
-            if message["type"] == "http.response.body" and not message.get("more_body", False):
-                await send({**message, "more_body": True})
-                while goes_on:
-                    await read()
-                message = {"type": "http.response.body"}
-            await send(message)
-
-        await self._app(scope, read, write)
-
-
-class _LoggedIn:
-    """Answers 401 to whoever is not one of the users; whether the server lives can be asked by everybody."""
-
-    def __init__(self, app: ASGIApp, users: Users) -> None:
-        self._app = app
-        self._users = users
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket") or scope["path"] in ("/healthcheck", "/chc/live", "/chc/ready"):
-            await self._app(scope, receive, send)
-            return
-        given = {name.lower(): value for name, value in scope["headers"]}
-        if self._users.knows(given.get(b"authorization", b"").decode("latin-1")):
-            await self._app(scope, receive, send)
-        elif scope["type"] == "websocket":
-            await WebSocket(scope, receive, send).close(_POLICY, "log in with a user and a password")
-        else:
-            refusal = _error(RestError(UNAUTHORIZED, "log in with a user and a password (basic authentication)"))
-            await refusal(scope, receive, send)
 
 
 class _Api:
@@ -452,12 +397,7 @@ async def _close(socket: WebSocket, code: int, reason: str) -> None:
 
 
 async def _document(request: Request) -> dict[str, Any]:
-    data = b""
-    async for part in request.stream():
-        data += part
-        if len(data) > _BODY_BYTES_MAX:
-            raise RestError(TOO_LARGE, f"the body has more than {_BODY_BYTES_MAX:,} bytes")
-    return _parsed(data)
+    return _parsed(await request.body())
 
 
 def _parsed(data: bytes) -> dict[str, Any]:

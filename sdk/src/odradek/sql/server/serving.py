@@ -1,38 +1,32 @@
-"""A running server: a listening socket, and HTTP/1.1, HTTP/2 and WebSockets on it.
-
-HTTP/2 is spoken in clear text with prior knowledge, as ksqlDB's Java client does, or after an upgrade; with TLS it is
-negotiated.
-"""
+"""A running stream SQL server: its port, over an ASGI application."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import logging
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
-
-from odradek.errors import ErrorCode, KafkaError
-from odradek.sql.server.app import ServerInfo, make_app
+from odradek.connect.rest.access import Users
+from odradek.http.asgi import PROTOCOLS, AsgiPort
+from odradek.http.listening import listening_socket, tls_context
+from odradek.http.logins import Logins
+from odradek.http.ports import SQL
+from odradek.settings import Settings
+from odradek.sql.server.app import ServerInfo, make_app, refusal
 from odradek.sql.server.service import SqlService
 from odradek.sql.server.transient import Transients
-
-_GRACE_S = 3.0  # for running requests at the end
-_STREAMS_MAX = 200  # of one HTTP/2 connection
+from odradek.system import SystemClock
 
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """Where a server listens, and how many queries of requests it runs.
+    """Where a server listens, to whom, and how many queries of requests it runs.
 
     Attributes:
         port: 0 takes a free one.
         certificate, key: files of TLS; empty for clear text.
+        users: who may use it; None for everybody who reaches it.
+        settings: limits of connections and of time.
     """
 
     host: str = "127.0.0.1"
@@ -41,6 +35,8 @@ class Listening:
     key: str = ""
     push_max: int = 50
     pull_max: int = 4
+    users: Users | None = None
+    settings: Settings = field(default_factory=Settings)
 
 
 @asynccontextmanager
@@ -50,47 +46,26 @@ async def serve_sql(service: SqlService, info: ServerInfo, listening: Listening)
     Raises:
         KafkaError: INVALID_CONFIG if the address or the files of TLS cannot be used.
     """
-    bound = _listen(listening.host, listening.port)
+    context = None
+    if listening.certificate:
+        context = tls_context(listening.certificate, listening.key or None, protocols=PROTOCOLS)
+    bound = listening_socket(listening.host, listening.port)
     shown = f"[{listening.host}]" if ":" in listening.host else listening.host
     address = f"{shown}:{bound.getsockname()[1]}"
-    config = Config()
-    config.bind = [f"fd://{bound.detach()}"]
-    config.include_server_header = False
-    config.graceful_timeout = _GRACE_S
-    config.h2_max_concurrent_streams = _STREAMS_MAX
-    config.errorlog = logging.getLogger("odradek.sql.server.http")
-    config.websocket_max_message_size = 64 * 1024
-    if listening.certificate:
-        config.certfile, config.keyfile = listening.certificate, listening.key or None
-        _check_tls(config)
     transients = Transients(service.engine, push_max=listening.push_max, pull_max=listening.pull_max)
-    app = make_app(service, transients, replace(info, address=address))
-    ending = asyncio.Event()
-    serving = asyncio.ensure_future(serve(app, config, shutdown_trigger=ending.wait))  # type: ignore[arg-type]
+    clock = SystemClock()
+    port = AsgiPort(
+        SQL,
+        make_app(service, transients, replace(info, address=address)),
+        settings=listening.settings,
+        clock=clock,
+        refuse=refusal,
+        names=(listening.host.lower(),),
+        logins=None if listening.users is None else Logins(listening.users.check, clock),
+    )
+    await port.start(bound, context)
     try:
-        yield f"{'https' if listening.certificate else 'http'}://{address}"
+        yield f"{'http' if context is None else 'https'}://{address}"
     finally:
         transients.close()
-        ending.set()
-        with contextlib.suppress(asyncio.CancelledError):
-            await serving
-
-
-def _check_tls(config: Config) -> None:
-    try:
-        config.create_ssl_context()
-    except OSError as error:
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"the files of TLS cannot be used, they must be PEM: {error}"
-        ) from None
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=128)
-    except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"the server cannot listen on {host}:{port}: {reason}; choose another port"
-        ) from None
+        await port.stop()

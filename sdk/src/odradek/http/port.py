@@ -1,21 +1,17 @@
-"""The base of every HTTP port: limits on peers, and the refusal of requests that a page in a browser may have sent.
+"""A port of aiohttp's requests: limits on peers, logins, and the refusal of what a page in a browser may have sent.
 
-    connections beyond http_connections_max               closed at once
+    a request that a page may have sent                   403, or 415 (browsers.py)
+    a login that is missing or wrong                      401 after a delay, and a line of the audit log
     a request not complete within http_read_timeout_ms    closed, or answered with 408 if its head is complete
-    a response not read within http_read_timeout_ms       closed
-    idle for IDLE_S between two requests                  closed
+    a body larger than the port takes                     413
     bytes that are not valid HTTP                         400 and one line in the log, without a stack trace
 
-A page in a browser can send requests to any address that the browser reaches, and read the responses of a host whose
-name resolves to it ("DNS rebinding"). So a port that does not require a signature refuses requests that a browser sends
-for a page (`from_browser`), and a Host that a third party may own (`is_foreign_host`). Source: Fetch standard,
-"CORS-safelisted request-header", for what a page may send without a preflight request.
+Limits on connections are those of peers.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 import ssl
@@ -24,19 +20,23 @@ from typing import Any, Self
 
 from aiohttp import web
 
+from odradek.errors import StoreError
+from odradek.http.audit import write_change, write_failed_login
+from odradek.http.browsers import SECURITY_HEADERS, STRICT_TRANSPORT, refusal
+from odradek.http.logins import Logins
+from odradek.http.peers import IDLE_S, Peers, Watch
+from odradek.http.ports import SIGNATURE, Port
 from odradek.ports.clock import Clock
 from odradek.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-IDLE_S = 75.0
-_SWEEP_S = 1.0
 _SHUTDOWN_GRACE_S = 3.0
 _LINGER_S = 1.0  # for the rest of a body after its refusal, so that a peer that still sends can read why
 
 
 class BadRequest(Exception):
-    """A request that cannot be read; it is answered with `status`, and the connection ends.
+    """A request that is refused; it is answered with `status`, and the connection ends.
 
     Attributes:
         status: HTTP status.
@@ -47,47 +47,58 @@ class BadRequest(Exception):
         self.status = status
 
 
-Answer = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+class _NoLogin(Exception):
+    """A login is needed, and missing or wrong."""
+
+
+Answer = Callable[[web.BaseRequest, str | None], Awaitable[web.StreamResponse]]
+"""A request, and the user who has logged in."""
 
 
 class HttpPort:
     """A listening HTTP server with limits; `start` it and `stop` it.
 
     Args:
-        name: the port's name in the log.
-        answer: handles a request once its head is complete; it reads the body by `read_body`. An exception of it is
-            answered with 500, without details.
+        port: its row of the table of ports.
+        answer: handles a request once its head is complete, and the user who has logged in; it reads the body by
+            `read_body`. An exception of it is answered with 500, without details.
         settings: the limits.
         clock: for deadlines.
         refuse: makes the response for a status and a message, in the port's format.
+        names: host names of the port, of which pages are refused under any other.
+        logins: who may use it; None for everybody who reaches it.
     """
 
     def __init__(
         self,
-        name: str,
+        port: Port,
         answer: Answer,
         *,
         settings: Settings,
         clock: Clock,
         refuse: Callable[[int, str], web.Response],
+        names: Collection[str] = (),
+        logins: Logins | None = None,
     ) -> None:
-        self._name = name
+        self.peers = Peers(port.name, settings, clock)
+        self._port = port
         self._answer = answer
-        self._settings = settings
-        self._clock = clock
         self._refuse = refuse
+        self._names = names
+        self._logins = logins
+        self._headers = SECURITY_HEADERS
         self._runner: web.ServerRunner | None = None
         self._sweeping: asyncio.Task[None] | None = None
-        self._peers: set[_Peer] = set()
-        self._refused_s = -1.0
 
     async def start(self, listening: socket.socket, context: ssl.SSLContext | None = None) -> Self:
         """Serve on a listening socket. The port closes it."""
+        if context is not None:
+            self._headers = {**SECURITY_HEADERS, **STRICT_TRANSPORT}
         server = _Server(self)
         self._runner = web.ServerRunner(server, shutdown_timeout=_SHUTDOWN_GRACE_S)
         await self._runner.setup()
         await web.SockSite(self._runner, listening, ssl_context=context).start()
-        self._sweeping = asyncio.get_running_loop().create_task(self._sweep())
+        self._sweeping = asyncio.get_running_loop().create_task(self.peers.sweep())
         return self
 
     async def stop(self) -> None:
@@ -104,27 +115,56 @@ class HttpPort:
         """Answer one request; never raise because of its content."""
         peer = request.protocol
         assert isinstance(peer, _Peer)
-        peer.head_is_there()
+        peer.watch.begin()
+        user: str | None = None
+        is_admitted = False
         try:
-            _check_text(request)
-            return await self._answer(request)
+            user = await self._admitted(request)
+            is_admitted = True
+            response = await self._answer(request, user)
         except BadRequest as bad:
             self._log_refused(request.remote, str(bad))
             response = self._refuse(bad.status, str(bad))
             response.force_close()
-            return response
+        except _NoLogin:
+            response = self._refuse(401, "Log in: user or password is missing or wrong")
+            response.headers["WWW-Authenticate"] = 'Basic realm="odradek"'
+        except StoreError:
+            response = self._refuse(503, "The store cannot be read now: try again")
         except Exception:
-            logger.exception("%s: a request from %s failed", self._name, request.remote)
-            return self._refuse(500, "An unexpected error; its cause is in the log")
+            logger.exception("%s: a request from %s failed", self._port.name, request.remote)
+            response = self._refuse(500, "An unexpected error; its cause is in the log")
         finally:
-            peer.answered()
+            peer.watch.end()
+        for name, value in self._headers.items():
+            response.headers.setdefault(name, value)
+        if is_admitted:
+            principal = f"User:{user or 'ANONYMOUS'}"
+            write_change(self._port, request.method, request.path, principal, request.remote or "", response.status)
+        return response
 
-    async def read_body(self, request: web.BaseRequest, bytes_max: int) -> bytes:
-        """Read the body. Raises BadRequest(413) beyond `bytes_max`, BadRequest(408) if it is not sent in time."""
+    async def _admitted(self, request: web.BaseRequest) -> str | None:
+        """Return the user of a request; None if none is needed. Raises BadRequest, _NoLogin, StoreError."""
+        _check_text(request)
+        port, logins = self._port, self._logins
+        if port.browsers != SIGNATURE and (request.path in port.guarded or not port.guarded):
+            found = refusal(port, request.headers, names=self._names, has_logins=logins is not None)
+            if found is not None:
+                raise BadRequest(403, found)
+        if logins is None or request.path in port.open:
+            return None
+        user = await logins.user(request.headers.get("Authorization", ""))
+        if user is None:
+            write_failed_login(port, request.remote or "")
+            raise _NoLogin
+        return user
+
+    async def read_body(self, request: web.BaseRequest) -> bytes:
+        """Read the body. Raises BadRequest: 413 if it is too large, 408 if it is not sent in time, 415 for a type."""
         parts: list[bytes] = []
-        size = 0
+        size, bytes_max = 0, self._port.body_bytes_max
         try:
-            async with asyncio.timeout(self._settings.http_read_timeout_ms / 1000):
+            async with asyncio.timeout(self.peers.read_s):
                 async for chunk in request.content.iter_any():
                     size += len(chunk)
                     if size > bytes_max:
@@ -134,23 +174,11 @@ class HttpPort:
             raise BadRequest(408, "The body was not sent in time.") from None
         except web.RequestPayloadError as error:
             raise BadRequest(400, f"The body cannot be read: {error}") from None
+        types = self._port.content_types
+        is_named = bool(request.headers.get("Content-Type", "").strip())  # aiohttp has a default
+        if size and types and not (is_named and request.content_type in types):
+            raise BadRequest(415, f"HTTP 415 Unsupported Media Type: send Content-Type: {types[0]}")
         return b"".join(parts)
-
-    # --- connections --------------------------------------------------------------------------------------------------
-
-    def accept(self, peer: _Peer) -> bool:
-        """Accept a connection, unless there are too many."""
-        if len(self._peers) >= self._settings.http_connections_max:
-            now_s = self._clock.monotonic()
-            if now_s - self._refused_s >= 1:  # a flood of connections must not flood the log
-                self._refused_s = now_s
-                logger.warning("%s: connections refused: there are %d already", self._name, len(self._peers))
-            return False
-        self._peers.add(peer)
-        return True
-
-    def forget(self, peer: _Peer) -> None:
-        self._peers.discard(peer)
 
     def malformed(self, address: object, reason: str) -> web.Response:
         """Return the response to bytes that are not valid HTTP."""
@@ -159,20 +187,9 @@ class HttpPort:
         response.force_close()
         return response
 
-    def now_s(self) -> float:
-        return self._clock.monotonic()
-
     def _log_refused(self, address: object, reason: str) -> None:
         line = " ".join(reason.split())[:200]
-        logger.warning("%s: a request from %s refused: %s", self._name, address, ascii(line)[1:-1])
-
-    async def _sweep(self) -> None:
-        read_s = self._settings.http_read_timeout_ms / 1000
-        while True:
-            await self._clock.sleep(min(_SWEEP_S, read_s / 2))
-            now_s = self._clock.monotonic()
-            for peer in list(self._peers):
-                peer.check(now_s, read_s)
+        logger.warning("%s: a request from %s refused: %s", self._port.name, address, ascii(line)[1:-1])
 
 
 class _Server(web.Server):
@@ -189,58 +206,39 @@ class _Server(web.Server):
 class _Peer(web.RequestHandler):
     """A connection that knows since when its peer is awaited."""
 
-    __slots__ = ("_is_answering", "_is_taken", "_port", "_since_s", "_stalled_s", "_unsent")
+    __slots__ = ("_port", "watch")
 
     def __init__(self, server: _Server, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(server, loop=loop, keepalive_timeout=IDLE_S, lingering_time=_LINGER_S, auto_decompress=False)
         self._logging_enabled = False
         self.access_logger = None
         self._port = server.port
-        self._is_taken = False
-        self._is_answering = False
-        self._since_s: float | None = None  # since when a head is awaited
-        self._stalled_s: float | None = None
-        self._unsent = 0
+        self.watch = Watch(server.port.peers.now_s())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self._since_s = self._port.now_s()
-        self._is_taken = self._port.accept(self)
-        if not self._is_taken:
+        if not self._port.peers.accept(self):
             self._abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        self._port.forget(self)
+        self._port.peers.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._since_s is None and not self._is_answering:
-            self._since_s = self._port.now_s()
+        self.watch.arrived(self._port.peers.now_s())
         super().data_received(data)
-
-    def head_is_there(self) -> None:
-        self._is_answering = True
-        self._since_s = None
-
-    def answered(self) -> None:
-        self._is_answering = False
 
     def check(self, now_s: float, limit_s: float) -> None:
         """End the connection if its peer does not send, or does not read, in time."""
-        if self._since_s is not None and now_s - self._since_s > limit_s:
-            self._abort()
         unsent = 0 if self.transport is None else self.transport.get_write_buffer_size()
-        if not unsent or unsent < self._unsent or self._stalled_s is None:
-            self._stalled_s = now_s if unsent else None
-        elif now_s - self._stalled_s > limit_s:
+        if self.watch.is_late(now_s, limit_s, unsent):
             self._abort()
-        self._unsent = unsent
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
         """Answer what aiohttp cannot parse, without the stack trace that aiohttp would log."""
-        self._since_s = None
+        self.watch.forget_head()
         return self._port.malformed(request.remote, str(exc or message or status))
 
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
@@ -262,35 +260,3 @@ def _check_text(request: web.BaseRequest) -> None:
             value.encode()
     except UnicodeEncodeError:
         raise BadRequest(400, "The path or a header is not UTF-8.") from None
-
-
-# --- browsers ---------------------------------------------------------------------------------------------------------
-
-
-def from_browser(request: web.BaseRequest) -> bool:
-    """Return True if a browser sends the request for a page, as its Origin or Sec-Fetch-Site header shows."""
-    return "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none").lower() != "none"
-
-
-def is_foreign_host(request: web.BaseRequest, known: Collection[str]) -> bool:
-    """Return True if the request is addressed to a name that a third party may own, or its Host is invalid.
-
-    An IP address cannot be made to resolve elsewhere, and a name without a dot cannot be registered.
-    """
-    host = host_of(request.headers.get("Host", ""))
-    if host is None:
-        return True
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return "." in host and host not in known
-    return False
-
-
-def host_of(text: str) -> str | None:
-    """Return the host of a Host header, in lower case; None if it is invalid."""
-    if text.startswith("["):
-        host, bracket, _ = text[1:].partition("]")
-        return host.lower() if bracket and host else None
-    host = text.partition(":")[0].lower().rstrip(".")
-    return host or None
