@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 import ssl
 import subprocess
 import urllib.error
@@ -17,7 +18,7 @@ from odradek.connect import Cluster, WorkerSettings
 from odradek.connect.errors import BadRequest, ConfigError
 from odradek.connect.rest.server import RestServer
 
-from tests.support.connect.plugins import COUNTER
+from tests.support.connect.plugins import COUNTER, FAIL
 from tests.support.connect.running import RunningCluster
 
 EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
@@ -124,3 +125,58 @@ def test_secrets_are_neither_stored_nor_shown(service: Any, tmp_path: Path) -> N
         running.cluster.restart("s", include_tasks=True)
         running.cluster.patch_config("s", {"count": "20"})
         assert len(running.read("second-topic", 10)) == 10
+
+
+def test_no_message_has_what_a_variable_stands_for(
+    service: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Validation, refusals, states, the log and dead-letter headers have the text as it was written."""
+    secret = "pass'word 7"
+    (tmp_path / "secrets").write_text(f"word={secret}\ntopic=hidden-topic\nshort=x7\n")
+    file = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    word, short = (f"${{file:{tmp_path / 'secrets'}:{key}}}" for key in ("word", "short"))
+    with RunningCluster(service, **file) as running, RestServer(running.cluster, "http://127.0.0.1:0") as server:
+
+        def call(method: str, path: str, body: Any) -> str:
+            kind = {"Content-Type": "application/json"}
+            request = urllib.request.Request(server.url + path, json.dumps(body).encode(), kind, method=method)
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return str(answer.read().decode())
+            except urllib.error.HTTPError as error:
+                return error.read().decode()
+
+        good = {"connector.class": COUNTER, "topic": "t", "count": "10"}
+        changes = [{name: word} for name in ("tasks.max", "errors.tolerance", "value.converter", "transforms")]
+        changes += [{"tasks.max": short}, {"producer.override.acks": word}, {"topic": word, "count": word}]
+        for wrong in changes:
+            config = {**good, "name": "w", **wrong}
+            for text in (
+                call("PUT", f"/connector-plugins/{COUNTER}/config/validate", config),
+                call("PUT", "/connectors/w/config", config),
+                call("POST", "/connectors", {"name": "w", "config": config}),
+            ):
+                assert "pass" not in text.replace("basic", ""), text
+                assert "x7" not in text
+                if "tasks.max" in wrong:
+                    assert json.dumps(wrong["tasks.max"])[1:-1] in text
+        running.create("s", {**good, "fail": "0", "topic": word})
+        running.wait_states("s", "RUNNING", "FAILED")
+        shown = json.dumps(running.cluster.status("s"))
+        assert "a bug of the connector" in shown
+        assert secret not in shown
+        FAIL["s2/start"] = 1
+        running.create("s2", {**good, "name": "s2", "topic": word, "task": word})
+        [worker] = running.workers
+        worker.settings.providers.hide_in_log(caplog.handler)
+        logging.getLogger("odradek.connect.other").error("cannot log in as %r", secret)
+        try:
+            raise ValueError(f"no {secret}")
+        except ValueError:
+            logging.getLogger("odradek.connect.other").exception("it failed")
+        assert secret not in caplog.text
+        assert caplog.text.count(word) >= 2
+        assert secret not in worker.settings.providers.as_written(repr(secret) + json.dumps(secret) + secret)

@@ -15,7 +15,9 @@ Source: KIP-297, KIP-421, KIP-993; Kafka's ConfigTransformer. The AWS ones are n
 from __future__ import annotations
 
 import json
+import logging
 import re
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
@@ -28,6 +30,7 @@ from odradek.connect.errors import ConfigError, ConnectError
 
 _VARIABLE = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
 _PREFIX = "config.providers."
+SHOWN_CHARACTERS_MIN = 4
 
 
 class ConfigProvider(ABC):
@@ -170,6 +173,7 @@ class Providers:
 
     def __init__(self, configs: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._providers: dict[str, ConfigProvider] = {}
+        self._written: dict[str, str] = {}  # a value -> its variable, so that messages show that
         for name in (each.strip() for each in str(configs.get("config.providers") or "").split(",")):
             if name:
                 given = with_prefix(configs, f"{_PREFIX}{name}.")
@@ -195,7 +199,38 @@ class Providers:
 
     def _replaced(self, variable: re.Match[str]) -> str:
         provider = self._providers.get(variable[1])
-        return variable[0] if provider is None else provider.get(variable[2] or "", variable[3])
+        if provider is None:
+            return variable[0]
+        value = provider.get(variable[2] or "", variable[3])
+        self._written[value] = variable[0]
+        return value
+
+    def as_written(self, text: str) -> str:
+        """Return a message with variables in place of the values that they had, as `hidden` does for configurations.
+
+        A shorter value than SHOWN_CHARACTERS_MIN is replaced only where the message quotes it: as a part of other words
+        it tells nothing.
+        """
+        for value, variable in sorted(self._written.items(), key=lambda pair: -len(pair[0])):
+            if len(value) >= SHOWN_CHARACTERS_MIN:
+                for shown in {value, repr(value)[1:-1], json.dumps(value)[1:-1], value.strip()} - {""}:
+                    text = text.replace(shown, variable)
+            else:
+                text = text.replace(repr(value), repr(variable))
+        return text
+
+    def hide_in_log(self, *handlers: logging.Handler) -> None:
+        """Have handlers write log lines with variables in place of their values. May be repeated."""
+        for handler in handlers:
+            handler.addFilter(self._hide)
+
+    def _hide(self, record: logging.LogRecord) -> bool:
+        if self._written and record.name.startswith("odradek.connect"):
+            record.msg, record.args = self.as_written(record.getMessage()), ()
+            if record.exc_info:
+                trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
+                record.exc_text, record.exc_info = self.as_written(trace), None
+        return True
 
     def hidden(self, made: Mapping[str, str], raw: Mapping[str, str]) -> dict[str, str]:
         """Return a task's configuration as it is stored: with the variables in place of their values."""

@@ -82,6 +82,8 @@ def make_answer(cluster: Cluster) -> Callable[[web.BaseRequest, bytes], Awaitabl
         ]
     )
 
+    written = cluster.settings.providers.as_written
+
     async def answer(request: web.BaseRequest, body: bytes) -> web.Response:
         try:
             found: Any = await router.resolve(request)  # type: ignore[arg-type]
@@ -90,11 +92,11 @@ def make_answer(cluster: Cluster) -> Callable[[web.BaseRequest, bytes], Awaitabl
             handler: Handler = found.handler
             return await handler(Call(dict(found), request.query, body))
         except RequestError as error:
-            return refusal(error.status, str(error))
+            return refusal(error.status, written(str(error)))
         except web.HTTPException as error:
             return refusal(error.status, f"HTTP {error.status} {error.reason}")
         except (ConnectError, KafkaError) as error:
-            return refusal(500, str(error))
+            return refusal(500, written(str(error)))
         except Exception as error:  # a bug: without its stack trace for the client
             _log.exception("%s %s", request.method, request.path)
             return refusal(500, f"unexpected {type(error).__name__}: see the log of the worker")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from odradek.backoff import Backoff
@@ -28,7 +29,7 @@ from odradek.connect.state.state_topic import Pair, StateTopic
 from odradek.connect.state.statuses import UNASSIGNED, Status, Statuses, Unit
 from odradek.connect.tasks.sink import group_of
 from odradek.connect.tasks.source import transactional_id
-from odradek.connect.validate import as_json, check, connector_class, validate
+from odradek.connect.validate import as_json, check, connector_class, definitions, validate
 from odradek.errors import ErrorCode, KafkaError, OffsetConflict
 from odradek.extras import MissingExtra
 from odradek.model.topic_partition import TopicPartition
@@ -368,7 +369,9 @@ class Cluster:
         try:
             kind.alter_offsets(self.settings.providers.resolve(known.config or {}), offsets)
         except ConfigError as error:
-            raise BadRequest(str(error)) from error
+            raise BadRequest(self.settings.providers.as_written(str(error))) from None
+        except ConnectError as error:
+            raise ConnectError(self.settings.providers.as_written(str(error))) from None
         group = group_of(name)
         with Admin(**self.settings.client) as admin:
             kept = {place: each.offset for place, each in admin.list_consumer_group_offsets(group).items()}
@@ -398,12 +401,16 @@ class Cluster:
                 raise BadRequest(f"Included connector type {given} does not match request type {class_name}")
             given_text = {key: value for key, value in configs.items() if value is not None}
             found = validate(kind, _resolved(given_text, self.settings))
-            for key, value in found.items():
-                if has_variable(configs.get(key)):  # what it stands for is not shown
-                    value.value = configs[key]
+            for key, value in found.items():  # what a variable stands for is not shown
+                names = [name for name in (key, *value.key.also) if has_variable(configs.get(name))]
+                if names:
+                    value.value = configs[names[0]]
+                value.errors = [self.settings.providers.as_written(each) for each in value.errors]
+                if key not in definitions(kind).keys:  # of a transform, say, whose name may be such a value
+                    value.key = replace(value.key, name=self.settings.providers.as_written(key))
             return as_json(class_name, found)
         except (ConfigError, MissingExtra) as error:
-            raise BadRequest(str(error)) from error
+            raise BadRequest(self.settings.providers.as_written(str(error))) from error
 
     def set_logger(self, name: str, level: str) -> None:
         """Set the level of a logger in all workers (KIP-976)."""
@@ -450,7 +457,10 @@ def _checked(name: str, configs: Mapping[str, Any], settings: WorkerSettings) ->
         raise BadRequest("the values of a connector's configuration must be text")
     given = {key: _text(value) for key, value in configs.items() if value is not None}
     given["name"] = name
-    check(_resolved(given, settings))
+    try:
+        check(_resolved(given, settings))
+    except BadRequest as error:
+        raise BadRequest(settings.providers.as_written(str(error))) from None
     if given.get("exactly.once.support") == "required" and not settings.is_exactly_once:
         raise BadRequest("exactly.once.support=required needs exactly.once.source.support=enabled of the worker")
     return given

@@ -97,6 +97,8 @@ class Worker(RebalanceListener):
     def start(self) -> Self:
         """Join the cluster. Raises KafkaError."""
         self._configs.read()
+        handlers = [*logging.root.handlers, *([logging.lastResort] if logging.lastResort else [])]
+        self.settings.providers.hide_in_log(*handlers)
         self._thread.start()
         return self
 
@@ -283,7 +285,7 @@ class Worker(RebalanceListener):
         try:
             run = self._made(unit, generation, known, paused=paused)
         except (ConfigError, MissingExtra) as error:
-            message = f"{type(error).__name__}: {error}"
+            message = self.settings.providers.as_written(f"{type(error).__name__}: {error}")
             self._environment.statuses.put(unit, Status(FAILED, self._environment.worker_id, message, generation))
             run = _Unusable(unit, self._environment, generation, paused=paused)
         self._runs[unit] = run

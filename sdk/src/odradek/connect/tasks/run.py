@@ -187,7 +187,9 @@ class Run(ABC):
             return None
 
     def put(self, state: str, trace: str | None = None) -> None:
-        """Write the state. Raises KafkaError."""
+        """Write the state; its trace has configurations as they were written. Raises KafkaError."""
+        if trace is not None:
+            trace = self.environment.settings.providers.as_written(trace)
         self.environment.statuses.put(self.unit, Status(state, self.environment.worker_id, trace, self.generation))
 
     def put_activity(self) -> None:

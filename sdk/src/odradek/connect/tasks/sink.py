@@ -114,8 +114,9 @@ class SinkTaskRun(Run):
         name = self._configs["errors.deadletterqueue.topic.name"]
         dead_letters = _DeadLetters(settings.client, name) if name else None
         tolerance = Tolerance(
-            self.unit, self._configs, self.environment.clock, self.environment.rng, self.wait, dead_letters
-        )
+            self.unit, self._configs, self.environment.clock, self.environment.rng, self.wait, dead_letters,
+            settings.providers.as_written,
+        )  # fmt: skip
         conversion = Conversion(settings, self._given, tolerance)
         task = self._make()
         options = {

@@ -60,6 +60,7 @@ class Tolerance:
         configs: the connector's, parsed.
         wait: waits so many seconds and returns True if the task is to stop.
         dead_letters: None for sources, and for sinks without such a topic.
+        written: a message -> the same, with configurations as they were written.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class Tolerance:
         rng: Rng,
         wait: Callable[[float], bool],
         dead_letters: DeadLetters | None = None,
+        written: Callable[[str], str] = str,
     ) -> None:
+        self._written = written
         self._unit, self._configs, self._clock, self._wait = unit, configs, clock, wait
         self._dead_letters = dead_letters
         self._tolerates = configs["errors.tolerance"] == "all"
@@ -138,8 +141,8 @@ class Tolerance:
             "stage": stage.value,
             "class.name": f"{plugin.__module__}.{plugin.__qualname__}",
             "exception.class.name": f"{type(error).__module__}.{type(error).__qualname__}",
-            "exception.message": str(error),
-            "exception.stacktrace": "".join(traceback.format_exception(error)),
+            "exception.message": self._written(str(error)),
+            "exception.stacktrace": self._written("".join(traceback.format_exception(error))),
         }
         return [(_HEADER + name, value.encode()) for name, value in values.items()]
 
