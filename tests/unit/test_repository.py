@@ -391,3 +391,51 @@ def test_every_public_name_has_help() -> None:
 
 def test_the_wheel_carries_the_licence() -> None:
     assert text("sdk/LICENSE") == text("LICENSE")
+
+
+ROUNDING_METHODS = {
+    "quantize",
+    "scaleb",
+    "normalize",
+    "to_integral_value",
+    "to_integral_exact",
+    "remainder_near",
+    "fma",
+}
+
+
+def rounds(node: ast.AST) -> bool:
+    """Return True for arithmetic of Decimals that takes place in the context of 28 digits."""
+
+    def is_decimal(part: ast.AST) -> bool:
+        return isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id == "Decimal"
+
+    if isinstance(node, ast.Call):
+        is_abs = isinstance(node.func, ast.Name) and node.func.id in ("abs", "round")
+        is_method = isinstance(node.func, ast.Attribute) and node.func.attr in ROUNDING_METHODS
+        of_text = is_method and "unicodedata" in ast.unparse(node.func)
+        return (is_method and not of_text) or (is_abs and any(map(is_decimal, node.args)))
+    if isinstance(node, ast.ImportFrom):
+        names = {each.name for each in node.names}
+        return node.module == "decimal" and bool(names & {"Context", "getcontext", "setcontext", "localcontext"})
+    if isinstance(node, ast.BinOp):
+        return is_decimal(node.left) or is_decimal(node.right)
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and is_decimal(node.operand)
+
+
+def test_decimals_are_computed_by_the_exact_module_alone() -> None:
+    """Python's default context has 28 digits: arithmetic of Decimals belongs to odradek.model.decimals."""
+    chosen = [name for name in MODULES if name.startswith("sdk/src/") and not name.endswith("model/decimals.py")]
+    found = [
+        f"{name}:{getattr(node, 'lineno', 0)}"
+        for name, tree in trees(chosen, r"\bDecimal\b")
+        for node in ast.walk(tree)
+        if rounds(node)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("code", ["Decimal(a) + 1", "-Decimal(a)", "abs(Decimal(a))", "value.scaleb(2)",
+                                  "from decimal import localcontext"])  # fmt: skip
+def test_arithmetic_of_decimals_is_recognised(code: str) -> None:
+    assert any(rounds(node) for node in ast.walk(ast.parse(code)))

@@ -15,15 +15,14 @@ import json
 import math
 import struct
 from collections.abc import Iterable
-from decimal import Context, Decimal
 from typing import Any
 
 from odradek.errors import FormatError
+from odradek.model import decimals
 
 _PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 _DEPTH_MAX = 64
 _ITEMS_MAX = 1_000_000
-_EXACT = Context(prec=1_000)
 
 
 def decode_avro(data: bytes, schema: str, references: Iterable[str] = ()) -> Any:
@@ -135,8 +134,7 @@ class _Reader:
         return self._text()
 
     def _decimal(self, data: bytes, schema: Any) -> str:
-        unscaled = int.from_bytes(data, "big", signed=True)
-        return f"{Decimal(unscaled).scaleb(-int(schema.get('scale', 0)), _EXACT):f}"
+        return f"{decimals.of_bytes(data, int(schema.get('scale', 0))):f}"
 
     def _number(self) -> int:
         """Zigzag and variable length; at most 10 bytes."""

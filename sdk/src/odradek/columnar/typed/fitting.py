@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
-from odradek import decimals
+from odradek.model import decimals
 from odradek.model.kinds import Kind
 
 Fit = Callable[[Any], Any]
@@ -125,15 +125,15 @@ def _timestamp_ntz(value: Any) -> Any:
 
 
 def _decimal(kind: Kind) -> Fit:
-    most = 10 ** (kind.precision - kind.scale)
+    most = kind.precision - kind.scale  # digits before the point
 
     def fit(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
             raise _misfit(value, kind)
         found = Decimal(repr(value) if isinstance(value, float) else value)
-        if not found.is_finite() or found.copy_abs() >= most:
+        if not found.is_finite() or (found and found.adjusted() >= most) or not decimals.fits(found, kind.scale):
             raise _misfit(value, kind)
-        return decimals.at_scale(found, kind.scale)
+        return decimals.rescaled(found, kind.scale)
 
     return fit
 

@@ -13,8 +13,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from odradek import decimals
 from odradek.extras import extra
+from odradek.model import decimals
 from odradek.model.protobuf_types import BUILT_IN, DATE, DECIMAL, META_NUMBER, TIME, BuiltInField
 
 
@@ -130,7 +130,7 @@ def decimal_options(precision: str | None, scale: str) -> bytes:
 
 
 def _decimal(message: Any) -> Decimal:
-    return decimals.of_unscaled(int.from_bytes(message.value, "big", signed=True), message.scale)
+    return decimals.of_bytes(message.value, message.scale)
 
 
 def _time(message: Any) -> dt.time:
@@ -151,7 +151,7 @@ def set_value(message: Any, value: Any) -> None:
         sign, digits, exponent = value.as_tuple()
         assert isinstance(exponent, int)
         number = int("".join(map(str, digits))) * (10 ** max(exponent, 0)) * (-1 if sign else 1)
-        message.value = number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)
+        message.value = decimals.to_bytes(number)
         message.precision, message.scale = len(str(abs(number))), max(-exponent, 0)
     elif isinstance(value, dt.time):
         message.hours, message.minutes, message.seconds = value.hour, value.minute, value.second

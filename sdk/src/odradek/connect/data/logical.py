@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from decimal import Context, Decimal
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from odradek.connect.data.schema import Schema, Type
 from odradek.connect.errors import DataError
+from odradek.model import decimals
 
 _PACKAGE = "org.apache.kafka.connect.data."
 DECIMAL_NAME = _PACKAGE + "Decimal"
@@ -33,7 +34,6 @@ EPOCH = dt.datetime(1970, 1, 1, tzinfo=UTC)
 EPOCH_DATE = EPOCH.date()
 DAY_MS = 86_400_000
 _MS = dt.timedelta(milliseconds=1)
-_EXACT = Context(prec=10_000)  # digits; a scale never costs any
 
 DATE = Schema(Type.INT32, name=DATE_NAME, version=1)
 TIME = Schema(Type.INT32, name=TIME_NAME, version=1)
@@ -91,16 +91,16 @@ def _decimal_encoder(schema: Schema) -> Callable[[Decimal], bytes]:
     scale = scale_of(schema)
 
     def encode_decimal(value: Decimal) -> bytes:
-        scaled = value.scaleb(scale, _EXACT) if value.is_finite() else value
-        if not value.is_finite() or scaled != (unscaled := int(scaled)):
-            raise DataError(f"the decimal {value} does not fit a scale of {scale}")
-        return unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+        try:
+            return decimals.to_bytes(decimals.to_unscaled(value, scale))
+        except ValueError as error:
+            raise DataError(str(error)) from None
 
     return encode_decimal
 
 
 def _decimal(schema: Schema, data: bytes) -> Decimal:
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale_of(schema), _EXACT)
+    return decimals.of_bytes(data, scale_of(schema))
 
 
 class _Logical(NamedTuple):

@@ -13,10 +13,10 @@ the one of the underlying type; `natural` returns the date, time, number or UUID
     io.debezium.time.MicroDuration    int64   microseconds
     io.debezium.time.Interval         string  ISO 8601 duration
     io.debezium.time.Year             int32   year
-    io.debezium.data.Json, Uuid, Xml, Enum, EnumSet, Ltree   string
+    io.debezium.data.Json, Uuid, Xml, Enum, EnumSet, Ltree, Tsvector   string
     io.debezium.data.Bits             bytes   little-endian, with the parameter `length`
     io.debezium.data.VariableScaleDecimal     struct of scale and unscaled bytes
-    io.debezium.data.geometry.Point   struct of x and y
+    io.debezium.data.geometry.Point, Geometry   struct of the well-known binary; of a point also x and y
 
 Source: Debezium's documentation of its connectors' data types.
 """
@@ -36,6 +36,7 @@ from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type, struct
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
+from odradek.model import decimals
 
 _TIME = "io.debezium.time."
 _DATA = "io.debezium.data."
@@ -59,6 +60,7 @@ JSON = _named(schemas.STRING, _DATA + "Json")
 UUID_TEXT = _named(schemas.STRING, _DATA + "Uuid")
 XML = _named(schemas.STRING, _DATA + "Xml")
 LTREE = _named(schemas.STRING, _DATA + "Ltree")
+TSVECTOR = _named(schemas.STRING, _DATA + "Tsvector")
 VARIABLE_SCALE_DECIMAL = struct(
     {"scale": schemas.INT32, "value": schemas.BYTES},
     name=_DATA + "VariableScaleDecimal",
@@ -75,6 +77,12 @@ POINT = struct(
     name=_DATA + "geometry.Point",
     version=1,
     doc="Geometry (POINT)",
+)
+GEOMETRY = struct(
+    {"wkb": schemas.BYTES, "srid": schemas.OPTIONAL_INT32},
+    name=_DATA + "geometry.Geometry",
+    version=1,
+    doc="Geometry",
 )
 _WKB_POINT = structs.Struct("<BIdd")  # little-endian, the kind of geometry, x, y
 
@@ -95,14 +103,23 @@ def variable_scale(value: Decimal) -> Struct:
     if not isinstance(exponent, int):
         raise DataError(f"the number {value} has no exact form: set decimal.handling.mode=string or double")
     scale = max(-exponent, 0)
-    unscaled = int(value.scaleb(scale))
-    data = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+    data = decimals.to_bytes(decimals.to_unscaled(value, scale))
     return Struct(VARIABLE_SCALE_DECIMAL, {"scale": scale, "value": data})
 
 
 def point(x: float, y: float) -> Struct:
     """Return a point, also in the well-known binary of geometries."""
     return Struct(POINT, {"x": x, "y": y, "wkb": _WKB_POINT.pack(1, 1, x, y)})
+
+
+def geometry(wkb: bytes, srid: int | None, *, is_point: bool) -> Struct:
+    """Return a geometry of its well-known binary. Raises DataError for a point that is none."""
+    if not is_point:
+        return Struct(GEOMETRY, {"wkb": wkb, "srid": srid})
+    if len(wkb) != _WKB_POINT.size:
+        raise DataError(f"not a point in well-known binary: {wkb.hex()[:80]}")
+    _, _, x, y = _WKB_POINT.unpack(wkb)
+    return Struct(POINT, {"x": x, "y": y, "wkb": wkb, "srid": srid})
 
 
 # --- what a value stands for ------------------------------------------------------------------------------------------
@@ -123,12 +140,14 @@ def _zoned(text: str) -> dt.datetime:
 
 
 def _decimal(value: Struct) -> Decimal:
-    return Decimal(int.from_bytes(value["value"], "big", signed=True)).scaleb(-value["scale"])
+    return decimals.of_bytes(value["value"], value["scale"])
 
 
 def _bits(schema: Schema, value: bytes) -> str:
-    """Return the bits as text of 0 and 1, the highest one first."""
-    length = int(schema.parameter("length") or len(value) * 8)
+    """Return the bits as text of 0 and 1, the highest one first; of fewer bits than the type has, whole bytes."""
+    length = min(int(schema.parameter("length") or len(value) * 8), len(value) * 8)
+    if not length:
+        return ""
     return format(int.from_bytes(value, "little"), f"0{length}b")[-length:]
 
 

@@ -19,6 +19,7 @@ from odradek.connect.data.logical import DATE, DAY_MS, TIME, TIMESTAMP, UTC, dec
 from odradek.connect.data.schema import Schema, Type, array, map_of
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
+from odradek.model import decimals
 
 
 class SchemaAndValue(NamedTuple):
@@ -110,7 +111,7 @@ def number_text(value: int | float | Decimal) -> str:
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         text = format(Decimal(repr(value)), "f")
         return text if "." in text else text + ".0"
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    sign, digits, exponent = decimals.shortest(Decimal(repr(value))).as_tuple()
     assert isinstance(exponent, int)
     text = "".join(map(str, digits))
     return f"{'-' if sign else ''}{text[0]}.{text[1:] or '0'}E{exponent + len(text) - 1}"
@@ -154,6 +155,7 @@ def parse_text(text: str | None) -> SchemaAndValue:
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{3}Z")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_DIGITS_OF_INT64 = 19
 
 
 def _scalar(text: str) -> SchemaAndValue | None:
@@ -190,12 +192,15 @@ def _number(text: str) -> SchemaAndValue:
         number = Decimal(text)
     except InvalidOperation:
         return SchemaAndValue(schemas.STRING, text)
-    if number == number.to_integral_value():
+    exponent = number.as_tuple().exponent
+    if isinstance(exponent, int) and decimals.is_whole(number):
+        if number.adjusted() >= _DIGITS_OF_INT64:  # not written out: an exponent may be large
+            return SchemaAndValue(decimal(-exponent), number)
         whole = int(number)
         for kind in (schemas.INT8, schemas.INT16, schemas.INT32, schemas.INT64):
             if -(1 << schemas.INTEGER_BITS[kind.type] - 1) <= whole < 1 << schemas.INTEGER_BITS[kind.type] - 1:
                 return SchemaAndValue(kind, whole)
-        return SchemaAndValue(decimal(0), Decimal(whole))
+        return SchemaAndValue(decimal(-exponent), number)
     try:
         return SchemaAndValue(schemas.FLOAT32, structs.unpack(">f", structs.pack(">f", float(number)))[0])
     except OverflowError:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from typing import TypeVar
 
@@ -73,7 +73,7 @@ def duration_ms(text: str) -> int | None:
     match = _DURATION.fullmatch(text)
     if match is None or not any(match.groups()):
         return None
-    return sum(int(Decimal(number or 0) * unit_ms) for number, unit_ms in zip(match.groups(), _UNIT_MS, strict=True))
+    return sum(int(Fraction(number or 0) * unit_ms) for number, unit_ms in zip(match.groups(), _UNIT_MS, strict=True))
 
 
 def _is_reset(text: str) -> bool:

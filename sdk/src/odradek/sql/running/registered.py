@@ -15,7 +15,6 @@ from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from odradek import decimals
 from odradek.client.serializers.registry import HttpRegistry, MemoryRegistry, Registry, Schema
 from odradek.columnar.typed.schema_prefix import decode_indexes, decode_prefix, encode_prefix
 from odradek.connect.converters.avro import AvroConverter
@@ -27,6 +26,7 @@ from odradek.connect.data import schema as schemas
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
 from odradek.errors import ErrorCode, KafkaError
+from odradek.model import decimals
 from odradek.sql.catalog import Form
 from odradek.sql.plan import Codec
 from odradek.sql.position import SqlError

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind, non_empty
@@ -16,9 +16,10 @@ from odradek.connect.data.values import time_text
 from odradek.connect.errors import DataError, RetriableError
 from odradek.connect.plugin import Configs, SinkConnector, SinkTask
 from odradek.connect.record import SinkRecord
+from odradek.model import decimals
 
 _BATCH_MAX = 25
-_DIGITS = Context(prec=38)  # of a DynamoDB number
+_DIGITS = 38  # of a DynamoDB number
 
 
 def attribute(value: Any) -> dict[str, Any]:
@@ -28,10 +29,13 @@ def attribute(value: Any) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"BOOL": value}
     if isinstance(value, int | float | Decimal):
-        number = _DIGITS.create_decimal(value if not isinstance(value, float) else repr(value))
+        number = Decimal(value if not isinstance(value, float) else repr(value))
         if not number.is_finite():
             raise DataError(f"DynamoDB has no number {value}")
-        return {"N": str(number)}
+        try:
+            return {"N": str(decimals.limited(number, _DIGITS))}
+        except ValueError as error:
+            raise DataError(f"DynamoDB has no such number: {error}") from None
     if isinstance(value, str):
         return {"S": value}
     if isinstance(value, bytes | bytearray | memoryview):

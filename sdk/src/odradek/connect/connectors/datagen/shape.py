@@ -27,6 +27,7 @@ from odradek.connect.data import logical
 from odradek.connect.data.schema import Schema, Type
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import ConfigError, ConnectError
+from odradek.model import decimals
 
 Make = Callable[[Chance, int, str], Any]
 """Chance, the time in ms and a name for the choices -> a value of Connect."""
@@ -284,4 +285,4 @@ def _numbers(kind: str, asked: Mapping[str, Any], schema: Schema, path: str, per
 
 
 def _decimal(schema: Schema, number: Decimal) -> Decimal:
-    return number.quantize(Decimal(1).scaleb(-logical.scale_of(schema)))
+    return decimals.rounded(number, logical.scale_of(schema))

@@ -19,6 +19,7 @@ from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import infer_schema, to_text
 from odradek.connect.errors import ConfigError, ConnectError, RetriableError
 from odradek.extras import extra
+from odradek.model import decimals
 
 with extra("connect-jdbc"):
     import sqlalchemy as sa
@@ -122,7 +123,8 @@ def fitted(schema: Schema, value: Any) -> Any:
     if value is None:
         return None
     if schema.name == logical.DECIMAL_NAME:
-        return Decimal(str(value)).quantize(Decimal(1).scaleb(-logical.scale_of(schema)))
+        number = value if isinstance(value, Decimal) else Decimal(str(value))
+        return decimals.rounded(number, logical.scale_of(schema))
     if schema.type in (Type.FLOAT64, Type.FLOAT32):
         return float(value)
     if isinstance(value, Decimal) and schema.type in (Type.INT8, Type.INT16, Type.INT32, Type.INT64):
