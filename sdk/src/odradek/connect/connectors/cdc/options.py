@@ -99,6 +99,9 @@ COMMON = (
             allowed=one_of("adaptive", "adaptive_time_microseconds", "connect"))
     .define("binary.handling.mode", Kind.STRING, "bytes", "Form of binary columns.",
             allowed=one_of("bytes", "base64", "base64-url-safe", "hex"))
+    .define("event.converting.failure.handling.mode", Kind.STRING, "warn", "Values that no record can have, such as "
+            "NaN in an exact number: fail ends the task; warn writes null, and names table, column and row in the "
+            "log; skip writes null. A value of the key always ends the task.", allowed=one_of("fail", "warn", "skip"))
     .define("provide.transaction.metadata", Kind.BOOLEAN, False, "Whether records say their transaction, and "
             "beginnings and ends of transactions are written to <topic.prefix>.transaction.")
     .define("heartbeat.interval.ms", Kind.LONG, 0, "Time between heartbeat records, in ms; 0: none.",

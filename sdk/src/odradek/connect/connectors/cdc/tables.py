@@ -173,33 +173,30 @@ class Table:
     def envelope_name(self) -> str:
         return f"{self._name}.Envelope"
 
-    def row(self, values: Sequence[Any], other: Struct | None = None) -> Struct:
-        """Return a row of what the database sent for all columns: None is null.
+    def decoded(
+        self, values: Sequence[Any], other: Struct | None = None
+    ) -> tuple[dict[str, Any], dict[str, Exception]]:
+        """Return the fields of a row of what the database sent for all columns, and errors of those it cannot have.
 
         Args:
-            values: `UNCHANGED` for a value that was not sent, `MISSING` for one that is not known.
+            values: None is null, `UNCHANGED` a value that was not sent, `MISSING` one that is not known.
             other: the row before the change, for values that were not sent.
-
-        Raises:
-            ConnectError: with the name of the column whose value cannot be read.
         """
         made: dict[str, Any] = {}
-        column: Column | None = None
-        try:
-            for column, value in zip(self.columns, values, strict=True):
-                if value is None or column is None or value is MISSING:
-                    if value is None and column is not None and column.of_null is not None:
-                        made[column.name] = column.of_null
-                    continue
-                if value is UNCHANGED:
-                    known = None if other is None else other.get(column.name)
-                    made[column.name] = column.placeholder if known is None else known
-                else:
+        failed: dict[str, Exception] = {}
+        for column, value in zip(self.columns, values, strict=True):
+            if value is None or column is None or value is MISSING:
+                if value is None and column is not None and column.of_null is not None:
+                    made[column.name] = column.of_null
+            elif value is UNCHANGED:
+                known = None if other is None else other.get(column.name)
+                made[column.name] = column.placeholder if known is None else known
+            else:
+                try:
                     made[column.name] = column.decode(value)
-        except (DataError, ValueError, ArithmeticError) as error:
-            name = "" if column is None else column.name
-            raise ConnectError(f"the column {self.id}.{name} cannot be read: {error}") from error
-        return Struct.of_checked(self.row_schema, made)  # a column's decoder makes values of its schema
+                except (DataError, ValueError, ArithmeticError, LookupError) as error:
+                    failed[column.name] = error
+        return made, failed
 
     def key_of(self, row: Struct) -> Struct | None:
         """Return the key of a row. Raises ConnectError if a column of it is not known."""
@@ -219,6 +216,8 @@ class Table:
     def with_nullable(self, names: Iterable[str]) -> Table:
         """Return the table with columns in which null is allowed."""
         chosen = set(names)
+        if all(each is None or each.schema.optional or each.name not in chosen for each in self.columns):
+            return self
         columns = tuple(
             replace(each, schema=each.schema.as_optional()) if each is not None and each.name in chosen else each
             for each in self.columns

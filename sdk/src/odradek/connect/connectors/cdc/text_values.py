@@ -22,6 +22,8 @@ _ZONE = re.compile(r"([+-])(\d\d)(?::?(\d\d))?(?::?(\d\d))?$")
 _DURATION = re.compile(
     r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)W)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?)(\d+)(?:\.(\d+))?S)?)?"
 )
+_HSTORE = re.compile(r'"((?:[^"\\]|\\.)*)"=>(?:NULL|"((?:[^"\\]|\\.)*)")(?:, |$)', re.DOTALL)
+_YEAR_DIGITS = 4
 _DAYS_OF_MONTH = 365.25 / 12
 
 
@@ -91,6 +93,8 @@ def zoned_timestamp(text: str, digits: int) -> str:
     if is_bc:
         year, _, rest = date.partition("-")
         date = f"-{int(year) - 1:04}-{rest}"
+    elif date.index("-") > _YEAR_DIGITS:
+        date = f"+{date}"
     return f"{date}T{clock}Z"
 
 
@@ -122,6 +126,27 @@ def duration_us(text: str) -> int:
         + (hours * 60 + minutes) * 60_000_000
         + (-seconds if found[7] else seconds)
     )
+
+
+def interval(text: str) -> str:
+    """Return an ISO 8601 duration as Debezium writes it, with all its parts: P1Y2M3DT4H5M6.78S."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"not a duration: {text!r}")
+    years, months, weeks, days, hours, minutes = (int(each or 0) for each in found.group(1, 2, 3, 4, 5, 6))
+    sign, seconds, fraction = found[7] or "", found[8] or "0", (found[9] or "").rstrip("0")
+    exact = f"{sign}{seconds}.{fraction}" if fraction else f"{sign}{seconds}"
+    return f"P{years}Y{months}M{days + weeks * 7}DT{hours}H{minutes}M{exact}S"
+
+
+def hstore(text: str) -> dict[str, str | None]:
+    """Return the pairs of an hstore such as "a"=>"1", "b"=>NULL."""
+    pairs = {match[1]: match[2] for match in _HSTORE.finditer(text)}
+    return {_unescaped(key): None if value is None else _unescaped(value) for key, value in pairs.items()}
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text, flags=re.DOTALL)
 
 
 def binary(mode: str) -> tuple[Schema, Callable[[bytes], Any]]:

@@ -26,6 +26,7 @@ from odradek.connect.connectors.jdbc.binding import binder, column_type, take_js
 from odradek.connect.connectors.jdbc.copying import ROWS_MIN, can_copy, copied
 from odradek.connect.connectors.jdbc.database import DATABASE, open_engine, translated
 from odradek.connect.data import schema as schemas
+from odradek.connect.data import unavailable
 from odradek.connect.data.schema import Schema
 from odradek.connect.data.structs import Struct
 from odradek.connect.data.values import infer_schema
@@ -95,9 +96,15 @@ class _Change(NamedTuple):
 
 
 class _Shapes:
-    """The shapes of a task: records with the same schemas get the same one."""
+    """The shapes of a task: records with the same schemas get the same one.
 
-    def __init__(self) -> None:
+    Args:
+        mark: what change capture writes for a text that was not sent.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._signs: dict[int, tuple[_Fields, list[tuple[str, Any]]]] = {}
         self._shapes: dict[tuple[Any, ...], tuple[_Shape, _Fields, _Fields]] = {}  # the fields keep their identity
         self._fields: dict[_Fields, _Fields] = {}
 
@@ -119,11 +126,20 @@ class _Shapes:
         """Return fields that are equal to these, always the same object."""
         return self._fields.setdefault(found, found)
 
+    def signs(self, fields: _Fields) -> list[tuple[str, Any]]:
+        """Return what values of these fields are if change capture was not sent them."""
+        known = self._signs.get(id(fields))
+        if known is None:
+            signs = ((name, unavailable.sign(schema, self._mark)) for name, schema in fields if self._mark)
+            known = self._signs[id(fields)] = fields, [(name, sign) for name, sign in signs if sign is not None]
+        return known[1]
+
     def trim(self) -> None:
         """Forget everything if there is too much: schemas may change for ever."""
-        if len(self._shapes) + len(self._fields) > _SHAPES_MAX:
+        if len(self._shapes) + len(self._fields) + len(self._signs) > _SHAPES_MAX:
             self._shapes.clear()
             self._fields.clear()
+            self._signs.clear()
 
 
 class JdbcSinkTask(SinkTask):
@@ -134,12 +150,10 @@ class JdbcSinkTask(SinkTask):
     def start(self, configs: Configs) -> None:
         self._given = given = _DEFINITIONS.parse(configs)
         self._name = configs.get("name", "")
-        mark = given["unavailable.value.placeholder"]
-        self._marks: tuple[Any, ...] = (mark, mark.encode(), [mark]) if mark else ()  # of values that were not sent
         self._engine = open_engine(given)
         self._tables: dict[str, sa.Table] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._shapes = _Shapes()
+        self._shapes = _Shapes(given["unavailable.value.placeholder"])
         self._offsets: sa.Table | None = None
         self._is_unsure = False  # whether the offsets in the database may be others than `_positions`
         if given["exactly.once"]:
@@ -240,8 +254,9 @@ class JdbcSinkTask(SinkTask):
         wanted = self._given["fields.whitelist"]
         chosen = {name: value for name, value in row.items() if name in wanted} if wanted else row
         row = chosen
-        if any(mark in row.values() for mark in self._marks):
-            row = {name: value for name, value in chosen.items() if value not in self._marks}
+        absent = {name for name, sign in self._shapes.signs(fields) if chosen.get(name) == sign}
+        if absent:
+            row = {name: value for name, value in chosen.items() if name not in absent}
         is_partial = len(row) < len(chosen)
         row |= key
         return [_Change(self._shapes.of(table, key_fields, fields, tuple(row), is_partial), key, row)]

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from odradek.connect.connectors.cdc.conversion import Conversion
 from odradek.connect.connectors.cdc.masks import Masks
+from odradek.connect.connectors.cdc.mysql.charsets import Charsets
+from odradek.connect.connectors.cdc.mysql.described import catalogued, logged
 from odradek.connect.connectors.cdc.mysql.gtids import gtids
+from odradek.connect.connectors.cdc.mysql.table_map import LoggedColumn
 from odradek.connect.connectors.cdc.mysql.types import ColumnInfo, column_type, text
 from odradek.connect.connectors.cdc.tables import Column, Filters, Table, TableId
-from odradek.connect.data import schema as schemas
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import ConnectError
 from odradek.extras import extra
 
 with extra("connect-mysql"):
     import pymysql
+    from pymysql.constants import FIELD_TYPE
+    from pymysql.converters import conversions, through
     from pymysql.cursors import SSCursor
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 _NEEDED = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
 _UNORDERED = ("enum", "set")  # ordered by number, but compared as text
 _COLUMNS = """
-    SELECT column_name, data_type, column_type, is_nullable, numeric_scale, datetime_precision
-    FROM information_schema.columns WHERE table_schema = %s AND table_name = %s
-    AND coalesce(generation_expression, '') = '' ORDER BY ordinal_position
+    SELECT column_name, data_type, column_type, is_nullable, numeric_scale, datetime_precision,
+        coalesce(generation_expression, '')
+    FROM information_schema.columns WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position
 """
 _TABLES = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
 _KEYS = """
@@ -35,6 +39,10 @@ _KEYS = """
     ON c.table_schema = u.table_schema AND c.table_name = u.table_name AND c.column_name = u.column_name
     WHERE u.table_schema = %s AND u.table_name = %s AND u.constraint_name = 'PRIMARY' ORDER BY u.ordinal_position
 """
+_MOMENTS = (FIELD_TYPE.DATE, FIELD_TYPE.TIME, FIELD_TYPE.DATETIME, FIELD_TYPE.TIMESTAMP)
+_AS_SENT = {**conversions, **dict.fromkeys(_MOMENTS, through)}  # Python has no dates such as 0000-00-00
+_OTHER_VALUES = ("NO_ZERO_DATE", "NO_ZERO_IN_DATE", "PAD_CHAR_TO_FULL_LENGTH")
+"""Modes in which a query gives, or compares, other values than those that are stored."""
 _ANOTHER_SERVER = 2006  # of the client's errors: the connection is gone
 
 
@@ -50,7 +58,7 @@ def connect(given: Mapping[str, Any], **more: Any) -> Any:
         tls = {"ssl": {"ca": ca, "check_hostname": is_checked and mode != "verify_ca", "verify_mode": verify}}
     return pymysql.connect(
         host=given["database.hostname"], port=given["database.port"], user=given["database.user"],
-        password=given["database.password"] or "", charset="utf8mb4",
+        password=given["database.password"] or "", charset="utf8mb4", conv=_AS_SENT,
         connect_timeout=max(1, given["connect.timeout.ms"] // 1000), **tls, **more,
     )  # fmt: skip
 
@@ -71,12 +79,17 @@ class Catalog:
 
     def __init__(self, given: Mapping[str, Any], filters: Filters, masks: Masks) -> None:
         self._given, self._filters, self._masks = given, filters, masks
-        self._known: dict[TableId, tuple[tuple[str, ...], Table]] = {}
+        self._conversion = Conversion(given)
+        self._known: dict[TableId, dict[str, ColumnInfo]] = {}
+        self._tables: dict[TableId, Table] = {}
+        self._logged: dict[TableId, tuple[tuple[LoggedColumn, ...], Table]] = {}
         self._db = connect(given, autocommit=True)
-        self.rows("SET SESSION time_zone = '+00:00'")
+        mode = [each for each in text(self.rows("SELECT @@sql_mode")[0][0]).split(",") if each not in _OTHER_VALUES]
+        self.rows("SET SESSION time_zone = '+00:00', sql_mode = %s", ",".join([*mode, "ALLOW_INVALID_DATES"]))
         variables = self._variables(self._db)
         self.is_mariadb = "mariadb" in variables["version"].lower()
         self.identity = _identity(variables)
+        self.charsets = Charsets(self.rows)
         self._has_gtids = self.is_mariadb or variables.get("gtid_mode", "").upper() == "ON"
 
     @staticmethod
@@ -160,48 +173,71 @@ class Catalog:
     def forget(self) -> None:
         """Forget the tables, since one of them was changed."""
         self._known.clear()
+        self._tables.clear()
+        self._logged.clear()
 
-    def table(self, id: TableId, names: tuple[str, ...] = ()) -> tuple[tuple[str, ...], Table]:
-        """Return a table with the columns of these names, by default all; a column that is gone is text."""
-        known = self._known.get(id)
-        if known is None or (names and known[0] != names):
-            known = self._known[id] = self._described(id, names)
-        return known
+    def _columns(self, id: TableId) -> dict[str, ColumnInfo]:
+        found = self._known.get(id)
+        if found is None:
+            described = [catalogued(row) for row in self.rows(_COLUMNS, *id)]
+            found = self._known[id] = {column.name: column for column in described}
+        return found
 
-    def _described(self, id: TableId, names: Sequence[str]) -> tuple[tuple[str, ...], Table]:
-        infos = [
-            ColumnInfo(text(n), text(k), text(f), text(is_null) == "YES", scale, digits)
-            for n, k, f, is_null, scale, digits in self.rows(_COLUMNS, *id)
-        ]
-        known = {each.name: each for each in infos}
+    def table(self, id: TableId) -> Table:
+        """Return a table as it is now, without its generated columns."""
+        table = self._tables.get(id)
+        if table is None:
+            columns = [column for column in self._columns(id).values() if not column.is_generated]
+            table = self._tables[id] = self._described(id, columns)
+        return table
+
+    def names(self, id: TableId) -> list[str]:
+        """Return the names of the columns of a table as it is now, in the order of its rows."""
+        return [name for name, column in self._columns(id).items() if not column.is_generated]
+
+    def selected(self, id: TableId) -> str:
+        """Return the columns of a table as a query has them; of FLOAT it would give six digits."""
+        columns = self._columns(id)
+        return ", ".join(
+            quoted(name) + (" + 0e0" if columns[name].kind == "float" else "") for name in self.names(id)
+        )  # fmt: skip
+
+    def logged_table(self, id: TableId, columns: tuple[LoggedColumn, ...]) -> Table:
+        """Return a table as it was when a row was logged."""
+        known = self._logged.get(id)
+        if known is None or known[0] is not columns:
+            described = [logged(column, self._columns(id), self.charsets) for column in columns]
+            known = self._logged[id] = columns, self._described(id, described)
+        return known[1]
+
+    def _described(self, id: TableId, infos: Sequence[ColumnInfo]) -> Table:
         key = self._filters.key_of(id) or tuple(text(name) for name, _ in self.rows(_KEYS, *id))
         columns: list[Column | None] = []
-        for name in names or known:
-            info = known.get(name)
-            schema, decode = (schemas.STRING, text) if info is None else column_type(info, self._given)
-            is_captured = name in key or self._filters.has_column(id, name)
-            schema = schema.as_optional(info is None or (info.is_nullable and name not in key))
-            if is_captured:
-                length = _length(info.full) if info is not None else 0
-                columns.append(self._masks.column(id, Column(name, schema, decode), length, is_key=name in key))
-            else:
+        for info in infos:
+            is_key = info.name in key
+            if info.is_generated or not (is_key or self._filters.has_column(id, info.name)):
                 columns.append(None)
+                continue
+            found = info._replace(is_nullable=info.is_nullable and not is_key)
+            schema, decode = column_type(found, self._given)
+            column = Column(info.name, schema.as_optional(found.is_nullable), decode)
+            columns.append(self._masks.column(id, column, _length(info.full), is_key=is_key))
         present = {each.name for each in columns if each is not None}
-        table = Table(
+        return Table(
             id, self._given["topic.prefix"], self._given["topic.delimiter"], tuple(columns),
             key if set(key) <= present else (),
         )  # fmt: skip
-        return tuple(names or known), table
 
-    def row(self, id: TableId, names: tuple[str, ...], values: Mapping[str, Any]) -> Struct:
-        """Return a row of a table; a column that has become NOT NULL since is made nullable."""
-        _, table = self.table(id, names)
-        listed = [values.get(name) for name in names]
-        nulls = table.nulls(listed)
-        if nulls:
-            table = table.with_nullable(nulls)
-            self._known[id] = names, table
-        return table.row(listed)
+    def row(self, id: TableId, values: Sequence[Any]) -> Struct:
+        """Return a row of a table as it is now."""
+        self._tables[id], row = self._conversion.row(self.table(id), values)
+        return row
+
+    def logged_row(self, id: TableId, columns: tuple[LoggedColumn, ...], values: Sequence[Any]) -> Struct:
+        """Return a row of the log."""
+        table, row = self._conversion.row(self.logged_table(id, columns), values)
+        self._logged[id] = columns, table
+        return row
 
 
 def _length(full: str) -> int:
@@ -227,20 +263,14 @@ def stored_key(value: Any) -> Any:
         return value
     if isinstance(value, bytes):
         return {"hex": value.hex()}
-    if isinstance(value, Decimal):
-        return {"decimal": str(value)}
-    if isinstance(value, dt.timedelta):
-        return {"us": value // dt.timedelta(microseconds=1)}
-    return str(value)
+    return {"decimal": str(value)}
 
 
 def key_value(stored: Any) -> Any:
     """Return the value of a key's column as the server compares it."""
     if not isinstance(stored, dict):
         return stored
-    if "hex" in stored:
-        return bytes.fromhex(stored["hex"])
-    return Decimal(stored["decimal"]) if "decimal" in stored else dt.timedelta(microseconds=stored["us"])
+    return bytes.fromhex(stored["hex"]) if "hex" in stored else Decimal(stored["decimal"])
 
 
 def after_key(columns: Sequence[str], key: Sequence[Any]) -> tuple[str, list[Any]]:

@@ -23,7 +23,7 @@ class Chunks:
         if signals is None:
             raise ConnectError("incremental snapshots need signal.data.collection")
         if self._deletes and id.endswith("close"):
-            names, _ = self._catalog.table(signals)
+            names = self._catalog.names(signals)
             column = quoted(names[0] if names else "id")
             statement = f"DELETE FROM {_name(signals)} WHERE {column} = %s"  # noqa: S608
             self._catalog.rows(statement, id.removesuffix("close") + "open")
@@ -37,7 +37,7 @@ class Chunks:
         if id not in self._catalog.tables():
             raise ConfigError(f"the table {id} does not exist")
         order = self._catalog.order(id)
-        _, table = self._catalog.table(id)
+        table = self._catalog.table(id)
         if not order or set(order) != set(table.key):
             raise ConfigError("it needs a primary key without ENUM or SET, which must be the key of its records")
         return order
@@ -57,17 +57,15 @@ class Chunks:
         if behind is not None:
             bounds.append(after_key(order, behind))
         where, values = _where(condition, *bounds)
-        names, _ = self._catalog.table(id)
-        columns, ascending = (", ".join(map(quoted, each)) for each in (names, order))
+        names, ascending = self._catalog.names(id), ", ".join(map(quoted, order))
         found = self._catalog.rows(
-            f"SELECT {columns} FROM {_name(id)}{where} ORDER BY {ascending} LIMIT {size}",  # noqa: S608
+            f"SELECT {self._catalog.selected(id)} FROM {_name(id)}{where} ORDER BY {ascending} LIMIT {size}",  # noqa: S608
             *values,
         )
-        listed = [dict(zip(names, each, strict=True)) for each in found]
-        for each in listed:
-            self._catalog.row(id, names, each)  # all rows are of the schema that allows the nulls of each
-        made = [self._catalog.row(id, names, each) for each in listed]
-        _, table = self._catalog.table(id, names)
+        made = [self._catalog.row(id, values) for values in found]
+        table = self._catalog.table(id)
+        if any(row.schema is not table.row_schema for row in made):  # a later row has a null that none before it had
+            made = [self._catalog.row(id, values) for values in found]
         end = [stored_key(found[-1][names.index(name)]) for name in order] if len(found) == size else None
         return Chunk(table, made, end)
 

@@ -19,20 +19,27 @@ from typing import Any
 from odradek.connect.connectors.cdc.incremental import CLOSE, OPEN, Chunk, Incremental
 from odradek.connect.connectors.cdc.mysql.catalog import Catalog
 from odradek.connect.connectors.cdc.mysql.gtids import gtids
+from odradek.connect.connectors.cdc.mysql.rows import Row, TableRows
+from odradek.connect.connectors.cdc.mysql.table_map import columns_of
 from odradek.connect.connectors.cdc.mysql.types import text
 from odradek.connect.connectors.cdc.records import Emitter, Transaction
 from odradek.connect.connectors.cdc.tables import Filters, TableId
 from odradek.connect.data.structs import Struct
+from odradek.connect.errors import ConnectError, DataError
 from odradek.connect.record import Offset, SourceRecord
 from odradek.extras import extra
 
 with extra("connect-mysql"):
     from pymysqlreplication import BinLogStreamReader
     from pymysqlreplication.event import GtidEvent, MariadbGtidEvent, QueryEvent, XAPrepareEvent, XidEvent
-    from pymysqlreplication.row_event import DeleteRowsEvent, UpdateRowsEvent, WriteRowsEvent
+    from pymysqlreplication.row_event import DeleteRowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
 
-_EVENTS = [GtidEvent, MariadbGtidEvent, QueryEvent, XidEvent, XAPrepareEvent, WriteRowsEvent, UpdateRowsEvent,
-           DeleteRowsEvent]  # fmt: skip
+_EVENTS = [GtidEvent, MariadbGtidEvent, QueryEvent, XidEvent, XAPrepareEvent, TableMapEvent, WriteRowsEvent,
+           UpdateRowsEvent, DeleteRowsEvent]  # fmt: skip
+_V2_ROWS = range(30, 33)  # numbers of events
+_HEADER = 20  # bytes before an event's own: the protocol's status, and the header
+_TABLE_NUMBER = 6  # bytes
+_TABLES_MAX = 10_000
 _NAME = r"(?:`(?:[^`]|``)+`|[^\s`.;]+)"
 _TRUNCATE = re.compile(rf"\s*TRUNCATE\s+(?:TABLE\s+)?(?:({_NAME})\s*\.\s*)?({_NAME})", re.IGNORECASE)
 _WITHIN = re.compile(r"\s*(BEGIN|SAVEPOINT|ROLLBACK\s+TO|XA\s+START|XA\s+BEGIN|XA\s+END)\b", re.IGNORECASE)
@@ -85,6 +92,8 @@ class Log:
         self._gtid: str | None = None
         self._is_known = False
         self._transaction: Transaction | None = None
+        self._described: dict[bytes, TableRows | DataError] = {}
+        self._tables: dict[int, TableRows | DataError] = {}
         self._reader = BinLogStreamReader(
             connection_settings={}, server_id=given["database.server.id"], log_file=self._begin["file"],
             log_pos=self._begin["pos"], resume_stream=True, blocking=False, only_events=_EVENTS, enable_logging=False,
@@ -124,6 +133,8 @@ class Log:
         if isinstance(event, GtidEvent | MariadbGtidEvent):
             self._reader.auto_position, self._reader.is_mariadb = None, False  # from now on there is a place
             self._began(str(event.gtid))
+        elif isinstance(event, TableMapEvent):
+            self._table(event)
         elif isinstance(event, QueryEvent):
             return self._queried(event)
         elif isinstance(event, XidEvent | XAPrepareEvent):
@@ -191,38 +202,58 @@ class Log:
         values = fields(id, place, max(0, self._number - 1), event, self._gtid)
         return self._emitter.source(int(event.timestamp) * 1_000_000, snapshot, values)
 
+    def _table(self, event: Any) -> None:
+        """Take the form of a table for the rows behind this event."""
+        payload = _payload(event)
+        described = payload[_TABLE_NUMBER:]  # the number changes with each opening of the table
+        rows = self._described.get(described)
+        if rows is None:
+            if len(self._described) >= _TABLES_MAX:
+                self._described.clear()
+            try:
+                rows = TableRows(columns_of(payload, is_mariadb=self._catalog.is_mariadb), self._catalog.charsets)
+            except DataError as error:
+                rows = error
+            self._described[described] = rows
+        self._tables[event.table_id] = rows
+
     def _changed(self, event: Any) -> list[SourceRecord]:
         id, made = TableId(text(event.schema), text(event.table)), []
         is_captured, is_signals = self._catalog.captures(id), id == self._filters.signals
-        names = tuple(text(each.name) for each in event.columns) if is_captured or is_signals else ()
-        for row in event.rows:
+        rows = self._tables[event.table_id]
+        if isinstance(rows, DataError):
+            if is_captured:
+                raise ConnectError(f"the table {id} cannot be read: {rows}. Leave the table out") from rows
+            return []
+        is_update = isinstance(event, UpdateRowsEvent)
+        for row, new in rows.of(_payload(event), is_v2=event.event_type in _V2_ROWS, is_update=is_update):
             is_new = self._advance()
             if is_signals and is_new:
-                made += self._signalled(event, names, row)
+                made += self._signalled(event, row)
             if not is_captured:
                 continue
             begins, block = self._block(event, id, is_new=is_new)
             if is_new:
-                made += [*begins, *self._change(event, id, names, row, block)]
+                made += [*begins, *self._change(event, id, rows, (row, new), block)]
         return made
 
     def _change(
-        self, event: Any, id: TableId, names: tuple[str, ...], row: Mapping[str, Any], block: Struct | None
+        self, event: Any, id: TableId, rows: TableRows, values: tuple[Row, Row | None], block: Struct | None
     ) -> list[SourceRecord]:
+        old: Row | None
+        op, (old, new) = ("d" if isinstance(event, DeleteRowsEvent) else "u"), values
         if isinstance(event, WriteRowsEvent):
-            op, old, new = "c", None, row["values"]
-        elif isinstance(event, DeleteRowsEvent):
-            op, old, new = "d", row["values"], None
-        else:
-            op, old, new = "u", row["before_values"], row["after_values"]
-        for values in (old, new):
-            if values is not None:
-                self._catalog.row(id, names, values)  # both rows are of the schema that allows the nulls of both
-        rows = [None if values is None else self._catalog.row(id, names, values) for values in (old, new)]
-        _, table = self._catalog.table(id, names)
-        for each in rows:
-            self.incremental.changed(table, each)
-        return self._emitter.change(table, op, (rows[0], rows[1]), self._source(event, id), self.offset(), block)
+            op, old, new = "c", new, old
+        before, after = self._row(id, rows, old), self._row(id, rows, new)
+        table = self._catalog.logged_table(id, rows.columns)
+        if before is not None and before.schema is not table.row_schema:
+            before = self._row(id, rows, old)  # the row after it has a null where none was before
+        for row in (before, after):
+            self.incremental.changed(table, row)
+        return self._emitter.change(table, op, (before, after), self._source(event, id), self.offset(), block)
+
+    def _row(self, id: TableId, rows: TableRows, values: Row | None) -> Struct | None:
+        return None if values is None else self._catalog.logged_row(id, rows.columns, values)
 
     def _truncated(self, event: Any, query: str) -> list[SourceRecord]:
         found = _TRUNCATE.match(query)
@@ -233,18 +264,17 @@ class Log:
         if not self._catalog.captures(id) or not self._advance():
             return []
         self.incremental.truncated(id)
-        _, table = self._catalog.table(id)
+        table = self._catalog.table(id)
         begins, block = self._block(event, id, is_new=True)
         source = self._source(event, id)
         return [*begins, *self._emitter.change(table, "t", (None, None), source, self.offset(), block)]
 
     # --- signals ----------------------------------------------------------------------------------------------------
 
-    def _signalled(self, event: Any, names: tuple[str, ...], row: Mapping[str, Any]) -> list[SourceRecord]:
+    def _signalled(self, event: Any, row: Row) -> list[SourceRecord]:
         if isinstance(event, UpdateRowsEvent):
             return []
-        values = [row["values"].get(name) for name in names]
-        id, kind, data = (None if each is None else text(each) for each in [*values, None, None, None][:3])
+        id, kind, data = (None if each is None else text(each) for each in [*row, None, None, None][:3])
         if isinstance(event, DeleteRowsEvent):  # of the first watermark: insert_delete
             return self._emitted(event, self.incremental.watermark(str(id).removesuffix("open") + "close"))
         if kind in (OPEN, CLOSE):
@@ -269,6 +299,12 @@ class Log:
     def close(self) -> None:
         with suppress(Exception):
             self._reader.close()
+
+
+def _payload(event: Any) -> bytes:
+    """Return the bytes of an event without its header and checksum."""
+    data = event.packet.packet.get_all_data()
+    return bytes(data[_HEADER : _HEADER + event.event_size])
 
 
 def _unquoted(name: str) -> str:

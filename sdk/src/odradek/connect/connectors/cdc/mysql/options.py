@@ -29,6 +29,6 @@ DEFINITIONS = (
             "in it and come once more from the log.", allowed=one_of("minimal", "none"))
     .define("connect.timeout.ms", Kind.INT, 30_000, "Time to connect, in ms.", allowed=between(1))
     .define("bigint.unsigned.handling.mode", Kind.STRING, "long", "BIGINT UNSIGNED: long is INT64, and a larger value "
-            "fails the task; precise is Connect's Decimal.", allowed=one_of("long", "precise"))
+            "cannot be converted; precise is Connect's Decimal.", allowed=one_of("long", "precise"))
     + COMMON
 )  # fmt: skip

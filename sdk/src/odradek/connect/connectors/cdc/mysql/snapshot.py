@@ -90,10 +90,9 @@ class Snapshot:
         return True
 
     def _table(self, id: TableId, place: Offset) -> Iterator[list[SourceRecord]]:
-        names, _ = self._catalog.table(id)
-        order = self._catalog.order(id)
+        names, order = self._catalog.names(id), self._catalog.order(id)
         size = self._given["snapshot.fetch.size"]
-        statement = f"SELECT {', '.join(map(quoted, names))} FROM {quoted(id.namespace)}.{quoted(id.name)}"  # noqa: S608
+        statement = f"SELECT {self._catalog.selected(id)} FROM {quoted(id.namespace)}.{quoted(id.name)}"  # noqa: S608
         if not order:
             for found in self._catalog.batches(statement, size):
                 yield self._records(id, names, order, found, place)
@@ -111,16 +110,16 @@ class Snapshot:
                 return
 
     def _records(
-        self, id: TableId, names: tuple[str, ...], order: list[str], found: list[tuple[Any, ...]], place: Offset
+        self, id: TableId, names: list[str], order: list[str], found: list[tuple[Any, ...]], place: Offset
     ) -> list[SourceRecord]:
         records: list[SourceRecord] = []
-        for each in found:
-            values = dict(zip(names, each, strict=True))
+        places = [names.index(name) for name in order]
+        for values in found:
             position = {**place, "snapshot": True, "table": str(id)}
             if order:
-                position["key"] = [stored_key(values[name]) for name in order]
-            made = self._catalog.row(id, names, values)
-            _, table = self._catalog.table(id, names)
+                position["key"] = [stored_key(values[place]) for place in places]
+            made = self._catalog.row(id, values)
+            table = self._catalog.table(id)
             now_us = self._clock.now_ms() * 1000
             source = self._emitter.source(now_us, "true", fields(id, place, 0))
             records += self._emitter.change(table, "r", (None, made), source, position)

@@ -1,137 +1,240 @@
-"""Types of MySQL and MariaDB: schemas of columns, and values of what a query or the binary log gives."""
+"""Types of MySQL and MariaDB: schemas of columns, and values of what a query or the binary log gives.
+
+A query gives dates and times as text, the log as numbers (rows.py): decoders take both, and give the same value.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from odradek.connect.connectors.cdc import text_values
+from odradek.connect.connectors.cdc.mysql import stored_values
 from odradek.connect.data import logical, semantic
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema
+from odradek.connect.errors import DataError
 
 Decode = Callable[[Any], Any]
-_EPOCH = dt.datetime(1970, 1, 1)
 _US = dt.timedelta(microseconds=1)
+_EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _MS_DIGITS = 3
-_INTEGERS = {"tinyint": 16, "smallint": 16, "mediumint": 32, "int": 32, "integer": 32, "bigint": 64}
-_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "uuid", "inet4", "inet6")
-_BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+_INT64_MAX = (1 << 63) - 1
+_LEAP_YEAR = 4
+INTEGERS = {"tinyint": 16, "smallint": 16, "mediumint": 32, "int": 32, "bigint": 64}
+TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+BINARIES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
+GEOMETRIES = ("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
+              "geometrycollection", "geomcollection")  # fmt: skip
+_ESCAPED = {"\\n": "\n", "\\r": "\r", "\\0": "\0"}
 
 
 class ColumnInfo(NamedTuple):
-    """A column as information_schema.columns has it."""
+    """A column, as information_schema.columns has it.
+
+    Attributes:
+        kind: data_type; `full`: column_type.
+        scale: of a decimal.
+        digits: of the fraction of a second.
+        labels: of ENUM and SET.
+    """
 
     name: str
-    kind: str  # data_type
-    full: str  # column_type
+    kind: str
+    full: str
     is_nullable: bool
-    scale: int | None
-    digits: int | None  # of the fraction of a second
+    scale: int = 0
+    digits: int = 0
+    labels: tuple[str, ...] = ()
+    is_generated: bool = False
+
+    @property
+    def is_unsigned(self) -> bool:
+        return "unsigned" in self.full
+
+
+def labels_of(full: str) -> tuple[str, ...]:
+    """Return the labels of a type such as enum('it''s','b')."""
+    found = re.findall(r"'((?:[^'\\]|''|\\.)*)'", full, re.DOTALL)
+    return tuple(re.sub(r"''|\\.", lambda match: _ESCAPED.get(match[0], match[0][1:]), each) for each in found)
 
 
 def column_type(column: ColumnInfo, given: Mapping[str, Any]) -> tuple[Schema, Decode]:
-    """Return the schema of a column, and how its values are read; columns of unknown types are text."""
-    kind = column.kind.lower()
-    if kind == "bigint" and "unsigned" in column.full and given["bigint.unsigned.handling.mode"] == "precise":
-        return logical.decimal(0), lambda value: Decimal(value)
-    if kind in _INTEGERS:
-        bits = _INTEGERS[kind] * (2 if "unsigned" in column.full and kind not in ("tinyint", "mediumint") else 1)
-        return {16: schemas.INT16, 32: schemas.INT32}.get(bits, schemas.INT64), int
-    if kind in ("decimal", "numeric"):
-        return _decimal(column.scale or 0, given["decimal.handling.mode"])
-    if kind == "float":
-        return schemas.FLOAT32, float
-    if kind == "double":
-        return schemas.FLOAT64, float
-    if kind == "year":
-        return semantic.YEAR, int
+    """Return the schema of a column, and how its values are read.
+
+    A decoder returns None for a date without a month or a day, such as 0000-00-00, in a column that allows null, and
+    the epoch in another one. It raises DataError or ValueError.
+    """
+    kind = column.kind
+    if kind in INTEGERS:
+        return _integer(column, given["bigint.unsigned.handling.mode"])
+    if kind == "decimal":
+        return _decimal(column, given["decimal.handling.mode"])
     if kind in ("date", "time", "datetime", "timestamp"):
-        return _moment(kind, column.digits or 0, given["time.precision.mode"])
-    if kind == "bit":
-        return _bits(int(re.sub(r"\D", "", column.full) or 1))
-    if kind == "json":
-        return semantic.JSON, _json
+        schema, decode, epoch = _moment(kind, column.digits, given["time.precision.mode"])
+        return schema, (decode if column.is_nullable else _or(decode, epoch))
     if kind in ("enum", "set"):
-        labels = re.findall(r"'((?:[^']|'')*)'", column.full)
-        return semantic.enum(labels, several=kind == "set"), lambda value: _labels(value, labels)
-    if kind in _BINARIES:
+        labels = [each.replace(",", "\\,") for each in column.labels]
+        return semantic.enum(labels, several=kind == "set"), text
+    if kind in BINARIES:
         schema, form = text_values.binary(given["binary.handling.mode"])
         return schema, lambda value: form(_binary(value))
-    return schemas.STRING, text
+    if kind == "bit":
+        return _bits(int(re.sub(r"\D", "", column.full) or 1))
+    if kind in GEOMETRIES:
+        return (semantic.POINT if kind == "point" else semantic.GEOMETRY), _geometry(is_point=kind == "point")
+    simple: dict[str, tuple[Schema, Decode]] = {
+        "float": (schemas.FLOAT32, float),
+        "double": (schemas.FLOAT64, float),
+        "year": (semantic.YEAR, int),
+        "json": (semantic.JSON, lambda value: value if isinstance(value, str) else stored_values.json_text(value)),
+        "uuid": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.uuid_text(value)),
+        "inet4": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.inet4_text(value)),
+        "inet6": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.inet6_text(value)),
+    }
+    return simple.get(kind, (schemas.STRING, text))
 
 
 def text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
+def _or(decode: Decode, default: Any) -> Decode:
+    def decode_or_default(value: Any) -> Any:
+        found = decode(value)
+        return default if found is None else found
+
+    return decode_or_default
+
+
 def _binary(value: Any) -> bytes:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
 
 
-def _decimal(scale: int, mode: str) -> tuple[Schema, Decode]:
+def _integer(column: ColumnInfo, unsigned_mode: str) -> tuple[Schema, Decode]:
+    kind, is_unsigned = column.kind, column.is_unsigned
+    if kind == "bigint" and is_unsigned:
+        return (logical.decimal(0), Decimal) if unsigned_mode == "precise" else (schemas.INT64, _int64)
+    bits = INTEGERS[kind] * (2 if is_unsigned and kind not in ("tinyint", "mediumint") else 1)
+    return {16: schemas.INT16, 32: schemas.INT32}.get(bits, schemas.INT64), int
+
+
+def _int64(value: int) -> int:
+    if value > _INT64_MAX:
+        raise DataError(f"the number {value} is above the range of INT64: set bigint.unsigned.handling.mode=precise")
+    return value
+
+
+def _decimal(column: ColumnInfo, mode: str) -> tuple[Schema, Decode]:
     if mode == "double":
         return schemas.FLOAT64, float
     if mode == "string":
-        return schemas.STRING, str
-    return logical.decimal(scale), lambda value: Decimal(value)
+        return schemas.STRING, lambda value: format(value, "f")
+    found = re.search(r"\((\d+)", column.full)
+    return logical.decimal(column.scale, precision=int(found[1]) if found else None), lambda value: value
 
 
-def _moment(kind: str, digits: int, mode: str) -> tuple[Schema, Decode]:
+# --- dates and times --------------------------------------------------------------------------------------------------
+
+
+def _moment(kind: str, digits: int, mode: str) -> tuple[Schema, Decode, Any]:
+    """Return a schema, a decoder that returns None for what is no date, and the epoch."""
     if kind == "timestamp":
-        return semantic.ZONED_TIMESTAMP, lambda value: value.isoformat() + "Z"
-    if mode == "connect":
-        return {
-            "date": (logical.DATE, lambda value: value),
-            "time": (logical.TIME, lambda value: (_EPOCH + _length(value)).time()),
-            "datetime": (logical.TIMESTAMP, lambda value: value.replace(tzinfo=dt.UTC)),
-        }[kind]
-    if kind == "date":
-        return semantic.DATE, lambda value: (value - _EPOCH.date()).days
+        return semantic.ZONED_TIMESTAMP, lambda value: _zoned(value, digits), "1970-01-01T00:00:00Z"
     if kind == "time":
-        return semantic.MICRO_TIME, lambda value: _length(value) // _US
+        if mode == "connect":
+            return logical.TIME, _time_of_day, None
+        return semantic.MICRO_TIME, _length_us, None
+    if kind == "date":
+        if mode == "connect":
+            return logical.DATE, _then(_days, lambda days: logical.moment_of(days * logical.DAY_MS).date()), (
+                logical.EPOCH_DATE
+            )  # fmt: skip
+        return semantic.DATE, _days, 0
+    if mode == "connect":
+        return logical.TIMESTAMP, _then(_micros, lambda micros: logical.moment_of(micros // 1000)), logical.EPOCH
     if digits <= _MS_DIGITS:
-        return semantic.TIMESTAMP, lambda value: (value - _EPOCH) // _US // 1000
-    return semantic.MICRO_TIMESTAMP, lambda value: (value - _EPOCH) // _US
+        return semantic.TIMESTAMP, _then(_micros, lambda micros: micros // 1000), 0
+    return semantic.MICRO_TIMESTAMP, _micros, 0
 
 
-def _length(value: Any) -> dt.timedelta:
-    if isinstance(value, dt.time):
-        return dt.datetime.combine(_EPOCH, value) - _EPOCH
-    assert isinstance(value, dt.timedelta)
-    return value
+def _then(decode: Decode, made: Decode) -> Decode:
+    def decode_further(value: Any) -> Any:
+        found = decode(value)
+        return None if found is None else made(found)
+
+    return decode_further
+
+
+def _days(value: int | str) -> int | None:
+    return value if isinstance(value, int) else _days_of(value)
+
+
+@lru_cache(4_096)  # rows of a table mostly have few dates
+def _days_of(date: str) -> int | None:
+    year, month, day = map(int, date.split("-"))
+    if not (month and day):
+        return None
+    dt.date(year or _LEAP_YEAR, month, day)  # the server may have 2024-02-30: that is no date
+    return text_values.days_of(date)
+
+
+def _micros(value: int | str) -> int | None:
+    if isinstance(value, int):
+        return value
+    date, _, clock = value.partition(" ")
+    days = _days_of(date)
+    return None if days is None else days * text_values.DAY_US + text_values.clock_us(clock)
+
+
+def _zoned(value: int | str, digits: int) -> str | None:
+    """Return a timestamp in UTC as ISO 8601 with as many digits as the column has."""
+    if isinstance(value, str):
+        return None if value.startswith("0000-00-00") else value.replace(" ", "T") + "Z"
+    if value == 0:  # it stands for 0000-00-00: the type begins one second later
+        return None
+    days, micros = divmod(value, text_values.DAY_US)
+    seconds, micros = divmod(micros, 1_000_000)
+    fraction = f".{micros:06}"[: digits + 1] if digits else ""
+    return f"{_date_text(days)}T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}Z"
+
+
+@lru_cache(4_096)
+def _date_text(days: int) -> str:
+    return dt.date.fromordinal(days + _EPOCH_DAY).isoformat()
+
+
+def _length_us(value: int | str) -> int:
+    return value if isinstance(value, int) else text_values.clock_us(value)
+
+
+def _time_of_day(value: int | str) -> dt.time:
+    micros = _length_us(value)
+    if not 0 <= micros < text_values.DAY_US:
+        raise DataError("a TIME below 0 or of 24 hours and more is none of Connect's: choose another "
+                        "time.precision.mode")  # fmt: skip
+    return (dt.datetime.min + micros * _US).time()
+
+
+# --- bits and geometries ----------------------------------------------------------------------------------------------
 
 
 def _bits(length: int) -> tuple[Schema, Decode]:
-    def number(value: Any) -> int:
-        return int.from_bytes(value, "big") if isinstance(value, bytes) else int(value, 2)
-
     if length == 1:
-        return schemas.BOOLEAN, lambda value: bool(number(value))
-    return semantic.bits(length), lambda value: number(value).to_bytes((length + 7) // 8, "little")
+        return schemas.BOOLEAN, lambda value: bool(int.from_bytes(value, "big"))
+    size = (length + 7) // 8
+    return semantic.bits(length), lambda value: int.from_bytes(value, "big").to_bytes(size, "little")
 
 
-def _json(value: Any) -> str:
-    if isinstance(value, str | bytes):
-        return text(value)
-    return json.dumps(_with_text(value), ensure_ascii=False, default=str)
+def _geometry(*, is_point: bool) -> Decode:
+    """Return what reads a geometry: its reference system in four bytes, and the well-known binary."""
 
+    def decode(value: bytes) -> Any:
+        number, form = int.from_bytes(value[:4], "little"), bytes(value[4:])
+        return semantic.geometry(form, number or None, is_point=is_point)
 
-def _with_text(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return text(value)
-    if isinstance(value, dict):
-        return {text(key): _with_text(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_with_text(each) for each in value]
-    return value
-
-
-def _labels(value: Any, labels: list[str]) -> str:
-    if isinstance(value, set | frozenset):
-        return ",".join(each for each in labels if each in value)
-    return text(value)
+    return decode

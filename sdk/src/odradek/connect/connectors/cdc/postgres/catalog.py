@@ -10,6 +10,7 @@ from odradek.connect.connectors.cdc.masks import Masks
 from odradek.connect.connectors.cdc.postgres.pgoutput import Relation, RelationColumn
 from odradek.connect.connectors.cdc.postgres.types import SESSION, Known, column_type
 from odradek.connect.connectors.cdc.tables import Column, Filters, Table, TableId
+from odradek.connect.data import unavailable
 from odradek.connect.errors import ConnectError
 from odradek.extras import extra
 
@@ -162,7 +163,8 @@ class Catalog:
             # Of a row before a change only the replica identity is known, unless that is FULL.
             is_required = each.name in key or (each.name in required and relation.identity == "f")
             schema = found.schema.as_optional(not is_required)
-            column = Column(each.name, schema, found.decode, found.placeholder)
+            placeholder = unavailable.sign(found.schema, given["unavailable.value.placeholder"])
+            column = Column(each.name, schema, found.decode, placeholder)
             length = max(0, each.typmod - _LENGTH_HEADER)
             columns.append(self._masks.column(id, column, length, is_key=each.name in key))
         captured = {each.name for each in columns if each is not None}

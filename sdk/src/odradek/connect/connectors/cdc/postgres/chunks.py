@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from odradek.connect.connectors.cdc.conversion import Conversion
 from odradek.connect.connectors.cdc.incremental import Chunk
 from odradek.connect.connectors.cdc.postgres.catalog import Catalog, after_key
 from odradek.connect.connectors.cdc.postgres.pgoutput import Relation
@@ -21,6 +22,7 @@ class Chunks:
 
     def __init__(self, catalog: Catalog, filters: Filters, given: Mapping[str, Any]) -> None:
         self._catalog, self._filters, self._given = catalog, filters, given
+        self._conversion = Conversion(given)
         self._deletes = given["incremental.snapshot.watermarking.strategy"] == "insert_delete"
 
     def watermark(self, id: str, kind: str) -> None:
@@ -74,7 +76,13 @@ class Chunks:
         found = self._catalog.rows(statement)
         places = {each.name: number for number, each in enumerate(relation.columns)}
         last = [found[-1][places[name]] for name in table.key] if len(found) == size else None
-        return Chunk(table, [table.row(values) for values in found], last)
+        made = []
+        for values in found:
+            table, row = self._conversion.row(table, values)
+            made.append(row)
+        if any(row.schema is not table.row_schema for row in made):  # a later row has a null that none before it had
+            made = [self._conversion.row(table, values)[1] for values in found]
+        return Chunk(table, made, last)
 
 
 def _where(condition: str, *bounds: sql.Composed) -> sql.Composed:

@@ -47,6 +47,8 @@ DEFINITIONS = (
                 "(TOAST) value that an update did not change and the server did not send.", allowed=non_empty())
         .define("interval.handling.mode", Kind.STRING, "numeric", "Intervals: numeric is microseconds, string is "
                 "ISO 8601.", allowed=one_of("numeric", "string"))
+        .define("hstore.handling.mode", Kind.STRING, "json", "Columns of type hstore: JSON as text, or a "
+                "map of texts.", allowed=one_of("json", "map"))
         .define("money.fraction.digits", Kind.INT, 2, "Digits after the point of `money`.", allowed=between(0))
         .define("include.unknown.datatypes", Kind.BOOLEAN, False, "Whether columns of unknown types are captured, as "
                 "text.")

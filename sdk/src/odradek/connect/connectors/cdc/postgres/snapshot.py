@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from odradek.connect.connectors.cdc.conversion import Conversion
 from odradek.connect.connectors.cdc.postgres.catalog import Catalog, after_key
 from odradek.connect.connectors.cdc.postgres.pgoutput import Relation
 from odradek.connect.connectors.cdc.postgres.stream import sequence_of
@@ -45,6 +46,7 @@ class Snapshot:
     ) -> None:
         self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
         self._clock, self._offset = clock, dict(offset)
+        self._conversion = Conversion(given)
         execute = catalog.connection.execute
         execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if exported is not None:
@@ -92,7 +94,8 @@ class Snapshot:
         execute(sql.SQL("DECLARE rows NO SCROLL CURSOR FOR {}").format(self._select(relation, order, behind)))
         fetch = sql.SQL("FETCH {} FROM rows").format(sql.Literal(self._given["snapshot.fetch.size"]))
         while rows := self._catalog.rows(sql.Composed([fetch])):
-            yield self._records(relation, table, order, rows)
+            table, records = self._records(relation, table, order, rows)
+            yield records
         execute("CLOSE rows")
 
     def _select(self, relation: Relation, order: tuple[str, ...], behind: list[str] | None) -> sql.Composed:
@@ -107,15 +110,16 @@ class Snapshot:
 
     def _records(
         self, relation: Relation, table: Table, order: tuple[str, ...], rows: list[list[Any]]
-    ) -> list[SourceRecord]:
-        lsn, made = self._offset["lsn"], []
+    ) -> tuple[Table, list[SourceRecord]]:
+        lsn = self._offset["lsn"]
+        made: list[SourceRecord] = []
         sequence = sequence_of(None, lsn)
         places = {each.name: number for number, each in enumerate(relation.columns)}
         for values in rows:
             position = {"snapshot": True, "lsn": lsn, "table": str(table.id)}
             if order:
                 position["key"] = [values[places[name]] for name in order]
-            row = table.row(values)
+            table, row = self._conversion.row(table, values)
             fields = {
                 "db": self._given["database.dbname"],
                 "schema": table.id.namespace,
@@ -125,4 +129,4 @@ class Snapshot:
             }
             source = self._emitter.source(self._clock.now_ms() * 1000, "true", fields)
             made += self._emitter.change(table, "r", (None, row), source, position)
-        return made
+        return table, made

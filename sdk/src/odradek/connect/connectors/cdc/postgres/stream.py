@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from odradek.connect.connectors.cdc.conversion import Conversion
 from odradek.connect.connectors.cdc.incremental import CLOSE, OPEN, Chunk, Incremental
 from odradek.connect.connectors.cdc.postgres import pgoutput
 from odradek.connect.connectors.cdc.postgres.catalog import Catalog
@@ -73,6 +74,7 @@ class Stream:
         self.position, self.incremental = position, incremental
         self._messages, self._clock = messages, clock
         self.complete = 0
+        self._conversion = Conversion(given)
         self._database: str = given["database.dbname"]
         self._begin: Begin | None = None
         self._event = 0
@@ -150,10 +152,8 @@ class Stream:
         if only_key:
             keys = [each.is_key for each in self._relations[oid].columns]
             values = [value if is_key else MISSING for value, is_key in zip(values, keys, strict=True)]
-        nulls = table.nulls(values)
-        if nulls:  # the column has become NOT NULL since
-            table = self._tables[oid] = table.with_nullable(nulls)
-        return table.row(values, other)
+        self._tables[oid], row = self._conversion.row(table, values, other)
+        return row
 
     # --- changes ----------------------------------------------------------------------------------------------------
 
@@ -179,7 +179,8 @@ class Stream:
             op = "u"
             before = None if message.old is None else self._row(oid, message.old, only_key=message.is_old_key)
             after = self._row(oid, message.new, before)
-            if message.old is not None:  # the schema may have been made nullable by the new row
+            if message.old is not None and before is not None and before.schema is not after.schema:
+                # The new row has a null where none was before.
                 before = self._row(oid, message.old, only_key=message.is_old_key)
         table = self._tables[oid]
         assert table is not None

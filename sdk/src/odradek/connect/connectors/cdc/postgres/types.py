@@ -6,6 +6,7 @@ not built in are looked up: enumerations, domains, arrays.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple, Protocol
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from odradek.connect.connectors.cdc import text_values
 from odradek.connect.data import logical, semantic
 from odradek.connect.data import schema as schemas
-from odradek.connect.data.schema import Schema, Type, array
+from odradek.connect.data.schema import Schema, array, map_of
 from odradek.connect.data.structs import Struct
 from odradek.connect.errors import DataError
 
@@ -22,6 +23,7 @@ SESSION = "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC -c bytea_o
 
 Decode = Callable[[str], Any]
 _MS_DIGITS, _US_DIGITS = 3, 6
+_HSTORE = map_of(schemas.STRING, schemas.OPTIONAL_STRING)
 
 
 class Known(NamedTuple):
@@ -42,11 +44,10 @@ class Types(Protocol):
 
 
 class ColumnType(NamedTuple):
-    """The schema of a column, how its text is read, and what stands for a value that was not sent."""
+    """The schema of a column, and how its text is read."""
 
     schema: Schema
     decode: Decode
-    placeholder: Any = None
 
 
 _SIMPLE: dict[str, tuple[Schema, Decode]] = {
@@ -71,6 +72,7 @@ _SIMPLE: dict[str, tuple[Schema, Decode]] = {
     "uuid": (semantic.UUID_TEXT, str),
     "xml": (semantic.XML, str),
     "ltree": (semantic.LTREE, str),
+    "tsvector": (semantic.TSVECTOR, str),
     "timetz": (semantic.ZONED_TIME, text_values.zoned_time),
     "point": (semantic.POINT, lambda text: _point(text)),
 }  # fmt: skip
@@ -87,41 +89,38 @@ def column_type(oid: int, typmod: int, types: Types, given: Mapping[str, Any]) -
     if found.kind == "d":
         return column_type(found.base_oid, found.typmod if typmod < 0 else typmod, types, given)
     if found.kind == "e":
-        return _texts(ColumnType(semantic.enum(found.labels), str), given)
+        return ColumnType(semantic.enum(found.labels), str)
     if found.element_oid:
         element = column_type(found.element_oid, typmod, types, given)
         if element is None:
             return None
-        placeholder = None if element.placeholder is None else [element.placeholder]
-        of_array: Decode = lambda text: _array(text, element.decode)  # noqa: E731
-        return ColumnType(array(element.schema.as_optional()), of_array, placeholder)
+        return ColumnType(array(element.schema.as_optional()), lambda text: _array(text, element.decode))
     name = found.name
     if name in ("numeric", "money"):
         return _number(name, typmod, given)
     if name == "timestamptz":
         digits = typmod if typmod >= 0 else _US_DIGITS
-        return _texts(
-            ColumnType(semantic.ZONED_TIMESTAMP, lambda text: text_values.zoned_timestamp(text, digits)), given
-        )
+        return ColumnType(semantic.ZONED_TIMESTAMP, lambda text: text_values.zoned_timestamp(text, digits))
     if name in ("date", "time", "timestamp", "interval"):
         return ColumnType(*_moment(name, typmod, given))
     if name == "bytea":
         schema, form = text_values.binary(given["binary.handling.mode"])
-        mark = given["unavailable.value.placeholder"]
-        placeholder = mark.encode() if schema.type is Type.BYTES else mark
-        return ColumnType(schema, lambda text: form(bytes.fromhex(text.removeprefix("\\x"))), placeholder)
+        return ColumnType(schema, lambda text: form(bytes.fromhex(text.removeprefix("\\x"))))
     if name in ("bit", "varbit"):
         return _bits(name, typmod)
     if name in _SIMPLE:
-        return _texts(ColumnType(*_SIMPLE[name]), given)
+        return ColumnType(*_SIMPLE[name])
+    if name == "hstore":
+        if given["hstore.handling.mode"] == "map":
+            return ColumnType(_HSTORE, text_values.hstore)
+        return ColumnType(semantic.JSON, lambda text: _compact(text_values.hstore(text)))
     if given["include.unknown.datatypes"]:
-        return _texts(ColumnType(schemas.STRING, str), given)
+        return ColumnType(schemas.STRING, str)
     return None
 
 
-def _texts(found: ColumnType, given: Mapping[str, Any]) -> ColumnType:
-    is_text = found.schema.type is Type.STRING
-    return found._replace(placeholder=given["unavailable.value.placeholder"] if is_text else None)
+def _compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def _number(name: str, typmod: int, given: Mapping[str, Any]) -> ColumnType:
@@ -129,7 +128,7 @@ def _number(name: str, typmod: int, given: Mapping[str, Any]) -> ColumnType:
     if mode == "double":
         return ColumnType(schemas.FLOAT64, lambda text: float(_amount(text)))
     if mode == "string":
-        return _texts(ColumnType(schemas.STRING, _amount), given)
+        return ColumnType(schemas.STRING, _amount)
     if name == "money":
         digits = given["money.fraction.digits"]
         return ColumnType(logical.decimal(digits), lambda text: _exact(_amount(text)))
@@ -160,7 +159,7 @@ def _moment(name: str, typmod: int, given: Mapping[str, Any]) -> tuple[Schema, D
     is_short = 0 <= typmod <= _MS_DIGITS
     if name == "interval":
         if given["interval.handling.mode"] == "string":
-            return semantic.INTERVAL, str
+            return semantic.INTERVAL, text_values.interval
         return semantic.MICRO_DURATION, text_values.duration_us
     if name == "date":
         if mode == "connect":
