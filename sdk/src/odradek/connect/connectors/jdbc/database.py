@@ -11,19 +11,21 @@ from typing import Any
 from uuid import UUID
 
 from odradek.connect.config import ConfigDef, Kind, non_empty
+from odradek.connect.connectors.jdbc.queries import as_number
 from odradek.connect.converters.json import dump
-from odradek.connect.data import logical
+from odradek.connect.data import logical, semantic
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
 from odradek.connect.data.structs import Struct
-from odradek.connect.data.values import infer_schema, to_text
-from odradek.connect.errors import ConfigError, ConnectError, RetriableError
+from odradek.connect.data.values import to_text
+from odradek.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from odradek.extras import extra
 from odradek.model import decimals
 
 with extra("connect-jdbc"):
     import sqlalchemy as sa
     from sqlalchemy import exc, types
+    from sqlalchemy.dialects import mysql
 
 DATABASE = (
     ConfigDef()
@@ -44,13 +46,20 @@ def open_engine(given: Mapping[str, Any]) -> sa.Engine:
         url = sa.make_url(text)
         if given["connection.user"]:
             url = url.set(username=given["connection.user"], password=given["connection.password"])
-        return sa.create_engine(url, pool_pre_ping=True)
+        return sa.create_engine(url, pool_pre_ping=True, **_options(url))
     except exc.ArgumentError as error:
         raise ConfigError({"connection.url": [f"connection.url: {error}"]}) from None
     except ModuleNotFoundError as error:
         raise ConfigError(
             {"connection.url": [f"the driver of this database is not installed: pip install {error.name}"]}
         ) from None
+
+
+def _options(url: sa.URL) -> dict[str, Any]:
+    """Return what makes drivers give JSON as the text that it is: numbers keep their digits, and null is not NULL."""
+    if url.get_backend_name() not in ("postgresql", "mysql", "mariadb"):
+        return {}
+    return {"json_deserializer": lambda text: text.decode() if isinstance(text, bytes) else text}
 
 
 @contextmanager
@@ -75,21 +84,29 @@ def column_schema(column: Any, numeric_mapping: str = "none") -> Schema:
     """Return the schema of a table's column; `numeric_mapping` as Confluent's `numeric.mapping`."""
     kind = column.type
     found: Schema
+    is_unsigned = bool(getattr(kind, "unsigned", False))
     if isinstance(kind, types.SmallInteger):
-        found = schemas.INT16
+        found = schemas.INT32 if is_unsigned else schemas.INT16
     elif isinstance(kind, types.BigInteger):
-        found = schemas.INT64
+        found = logical.decimal(0) if is_unsigned else schemas.INT64
     elif isinstance(kind, types.Integer):
-        found = schemas.INT32
+        found = schemas.INT64 if is_unsigned else schemas.INT32
     elif isinstance(kind, types.Float):
         found = schemas.FLOAT64
     elif isinstance(kind, types.Numeric):
-        found = logical.decimal(kind.scale) if kind.scale is not None and kind.asdecimal else schemas.FLOAT64
-        if found.name == logical.DECIMAL_NAME:
-            found = _mapped(found, kind, numeric_mapping)
+        found = _exact(kind, numeric_mapping)
     else:
         found = next((schema for base, schema in _OTHER if isinstance(kind, base)), schemas.STRING)
     return found.as_optional(bool(column.nullable))
+
+
+def _exact(kind: types.Numeric[Any], numeric_mapping: str) -> Schema:
+    if not kind.asdecimal:
+        return schemas.FLOAT64
+    if kind.scale is not None:
+        return _mapped(logical.decimal(kind.scale), kind, numeric_mapping)
+    # Each value has a scale of its own.
+    return schemas.FLOAT64 if numeric_mapping == "best_fit_eager_double" else semantic.VARIABLE_SCALE_DECIMAL
 
 
 def _mapped(exact: Schema, kind: types.Numeric[Any], mapping: str) -> Schema:
@@ -115,6 +132,9 @@ _OTHER: tuple[tuple[type, Schema], ...] = (
     (types.Date, logical.DATE),
     (types.Time, logical.TIME),
     (types.LargeBinary, schemas.BYTES),
+    (types.JSON, semantic.JSON),
+    (mysql.YEAR, schemas.INT32),
+    (mysql.BIT, schemas.INT64),
 )
 
 
@@ -123,8 +143,15 @@ def fitted(schema: Schema, value: Any) -> Any:
     if value is None:
         return None
     if schema.name == logical.DECIMAL_NAME:
-        number = value if isinstance(value, Decimal) else Decimal(str(value))
-        return decimals.rounded(number, logical.scale_of(schema))
+        number = as_number(value)
+        return None if _is_null(schema, number) else decimals.rounded(number, logical.scale_of(schema))
+    if schema.name == semantic.VARIABLE_SCALE_DECIMAL.name:
+        number = as_number(value)
+        return None if _is_null(schema, number) else semantic.variable_scale(number)
+    if schema.name in _EPOCH and isinstance(value, str):  # MySQL's 0000-00-00 is no date
+        return None if schema.optional else _EPOCH[schema.name]
+    if schema.name == logical.TIME_NAME and isinstance(value, dt.timedelta):
+        return _time_of_day(value)
     if schema.type in (Type.FLOAT64, Type.FLOAT32):
         return float(value)
     if isinstance(value, Decimal) and schema.type in (Type.INT8, Type.INT16, Type.INT32, Type.INT64):
@@ -139,23 +166,23 @@ def fitted(schema: Schema, value: Any) -> Any:
     return value
 
 
+def _is_null(schema: Schema, number: Decimal) -> bool:
+    """Return True for NaN and infinity, which an exact number is not, in a column that may be null."""
+    return schema.optional and not number.is_finite()
+
+
+_EPOCH: dict[str | None, Any] = {logical.DATE_NAME: logical.EPOCH_DATE, logical.TIMESTAMP_NAME: logical.EPOCH}
+
+
+def _time_of_day(value: dt.timedelta) -> dt.time:
+    if not dt.timedelta() <= value < dt.timedelta(days=1):
+        raise DataError(f"the time {value} is none of a day, which Connect's Time is")
+    return (dt.datetime.min + value).time()
+
+
 def _as_text(value: Any) -> str:
     """Return JSON for lists and objects, and the text form of others."""
     return dump(value).decode() if isinstance(value, dict | list) else to_text(value)
-
-
-def inferred_schema(rows: list[Mapping[str, Any]]) -> Schema:
-    """Return the schema of a query's rows: of each column, what its first value that is not null says."""
-    fields = {}
-    for name in rows[0]:
-        value = next((row[name] for row in rows if row[name] is not None), None)
-        found = infer_schema(value)
-        fields[name] = (schemas.STRING if found is None or not _is_flat(found) else found).as_optional()
-    return schemas.struct(fields)
-
-
-def _is_flat(schema: Schema) -> bool:
-    return schema.type.is_primitive
 
 
 def as_struct(schema: Schema, row: Mapping[str, Any]) -> Struct:

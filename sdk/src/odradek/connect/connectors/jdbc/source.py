@@ -26,11 +26,11 @@ from odradek.connect.connectors.jdbc.database import (
     DATABASE,
     as_struct,
     column_schema,
-    inferred_schema,
     open_engine,
     translated,
 )
 from odradek.connect.connectors.jdbc.deletes import KnownKeys, key_of
+from odradek.connect.connectors.jdbc.queries import QuerySchema
 from odradek.connect.data.logical import moment_of, ms_of
 from odradek.connect.data.schema import Schema, struct
 from odradek.connect.errors import ConfigError, ConnectError
@@ -102,6 +102,7 @@ class _Input:
         self.topic, self.source, self.schema = topic, source, schema
         self.timestamp, self.incrementing = columns
         self.offset: dict[str, int] = {}  # timestamp in microseconds, incrementing
+        self.described: QuerySchema | None = None  # of a query
         self.rows: Iterator[list[SourceRecord]] | None = None
         self.due_s = 0.0
         self.key_schema: Schema | None = None  # with delete.detection
@@ -174,7 +175,10 @@ class JdbcSourceTask(SourceTask):
         text = self._given["query"].strip().rstrip(";")
         names = [each for each in self._columns() if each is not None]
         source = sa.text(text).columns(*(sa.column(name) for name in names)).subquery("q")
-        return _Input("query", self._given["topic.prefix"], source, None, self._columns())
+        made = _Input("query", self._given["topic.prefix"], source, None, self._columns())
+        assert self._engine is not None
+        made.described = QuerySchema(self._engine.dialect.name)
+        return made
 
     def _table(self, name: str) -> _Input:
         assert self._engine is not None
@@ -226,16 +230,17 @@ class JdbcSourceTask(SourceTask):
         if source.timestamp is not None:
             until = _time((self.context.clock.now_ms() - self._given["timestamp.delay.interval.ms"]) * 1000)
         with self._engine.connect() as connection:
-            result = connection.execution_options(stream_results=True).execute(source.statement(until)).mappings()
+            executed = connection.execution_options(stream_results=True).execute(source.statement(until))
+            description = list(executed.cursor.description) if executed.cursor is not None else []
             batch: list[Mapping[str, Any]] = []
-            for found in result:
+            for found in executed.mappings():
                 row: dict[str, Any] = {str(name): value for name, value in found.items()}
                 if len(batch) >= self._given["batch.max.rows"] and not _is_same_time(source, batch[-1], row):
-                    yield self._records(source, batch)
+                    yield self._records(source, batch, description)
                     batch = []
                 batch.append(row)
             if batch:
-                yield self._records(source, batch)
+                yield self._records(source, batch, description)
 
     def _deleted(self, source: _Input, now_s: float) -> list[SourceRecord]:
         """Compare the keys if it is time to; return a tombstone for each row that is gone."""
@@ -265,8 +270,11 @@ class JdbcSourceTask(SourceTask):
                 )
         return records
 
-    def _records(self, source: _Input, rows: list[Mapping[str, Any]]) -> list[SourceRecord]:
-        schema = source.schema or inferred_schema(rows)
+    def _records(self, source: _Input, rows: list[Mapping[str, Any]], description: list[Any]) -> list[SourceRecord]:
+        schema = source.schema
+        if schema is None:
+            assert source.described is not None
+            schema = source.described.of(description, rows)
         records = []
         for row in rows:
             offset = dict(source.offset)
