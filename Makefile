@@ -96,8 +96,7 @@ mutants: setup ## How many small changes of the code the simulation notices; may
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
 
-reference: setup ## Write docs/reference.md and the tables of docs/connect, docs/SECURITY.md and extras from the code
-	@$(PY) -m tools.reference
+reference: setup ## Write docs/reference.md and every table of the docs that is made from the code
 	@$(PY) -m tools.connect_reference
 	@$(PY) -m tools.extras_reference
 	@$(PY) -m tools.ports_reference

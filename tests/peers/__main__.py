@@ -27,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", default=["*"], help="patterns of probes' names")
     parser.add_argument("--against", default="", help="a version of Apache Kafka instead of the Kafka port")
     parser.add_argument("--kafka", default="", help="another version of Apache Kafka than the pom's")
+    parser.add_argument("--renew", action="store_true", help="write what was found of the accepted differences")
     parser.add_argument("--verbose", action="store_true", help="print the answers that are the same, too")
     options = parser.parse_args(argv)
     chosen = [probe for name, probe in load_probes().items() if any(fnmatch(name, each) for each in options.names)]
@@ -42,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (NoBroker, NoJars) as reason:
         print(reason, file=sys.stderr)
         return 2
+    if options.renew:
+        found = {result.probe.name: accepted.shown(result.differences) for result in results}
+        accepted.FILE.write_text(accepted.renewed(accepted.load(), found))
     wanted = {} if options.against else expected()
     unexplained = print_results(results, wanted, (pair.first.name, pair.second.name))
     explained = sum(bool(result.differences) for result in results) - len(unexplained)

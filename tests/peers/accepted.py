@@ -72,9 +72,39 @@ def _text(value: Any) -> str:
 
 def to_toml(found: Iterable[tuple[str, Shown]]) -> str:
     """Write differences as tables of the file, to be sorted under reasons by hand."""
-    lines = []
-    for probe, places in found:
-        lines.append(f"[difference.probes.{json.dumps(probe)}]")
-        for place, pair in places.items():
-            lines.append(f"{json.dumps(place)} = {json.dumps(list(pair), ensure_ascii=False)}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(line for probe, places in found for line in _table(probe, places)) + "\n"
+
+
+def renewed(accepted: Iterable[Difference], found: Mapping[str, Shown]) -> str:
+    """The file with what a run found of the probes that are in it; a probe without a difference leaves it.
+
+    Args:
+        found: of all probes that ran, those without a difference too.
+    """
+    parts = [_HEAD]
+    for each in accepted:
+        probes = {probe: found.get(probe, places) for probe, places in each.probes.items()}
+        tables = [line for probe, places in sorted(probes.items()) if places for line in _table(probe, places)]
+        if tables:
+            parts.append("\n".join([*_fields(each), *tables]) + "\n")
+    return "\n".join(parts)
+
+
+_HEAD = """\
+# Differences from Apache Kafka that are wanted, and their reasons: see accepted.py, which says how it is read, and
+# __init__.py. `python -m tests.peers --renew` writes the values; `make reference` makes docs/differences.md from it.
+"""
+
+
+def _fields(difference: Difference) -> list[str]:
+    fields = {"subject": difference.subject, "reason": difference.reason, "page": difference.page}
+    return ["[[difference]]", *(f"{name} = {_quoted(text)}" for name, text in fields.items() if text)]
+
+
+def _table(probe: str, places: Shown) -> list[str]:
+    rows = [f"{_quoted(place)} = [{_quoted(one)}, {_quoted(other)}]" for place, (one, other) in places.items()]
+    return [f"[difference.probes.{_quoted(probe)}]", *rows]
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.peers.accepted import load, shown, to_toml
+from tests.peers.accepted import Difference, load, renewed, shown, to_toml
 from tests.peers.answers import ABSENT, differences, normalised
 from tests.peers.codec import UNKNOWN_TAGS, Malformed, decode, encode
 from tests.peers.compare import common_versions, load_probes
 from tests.peers.schemas import NO_VERSION, Versions, parse_message, parse_versions
+from tools.differences_page import PAGE, page
 
 MESSAGE = parse_message("""
 // A comment with "quotes".
@@ -119,6 +120,19 @@ def test_what_a_run_left_is_read_as_accepted(tmp_path: Path) -> None:
     file.write_text('[[difference]]\nsubject = "S"\nreason = "R."\n' + to_toml(left.items()))
     (difference,) = load(file)
     assert difference.probes == left
+
+
+def test_a_run_renews_what_is_accepted(tmp_path: Path) -> None:
+    before = [
+        Difference("S", "R.", "a.md", {"gone: x": {"p": ("1", "2")}, "kept: y": {"p": ("1", "2")}, "not run: z": {}})
+    ]
+    file = tmp_path / "differences.toml"
+    file.write_text(renewed(before, {"gone: x": {}, "kept: y": {"p": ("1", "3")}}))
+    assert load(file) == [Difference("S", "R.", "a.md", {"kept: y": {"p": ("1", "3")}})]
+
+
+def test_the_page_of_differences_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "make reference"
 
 
 def test_every_accepted_difference_is_of_a_probe() -> None:

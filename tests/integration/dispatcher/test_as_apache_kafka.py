@@ -102,6 +102,7 @@ async def test_a_cursor_is_at_one_of_the_topics(engine: Engine) -> None:
 async def test_a_page_that_is_full_has_no_missing_topic_behind(engine: Engine) -> None:
     answer = await pages(engine, ["0", "b", "c", "d"], 2, None)
     assert [topic.name for topic in answer.topics] == ["0", "b"]
+    assert len({topic.topic_authorized_operations for topic in answer.topics}) == 1, "of a missing topic, too"
     assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == ("c", 0)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.peers.probe import Answer, Peer, add, attempt, by_name, pick, probe
+from tests.peers.probes.every_api import REQUESTS
 
 _SOFTWARE = {"ClientSoftwareName": "probe", "ClientSoftwareVersion": "1.0"}
 _OPERATIONS = "TopicAuthorizedOperations"
@@ -20,14 +21,23 @@ def _versions(peer: Peer) -> dict[str, list[int]]:
 # --- versions ---------------------------------------------------------------------------------------------------------
 
 
-@probe
-def versions_of_the_apis_of_clients(peer: Peer) -> Answer:
-    return {api: each for api, each in _versions(peer).items() if api not in _OF_BROKERS}
+def _versions_of(api: str) -> Callable[[Peer], Answer]:
+    return lambda peer: _versions(peer).get(api)
+
+
+_OF_CLIENTS = (*REQUESTS, "ApiVersions", "SaslHandshake", "SaslAuthenticate")
+for _api in _OF_CLIENTS:
+    add(f"cluster: versions of {_api}", _versions_of(_api))
 
 
 @probe
 def versions_of_the_apis_of_brokers(peer: Peer) -> Answer:
     return {api: each for api, each in _versions(peer).items() if api in _OF_BROKERS}
+
+
+@probe
+def other_apis(peer: Peer) -> Answer:
+    return {api: each for api, each in _versions(peer).items() if api not in (*_OF_BROKERS, *_OF_CLIENTS)}
 
 
 @probe
@@ -64,7 +74,7 @@ def api_versions_of_the_future(peer: Peer) -> Answer:
     connection = peer.connect()
     connection.send_body("ApiVersions", 99, b"")
     answer = connection.receive("ApiVersions", 0)
-    return {"ErrorCode": answer["ErrorCode"], "Own": [each for each in answer["ApiKeys"] if each["ApiKey"] == 18]}
+    return {"ErrorCode": answer["ErrorCode"], "APIs are there": len(answer["ApiKeys"]) > 0}
 
 
 @probe

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tests.peers.codec import encode, encode_string
 from tests.peers.connection import Connection
 from tests.peers.probe import Answer, Peer, add, attempt, pick, probe
+from tests.support.engine import batch
 
 _API_VERSIONS, _METADATA, _PRODUCE = 18, 3, 0
 
@@ -151,5 +152,5 @@ def produce_unacknowledged_nothing(peer: Peer) -> Answer:
 
 @probe
 def produce_with_acks_2(peer: Peer) -> Answer:
-    topic = {"Name": peer.topic(), "PartitionData": [{"Index": 0, "Records": b""}]}
+    topic = {"Name": peer.topic(), "PartitionData": [{"Index": 0, "Records": batch([b"value"])}]}
     return peer.attempt("Produce", 9, Acks=2, TimeoutMs=1000, TopicData=[topic])

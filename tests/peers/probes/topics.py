@@ -391,7 +391,7 @@ def delete_records_without_any_right(peer: Peer) -> Answer:
     topics = [
         {"Name": name, "Partitions": [{"PartitionIndex": 0, "Offset": 0}]} for name in (peer.topic(), peer.name("no"))
     ]
-    return peer.login().call("DeleteRecords", 2, Topics=topics, TimeoutMs=10_000)["Topics"]
+    return by_name(peer.login().call("DeleteRecords", 2, Topics=topics, TimeoutMs=10_000)["Topics"])
 
 
 # --- DescribeTopicPartitions ------------------------------------------------------------------------------------------
@@ -444,7 +444,7 @@ def describe_partitions_in_full(peer: Peer) -> Answer:
 
 @probe
 def describe_partitions_of_a_bad_name(peer: Peer) -> Answer:
-    return peer.call("DescribeTopicPartitions", Topics=[{"Name": "a/b"}, {"Name": ""}])["Topics"]
+    return by_name(peer.call("DescribeTopicPartitions", Topics=[{"Name": "a/b"}, {"Name": ""}])["Topics"])
 
 
 @probe
@@ -458,4 +458,4 @@ def describe_partitions_up_to_a_limit_with_a_missing_topic(peer: Peer) -> Answer
 @probe
 def describe_partitions_without_any_right(peer: Peer) -> Answer:
     asked = [{"Name": peer.topic()}, {"Name": peer.name("missing")}]
-    return peer.login().call("DescribeTopicPartitions", 0, Topics=asked)["Topics"]
+    return by_name(peer.login().call("DescribeTopicPartitions", 0, Topics=asked)["Topics"])

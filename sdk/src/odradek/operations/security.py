@@ -35,7 +35,10 @@ RESOURCES = {
     "transactional_id": ResourceType.TRANSACTIONAL_ID,
     "cluster": ResourceType.CLUSTER,
 }
-OPERATIONS = tuple(each.name.lower() for each in AclOperation if each is not AclOperation.ANY)
+OPERATIONS = tuple(
+    each.name.lower() for each in AclOperation if AclOperation.ANY < each <= AclOperation.IDEMPOTENT_WRITE
+)  # those that a request may need; of others, ACLs are only kept
+_KINDS = {each.name.lower(): each for each in ResourceType if each is not ResourceType.ANY}
 QUOTAS = (*CLIENT_QUOTAS, *ADDRESS_QUOTAS)
 
 
@@ -75,13 +78,13 @@ def parse_operation(text: str) -> AclOperation:
 
 def parse_acl(row: AclRow) -> AclBinding:
     """Return the ACL that a row describes. Raises KafkaError(INVALID_CONFIG) that says what is missing."""
-    if row.resource not in RESOURCES:
+    kind = _KINDS.get(row.resource)
+    if kind is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown resource {row.resource!r}: use {', '.join(RESOURCES)}")
-    kind = RESOURCES[row.resource]
     name = CLUSTER_NAME if kind is ResourceType.CLUSTER else row.name
     if not name:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "name the resource; * is every one")
-    if not row.principal.startswith("User:") or row.principal == "User:":
+    if not all(row.principal.partition(":")):
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid principal {row.principal!r}: use User:<name> or User:*")
     return AclBinding(
         kind,

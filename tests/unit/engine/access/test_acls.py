@@ -11,6 +11,7 @@ from odradek.model.acl import AclOperation as Op
 from odradek.model.acl import AclPermission as Permission
 from odradek.model.acl import PatternType as Pattern
 from odradek.model.acl import ResourceType as Type
+from odradek.operations.security import acl_row, parse_acl
 from odradek.testing.faults import Fault
 
 from tests.support.engine import memory_store
@@ -225,3 +226,11 @@ async def test_a_rule_is_written_and_deleted_in_spite_of_faults(fault: Fault) ->
     store.catalog.script["delete", 1] = fault
     await acls.delete(AclFilter())
     assert await acls.list() == []
+
+
+@pytest.mark.parametrize("kind", [each for each in Type if each is not Type.ANY])
+def test_an_acl_that_is_listed_can_be_named_to_delete_it(kind: Type) -> None:
+    name = "kafka-cluster" if kind is Type.CLUSTER else "x"
+    for operation in (each for each in Op if each is not Op.ANY):
+        acl = rule(operation, name, kind=kind, who="Group:ada", host="10.0.0.0/8")
+        assert parse_acl(acl_row(acl)) == acl

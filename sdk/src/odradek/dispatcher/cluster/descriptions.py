@@ -46,7 +46,7 @@ async def handle_describe_topic_partitions(call: Call) -> Answer:
         if left <= 0:
             return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": first}}
         if not isinstance(topic, Topic):
-            topics.append({"name": name, "error_code": topic})
+            topics.append(_unknown(call, name, topic))
             continue
         end = min(topic.partition_count, first + left)
         left -= end - first
@@ -80,6 +80,14 @@ async def _asked_topics(call: Call) -> dict[str, Topic | ErrorCode]:
         except KafkaError as error:
             found[name] = error.code
     return found
+
+
+def _unknown(call: Call, name: str, code: ErrorCode) -> dict[str, Any]:
+    """A topic that cannot be described; as on Apache Kafka with the rights to it, if the caller may know of them."""
+    error = {"name": name, "error_code": code}
+    if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return error
+    return {**error, "topic_authorized_operations": call.access.operations(ResourceType.TOPIC, name)}
 
 
 def _topic(call: Call, topic: Topic, numbers: range, view: LeaderView) -> dict[str, Any]:
@@ -122,6 +130,7 @@ async def _producers(call: Call, name: str, number: int) -> dict[str, Any]:
     """Of one partition. A transaction that is open has nothing in the log yet, so no start offset of it is told."""
     try:
         call.access.require(AclOperation.READ, ResourceType.TOPIC, name)
+        check_name(name)
         topic = await call.engine.topics.resolve(name)
         found = await call.engine.partition_states.producers(partition_of(topic, number))
     except KafkaError as error:

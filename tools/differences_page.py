@@ -1,0 +1,57 @@
+"""Write docs/differences.md from the accepted differences of tests/peers. `make reference`.
+
+tests/unit/test_peers.py compares the page, so that a machine without Java notices drift.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.peers.accepted import Difference, load
+from tools.reference import table
+
+PAGE = Path(__file__).parent.parent / "docs" / "differences.md"
+_ROWS_MAX = 5  # of one difference
+_CHARACTERS_MAX = 60
+_HEAD = """\
+# Differences from Apache Kafka
+
+The same questions are put to the newest Apache Kafka and to the Kafka port, in every API and many odd ways (`make
+peers`). This page lists where the answers differ and why that is wanted. It is generated: what is not listed here
+answers as Apache Kafka does, or is a defect.
+"""
+
+
+def page() -> str:
+    """The whole page, a line break at its end."""
+    return "\n".join((_HEAD, *(_section(each) for each in load())))
+
+
+def _section(difference: Difference) -> str:
+    more = f" [More]({difference.page})." if difference.page else ""
+    rows = [
+        (probe, f"`{place}`", _shown(one), _shown(other))
+        for probe, places in difference.probes.items()
+        for place, (one, other) in places.items()
+    ]
+    left = len(rows) - _ROWS_MAX
+    rest = f"\nAnd {left} more of the kind.\n" if left > 0 else ""
+    return f"## {difference.subject}\n\n{difference.reason}{more}\n\n{table([_COLUMNS, *rows[:_ROWS_MAX]])}{rest}"
+
+
+_COLUMNS = "question", "where", "Apache Kafka", "Odradek"
+
+
+def _shown(value: str) -> str:
+    text = value if len(value) <= _CHARACTERS_MAX else value[: _CHARACTERS_MAX - 3] + "..."
+    return f"`{text.replace('`', '')}`" if text else "empty"
+
+
+def main() -> int:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
