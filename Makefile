@@ -97,9 +97,11 @@ synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); 
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
 
 reference: setup ## Write docs/reference.md and every table of the docs that is made from the code
+	@$(PY) -m tools.reference
 	@$(PY) -m tools.connect_reference
 	@$(PY) -m tools.extras_reference
 	@$(PY) -m tools.ports_reference
+	@$(PY) -m tools.differences_page
 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)

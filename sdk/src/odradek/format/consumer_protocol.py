@@ -12,6 +12,15 @@ import struct
 from collections.abc import Collection, Mapping
 
 
+def encode_subscription(topics: Collection[str]) -> bytes:
+    """Return the subscription, in version 0, of a member that says nothing but these topics."""
+    out = struct.pack(">hi", 0, len(topics))
+    for topic in topics:
+        name = topic.encode()
+        out += struct.pack(">h", len(name)) + name
+    return out + struct.pack(">i", -1)
+
+
 def topics_of_subscription(data: bytes) -> list[str]:
     """The topics that a member subscribes to. Raises ValueError."""
     return _Reader(data).topics(with_partitions=False)

@@ -1,7 +1,7 @@
 """Consumer groups: ConsumerGroupHeartbeat (KIP-848), and the administrative APIs: list, describe, delete.
 
-DescribeGroups is used by clients before KIP-848. It returns the same groups, with each member's assignment in the bytes
-that those clients decode (ConsumerProtocolAssignment version 0).
+DescribeGroups is used by clients before KIP-848. It returns the same groups, with each member's subscription and
+assignment in the bytes that those clients decode (ConsumerProtocolSubscription and -Assignment, version 0).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from odradek.dispatcher.answer import to_ms
 from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.groups.topic_names import TopicNames
 from odradek.errors import ErrorCode
-from odradek.format.consumer_protocol import topics_named
+from odradek.format.consumer_protocol import encode_subscription, topics_named
 from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.classic_group import ClassicGroup
 from odradek.model.group import JOIN_EPOCH, GroupDescription, GroupHeartbeat, GroupHeartbeatResult, MemberDescription
@@ -286,6 +286,7 @@ async def _classic(call: Call, group: GroupDescription, names: TopicNames) -> di
                 "group_instance_id": member.instance_id,
                 "client_id": member.client_id,
                 "client_host": member.client_host,
+                "member_metadata": encode_subscription(member.subscribed_topic_names or ()),
                 "member_assignment": await _classic_assignment(member.assignment, names),
             }
             for member in group.members

@@ -1,6 +1,5 @@
-"""ListOffsets: offsets by timestamp. A partition named twice is refused, as Apache Kafka does.
-
-A special timestamp is unknown before the version that brought it (KIP-734, KIP-405, KIP-1005).
+"""ListOffsets: offsets by timestamp. A partition named twice is refused, as Apache Kafka does; so is a special
+timestamp that the version does not know.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
 from odradek.model.log import (
     EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     MAX_TIMESTAMP,
     ListOffsetsPartition,
@@ -21,7 +21,13 @@ from odradek.model.log import (
 )
 from odradek.model.topic_partition import TopicPartition
 
-_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL_TIMESTAMP: 8, LATEST_TIERED_TIMESTAMP: 9}
+_KNOWN_FROM = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL_TIMESTAMP: 8,
+    LATEST_TIERED_TIMESTAMP: 9,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP: 11,
+}
+"""The version from which a special timestamp means something; before, it is an unknown one."""
 
 
 async def handle_list_offsets(call: Call) -> Answer:
@@ -32,7 +38,8 @@ async def handle_list_offsets(call: Call) -> Answer:
         )
         for topic in call.message.topics
         for asked in topic.partitions
-        if counts[TopicPartition(topic.name, asked.partition_index)] == 1 and _is_known(call, asked.timestamp)
+        if counts[TopicPartition(topic.name, asked.partition_index)] == 1
+        and call.api_version >= _KNOWN_FROM.get(asked.timestamp, 0)
     ]
     answers = await call.access.ask(
         AclOperation.DESCRIBE,
@@ -49,10 +56,6 @@ async def handle_list_offsets(call: Call) -> Answer:
         return results.get(tp, ListOffsetsResult(topic, partition, code))
 
     return _answer(call, result_of)
-
-
-def _is_known(call: Call, timestamp_ms: int) -> bool:
-    return call.api_version >= _FIRST_VERSION.get(timestamp_ms, 0)
 
 
 def refuse_list_offsets(call: Call, code: ErrorCode, message: str) -> Answer:

@@ -265,10 +265,12 @@ class ClassicGroups:
     async def leave(self, group_id: str, leaves: Sequence[ClassicLeave]) -> ClassicLeaveResult:
         """Remove members; each has an error code: NONE, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
 
+        Also members of a group of the new protocol: an administrator removes those by LeaveGroup, too.
+
         Errors of the whole: INVALID_GROUP_ID, COORDINATOR_NOT_AVAILABLE.
         """
         failures = 0
-        left: set[str] = set()  # tried, perhaps applied
+        left: set[ClassicLeave] = set()  # tried, perhaps applied
         try:
             check_group_id(group_id)
             while True:
@@ -276,15 +278,19 @@ class ClassicGroups:
                     view, group = await self._read_classic(group_id)
                     codes = []
                     gone = set()
+                    is_new = view.group is not None and view.group.group_type == "consumer"
                     for leave in leaves:
-                        found = leaving_member(group, leave)
+                        found = group_admin.leaving_member(view, leave) if is_new else leaving_member(group, leave)
                         if isinstance(found, ErrorCode):
-                            was_ours = leave.member_id in left or f"#{leave.instance_id}" in left
-                            codes.append((leave, ErrorCode.NONE if was_ours else found))
+                            codes.append((leave, ErrorCode.NONE if leave in left else found))
                         else:
                             codes.append((leave, ErrorCode.NONE))
                             gone |= {found.member_id}
-                            left |= {found.member_id, f"#{leave.instance_id}"}
+                            left |= {leave}
+                    if gone and is_new:
+                        members = [view.members[member_id] for member_id in sorted(gone)]
+                        await group_admin.remove_some(self._store, self._clock, self._settings, view, members)
+                        continue  # until none of them is left: one step removes as many as it has room for
                     if gone:
                         await self._write(view, without(group, gone))
                     return ClassicLeaveResult(members=codes)

@@ -34,7 +34,7 @@ from odradek.errors import (
     TransactionCanceled,
 )
 from odradek.format.item_keys import group_pk
-from odradek.model.classic_group import ClassicState
+from odradek.model.classic_group import ClassicLeave, ClassicState
 from odradek.model.group import GroupDescription, GroupListing, MemberDescription
 from odradek.model.streams import StreamsMemberDescription, Tasks
 from odradek.ports.clock import Clock
@@ -142,13 +142,31 @@ def has_living_members(view: GroupView, now_ms: int) -> bool:
 
 async def evict(store: GroupStore, clock: Clock, settings: Settings, view: GroupView) -> None:
     """Do one step of removing all members, who seem dead; the caller reads again. Raises as `GroupStore.write`."""
-    # Nobody stays, so the target is empty and no topic matters.
-    around = Circumstances({}, clock.now_ms(), b"", settings)
     gone = list(view.members.values())
     if view.group is not None and view.group.is_share:
         await store.write(view, decide_share_expiry(view.group, gone))
     else:
-        await store.write(view, decide_expiry(view, gone, around))
+        await remove_some(store, clock, settings, view, gone)
+
+
+async def remove_some(
+    store: GroupStore, clock: Clock, settings: Settings, view: GroupView, gone: Sequence[MemberState]
+) -> None:
+    """Do one step of removing members of a consumer group; the caller reads again. Raises as `GroupStore.write`."""
+    # Who stays computes the next target. If nobody does it is empty, and no topic matters.
+    await store.write(view, decide_expiry(view, gone, Circumstances({}, clock.now_ms(), b"", settings)))
+
+
+def leaving_member(view: GroupView, leave: ClassicLeave) -> MemberState | ErrorCode:
+    """The member of a consumer group that an administrator removes, or why there is none."""
+    if leave.instance_id is None:
+        return view.members.get(leave.member_id) or ErrorCode.UNKNOWN_MEMBER_ID
+    static = view.static_member(leave.instance_id)
+    if static is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if leave.member_id and static.member_id != leave.member_id:
+        return ErrorCode.FENCED_INSTANCE_ID
+    return static
 
 
 def state_of(view: GroupView, group: GroupState, now_ms: int) -> str:
