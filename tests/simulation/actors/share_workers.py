@@ -14,9 +14,11 @@ from tests.simulation.actors.common import pause
 from tests.simulation.audit.truth import true_logs
 from tests.simulation.books.history import identity
 from tests.simulation.books.items import partition_of
+from tests.simulation.store.ports import Fates
 from tests.simulation.world import Process, World
 from tests.support.clients.share_member import ACCEPT, GAP, REJECT, RELEASE, Acks, ShareMember, ack, delivered, missing
 
+_ATTEMPTS_ENOUGH = 12  # for all workers to change a window before one of them
 _PATIENCE_S = 1_800.0  # beside the longest absence: longer than any lock
 
 
@@ -74,6 +76,12 @@ class ShareWorker:
                     await world.settled.wait()  # silent until then: its session and its locks end
                 await asyncio.sleep(world.rng.random() * (self._pace_s if self._turns > 0 else 1.0))
 
+    @property
+    def _is_calm(self) -> bool:
+        """True in a scenario whose calls are all answered: a change is then given up only as others change the same."""
+        world = self._world
+        return world.fates == Fates.none() and world.settings.group_attempts_max >= _ATTEMPTS_ENOUGH
+
     async def _turn(self, member: ShareMember, pending: Acks) -> None:
         world = self._world
         if (await member.beat()).error is not ErrorCode.NONE:
@@ -98,6 +106,10 @@ class ShareWorker:
         if answer.error is not ErrorCode.NONE:
             return
         for result in answer.results:
+            if ErrorCode.COORDINATOR_NOT_AVAILABLE in (result.acknowledge_error, result.error) and self._is_calm:
+                world.history.problem(
+                    f"{member.member_id} was refused {result.partition} though every call is answered"
+                )
             if result.partition in sent and result.acknowledge_error is ErrorCode.NONE:
                 self._acknowledged(result.partition, sent[result.partition])
             if result.acknowledge_error is ErrorCode.INVALID_RECORD_STATE:

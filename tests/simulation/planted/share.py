@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,14 @@ from tests.simulation.store.ports import Fates
 def _busy(scenario: Scenario) -> Scenario:
     """Workers that stall, and get in each other's way."""
     return replace(scenario, fates=Fates(stall=0.02), share_workers=4, share_turns=40)
+
+
+def _crowded(scenario: Scenario) -> Scenario:
+    """Many workers want the same records all the time, and the store answers every call."""
+    one = replace(_on(scenario, {}), fates=Fates.none(), share_workers=8, share_turns=40, pace_s=0.02, maintainers=0)
+    queue, *others = one.topics
+    crowd = replace(one, topics=(replace(queue, partitions=1), *others))
+    return settings(group_attempts_max=12, share_partition_max_record_locks=2_000)(crowd)
 
 
 def _rejecting(scenario: Scenario) -> Scenario:
@@ -79,6 +88,25 @@ def lock_ends_too_early() -> Iterator[None]:
         return original(state, now_ms + 1_000, *args)
 
     with patch.object(share_fetch, "settle", settle):
+        yield
+
+
+@bug("share", change=_crowded)
+def a_change_is_decided_on_what_was_read_before_a_pause() -> Iterator[None]:
+    """A window that others write all the time refuses every attempt, and an acknowledgement is given up."""
+    original = share_partitions.SharePartitions._change
+
+    async def change(self: Any, key: Any, item: Any, decide: Any) -> Any:
+        stale = item
+
+        async def read_patiently(key: Any, *, was_tried: bool) -> Any:
+            return stale
+
+        other = copy.copy(self)
+        other._read_patiently = read_patiently
+        return await original(other, key, item, decide)
+
+    with patch.object(share_partitions.SharePartitions, "_change", change):
         yield
 
 
