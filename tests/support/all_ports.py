@@ -58,17 +58,28 @@ class AllPorts:
         service: the embedded service.
     """
 
-    def __init__(self, service: ThreadedService, world: World, urls: Mapping[str, str], cluster: Any) -> None:
+    def __init__(
+        self, service: ThreadedService, world: World, urls: Mapping[str, str], cluster: Any, links: list[str]
+    ) -> None:
+        self._links = links
         self.service = service
         self.world = world
         self.urls = urls
         self.cluster = cluster
+
+    def console_cookie(self) -> str:
+        """Sign in to the console; return the header Cookie. Once."""
+        url, _, path = self._links.pop().rpartition("/")
+        status, _, headers = ask(url, "GET", f"/{path}")
+        assert status == 200
+        return headers["set-cookie"].partition(";")[0]
 
 
 @contextmanager
 def all_ports(limits: Settings, **connect: str) -> Iterator[AllPorts]:
     """Run them all, without logins, under these limits."""
     world = World()
+    links: list[str] = []
     world.ksql(STREAM)
     world.ksql(TABLE)
 
@@ -80,7 +91,7 @@ def all_ports(limits: Settings, **connect: str) -> Iterator[AllPorts]:
         RunningCluster(service, workers=0, **connect) as running,
         RestServer(running.cluster, "http://127.0.0.1:0", limits) as rest,
         in_thread(sql) as sql_url,
-        in_thread(lambda: _console(service, limits)) as console_url,
+        in_thread(lambda: _console(service, limits, links)) as console_url,
         in_thread(lambda: _health(limits)) as health_url,
     ):
         urls = {
@@ -91,14 +102,15 @@ def all_ports(limits: Settings, **connect: str) -> Iterator[AllPorts]:
             "stream SQL server": sql_url,
             "console": console_url,
         }
-        yield AllPorts(service, world, urls, running.cluster)
+        yield AllPorts(service, world, urls, running.cluster, links)
     world.service.close()
 
 
 @asynccontextmanager
-async def _console(service: ThreadedService, limits: Settings) -> AsyncIterator[str]:
+async def _console(service: ThreadedService, limits: Settings, links: list[str]) -> AsyncIterator[str]:
     settings = ConsoleSettings(requests_per_s=1e6, changes_per_s=1e6, sign_ins_per_min=1e6)
     async with serve_console(Cluster(dict(service.client_config)), settings, limits=limits) as running:
+        links.append(running.sign_in_url())
         yield running.url
 
 

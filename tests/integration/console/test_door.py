@@ -18,7 +18,7 @@ from tests.integration.console.test_pages import PAGES as SHOWN
 
 FORMS = sorted(route.path.replace("{name}", "orders") for route in ROUTES if "POST" in (route.methods or ()))
 PAGES = sorted(
-    re.sub(r"\{\w+:int\}", "0", route.path).replace("{name}", "orders")
+    re.sub(r"\{\w+:\w+\}", "0", route.path).replace("{name}", "orders")
     for route in ROUTES
     if "GET" in (route.methods or ())
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -55,6 +56,28 @@ class _Assets(StaticFiles):
         return response
 
 
+class _Bounded(Convertor[int]):
+    """A number of a path; one that no record can have is no path of the console."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+class _BoundedPartition(_Bounded):
+    """The same of a partition."""
+
+    regex = "[0-9]{1,9}"
+
+
+register_url_convertor("partition", _BoundedPartition())
+register_url_convertor("offset", _Bounded())
+
+
 def _get(path: str, handler: object) -> Route:
     return Route(path, handler, methods=["GET"])  # type: ignore[arg-type]
 
@@ -79,8 +102,8 @@ ROUTES = [
     _get("/topics/{name}/records/search", records.search_events),
     _get("/topics/{name}/records/tail", records.tail_events),
     _get("/topics/{name}/records/download", records.download),
-    _get("/topics/{name}/records/{partition:int}/{offset:int}", records.record),
-    _get("/topics/{name}/records/{partition:int}/{offset:int}/raw", records.raw),
+    _get("/topics/{name}/records/{partition:partition}/{offset:offset}", records.record),
+    _get("/topics/{name}/records/{partition:partition}/{offset:offset}/raw", records.raw),
     _get("/topics/{name}/compare", records.compare),
     _get("/groups", groups.groups),
     _get("/groups/detail", groups.group),

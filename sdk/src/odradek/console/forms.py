@@ -86,3 +86,11 @@ async def form_of(request: Request, body_bytes_max: int) -> Fields:
     except (ValueError, UnicodeDecodeError) as error:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"the form cannot be read: {error}") from None
     return Fields(pairs)
+
+
+def place_of(text: str) -> tuple[int, int] | None:
+    """Return partition and offset of `partition:offset`; None for what is none, or beyond a partition's last offset."""
+    number, _, offset = text.partition(":")
+    if not (number.isdecimal() and offset.isdecimal() and len(number) < 10 and len(offset) < 20):
+        return None
+    return (int(number), int(offset)) if int(offset) < 2**63 else None

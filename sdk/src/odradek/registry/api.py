@@ -17,7 +17,6 @@ refused. A response is (status, document); an error is `{"error_code", "message"
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -29,6 +28,7 @@ from uuid import UUID
 from odradek.dispatcher.access import Access
 from odradek.engine.access.acls import Acls
 from odradek.errors import ItemTooLarge, KafkaError, StoreRejected
+from odradek.http.json_body import NotJson, parse_json
 from odradek.model.acl import AclOperation
 from odradek.registry import errors
 from odradek.registry.compatibility import DEFAULT_LEVEL, Level
@@ -75,9 +75,9 @@ class _Call:
     def document(self) -> dict[str, Any]:
         """Return the body. Raises RegistryError(400)."""
         try:
-            document = json.loads(self.request.body or b"null")
-        except (ValueError, RecursionError):
-            document = None
+            document = parse_json(self.request.body or b"null")
+        except NotJson as error:
+            raise RegistryError(400, f"The body must be a JSON object: {error}") from None
         if not isinstance(document, dict):
             raise RegistryError(400, "The body must be a JSON object")
         return document

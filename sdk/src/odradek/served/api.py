@@ -38,6 +38,7 @@ from urllib.parse import parse_qs, unquote_to_bytes
 from odradek.dispatcher.access import Access
 from odradek.engine.access.acls import Acls
 from odradek.errors import ErrorCode, KafkaError
+from odradek.http.json_body import NotJson, parse_json
 from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.table import LIMIT_DEFAULT, WAIT_MS_MAX, answer_document, plain, status_document, table_of
 from odradek.served.reads import Bounds, Changes, Freshness, TableReader
@@ -293,9 +294,9 @@ def _parts(path: str) -> list[str]:
 
 def _document(request: Request) -> dict[str, Any]:
     try:
-        document = json.loads(request.body or b"null") if len(request.body) <= _BODY_BYTES_MAX else None
-    except (ValueError, RecursionError):
-        document = None
+        document = parse_json(request.body or b"null") if len(request.body) <= _BODY_BYTES_MAX else None
+    except NotJson as error:
+        raise _invalid(f"the body must be a JSON object: {error}") from None
     if not isinstance(document, dict):
         raise _invalid(f"the body must be a JSON object of at most {_BODY_BYTES_MAX} bytes")
     return document

@@ -12,7 +12,7 @@ from lark.exceptions import UnexpectedCharacters, UnexpectedToken, VisitError
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 
 from odradek.sql.build import Build, place_of
-from odradek.sql.position import Position, SqlError
+from odradek.sql.position import START, Position, SqlError
 from odradek.sql.syntax import Statement
 
 _NOT_SUPPORTED = {
@@ -53,6 +53,8 @@ _READABLE = {
     "LT": "<", "GT": ">", "EQ": "=", "LESSTHAN": "<", "MORETHAN": ">", "EQUAL": "=",
 }  # fmt: skip
 _OPERATORS = {"LT", "GT", "EQ", "COMPARISON", "PLUS", "MINUS", "STAR", "SLASH", "PERCENT", "CONCAT"}
+SCRIPT_CHARACTERS_MAX = 64 * 1024  # with variables replaced; parsing takes some seconds at most
+SCRIPT_PARTS_MAX = 5_000  # semicolons, or commas: the parser copies a list at each of its parts
 _PLAIN_WORDS = 6  # more alternatives are no help
 
 
@@ -63,6 +65,9 @@ def parse(script: str) -> list[Statement]:
         SqlError: with the position of the first error. Call located() with the script to show it.
     """
     script = substituted(script)
+    for mark in ";,":
+        if script.count(mark) > SCRIPT_PARTS_MAX:
+            raise SqlError(f"a script has at most {SCRIPT_PARTS_MAX:,} of {mark!r}", START)
     try:
         tree = _parser().parse(script)
         statements: list[Statement] = Build().transform(tree)
@@ -97,19 +102,33 @@ def substituted(script: str, given: Mapping[str, str] | None = None) -> str:
 
     Args:
         given: values by name in upper case, for names that the script does not DEFINE before.
+
+    Raises:
+        SqlError: the script would have more than SCRIPT_CHARACTERS_MAX characters.
     """
+    _check_length(len(script))
     variables = dict(given or {})
+    length = len(script)
 
     def replaced(found: re.Match[str]) -> str:
+        nonlocal length
         if found["name"]:
             variables[found["name"].upper()] = found["value"].replace("''", "'")
         elif found["gone"]:
             variables.pop(found["gone"].upper(), None)
         elif found["used"]:
-            return variables.get(found["used"].upper(), found[0])
+            value = variables.get(found["used"].upper(), found[0])
+            length += len(value) - len(found[0])
+            _check_length(length)
+            return value
         return found[0]
 
     return _VARIABLE.sub(replaced, script) if "${" in script else script
+
+
+def _check_length(length: int) -> None:
+    if length > SCRIPT_CHARACTERS_MAX:
+        raise SqlError(f"a script has at most {SCRIPT_CHARACTERS_MAX:,} characters, variables replaced", START)
 
 
 @cache

@@ -28,6 +28,7 @@ from urllib.parse import unquote
 from odradek.dispatcher.access import Access
 from odradek.engine.access.acls import Acls
 from odradek.errors import ErrorCode, KafkaError
+from odradek.http.json_body import NotJson, parse_json
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
 from odradek.model.trigger import Trigger, document_of, status_document, trigger_of
 from odradek.triggers.triggers import Triggers
@@ -149,9 +150,9 @@ class TriggersApi:
 
 def _document(request: Request) -> dict[str, Any]:
     try:
-        document = json.loads(request.body or b"null") if len(request.body) <= _BODY_BYTES_MAX else None
-    except (ValueError, RecursionError):
-        document = None
+        document = parse_json(request.body or b"null") if len(request.body) <= _BODY_BYTES_MAX else None
+    except NotJson as error:
+        raise _invalid(f"the body must be a JSON object: {error}") from None
     if not isinstance(document, dict):
         raise _invalid("the body must be a JSON object")
     return document

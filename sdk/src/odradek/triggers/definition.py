@@ -38,9 +38,14 @@ def trigger_key(name: str) -> Key:
     return Key(TRIGGERS_PK, name)
 
 
+def is_trigger_name(name: str) -> bool:
+    """Return True for what a trigger can be called."""
+    return _NAME.fullmatch(name) is not None
+
+
 def check_trigger(trigger: Trigger) -> None:
     """Raises KafkaError(INVALID_REQUEST) that names the option and its range."""
-    if not _NAME.fullmatch(trigger.name):
+    if not is_trigger_name(trigger.name):
         raise _invalid(f"invalid trigger name {trigger.name!r}: use 1 to 100 letters, digits, and ._-")
     _check_function(trigger)
     for name, low, high, unlimited in _RANGES:

@@ -33,6 +33,7 @@ from odradek.triggers.definition import (
     decode_trigger,
     encode_trigger,
     in_state,
+    is_trigger_name,
     trigger_key,
 )
 from odradek.triggers.leases import Lease, Leases
@@ -71,6 +72,8 @@ class Definitions:
 
     async def get(self, name: str) -> tuple[Trigger, int] | None:
         """A trigger and its version. Raises StoreUnavailable, FormatError."""
+        if not is_trigger_name(name):
+            return None  # also what no key of the table can have
         item = await self._catalog.get(trigger_key(name))
         return None if item is None else decode_trigger(item)
 

@@ -167,6 +167,8 @@ class TableAdmin:
         *,
         query: Sequence[tuple[str, str]] = (),
     ) -> dict[str, Any]:
+        if path and not path[0]:  # the path of no table is that of their list
+            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "there is no served table without a name")
         body = b"" if document is None else json.dumps(document).encode()
         target = "/" + "/".join(quote(part, safe="", errors="surrogateescape") for part in path)
         if path and not path[-1]:

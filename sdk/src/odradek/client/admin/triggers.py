@@ -52,15 +52,15 @@ class TriggerAdmin:
         Raises:
             KafkaError: RESOURCE_NOT_FOUND ...
         """
-        return status_of(await self._triggers("GET", name))
+        return status_of(await self._triggers("GET", _named(name)))
 
     async def pause_trigger(self, name: str) -> Trigger:
         """Stop calling the function; calls that are under way end."""
-        return trigger_of(await self._triggers("POST", f"{name}/pause"))
+        return trigger_of(await self._triggers("POST", f"{_named(name)}/pause"))
 
     async def resume_trigger(self, name: str) -> Trigger:
         """Call the function again, with the record after the last one that it was called with."""
-        return trigger_of(await self._triggers("POST", f"{name}/resume"))
+        return trigger_of(await self._triggers("POST", f"{_named(name)}/resume"))
 
     async def reset_trigger(self, name: str, position: str, timestamp_ms: int = 0) -> dict[int, int]:
         """Set the offsets of a paused trigger, and return them by partition.
@@ -69,12 +69,14 @@ class TriggerAdmin:
             position: LATEST, TRIM_HORIZON, or AT_TIMESTAMP.
             timestamp_ms: of AT_TIMESTAMP.
         """
-        answer = await self._triggers("POST", f"{name}/reset", {"position": position, "timestamp_ms": timestamp_ms})
+        answer = await self._triggers(
+            "POST", f"{_named(name)}/reset", {"position": position, "timestamp_ms": timestamp_ms}
+        )
         return {int(number): offset for number, offset in answer["offsets"].items()}
 
     async def delete_trigger(self, name: str) -> None:
         """Delete a trigger and its offsets."""
-        await self._triggers("DELETE", name)
+        await self._triggers("DELETE", _named(name))
 
     async def _triggers(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> dict[str, Any]:
         body = b"" if document is None else json.dumps(document).encode()
@@ -98,3 +100,10 @@ class TriggerAdmin:
             return answer
 
         return await self._connection.retrying(attempt, "a call about triggers")
+
+
+def _named(name: str) -> str:
+    """Return the name of one trigger; the path of none is that of their list. Raises KafkaError."""
+    if not name:
+        raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, "there is no trigger without a name")
+    return name

@@ -9,12 +9,12 @@ Source: Kafka Connect's ConnectorsResource, ConnectorPluginsResource, LoggingRes
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
+from urllib.parse import quote
 
 from aiohttp import web
 from multidict import MultiMapping
@@ -27,6 +27,7 @@ from odradek.connect.runtime.worker import set_level
 from odradek.connect.state.cluster_state import PAUSED, STARTED, STOPPED
 from odradek.errors import KafkaError
 from odradek.extras import MissingExtra
+from odradek.http.json_body import NotJson, parse_json
 
 _log = logging.getLogger("odradek.connect.rest")
 
@@ -43,45 +44,47 @@ class Call:
 Handler = Callable[[Call], Awaitable[web.Response]]
 
 
-def make_answer(cluster: Cluster) -> Callable[[web.BaseRequest, bytes], Awaitable[web.Response]]:
-    """Return what answers a request and its body."""
+def routes_of(cluster: Cluster) -> list[web.RouteDef]:
+    """Return every route of the API."""
     api: Any = _Api(cluster)  # aiohttp routes to any object; its own type is that of handlers of its applications
     one = "/connectors/{name}"
-    router = web.UrlDispatcher()
-    router.add_routes(
-        [
-            web.get("/", api.root),
-            web.get("/health", api.health),
-            web.get("/connectors", api.connectors),
-            web.post("/connectors", api.create),
-            web.get(one, api.get(cluster.info)),
-            web.delete(one, api.delete),
-            web.get(f"{one}/config", api.get(cluster.config)),
-            web.put(f"{one}/config", api.put_config),
-            web.patch(f"{one}/config", api.patch_config),
-            web.get(f"{one}/status", api.get(cluster.status)),
-            web.get(f"{one}/tasks", api.get(cluster.tasks)),
-            web.get(f"{one}/tasks-config", api.tasks_config),
-            web.get(one + "/tasks/{task}/status", api.task_status),
-            web.post(one + "/tasks/{task}/restart", api.restart_task),
-            web.post(f"{one}/restart", api.restart),
-            web.put(f"{one}/pause", api.target(PAUSED, 202)),
-            web.put(f"{one}/resume", api.target(STARTED, 202)),
-            web.put(f"{one}/stop", api.target(STOPPED, 204)),
-            web.get(f"{one}/topics", api.get(cluster.topics)),
-            web.put(f"{one}/topics/reset", api.reset_topics),
-            web.get(f"{one}/offsets", api.get(cluster.offsets)),
-            web.patch(f"{one}/offsets", api.alter_offsets),
-            web.delete(f"{one}/offsets", api.reset_offsets),
-            web.get("/connector-plugins", api.plugins),
-            web.get("/connector-plugins/{plugin}/config", api.plugin_config),
-            web.put("/connector-plugins/{plugin}/config/validate", api.validate),
-            web.get("/admin/loggers", api.loggers),
-            web.get("/admin/loggers/{logger}", api.logger),
-            web.put("/admin/loggers/{logger}", api.set_logger),
-        ]
-    )
+    return [
+        web.get("/", api.root),
+        web.get("/health", api.health),
+        web.get("/connectors", api.connectors),
+        web.post("/connectors", api.create),
+        web.get(one, api.get(cluster.info)),
+        web.delete(one, api.delete),
+        web.get(f"{one}/config", api.get(cluster.config)),
+        web.put(f"{one}/config", api.put_config),
+        web.patch(f"{one}/config", api.patch_config),
+        web.get(f"{one}/status", api.get(cluster.status)),
+        web.get(f"{one}/tasks", api.get(cluster.tasks)),
+        web.get(f"{one}/tasks-config", api.tasks_config),
+        web.get(one + "/tasks/{task}/status", api.task_status),
+        web.post(one + "/tasks/{task}/restart", api.restart_task),
+        web.post(f"{one}/restart", api.restart),
+        web.put(f"{one}/pause", api.target(PAUSED, 202)),
+        web.put(f"{one}/resume", api.target(STARTED, 202)),
+        web.put(f"{one}/stop", api.target(STOPPED, 204)),
+        web.get(f"{one}/topics", api.get(cluster.topics)),
+        web.put(f"{one}/topics/reset", api.reset_topics),
+        web.get(f"{one}/offsets", api.get(cluster.offsets)),
+        web.patch(f"{one}/offsets", api.alter_offsets),
+        web.delete(f"{one}/offsets", api.reset_offsets),
+        web.get("/connector-plugins", api.plugins),
+        web.get("/connector-plugins/{plugin}/config", api.plugin_config),
+        web.put("/connector-plugins/{plugin}/config/validate", api.validate),
+        web.get("/admin/loggers", api.loggers),
+        web.get("/admin/loggers/{logger}", api.logger),
+        web.put("/admin/loggers/{logger}", api.set_logger),
+    ]
 
+
+def make_answer(cluster: Cluster) -> Callable[[web.BaseRequest, bytes], Awaitable[web.Response]]:
+    """Return what answers a request and its body."""
+    router = web.UrlDispatcher()
+    router.add_routes(routes_of(cluster))
     written = cluster.settings.providers.as_written
 
     async def answer(request: web.BaseRequest, body: bytes) -> web.Response:
@@ -111,8 +114,8 @@ def refusal(status: int, message: str) -> web.Response:
 
 def _body(call: Call) -> dict[str, Any]:
     try:
-        document = json.loads(call.body or b"{}")
-    except ValueError as error:
+        document = parse_json(call.body or b"{}")
+    except NotJson as error:
         raise BadRequest(f"the body is not JSON: {error}") from None
     if not isinstance(document, dict):
         raise BadRequest("the body must be a JSON object")
@@ -180,7 +183,7 @@ class _Api:
             raise BadRequest('the body must be {"name": ..., "config": {...}}')
         name = str(body.get("name") or configs.get("name") or "").strip()
         made = await asyncio.to_thread(self._cluster.create, name, configs, body.get("initial_state"))
-        return web.json_response(made, status=201, headers={"Location": f"/connectors/{name}"})
+        return web.json_response(made, status=201, headers={"Location": f"/connectors/{quote(name, safe='')}"})
 
     async def delete(self, call: Call) -> web.Response:
         await asyncio.to_thread(self._cluster.delete, call.names["name"])

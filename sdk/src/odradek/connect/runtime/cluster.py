@@ -49,6 +49,9 @@ def pair(prefix: Prefix, name: str, document: Mapping[str, Any] | None, task: in
     return prefix.key(name, task), None if document is None else json.dumps(document, separators=(",", ":")).encode()
 
 
+_NAME_CHARACTERS_MAX = 249  # as of a topic
+
+
 class Configs:
     """The topic of configurations, with conditional changes. Safe for use by several threads."""
 
@@ -156,7 +159,7 @@ class Cluster:
             BadRequest: for an invalid configuration.
             Conflict: if it exists.
         """
-        target = (initial_state or STARTED).upper().replace("RUNNING", STARTED)
+        target = str(initial_state or STARTED).upper().replace("RUNNING", STARTED)
         if target not in (STARTED, PAUSED, STOPPED):
             raise BadRequest(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial_state!r}")
         given = _checked(name, configs, self.settings)
@@ -447,8 +450,11 @@ def _known(state: ClusterState, name: str) -> ConnectorState:
 
 def _checked(name: str, configs: Mapping[str, Any], settings: WorkerSettings) -> dict[str, str]:
     """Return the configuration as text. Raises BadRequest."""
-    if not name or any(ord(character) < 32 for character in name) or "/" in name:
-        raise BadRequest(f"invalid connector name {name!r}: it must not be empty, nor contain / or control characters")
+    if not _is_name(name):
+        raise BadRequest(
+            f"invalid connector name {name[:_NAME_CHARACTERS_MAX]!r}: use 1 to {_NAME_CHARACTERS_MAX} characters, "
+            "not / nor control characters nor white space at its ends, and neither . nor .."
+        )
     if configs.get("name", name) != name:
         raise BadRequest(
             f"Connector name configuration ({configs['name']}) doesn't match connector name in the URL ({name})"
@@ -464,6 +470,12 @@ def _checked(name: str, configs: Mapping[str, Any], settings: WorkerSettings) ->
     if given.get("exactly.once.support") == "required" and not settings.is_exactly_once:
         raise BadRequest("exactly.once.support=required needs exactly.once.source.support=enabled of the worker")
     return given
+
+
+def _is_name(name: str) -> bool:
+    """Return True for a name that a path can have, so that the connector can be asked for and deleted."""
+    is_printed = all(each == " " or each.isprintable() for each in name) and "/" not in name
+    return 0 < len(name) <= _NAME_CHARACTERS_MAX and is_printed and name == name.strip() and name not in (".", "..")
 
 
 def _resolved(given: Mapping[str, Any], settings: WorkerSettings) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from odradek.console.forms import Fields, form_of, query_of
 from odradek.console.pages.base import action, check_forgery, confirm_name, is_read_only, page, render, state_of
 from odradek.console.rendering import url
 from odradek.errors import ErrorCode, KafkaError
+from odradek.http.json_body import NotJson, parse_json
 from odradek.operations.connectors import DEFAULT_GROUP, Connectors, groups_of
 
 TABS = ("tasks", "configuration", "offsets", "delete")
@@ -122,8 +123,8 @@ async def _again_saving(request: Request, problem: str, form: Mapping[str, str])
 def _json(text: str, what: str, kind: type[Any]) -> Any:
     """Return JSON of a form. Raises KafkaError(INVALID_CONFIG)."""
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = parse_json(text)
+    except NotJson as error:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"the {what} is not JSON: {error}") from None
     if not isinstance(found, kind):
         wanted = "an object" if kind is dict else "a list"

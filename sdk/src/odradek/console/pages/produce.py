@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from odradek.console.forms import Fields, query_of
+from odradek.console.forms import Fields, place_of, query_of
 from odradek.console.pages.base import action, is_read_only, page, render, state_of
 from odradek.console.rendering import url
 from odradek.console.state import ConsoleState
@@ -50,10 +50,10 @@ async def _show(request: Request, problem: str = "", form: Mapping[str, str] | N
 
 async def _again(state: ConsoleState, name: str, place: str) -> dict[str, str]:
     """Return the fields of the form for a record that exists, so that producing it writes the same bytes again."""
-    number, _, offset = place.partition(":")
-    if not (number.isdecimal() and offset.isdecimal() and len(place) < 30):
+    there = place_of(place)
+    if there is None:
         return {}
-    found = await read_one(state.cluster, name, int(number), int(offset), await state.decoder(), Formats())
+    found = await read_one(state.cluster, name, *there, await state.decoder(), Formats())
     return {} if found is None else form_of_record(found)
 
 

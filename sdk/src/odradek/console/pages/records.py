@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from odradek.console.events import Event
-from odradek.console.forms import Fields, query_of
+from odradek.console.forms import Fields, place_of, query_of
 from odradek.console.pages.base import page, render, state_of
 from odradek.console.rendering import url
 from odradek.console.state import ConsoleState
@@ -196,10 +196,10 @@ def _headers(record: RecordView) -> str:
 
 
 def _partition_and_offset(text: str, name: str) -> tuple[int, int]:
-    number, _, offset = text.partition(":")
-    if not (number.isdecimal() and offset.isdecimal() and len(text) < 30):
+    place = place_of(text)
+    if place is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be partition:offset, not {text[:40]!r}")
-    return int(number), int(offset)
+    return place
 
 
 # --- streams ----------------------------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ Statements run one at a time, in a thread of their own; queries beside them (tra
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from odradek.errors import KafkaError, OdradekError
 from odradek.extras import extra
+from odradek.http.json_body import NotJson, parse_json
 from odradek.sql.plan import Selected
 from odradek.sql.server.answers import DELIMITED, JSON, KSQL_V1, PROTOBUF, Result, body, chosen, printed_body
 from odradek.sql.server.entities import text_of
@@ -287,7 +287,7 @@ class _Api:
     async def ws_query(self, socket: WebSocket) -> None:
         await socket.accept()
         try:
-            given = json.loads(socket.query_params.get("request", ""))
+            given = parse_json(socket.query_params.get("request", ""))
             text = _text(given, "ksql")
             wanted, variables = _properties(given, "streamsProperties"), _mapping(given, "sessionVariables")
             selected, shown, _ = await self._run(lambda: self._service.selected(text, wanted, variables))
@@ -402,9 +402,9 @@ async def _document(request: Request) -> dict[str, Any]:
 
 def _parsed(data: bytes) -> dict[str, Any]:
     try:
-        found: Any = json.loads(data, parse_float=Decimal)
-    except (ValueError, RecursionError):
-        raise RestError(BAD_REQUEST, "the body is not JSON") from None
+        found: Any = parse_json(data, parse_float=Decimal)
+    except NotJson as error:
+        raise RestError(BAD_REQUEST, f"the body is not JSON: {error}") from None
     if not isinstance(found, dict):
         raise RestError(BAD_REQUEST, "the body must be a JSON object")
     return found

@@ -12,13 +12,13 @@ statement that remains names the source.
 from __future__ import annotations
 
 import logging
-import re
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from odradek.errors import KafkaError
+from odradek.patterns import Pattern, PatternInvalid
 from odradek.sql.plan import (
     Action,
     Asserted,
@@ -60,6 +60,7 @@ from odradek.sql.syntax import Define, Pause, Print, Query, Set, Statement, Term
 
 _log = logging.getLogger("odradek.sql.server")
 _STATEMENTS_MAX = 1_000  # of one request
+_PATTERNS_MAX = 1_000  # of topics to delete
 _NO_CONNECT = "this server reaches no Connect cluster: start it with --bootstrap-servers, or use `odradek connect`"
 _QUERY_ENDPOINT = "SELECT and PRINT are requests to /query or /query-stream, not to /ksql"
 
@@ -280,10 +281,15 @@ class SqlService:
         Raises:
             RestError: for an expression that is none.
         """
-        try:
-            patterns = [re.compile(each) for each in topics]
-        except re.error as error:
-            raise RestError(BAD_REQUEST, f"deleteTopicList: {error.pattern!r} is no regular expression") from None
+        if len(topics) > _PATTERNS_MAX:
+            raise RestError(BAD_REQUEST, f"deleteTopicList has at most {_PATTERNS_MAX:,} names and expressions")
+        patterns = []
+        for each in topics:
+            try:
+                patterns.append(Pattern(each))
+            except PatternInvalid as error:
+                message = f"deleteTopicList: {each[:100]!r} is no regular expression (RE2): {error}"
+                raise RestError(BAD_REQUEST, message) from None
         with self._lock:
             queries = self.defined.planner.queries.values()
             plans = [plan for each in queries for plan in (*each.stages, each.plan)]
@@ -292,7 +298,7 @@ class SqlService:
             written = {plan.sink.topic.name for plan in plans if plan.sink is not None}
             there = self.topics.partitions()
             for topic in sorted(written & set(there)):
-                if any(each.fullmatch(topic) for each in patterns):
+                if any(each.matches(topic) for each in patterns):
                     self.topics.delete(topic)
             self._command_log.erase([*self.defined.commands, *self.defined.failed])
             for plan in plans:
