@@ -4,13 +4,16 @@ Nearest are the files that import the mutated module, or name its folder, then t
 port runs the code without importing it. A test that fails must pass without the mutant. A mutant that no test notices
 within `CPU_S` seconds of CPU time has survived.
 
-`python -m tests.mutants.by_tests NAME ...` tries these; without names those of made.json that have no verdict.
+`python -m tests.mutants.by_tests NAME ...` tries these; without names those of made.json that have no verdict, in an
+order of their own, so that two processes can share them.
 """
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import random
 import re
 import signal
 import sys
@@ -21,7 +24,7 @@ from typing import Any
 
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import Mutant, exchange, install
-from tests.mutants.rules import read_made, write_made
+from tests.mutants.rules import MADE, read_made, write_made
 
 CPU_S = 300
 _S_A_TEST = 60
@@ -130,10 +133,12 @@ def _is_applied(mutant: Mutant) -> bool:
 
 
 def main(names: Sequence[str]) -> int:
-    wanted = list(names) or [
-        each["name"] for each in read_made() if not each.get("killed_by") and not each.get("equivalent")
-    ]
+    wanted = list(names) or [each["name"] for each in read_made() if _is_open(each)]
+    if not names:
+        random.shuffle(wanted)
     for name in wanted:
+        if not names and not any(_is_open(each) for each in read_made() if each["name"] == name):
+            continue  # another process was faster
         mutant = MUTANTS[name]
         files = nearest(mutant.path)
         node, cpu_s = run(mutant, files)
@@ -141,12 +146,23 @@ def main(names: Sequence[str]) -> int:
             print(f"{name}: {node} fails without it", flush=True)
             continue
         print(f"{name}: {node or 'SURVIVED'} ({cpu_s} s)", flush=True)
+        _note(name, node, cpu_s)
+    return 0
+
+
+def _is_open(made: dict[str, Any]) -> bool:
+    """Whether nothing is known of a mutant yet."""
+    return not made.get("killed_by") and not made.get("equivalent") and "cpu_s" not in made
+
+
+def _note(name: str, node: str, cpu_s: float) -> None:
+    with MADE.open() as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
         made = read_made()
         for each in made:
             if each["name"] == name:
                 each |= {"killed_by": node, "cpu_s": cpu_s}
         write_made(made)
-    return 0
 
 
 if __name__ == "__main__":
