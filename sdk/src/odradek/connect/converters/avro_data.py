@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
+from uuid import UUID
 
-from odradek.connect.data import logical
+from odradek.connect.data import logical, semantic
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
 from odradek.connect.data.structs import Struct, check_value
@@ -29,6 +30,7 @@ DEFAULT_NAME = f"{_NAMESPACE}.ConnectDefault"
 _ENTRY_TYPE = "MapEntry"
 _ENTRY = f"{_NAMESPACE}.{_ENTRY_TYPE}"
 _INTERNAL = "connect.internal.type"
+_PARAMETERS = "connect.parameters"
 _UNION = f"{_NAMESPACE}.Union"
 _PRECISION_DEFAULT = 64
 _PRIMITIVE = {
@@ -62,6 +64,8 @@ _OF_LOGICAL = {
     "timestamp-millis": logical.TIMESTAMP,
     "timestamp-micros": logical.TIMESTAMP,
     "local-timestamp-millis": logical.TIMESTAMP,
+    "time-micros": semantic.MICRO_TIME,
+    "local-timestamp-micros": semantic.MICRO_TIMESTAMP,
 }
 
 
@@ -128,6 +132,8 @@ class _Writer:
             made["connect.version"] = schema.version
         if schema.doc is not None:
             made["connect.doc"] = schema.doc
+        if schema.parameters:
+            made[_PARAMETERS] = dict(schema.parameters)
         return made["type"] if made.keys() == {"type"} else made
 
     def _record(self, schema: Schema) -> Any:
@@ -144,6 +150,8 @@ class _Writer:
             made["connect.version"] = schema.version
         if schema.doc is not None:
             made["doc"] = schema.doc
+        if schema.parameters:
+            made[_PARAMETERS] = dict(schema.parameters)
         return made
 
     def _field(self, field: schemas.Field) -> dict[str, Any]:
@@ -232,7 +240,7 @@ def _read(avro: Any, named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
         precision = int(avro.get("precision", _PRECISION_DEFAULT))
         more = () if precision == _PRECISION_DEFAULT else ((logical.PRECISION, str(precision)),)
         return replace(made, parameters=(*more, *made.parameters))
-    if avro.get("logicalType") in _OF_LOGICAL:
+    if avro.get("logicalType") in _OF_LOGICAL and kind != "fixed":
         return _OF_LOGICAL[avro["logicalType"]]
     if kind in ("record", "error"):
         return _read_record(avro, named, inside)
@@ -254,7 +262,15 @@ def _read(avro: Any, named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
 
 def _described(schema: Schema, avro: Mapping[str, Any]) -> Schema:
     version = avro.get("connect.version")
-    return replace(schema, name=avro.get("connect.name"), version=version, doc=avro.get("connect.doc"))
+    made = replace(schema, name=avro.get("connect.name"), version=version, doc=avro.get("connect.doc"))
+    return _with_parameters(made, avro)
+
+
+def _with_parameters(schema: Schema, avro: Mapping[str, Any]) -> Schema:
+    found = avro.get(_PARAMETERS)
+    if not isinstance(found, Mapping):
+        return schema
+    return replace(schema, parameters=tuple(sorted((str(name), str(value)) for name, value in found.items())))
 
 
 def _array_or_map(avro: Mapping[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
@@ -277,7 +293,8 @@ def _read_record(avro: Mapping[str, Any], named: dict[str, Any], inside: tuple[s
         fields.append((each.get("connect.field", each["name"]), of_field))
     is_default = name.rstrip("_") == DEFAULT_NAME
     made_name = avro.get("connect.name") or (None if is_default else name)
-    return schemas.struct(fields, name=made_name, version=avro.get("connect.version"), doc=avro.get("doc"))
+    made = schemas.struct(fields, name=made_name, version=avro.get("connect.version"), doc=avro.get("doc"))
+    return _with_parameters(made, avro)
 
 
 def _default(schema: Schema, value: Any) -> Any:
@@ -285,6 +302,9 @@ def _default(schema: Schema, value: Any) -> Any:
         value = value.encode("latin-1")
     if logical.is_logical(schema):
         return logical.decode(schema, value)
+    if schema.name == _UNION:  # a default is one of the first type
+        first = schema.fields[0]
+        return Struct(schema, {first.name: _default(first.schema, value)})
     if schema.type is Type.STRUCT:
         fields = {each.name: each.schema for each in schema.fields}
         return Struct(schema, {name: _default(fields[name], each) for name, each in value.items() if name in fields})
@@ -329,11 +349,22 @@ def value_of(schema: Schema, found: Any) -> Any:
             key, elements = schema.key_schema, schema.elements
             return {value_of(key, each["key"]): value_of(elements, each["value"]) for each in found}
         return {key: value_of(schema.elements, each) for key, each in found.items()}
+    if isinstance(found, UUID):  # fastavro's, of the logical type uuid
+        return found.bytes if schema.type is Type.BYTES else str(found)
+    if schema.type is Type.INT64 and isinstance(found, dt.datetime | dt.time) and not logical.is_logical(schema):
+        return _micros(found)
     if schema.name == logical.TIMESTAMP_NAME and isinstance(found, dt.datetime) and found.tzinfo is None:
         return found.replace(tzinfo=dt.UTC)
     if schema.name == logical.DECIMAL_NAME and not isinstance(found, Decimal):
         return logical.decode(schema, found)
     return found
+
+
+def _micros(found: dt.datetime | dt.time) -> int:
+    """Return microseconds since midnight, or since 1970."""
+    if isinstance(found, dt.time):
+        return logical.time_ms(found) * 1000 + found.microsecond % 1000
+    return logical.ms_of(found) * 1000 + found.microsecond % 1000
 
 
 def _union_value(schema: Schema, found: Any) -> Struct:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from contextlib import suppress
 from decimal import Decimal
@@ -13,7 +14,7 @@ from odradek.connect.config import ConfigDef, Kind, one_of
 from odradek.connect.converters.base import Converter
 from odradek.connect.converters.json_format import from_json, read_schema, schema_json, to_json
 from odradek.connect.data.schema import Schema, interned
-from odradek.connect.data.values import NULL, SchemaAndValue
+from odradek.connect.data.values import NULL, SchemaAndValue, number_text
 from odradek.connect.errors import DataError
 
 _CACHED = 1000
@@ -114,13 +115,26 @@ def _start_of(data: bytes, schema: Any) -> bytes | None:
 
 
 def dump(document: Any) -> bytes:
-    """Return compact JSON; decimals are numbers with all their digits. Raises DataError for NaN and infinities."""
+    """Return compact JSON; decimals are numbers with all their digits. NaN and infinities are text, as Jackson writes.
+
+    Raises:
+        DataError: a value is none that JSON has.
+    """
     try:
         return _ENCODER.encode(document).encode()
-    except _NotPlain:
-        return _dump_decimals(document)
-    except ValueError as error:
-        raise DataError(f"the value cannot be written as JSON: {error}") from error
+    except (_NotPlain, ValueError):
+        return _dump_decimals(_with_text(document))
+
+
+def _with_text(document: Any) -> Any:
+    """Return a document with text in place of NaN and infinities."""
+    if isinstance(document, float) and not math.isfinite(document):
+        return number_text(document)
+    if isinstance(document, list | tuple):
+        return [_with_text(each) for each in document]
+    if isinstance(document, dict):
+        return {name: _with_text(each) for name, each in document.items()}
+    return document
 
 
 class _NotPlain(Exception):

@@ -19,7 +19,7 @@ from odradek.connect.data import logical
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type
 from odradek.connect.data.structs import Struct, check_value, same_struct
-from odradek.connect.data.values import short_float32
+from odradek.connect.data.values import float32_of, short_float32
 from odradek.connect.errors import DataError
 
 _TYPES = {each.value: each for each in Type}
@@ -118,6 +118,7 @@ def to_json(
     return _writer(schema, _Form(decimal_format == "NUMERIC", replace_null_with_default, leave_out))(value)
 
 
+_NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")  # floats, which are text there as Jackson writes them
 _Convert = Callable[[Any], Any]
 
 
@@ -384,13 +385,21 @@ def _primitive_reader(schema: Schema) -> _Convert:
     if kind is Type.BYTES:
         return _bytes
     if kind is Type.FLOAT32:
-        return lambda value: float(structs.unpack(">f", structs.pack(">f", _float(schema, value)))[0])
+        return lambda value: _float32(schema, value)
     if kind is Type.FLOAT64:
         return lambda value: float(value) if type(value) is Decimal else _float(schema, value)
     return _whole_reader(schema) if kind in schemas.INTEGER_BITS else _checker(schema)
 
 
+def _float32(schema: Schema, value: Any) -> float:
+    if type(value) is Decimal:
+        return float32_of(value)
+    return float(structs.unpack(">f", structs.pack(">f", _float(schema, value)))[0])
+
+
 def _float(schema: Schema, value: Any) -> float:
+    if isinstance(value, str) and value in _NOT_IN_JSON:
+        return float(value)
     if not _is_number(value):
         check_value(schema, value)
     return float(value)

@@ -80,6 +80,29 @@ def short_float32(value: float) -> float:
     return value
 
 
+def float32_of(number: Decimal) -> float:
+    """Return the nearest float of 32 bits, rounded once. Raises OverflowError for one that is too large.
+
+    A double is not half way: 1.000000059604644775390625000000001 is above the middle of two floats, its double on it.
+    """
+    double = float(number)
+    packed = structs.pack(">f", double)
+    nearest = float(structs.unpack(">f", packed)[0])
+    if nearest == double or not number.is_finite():
+        return nearest
+    bits = int.from_bytes(packed, "big")
+    step = 1 if abs(nearest) < abs(double) else -1
+    if not 0 < (bits & _FLOAT32_MAX) + step <= _FLOAT32_MAX:
+        return nearest
+    other = float(structs.unpack(">f", (bits + step).to_bytes(4, "big"))[0])
+    if nearest + other != 2 * double:  # both are exact: the double is not in the middle
+        return nearest
+    middle = Decimal(double)
+    if number == middle:
+        return nearest
+    return max(nearest, other) if number > middle else min(nearest, other)
+
+
 def to_text(value: Any, *, embedded: bool = False) -> str:
     """Return the text form of a value; embedded strings are quoted. Raises DataError for an unknown type."""
     if value is None:
@@ -156,6 +179,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{3}Z")
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _DIGITS_OF_INT64 = 19
+_FLOAT32_MAX = 0x7F7FFFFF
 
 
 def _scalar(text: str) -> SchemaAndValue | None:
@@ -202,7 +226,7 @@ def _number(text: str) -> SchemaAndValue:
                 return SchemaAndValue(kind, whole)
         return SchemaAndValue(decimal(-exponent), number)
     try:
-        return SchemaAndValue(schemas.FLOAT32, structs.unpack(">f", structs.pack(">f", float(number)))[0])
+        return SchemaAndValue(schemas.FLOAT32, float32_of(number))
     except OverflowError:
         return SchemaAndValue(schemas.FLOAT64, float(number))
 

@@ -16,7 +16,7 @@ from odradek.connect.config import Allowed, ConfigDef, Kind
 from odradek.connect.data import logical
 from odradek.connect.data.schema import INTEGER_BITS, Schema, Type
 from odradek.connect.data.structs import Struct
-from odradek.connect.data.values import number_text, short_float32, time_text
+from odradek.connect.data.values import float32_of, number_text, short_float32, time_text
 from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.record import ConnectRecord
 from odradek.connect.transforms.base import NULLS, PartTransformation, basics, of_part, retyped
@@ -185,15 +185,18 @@ def _float(kind: Type, value: Any) -> float:
     if isinstance(value, str):
         if not _FLOAT.fullmatch(value):
             raise ValueError
-        number = float(value.strip().rstrip("fFdD") if "Inf" not in value else value.strip())
+        text = value.strip()
+        number: int | float | Decimal = Decimal(text if "Inf" in text else text.rstrip("fFdD"))
     elif isinstance(value, int | float | Decimal):
-        number = float(value)
+        number = value
     else:
         raise TypeError
     if kind is Type.FLOAT64:
-        return number
+        return float(number)
     try:
-        return float(structs.unpack(">f", structs.pack(">f", number))[0])
+        if isinstance(number, float):
+            return float(structs.unpack(">f", structs.pack(">f", number))[0])
+        return float32_of(Decimal(number))
     except OverflowError:
         return math.copysign(math.inf, number)
 

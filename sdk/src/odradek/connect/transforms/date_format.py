@@ -23,6 +23,7 @@ _MONTHS = (
 )
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _LETTERS = frozenset("yYMLdDEuHhkKamsSzZX")
+_WEEK, _DECEMBER, _LAST_OF_DECEMBER, _HOURS = 7, 12, 31, 24
 _LAST_YEAR_OF_2000 = 49  # of two digits
 
 
@@ -83,7 +84,7 @@ def _parts(pattern: str) -> Iterator[tuple[str, bool]]:
 def _formatted(part: str, moment: dt.datetime) -> str:
     letter, width = part[0], len(part)
     if letter in "yY":
-        year = moment.isocalendar().year if letter == "Y" else moment.year
+        year = _week_year(moment) if letter == "Y" else moment.year
         return f"{year % 100:02}" if width == 2 else str(year).zfill(width)
     if letter in "ML" and width >= 3:
         name = _MONTHS[moment.month - 1]
@@ -112,6 +113,12 @@ def _formatted(part: str, moment: dt.datetime) -> str:
     return str(number).zfill(width)
 
 
+def _week_year(moment: dt.datetime) -> int:
+    """Return the year of a week that begins on Sunday: the first week is that of the 1st of January."""
+    to_saturday = 6 - moment.isoweekday() % _WEEK
+    return moment.year if moment.month < _DECEMBER else moment.year + (moment.day + to_saturday > _LAST_OF_DECEMBER)
+
+
 def _pattern(part: str, follows: bool) -> re.Pattern[str]:
     """Return what a part matches; digits of a neighbouring part end it."""
     letter, width = part[0], len(part)
@@ -136,17 +143,33 @@ def _moment(fields: dict[str, str], pattern: str) -> dt.datetime:
     month = fields.get("M", fields.get("L", "1"))
     if not month.lstrip("-").isdigit():
         month = str(next(n for n, name in enumerate(_MONTHS, 1) if name.lower().startswith(month.lower()[:3])))
-    hour = number("H", number("k", 0) % 24)
+    # Java's calendar is lenient: 13 hours PM are 1 AM of the next day.
+    clock = number("k", 0)
+    hour = number("H", 0 if clock == _HOURS else clock)
     if "h" in fields or "K" in fields:
-        hour = number("h", number("K", 0)) % 12 + (12 if fields.get("a", "AM").upper() == "PM" else 0)
-    # Java's calendar is lenient: the 32nd of January is the 1st of February.
+        half = number("h", number("K", 0))
+        hour = (0 if "h" in fields and half == _HOURS // 2 else half) + (
+            12 if fields.get("a", "AM").upper() == "PM" else 0
+        )
     moment = dt.datetime(year, 1, 1, tzinfo=UTC)
-    months = int(month) - 1
-    moment = moment.replace(year=moment.year + months // 12, month=months % 12 + 1)
-    days = number("D", 1) - 1 if "D" in fields else number("d", 1) - 1
+    if "Y" in fields and "y" not in fields:  # a year of weeks: its first week, whatever month and day are
+        days = _day_of_week(fields) - moment.isoweekday() % _WEEK
+    else:
+        # Java's calendar is lenient: the 32nd of January is the 1st of February.
+        months = int(month) - 1
+        moment = moment.replace(year=moment.year + months // 12, month=months % 12 + 1)
+        days = number("D", 1) - 1 if "D" in fields else number("d", 1) - 1
     moment += dt.timedelta(days=days, hours=hour, minutes=number("m", 0), seconds=number("s", 0))
     moment += dt.timedelta(milliseconds=number("S", 0))
     return moment - _shift(fields)
+
+
+def _day_of_week(fields: dict[str, str]) -> int:
+    """Return days behind the Sunday that begins a week."""
+    if "u" in fields:
+        return int(fields["u"]) % _WEEK
+    name = fields.get("E", "Sunday").lower()[:3]
+    return next(number for number, day in enumerate(_DAYS, 1) if day.lower().startswith(name)) % _WEEK
 
 
 def _shift(fields: dict[str, str]) -> dt.timedelta:

@@ -44,8 +44,14 @@ class RegexRouter(Transformation):
         self._regex = re.compile(java_regex(self.configs["regex"]))
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        found = self._regex.fullmatch(record.topic)
-        return record if found is None else record.replace(topic=_expanded(found, self.configs["replacement"]))
+        topic = record.topic
+        if self._regex.fullmatch(topic) is None:
+            return record
+        # Java replaces what it finds first, which may be less than the topic: orders of orders|orders-eu.
+        found = self._regex.search(topic)
+        assert found is not None
+        new = _expanded(found, self.configs["replacement"])
+        return record.replace(topic=topic[: found.start()] + new + topic[found.end() :])
 
 
 def _expanded(found: re.Match[str], replacement: str) -> str:

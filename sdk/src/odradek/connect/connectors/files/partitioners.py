@@ -51,7 +51,8 @@ PARTITIONERS = (
         "Time of a record: Record, its timestamp; RecordField, a field; Wallclock, the time of writing.",
         allowed=one_of("Record", "RecordField", "Wallclock"),
     )
-    .define("timestamp.field", Kind.STRING, "timestamp", "The field of RecordField: a timestamp, or ms.")
+    .define("timestamp.field", Kind.STRING, "timestamp", "The field of RecordField: a timestamp, ms, or text in "
+            "ISO 8601; also a path such as meta.at.")
 )  # fmt: skip
 
 
@@ -97,6 +98,8 @@ class _ByTime(Partitioner):
             value = _field(record, self._field_name)
             if isinstance(value, int):
                 return value
+            if isinstance(value, str):
+                return _ms_of_text(value)
             if hasattr(value, "tzinfo"):
                 return ms_of(value)
             raise DataError(f"the field {self._field_name!r} is not a timestamp: {value!r:.80}")
@@ -109,11 +112,24 @@ class _ByTime(Partitioner):
         return self._format.format(moment_of(local_ms - local_ms % self._duration_ms))
 
 
+def _ms_of_text(text: str) -> int:
+    """Return the time of a text in ISO 8601."""
+    try:
+        return ms_of(dt.datetime.fromisoformat(text))
+    except ValueError:
+        raise DataError(f"not a timestamp in ISO 8601: {text!r:.80}") from None
+
+
 def _field(record: SinkRecord, name: str) -> Any:
+    """Return a field of the value, or one within it by a path such as meta.at. Raises DataError."""
     value = record.value
     if not isinstance(value, Struct | Mapping):
         raise DataError(f"the value has no fields, so none with the name {name!r}")
     found = value.get(name)
+    if found is None and "." in name:
+        found = value
+        for part in name.split("."):
+            found = found.get(part) if isinstance(found, Struct | Mapping) else None
     if found is None:
         raise DataError(f"the value has no field {name!r}, after which its file is named")
     return found

@@ -108,8 +108,8 @@ class FilesSinkTask(SinkTask):
                 self._take(record, clock.now_ms(), clock.monotonic())
             elif self._given["behavior.on.null.values"] == "fail":
                 raise DataError(f"the record at offset {record.source_position} of {place} has no value")
-            elif place not in self._open or not self._open[place].files:
-                self._written[place] = record.source_position + 1
+            else:
+                self._pass(record)
             self._taken[place] = record.source_position + 1
         after_ms = self._given["rotate.schedule.interval.ms"]
         for place, opened in list(self._open.items()):
@@ -118,8 +118,13 @@ class FilesSinkTask(SinkTask):
 
     def _take(self, record: SinkRecord, now_ms: int, now_s: float) -> None:
         place = record.source
-        time_ms = self._partitioner.time_ms(record, now_ms)
-        folder = self._partitioner.folder(record, now_ms)
+        try:
+            time_ms = self._partitioner.time_ms(record, now_ms)
+            folder = self._partitioner.folder(record, now_ms)
+        except DataError as error:
+            self.context.errant_records.report(record, error)
+            self._pass(record)
+            return
         schema = schema_of(record) if self._writer.has_schema else None
         opened = self._open.get(place)
         if opened is not None and opened.files and self._ends(opened, schema, time_ms):
@@ -132,6 +137,12 @@ class FilesSinkTask(SinkTask):
         self._taken[place] = record.source_position + 1
         if self._is_full(opened, folder):
             self._write(place)
+
+    def _pass(self, record: SinkRecord) -> None:
+        """Leave out a record, which is in no file."""
+        place = record.source
+        if place not in self._open or not self._open[place].files:
+            self._written[place] = record.source_position + 1
 
     def _is_full(self, opened: _Open, folder: str) -> bool:
         records_max, bytes_max = int(self._given["flush.size"]), int(self._given["flush.bytes"])
