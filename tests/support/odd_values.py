@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from itertools import product
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from odradek.columnar.typed.arrow_kinds import arrow_type
 from odradek.model.kinds import kind_of
+
+from tests.support.spark.session import LiveLog
 
 NAN, INF = float("nan"), float("inf")
 MISFIT = object()
@@ -111,6 +116,8 @@ CASES: dict[str, dict[str, Any]] = {
     "array<string>": {'["", null]': ["", None], '["\\udc00"]': MISFIT},
     "array<array<int>>": {"[[1], [], null]": [[1], [], None]},
     "map<string,int>": {"{}": [], '{"a": 1, "b": null}': [("a", 1), ("b", None)], '{"\\ud800": 1}': MISFIT},
+    "map<string,decimal(5,2)>": {'{"a": "1", "a": "1.00"}': [("a", Decimal("1.00"))]},
+    "map<decimal(5,2),int>": {'{"1": 7, "1.0": 8}': [(Decimal("1.00"), 8)], '{"x": 1}': MISFIT},
     "map<string,double>": {'{"x": NaN}': [("x", NAN)]},
     "struct<a: int, b: string>": {
         '{"a": 1}': {"a": 1, "b": None}, "{}": {"a": None, "b": None}, '{"b": "\\ud800"}': MISFIT,
@@ -130,6 +137,14 @@ class OddValue(NamedTuple):
     cell: Any
 
 
+SMALL = {
+    "merge_rows_min": 1,
+    "merge_delay_ms": 0,
+    "table_group_bytes": 2_000,
+    "head_bytes_max": 400,
+    "paged_appends": 4,
+}
+PARTITIONS = (0, 1)  # a batch for each value; one batch for all
 COLUMNS = {f"c{number}": kind for number, kind in enumerate(CASES)}
 SCHEMA = ", ".join(f"{name} {kind}" for name, kind in {"i": "int", **COLUMNS}.items())
 ODD_VALUES = [
@@ -148,6 +163,55 @@ def expected_rows(first_offset: int) -> pa.Table:
         cells = [odd.cell if odd.column == name and odd.cell is not MISFIT else None for odd in ODD_VALUES]
         columns[name] = pa.array(cells, arrow_type(kind_of(kind)))
     return pa.table(columns)
+
+
+def fill(log: LiveLog, *, in_files: bool = True, value_bytes: str = "true") -> None:
+    """Create the topic `t` with ODD_VALUES at the beginning of both partitions, in files of a table or in the tail."""
+    configs = {
+        "odradek.table.enable": "true",
+        "odradek.table.segment.bytes": "8000",
+        "odradek.table.iceberg.enable": "true",
+        "odradek.table.schema": SCHEMA,
+        "odradek.table.value.bytes": value_bytes,
+        "retention.ms": "-1",
+    }
+    log.create("t", len(PARTITIONS), **configs)
+    for odd in ODD_VALUES:
+        log.produce("t", 0, [(b"k", odd.value)])
+    log.produce("t", 1, [(b"k", odd.value) for odd in ODD_VALUES])
+    if in_files:
+        for number, _ in product(PARTITIONS, range(20)):
+            log.produce("t", number, [(b"pad", b"x" * 900)])
+        report = log._run(log.engine.maintenance.run())
+        assert report.failures == []
+        assert not report.done["table_segments_refused"]
+        assert report.done["table_values_misfit"] >= 2 * sum(odd.cell is MISFIT for odd in ODD_VALUES)
+
+
+def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
+    """Return offset, number and cells of each row, so that equal ones compare equal."""
+    names = ["offset", "i", *COLUMNS]
+    return [tuple(plain(row[name]) for name in names) for row in table.select(names).to_pylist()]
+
+
+def own(table: pa.Table, partition: int) -> pa.Table:
+    """Return the rows of ODD_VALUES in a partition."""
+    return table.filter(pc.equal(table["partition"], partition)).sort_by("offset").slice(0, len(ODD_VALUES))
+
+
+def described(rows: Sequence[tuple[Any, ...]]) -> list[str]:
+    """Return the values whose rows are not as expected."""
+    return [
+        f"{COLUMNS[ODD_VALUES[number].column]} {ODD_VALUES[number].json[:40]}: {row} != {wanted}"
+        for number, (row, wanted) in enumerate(zip(rows, rows_of(expected_rows(0)), strict=True))
+        if row != wanted
+    ]
+
+
+def comparable(name: str) -> list[Any]:
+    """Return the cells of a column that a literal can be compared with."""
+    found = [odd.cell for odd in ODD_VALUES if odd.column == name and odd.cell is not MISFIT and odd.cell is not None]
+    return [cell for cell in found if not (isinstance(cell, str) and ("\0" in cell or len(cell) > 50))]
 
 
 def plain(cell: Any) -> Any:

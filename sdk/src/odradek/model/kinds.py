@@ -96,6 +96,12 @@ def is_name(name: str) -> bool:
     return 0 < len(name) <= _NAME_MAX and is_plain and is_utf8(name)
 
 
+def are_distinct(names: Iterable[str]) -> bool:
+    """Return True if an engine to which case says nothing tells all names of a struct's fields apart."""
+    lower = [name.lower() for name in names]
+    return len(set(lower)) == len(lower)
+
+
 def is_utf8(text: str) -> bool:
     """Return False for a text with half a surrogate pair, which no file, engine or terminal takes."""
     try:
@@ -214,8 +220,8 @@ class _Parser:
         fields: dict[str, Kind] = {}
         while True:
             name = self.name()
-            if name in fields:
-                raise ValueError(f"the field {name} is there twice")
+            if not are_distinct([*fields, name]):
+                raise ValueError(f"the field {name} is there twice, since case does not count")
             self.expect(":")
             fields[name] = self.kind(depth + 1)
             if not self._tokens or self._tokens[-1][0] != ",":
@@ -243,7 +249,7 @@ def joined(old: Kind, new: Kind) -> Kind | None:
             if both is None:
                 return None
             fields[name] = both
-        return struct(fields.items())
+        return struct(fields.items()) if are_distinct(fields) else None
     if old.name == "map" and old.inner[0] != new.inner[0]:
         return None
     inner = [joined(one, other) for one, other in zip(old.inner, new.inner, strict=True)]

@@ -35,13 +35,15 @@ __all__ = ["changelog", "exactly_once", "latest", "register", "table", "write_on
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _LAST_BATCH = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
+_TIMES = "spark.sql.timeType.enabled"  # without it no file that has a column of times can be read
 
 
 def register(spark: SparkSession) -> None:
     """Register `format("odradek")` with a session, and let filters reach its sources. May be called again.
 
     Queries with Trigger.AvailableNow end with a micro-batch without data, as those of Spark's own sources do: it writes
-    the windows that the data closed. A session that has set this otherwise keeps its setting (source/data_source.py).
+    the windows that the data closed. Columns may be of the type TIME. A session that has set these otherwise keeps its
+    settings (source/data_source.py).
 
     Raises KafkaError: INVALID_CONFIG if the workers of a Spark on this machine run a Python without odradek.
     """
@@ -51,6 +53,7 @@ def register(spark: SparkSession) -> None:
 
     check_workers(spark)
     spark.conf.set(_PUSHDOWN, "true")
-    if spark.conf.get(_LAST_BATCH, None) is None:
-        spark.conf.set(_LAST_BATCH, "true")
+    for name in (_LAST_BATCH, _TIMES):
+        if spark.conf.get(name, None) is None:
+            spark.conf.set(name, "true")
     spark.dataSource.register(NarrowingDataSource)

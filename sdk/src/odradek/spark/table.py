@@ -227,7 +227,14 @@ def _of_rest(
         "columns": ",".join(plain),
         "typedColumns": text_of(typed),
     }
-    return spark.read.format("odradek").options(**options).load().select(*names)
+    from pyspark.sql import functions as F
+
+    from odradek.spark.source.data_source import kinds_of, source_kinds
+
+    kinds, there = kinds_of(typed), source_kinds(typed)
+    frame = spark.read.format("odradek").options(**options).load()
+    return frame.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) if kinds[name] != there[name]
+                          else F.col(f"`{name}`") for name in names))  # fmt: skip
 
 
 def _few(

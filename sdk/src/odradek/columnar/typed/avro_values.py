@@ -2,7 +2,8 @@
 
     int, long, float, double, boolean, string, bytes    the same          fixed    binary
     decimal, date, time-*, timestamp-*, local-timestamp-*    decimal, date, time, timestamp, timestamp_ntz
-    uuid, enum, a union of several types, a type within itself    string: the last two as JSON
+    uuid, enum, a union of several types, a type within itself    string: the last two as JSON, but text as it is
+    a record whose fields differ in case alone    string, as JSON
     nullable    the type      record, array, map    struct, array, map
 
 Counts of nanoseconds, which microseconds do not hold, stay bigint.
@@ -15,7 +16,9 @@ import json
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+from uuid import UUID
 
+from odradek import decimals
 from odradek.errors import FormatError
 from odradek.extras import extra
 from odradek.model import kinds
@@ -92,7 +95,7 @@ def _kind(schema: Any, space: str, names: dict[str, Any], within: tuple[str, ...
         if full_name(schema["name"], schema.get("namespace", space)) in within or len(within) > _DEPTH_MAX:
             return kinds.STRING
         fields = _fields(schema, space, names, within)
-        return kinds.struct(fields) if fields else kinds.STRING
+        return kinds.struct(fields) if fields and kinds.are_distinct(name for name, _ in fields) else kinds.STRING
     if kind == "array":
         return Kind("array", (_kind(schema["items"], space, names, within),))
     if kind == "map":
@@ -173,12 +176,43 @@ def _is_free(schema: Any, space: str, names: dict[str, Any], known: dict[str, bo
     return bool(kind == "null" or (kind == "fixed" and not schema["size"]))
 
 
+# fastavro rounds a decimal to its declared precision, and leaves a uuid of fixed(16) bytes. Types of our own names have
+# readers of ours; those of a program that uses fastavro as well stay as they are.
+_OWN = {("bytes", "decimal"), ("fixed", "decimal"), ("fixed", "uuid")}
+
+
+def _with_own_types(schema: Any) -> Any:
+    """Return a schema with logical types of _OWN under names of ours."""
+    if isinstance(schema, list):
+        return [_with_own_types(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {
+        name: _with_own_types(inner) if name in ("type", "items", "values", "fields") else inner
+        for name, inner in schema.items()
+    }
+    if (str(schema.get("type")), schema.get("logicalType")) in _OWN:
+        found["logicalType"] = f"odradek-{schema['logicalType']}"
+    return found
+
+
+def _read_decimal(data: bytes, writer: Any, _: Any = None) -> Any:
+    return decimals.of_unscaled(int.from_bytes(data, "big", signed=True), int(writer.get("scale", 0)))
+
+
+def _read_uuid(data: bytes, *_: Any) -> UUID:
+    return UUID(bytes=bytes(data))
+
+
 class AvroValues:
     """Reads values by the schema that each was written with, as data of the newest schema."""
 
     def __init__(self, newest: ValueSchema | None) -> None:
         with extra("avro"):
             self._fastavro = import_module("fastavro")
+        for kind, logical in _OWN:
+            read = _read_uuid if logical == "uuid" else _read_decimal
+            self._fastavro.read.LOGICAL_READERS[f"{kind}-odradek-{logical}"] = read
         self._newest = None if newest is None else self._parsed(newest)
 
     def reader(self, writer: ValueSchema) -> Callable[[bytes], Any]:
@@ -207,7 +241,7 @@ class AvroValues:
             if any(_has_free_items(each, "", own) for each in texts):
                 raise FormatError("it has arrays of items without bytes")
             for _, text in schema.references:
-                self._fastavro.parse_schema(json.loads(text), named_schemas=names)
-            return self._fastavro.parse_schema(json.loads(schema.text), named_schemas=names)
+                self._fastavro.parse_schema(_with_own_types(json.loads(text)), named_schemas=names)
+            return self._fastavro.parse_schema(_with_own_types(json.loads(schema.text)), named_schemas=names)
         except Exception as error:  # of fastavro, of any kind
             raise FormatError(f"the Avro schema cannot be read: {error}") from error

@@ -154,7 +154,8 @@ def _map(kind: Kind) -> Fit:
 
     def fit(value: Any) -> Any:
         if isinstance(value, dict):
-            return [(key(each), inner(content)) for each, content in value.items()]
+            # Keys may be equal in other spellings, such as 1 and 1.0 of decimals: the last one counts, as of members.
+            return list({key(each): inner(content) for each, content in value.items()}.items())
         raise _misfit(value, kind)
 
     return fit

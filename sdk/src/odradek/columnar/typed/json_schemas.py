@@ -59,7 +59,7 @@ def _object(schema: Any, document: Any, depth: int) -> Kind | None:
         return None
     fields = {name: _kind(each, document, depth + 1) for name, each in properties.items()}
     known = [(name, kind) for name, kind in fields.items() if kind is not None and kinds.is_name(name)]
-    return kinds.struct(known) if len(known) == len(fields) else None
+    return kinds.struct(known) if len(known) == len(fields) and kinds.are_distinct(fields) else None
 
 
 def _at(document: Any, reference: Any) -> Any:

@@ -7,6 +7,7 @@
     google.type.Date    date    google.type.TimeOfDay    time
     confluent.type.Decimal    decimal, with the precision and scale of the field's options; string without them
     google.protobuf's wrappers    the type, nullable      its other messages, and a type within itself    string: JSON
+    a message whose fields differ in case alone    string: JSON
 
 A field without presence that was not written has Protobuf's default; one with presence is null. Columns are of the
 first message type of the newest schema. What older versions wrote is read by it, as Protobuf's field numbers allow.
@@ -147,7 +148,8 @@ def _is_wrapper(message: Any) -> bool:
 
 def _is_text(message: Any, within: tuple[str, ...]) -> bool:
     is_googles = message.full_name.startswith("google.protobuf.")
-    return is_googles or message.full_name in within or not message.fields or len(within) > _DEPTH_MAX
+    has_struct = bool(message.fields) and kinds.are_distinct(each.name for each in message.fields)
+    return is_googles or message.full_name in within or not has_struct or len(within) > _DEPTH_MAX
 
 
 class ProtobufValues:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 from odradek.columnar.typed.fitting import INT64
 from odradek.columnar.typed.typed_values import SchemasNeeded, TypedValues
-from odradek.model.kinds import columns_of_versions, is_name, is_utf8
+from odradek.model.kinds import are_distinct, columns_of_versions, is_name, is_utf8
 from odradek.spark.source.typed import ColumnSource
 
 _DEPTH_MAX = 8
@@ -63,7 +63,7 @@ def kind_of(value: Any, depth: int = 0) -> pa.DataType:
         return pa.int64() if value in INT64 else pa.float64()
     if isinstance(value, float):
         return pa.float64()
-    if isinstance(value, dict) and value and depth < _DEPTH_MAX and all(map(_is_field, value)):
+    if isinstance(value, dict) and value and depth < _DEPTH_MAX and _has_struct(value):
         return pa.struct([pa.field(name, kind_of(each, depth + 1)) for name, each in value.items()])
     if isinstance(value, list) and depth < _DEPTH_MAX:
         inner = pa.null()
@@ -71,6 +71,10 @@ def kind_of(value: Any, depth: int = 0) -> pa.DataType:
             inner = joined(inner, kind_of(each, depth + 1))
         return pa.list_(inner)
     return pa.string()
+
+
+def _has_struct(value: dict[str, Any]) -> bool:
+    return all(map(_is_field, value)) and are_distinct(value)
 
 
 def _is_field(name: str) -> bool:
@@ -91,7 +95,8 @@ def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         fields = {each.name: each.type for each in one}
         for each in other:
             fields[each.name] = joined(fields.get(each.name, pa.null()), each.type)
-        return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
+        if are_distinct(fields):
+            return pa.struct([pa.field(name, kind) for name, kind in fields.items()])
     return pa.string()
 
 

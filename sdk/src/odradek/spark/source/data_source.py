@@ -69,7 +69,7 @@ from odradek.spark.sink.options import parse_sink_options
 from odradek.spark.source.log_view import LogView
 from odradek.spark.source.plan import TASK_BYTES, ReadRange, bundle_ranges, range_bytes_of, split_range
 from odradek.spark.source.pushdown import Narrowing, narrow
-from odradek.spark.source.typed import read_columns, typed_schema
+from odradek.spark.source.typed import read_columns, texts_for_times, typed_schema, without_times
 from odradek.spark.workers.settle import settle
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ _TYPES: dict[str, DataType] = {
     "headers": ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())])),
 }
 _log = logging.getLogger("odradek.spark")  # of the worker that drives the source: Spark's own standard error
+_TAKES_LIMITS = hasattr(DataSourceStreamReader, "getDefaultReadLimit")  # PySpark 4.2
 _QUIET_POLL_S = 0.1  # an idle query with no trigger would read the heads a hundred times a second
 
 
@@ -103,7 +104,7 @@ class OdradekDataSource(DataSource):
     def schema(self) -> StructType:
         options = parse_options(self.given)
         names = [*options.columns, *(name for name, _ in options.typed_columns)]
-        kinds = kinds_of(options.typed_columns)
+        kinds = source_kinds(options.typed_columns)
         return StructType([StructField(name, kinds[name]) for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -114,7 +115,7 @@ class OdradekDataSource(DataSource):
         options = parse_options(self.given)
         if options.ranges is not None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "option ranges is for batches: a stream has startingOffsets")
-        if hasattr(DataSourceStreamReader, "getDefaultReadLimit"):  # PySpark 4.2
+        if _TAKES_LIMITS:
             from odradek.spark.source.limited_stream import LimitedStreamReader
 
             return LimitedStreamReader(options, _columns_of(schema, options))
@@ -141,12 +142,21 @@ class NarrowingDataSource(OdradekDataSource):
 
 def kinds_of(typed: Sequence[tuple[str, Kind]]) -> dict[str, DataType]:
     """Return Spark's types of the record's columns, and of typed ones, given as in `odradek.table.schema`."""
-    return _TYPES | {field.name: from_arrow_type(field.type) for field in typed_schema(typed)}
+    return _TYPES | {each.name: _spark_type(each.type) for each in typed_schema(typed)}
+
+
+def source_kinds(typed: Sequence[tuple[str, Kind]]) -> dict[str, DataType]:
+    """Return the types that the source has: those of `kinds_of`, but texts for times of day."""
+    return _TYPES | {each.name: _spark_type(without_times(each.type)) for each in typed_schema(typed)}
+
+
+def _spark_type(kind: pa.DataType) -> DataType:
+    return from_arrow_type(kind, prefer_timestamp_ntz=True)
 
 
 def _columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
     """Return the columns of a schema, which a user may have given. Raises KafkaError(INVALID_CONFIG)."""
-    kinds = kinds_of(options.typed_columns)
+    kinds = source_kinds(options.typed_columns)
     for field in schema.fields:
         if kinds.get(field.name) != field.dataType:
             raise KafkaError(
@@ -237,13 +247,14 @@ class _Reader:
             if len(partition.ranges) > 1:
                 view.read_ahead([piece for each in partition.ranges for piece in each.pieces])
             for wanted in partition.ranges:
-                yield from read_columns(
+                found = read_columns(
                     wanted,
                     self._columns,
                     view,
                     self._options.typed_columns,
                     corrupt_batches=self._options.corrupt_batches,
                 )
+                yield from map(texts_for_times, found)
         settle()
 
 
@@ -379,6 +390,13 @@ class StreamReader(_Reader, DataSourceStreamReader):
         if self._initial is None:
             bounds = self._bounds()
             self._initial = self._start(bounds, LATEST)
+            most, is_open = self._options.max_offsets_per_trigger, isinstance(self._options.ending_offsets, int)
+            if most is not None and is_open and not _TAKES_LIMITS:
+                _log.warning(
+                    "maxOffsetsPerTrigger is %d: with trigger(availableNow=True) this PySpark ends the query after one "
+                    "micro-batch and leaves the rest unread; call odradek.spark.available_now.process_available then",
+                    most,
+                )
             if self._options.starting_offsets is None and self._options.starting_timestamp_ms is None:
                 unread = sum(there.next_offset - there.log_start_offset for there in bounds.values())
                 if unread:

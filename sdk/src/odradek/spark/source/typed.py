@@ -30,6 +30,25 @@ def typed_schema(columns: Sequence[tuple[str, Kind]]) -> pa.Schema:
     return arrow_schema(columns)
 
 
+def without_times(kind: pa.DataType) -> pa.DataType:
+    """Return a type with texts for times of day, which PySpark 4.1 does not take from a source in Python."""
+    if pa.types.is_time(kind):
+        return pa.string()
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(without_times(kind.value_type)))
+    if pa.types.is_map(kind):
+        return pa.map_(without_times(kind.key_type), without_times(kind.item_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(without_times(each.type)) for each in kind])
+    return kind
+
+
+def texts_for_times(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the rows with texts for times of day."""
+    schema = pa.schema([each.with_type(without_times(each.type)) for each in batch.schema])
+    return batch if schema == batch.schema else batch.cast(schema)
+
+
 def typed_values(source: ColumnSource, topic: str, columns: Sequence[tuple[str, Kind]]) -> TypedValues:
     """Return a reader of these columns of a topic's values; one that the topic does not have is a field's name.
 
