@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from odradek.sql import Planner, Position, SqlError, parse
+from odradek.sql.parse import substituted
 from odradek.sql.syntax import Create, InsertValues, Query
 
 from tests.support.examples import examples
@@ -143,3 +144,22 @@ def test_strings_keep_what_they_hold() -> None:
     [statement] = parse("INSERT INTO s VALUES ('it''s -- no comment; /* nor this */\n\ttwo lines')")
     assert isinstance(statement, InsertValues)
     assert statement.rows[0][0].text == "it's -- no comment; /* nor this */\n\ttwo lines"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        ("DEFINE a = 'x'; SELECT '${a}';", "DEFINE a = 'x'; SELECT 'x';"),
+        ("DEFINE a = 'x'; SELECT '$${a}';", "DEFINE a = 'x'; SELECT '${a}';"),
+        ("DEFINE a = 'x'; DEFINE b = '${a}y'; SELECT '${b}';", "DEFINE a = 'x'; DEFINE b = 'xy'; SELECT 'xy';"),
+        ("DEFINE a = 'it''s'; DEFINE b = '${a}'; SELECT '${b}';",
+         "DEFINE a = 'it''s'; DEFINE b = 'it''s'; SELECT 'it's';"),
+        ("DEFINE b = '${b}'; SELECT '${b}';", "DEFINE b = '${b}'; SELECT '${b}';"),
+        ("SET 'ksql.variable.substitution.enable' = 'false'; DEFINE a = 'x'; SELECT '${a} $${a}';",
+         "SET 'ksql.variable.substitution.enable' = 'false'; DEFINE a = 'x'; SELECT '${a} $${a}';"),
+        ("-- ${a}\nDEFINE a = 'x'; SELECT '${A}'; UNDEFINE a; SELECT '${a}';",
+         "-- ${a}\nDEFINE a = 'x'; SELECT 'x'; UNDEFINE a; SELECT '${a}';"),
+    ],
+)  # fmt: skip
+def test_variables_are_replaced_once(script: str, text: str) -> None:
+    assert substituted(script) == text

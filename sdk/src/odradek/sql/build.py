@@ -469,7 +469,12 @@ class Build(Transformer[Token, Any]):
         )  # fmt: skip
 
     def print(self, meta: Meta, children: Children) -> Print:
-        return Print(_written(children), _has(children, "from_beginning"), _take(children, "limit"), place_of(meta))
+        every = _take(children, "sample") or 1
+        is_whole = _has(children, "from_beginning")
+        return Print(_written(children), is_whole, every, _take(children, "limit"), place_of(meta))
+
+    def sample(self, meta: Meta, children: Children) -> _Part:
+        return _Part("sample", whole_number(children[-1], 1), place_of(meta))
 
     def columns(self, meta: Meta, children: Children) -> _Part:
         return _Part("columns", tuple(children))

@@ -58,13 +58,13 @@ SCRIPT_PARTS_MAX = 5_000  # semicolons, or commas: the parser copies a list at e
 _PLAIN_WORDS = 6  # more alternatives are no help
 
 
-def parse(script: str) -> list[Statement]:
-    """Return the statements of a script, in order.
+def parse(script: str, *, substitutes: bool = True) -> list[Statement]:
+    """Return the statements of a script, in order. Args: substitutes: False if its variables are replaced already.
 
     Raises:
         SqlError: with the position of the first error. Call located() with the script to show it.
     """
-    script = substituted(script)
+    script = substituted(script) if substitutes else script
     for mark in ";,":
         if script.count(mark) > SCRIPT_PARTS_MAX:
             raise SqlError(f"a script has at most {SCRIPT_PARTS_MAX:,} of {mark!r}", START)
@@ -88,17 +88,21 @@ def parse(script: str) -> list[Statement]:
         raise _too_deep() from None
 
 
+_START = r"(?:^|(?<=;))(?:\s|--[^\n]*\n|/\*[\s\S]*?\*/)*"  # of a statement
 _VARIABLE = re.compile(
-    r"(?P<skip>--[^\n]*|/\*[\s\S]*?\*/)"
-    r"|(?:^|(?<=;))(?P<lead>\s*)DEFINE\s+(?P<name>\w+)\s*=\s*'(?P<value>(?:[^']|'')*)'"
-    r"|(?:^|(?<=;))\s*UNDEFINE\s+(?P<gone>\w+)"
-    r"|\$\{(?P<used>\w+)\}",
+    rf"{_START}DEFINE\s+(?P<name>\w+)\s*=\s*'(?P<value>(?:[^']|'')*)'"
+    rf"|{_START}UNDEFINE\s+(?P<gone>\w+)"
+    rf"|{_START}SET\s+'ksql\.variable\.substitution\.enable'\s*=\s*'(?P<on>\w+)'"
+    r"|--[^\n]*|/\*[\s\S]*?\*/"
+    r"|(?P<escape>\$?)\$\{(?P<used>\w+)\}",
     re.IGNORECASE,
 )
 
 
 def substituted(script: str, given: Mapping[str, str] | None = None) -> str:
     """Return a script with ${name} replaced by what DEFINE said of the name before; an unknown name stays.
+
+    `$${name}` is written for `${name}`. After SET 'ksql.variable.substitution.enable' = 'false' nothing is replaced.
 
     Args:
         given: values by name in upper case, for names that the script does not DEFINE before.
@@ -108,20 +112,29 @@ def substituted(script: str, given: Mapping[str, str] | None = None) -> str:
     """
     _check_length(len(script))
     variables = dict(given or {})
-    length = len(script)
+    length, is_on = len(script), True
 
-    def replaced(found: re.Match[str]) -> str:
+    def used(match: re.Match[str], *, in_text: bool = False) -> str:
         nonlocal length
-        if found["name"]:
-            variables[found["name"].upper()] = found["value"].replace("''", "'")
-        elif found["gone"]:
-            variables.pop(found["gone"].upper(), None)
-        elif found["used"]:
-            value = variables.get(found["used"].upper(), found[0])
-            length += len(value) - len(found[0])
-            _check_length(length)
-            return value
-        return found[0]
+        if match["escape"] or not match["used"]:
+            return match[0][1:] if match["escape"] else match[0]
+        value = variables.get(match["used"].upper(), match[0])
+        value = value.replace("'", "''") if in_text else value
+        length += len(value) - len(match[0])
+        _check_length(length)
+        return value
+
+    def replaced(match: re.Match[str]) -> str:
+        nonlocal is_on
+        if match["on"]:  # SET of it
+            is_on = match["on"].lower() != "false"
+        elif match["name"]:
+            value = _VARIABLE.sub(lambda inner: used(inner, in_text=True), match["value"]) if is_on else match["value"]
+            variables[match["name"].upper()] = value.replace("''", "'")
+            return f"{match[0][: -len(match['value']) - 1]}{value}'"
+        elif match["gone"]:
+            variables.pop(match["gone"].upper(), None)
+        return used(match) if is_on else match[0]
 
     return _VARIABLE.sub(replaced, script) if "${" in script else script
 

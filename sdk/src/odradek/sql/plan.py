@@ -151,6 +151,7 @@ class Selected:
 
     plan: QueryPlan
     types: tuple[SqlType | None, ...] = ()  # of its columns, where they are known
+    prints: bool = False  # the records of a topic: see printed.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from odradek.sql.planning.declare import Schemas
 from odradek.sql.planning.served import served_options
 from odradek.sql.planning.upgrades import Basis, difference
 from odradek.sql.position import Position, SqlError
+from odradek.sql.printed import Printer
 from odradek.sql.script import Planner
 from odradek.system import SystemClock
 
@@ -268,7 +269,7 @@ class Session:
         elif isinstance(action, Started):
             self._start(action)
         elif isinstance(action, Selected):
-            self._select(action.plan)
+            self._select(action)
         elif isinstance(action, Inserted):
             assert action.plan.sink is not None
             self.ensure(action.plan.sink.topic)
@@ -374,15 +375,23 @@ class Session:
                 raise SqlError(f"the assertion failed: {what} {'exists' if found else 'does not exist, or not so'}")
             threading.Event().wait(_ASSERT_POLL_S)
 
-    def _select(self, plan: QueryPlan) -> None:
+    def _select(self, action: Selected) -> None:
         self._catch_up()
+        plan = action.plan
         names = [name for name, _ in plan.columns]
         for note in plan.notes:
             self._screen.say(f"note: {note}")
         if plan.mode == "batch":
             self._screen.table("", names, self._runner.rows(plan))
             return
-        self._runner.changes(plan, lambda rows: self._screen.rows(names, rows), once=self._once)
+        printer = Printer() if action.prints else None
+
+        def show(rows: list[Row]) -> None:
+            for line in printer.formats(rows) if printer is not None else ():
+                self._screen.say(line)
+            self._screen.rows(names, rows if printer is None else printer.rows(rows))
+
+        self._runner.changes(plan, show, once=self._once)
 
     def _drop(self, action: Dropped) -> None:
         for query_id in action.stop:

@@ -411,10 +411,11 @@ class AssertSchema:
 
 @dataclass(frozen=True, slots=True)
 class Print:
-    """PRINT topic [FROM BEGINNING] [INTERVAL n] [LIMIT n]."""
+    """PRINT topic [FROM BEGINNING] [SAMPLE | INTERVAL n] [LIMIT n]."""
 
     topic: str
     from_beginning: bool
+    every: int  # of each partition, the records of so many offsets give one
     limit: int | None
     at: Position = field(compare=False)
 

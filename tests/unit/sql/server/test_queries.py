@@ -140,13 +140,19 @@ def test_a_row_that_left_its_table_is_a_tombstone(world: World) -> None:
     assert "OR `N`.__deleted" in filtered.sql  # whose columns are NULL meets no condition
 
 
+def b64(data: bytes) -> str:
+    return base64.b64encode(data).decode()
+
+
 def test_print_gives_a_line_for_each_record(world: World) -> None:
     world.engine.arriving = [
-        [("2026-01-02T03:04:05.006Z", "k", '{"A": 1}', 0)],
+        [("2026-01-02T03:04:05.006Z", b64(b"k"), b64(b'{"A": 1}'), 0)],
         [("2026-01-02T03:04:06.000Z", None, None, 2)],
     ]
     found = post(world, "/query-stream", sql="PRINT s FROM BEGINNING LIMIT 2;")
     assert found.text.splitlines() == [
+        "Key format: KAFKA_STRING",
+        "Value format: JSON",
         'rowtime: 2026/01/02 03:04:05.006 Z, key: k, value: {"A": 1}, partition: 0',
         "rowtime: 2026/01/02 03:04:06.000 Z, key: <null>, value: <null>, partition: 2",
     ]

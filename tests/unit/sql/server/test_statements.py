@@ -311,3 +311,19 @@ def test_a_replacement_that_cannot_go_on_is_refused_and_nothing_is_written(world
     assert world.engine.started == ran
     [again] = world.ksql(TABLE.replace("CREATE", "CREATE OR REPLACE").replace(" GROUP", " WHERE a > 1 GROUP"))
     assert again["commandStatus"]["queryId"] == "CTAS_N_1"
+
+
+def test_a_request_shows_its_variables_and_may_leave_them_as_they_are(world: World) -> None:
+    body = {"ksql": "DEFINE b = '${a}y'; UNDEFINE c; SHOW VARIABLES;", "sessionVariables": {"a": "x", "c": "1"}}
+    [found] = world.client.post("/ksql", json=body).json()
+    assert found["variables"] == [{"name": "A", "value": "x"}, {"name": "B", "value": "xy"}]
+    world.ksql(STREAM)
+    made = "CREATE STREAM u AS SELECT id, '$${a}' AS v FROM s;"
+    [created] = world.client.post("/ksql", json={"ksql": made, "sessionVariables": {"a": "x"}}).json()
+    assert created["statementText"] == made.replace("$$", "$")
+    world.start()  # reads the statement again, in which no variable is left
+    assert not world.service.is_degraded
+    properties = {"ksql.variable.substitution.enable": "false"}
+    kept = "CREATE STREAM w AS SELECT id, '${a}' AS v FROM s;"
+    body = {"ksql": kept, "sessionVariables": {"a": "x"}, "streamsProperties": properties}
+    assert world.client.post("/ksql", json=body).json()[0]["statementText"] == kept

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from odradek.sql.script import Planner
 
 Other = CreateType | Define | Alter | Pause | AssertTopic | AssertSchema | Print
-_PRINTED = """SELECT date_format(timestamp, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'") AS `ROWTIME`, CAST(key AS STRING) AS `KEY`,
-CAST(value AS STRING) AS `VALUE`, partition AS `PARTITION` FROM input_1"""
+_PRINTED = """SELECT date_format(timestamp, "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'") AS `ROWTIME`, key AS `KEY`,
+value AS `VALUE`, partition AS `PARTITION` FROM input_1"""
 
 
 def plan_other(planner: Planner, statement: Other) -> Action:
@@ -104,16 +104,17 @@ def _pause(planner: Planner, statement: Pause) -> Terminated | Resumed:
 
 def _print(planner: Planner, statement: Print) -> Selected:
     read = Input(statement.topic, "stream", "records_1", "input_1", "SELECT * FROM records_1")
-    columns = (("ROWTIME", "VARCHAR"), ("KEY", "VARCHAR"), ("VALUE", "VARCHAR"), ("PARTITION", "INT"))
+    columns = (("ROWTIME", "VARCHAR"), ("KEY", "BYTES"), ("VALUE", "BYTES"), ("PARTITION", "INT"))
     return Selected(
         QueryPlan(
             query_id=f"PRINT_{statement.topic}",
             mode="stream",
             inputs=(read,),
-            sql=_PRINTED,
+            sql=_PRINTED + (f" WHERE offset % {statement.every} = 0" if statement.every > 1 else ""),
             columns=columns,
             starting_offsets="earliest" if statement.from_beginning else "latest",
             corrupt_batches=planner.settings.get("corrupt.batches", ""),
             limit=statement.limit,
-        )
+        ),
+        prints=True,
     )

@@ -14,6 +14,7 @@ CORRUPT_BATCHES = "corrupt.batches"
 KEY_FORMAT = "ksql.persistence.default.format.key"
 VALUE_FORMAT = "ksql.persistence.default.format.value"
 WRAPPED = "ksql.persistence.wrap.single.values"
+SUBSTITUTION = "ksql.variable.substitution.enable"
 TOPIC_PREFIX = "ksql.output.topic.name.prefix"
 _COLLECTED = {  # the number of elements that a function keeps
     "COLLECT_LIST": "ksql.functions.collect_list.limit", "COLLECT_SET": "ksql.functions.collect_set.limit",
@@ -21,7 +22,8 @@ _COLLECTED = {  # the number of elements that a function keeps
 SETTINGS: dict[str, tuple[str, ...]] = {  # and their values; (): any
     OFFSET_RESET: ("earliest", "latest"), CORRUPT_BATCHES: ("fail", "skip"),
     KEY_FORMAT: tuple(map(str.lower, FORMATS)), VALUE_FORMAT: tuple(map(str.lower, FORMATS)),
-    WRAPPED: ("true", "false"), TOPIC_PREFIX: (), **dict.fromkeys(_COLLECTED.values(), ()),
+    WRAPPED: ("true", "false"), SUBSTITUTION: ("true", "false"),
+    TOPIC_PREFIX: (), **dict.fromkeys(_COLLECTED.values(), ()),
 }  # fmt: skip
 WITHOUT_EFFECT = (  # of ksqlDB: they tune Kafka Streams, or ask for what is the case here
     "cache.max.bytes.buffering", "statestore.cache.max.bytes", "commit.interval.ms", "num.stream.threads",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from odradek.errors import KafkaError
 from odradek.sql.plan import Selected
-from odradek.sql.server.entities import Json, printed, row_value, schema, text_of, type_name
+from odradek.sql.printed import Printer
+from odradek.sql.server.entities import Json, row_value, schema, text_of, type_name
 from odradek.sql.server.errors import NOT_ACCEPTABLE, RestError, refused
 from odradek.sql.server.protobuf_rows import ProtobufRows
 from odradek.sql.session import Row, Tombstone
@@ -167,8 +168,9 @@ async def _lists(result: Result, lots: AsyncIterator[list[Row]]) -> AsyncIterato
 
 async def printed_body(result: Result, lots: AsyncIterator[list[Row]]) -> AsyncIterator[bytes]:
     """Yield the records that PRINT shows, a line each."""
+    printer = Printer()
     try:
         async for rows in lots:
-            yield "".join(f"{printed(dict(zip(result.names, row, strict=True)))}\n" for row in rows).encode()
+            yield "".join(f"{line}\n" for line in printer.lines(rows)).encode()
     except KafkaError as error:
         yield f"{text_of(refused(error).document())}\n".encode()

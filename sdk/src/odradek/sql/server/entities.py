@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from odradek.sql.catalog import Source
@@ -174,11 +174,3 @@ def _time(ms: int) -> str:
     seconds, millis = divmod(ms, 1000)
     text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
     return f"{text}.{millis:03}" if millis else text
-
-
-def printed(row: Mapping[str, Any]) -> str:
-    """Return a line of PRINT. Args: ROWTIME (ISO), KEY, VALUE, PARTITION."""
-    time = str(row["ROWTIME"]).replace("-", "/").replace("T", " ").removesuffix("Z")
-    key = "<null>" if row["KEY"] is None else row["KEY"]
-    value = "<null>" if row["VALUE"] is None else row["VALUE"]
-    return f"rowtime: {time} Z, key: {key}, value: {value}, partition: {row['PARTITION']}"

@@ -36,7 +36,7 @@ from odradek.sql.plan import (
 )
 from odradek.sql.planning.declare import Schemas
 from odradek.sql.planning.own_functions import FUNCTIONS_MODULE
-from odradek.sql.planning.settings import SETTINGS, WITHOUT_EFFECT
+from odradek.sql.planning.settings import SETTINGS, SUBSTITUTION, WITHOUT_EFFECT
 from odradek.sql.position import START, SqlError
 from odradek.sql.script import Planner
 from odradek.sql.server.command_log import Command, CommandLog
@@ -56,7 +56,7 @@ from odradek.sql.server.shown import Shows
 from odradek.sql.server.statements import statements_of
 from odradek.sql.server.supervisor import Engine, Supervisor
 from odradek.sql.session import Row, Session, Topics
-from odradek.sql.syntax import Define, Pause, Print, Query, Set, Statement, Terminate
+from odradek.sql.syntax import Define, Pause, Print, Query, Set, Show, Statement, Terminate
 
 _log = logging.getLogger("odradek.sql.server")
 _STATEMENTS_MAX = 1_000  # of one request
@@ -153,7 +153,7 @@ class SqlService:
             self.supervisor.begin()
 
     def _replay(self, command: Command) -> None:
-        [(statement, _)] = statements_of(command.statement, {})
+        [(statement, _)] = statements_of(command.statement, {}, substitutes=False)
         trial, action = self._planned(statement, command.number, command.properties)
         if isinstance(statement, Pause):
             assert statement.query_id is not None
@@ -196,13 +196,14 @@ class SqlService:
         """
         with self._lock:
             entities: list[Json] = []
-            found = self.statements(text, variables)
             settings = self.settings(properties)
+            found = self.statements(text, variables, settings)
+            defined = {name.upper(): str(value) for name, value in variables.items()}
             for statement, shown in found:
                 if isinstance(statement, Query | Print):
                     raise RestError(QUERY_ENDPOINT, _QUERY_ENDPOINT, statement=shown, entities=entities)
                 try:
-                    entities += self._one(statement, shown, settings)
+                    entities += self._one(statement, shown, settings, defined)
                 except KafkaError as error:
                     raise refused(error, shown, entities) from None
                 except RestError as error:
@@ -210,12 +211,14 @@ class SqlService:
                     raise
             return entities
 
-    def statements(self, text: str, variables: Mapping[str, Any]) -> list[tuple[Statement, str]]:
-        """Return the statements of a request. Raises RestError."""
+    def statements(
+        self, text: str, variables: Mapping[str, Any], settings: Mapping[str, str]
+    ) -> list[tuple[Statement, str]]:
+        """Return the statements of a request, with variables replaced if settings allow that. Raises RestError."""
         if self._is_terminated:
             raise RestError(SHUTTING_DOWN, "the cluster has been terminated: restart the server to begin anew")
         try:
-            found = statements_of(text, variables)
+            found = statements_of(text, variables, substitutes=settings.get(SUBSTITUTION) != "false")
         except SqlError as error:
             raise refused(error, text) from None
         if not found:
@@ -246,14 +249,14 @@ class SqlService:
     ) -> tuple[Selected, str, tuple[str, ...]]:
         """Plan the one query of a request to /query; return it, its text, and the key columns of a table. Raises
         RestError."""
-        found = self.statements(text, variables)
+        settings = self.settings(properties)
+        found = self.statements(text, variables, settings)
         if len(found) != 1:
             raise RestError(BAD_STATEMENT, f"expected one statement, not {len(found)}", statement=text)
         [(statement, shown)] = found
         if not isinstance(statement, Query | Print):
             raise RestError(BAD_STATEMENT, "/query takes SELECT and PRINT; other statements are requests to /ksql",
                             statement=shown)  # fmt: skip
-        settings = self.settings(properties)
         with self._lock:
             trial = self.defined.planner.copy()
         trial.settings = settings
@@ -329,11 +332,16 @@ class SqlService:
 
     # --- one statement
 
-    def _one(self, statement: Statement, text: str, settings: dict[str, str]) -> list[Json]:
+    def _one(self, statement: Statement, text: str, settings: dict[str, str], variables: dict[str, str]) -> list[Json]:
         if isinstance(statement, Set):
             return self._set(statement, settings)
         if isinstance(statement, Define):
+            variables.pop(statement.name.text, None)
+            variables |= {} if statement.value is None else {statement.name.text: statement.value}
             return []
+        if isinstance(statement, Show) and statement.what == "VARIABLES":
+            shown = [{"name": name, "value": value} for name, value in sorted(variables.items())]
+            return [entity("variables", text, variables=shown)]
         if isinstance(statement, Pause):
             return [self._pause(statement, text)]
         if isinstance(statement, Terminate) and (ended := self._end_push(statement, text)) is not None:

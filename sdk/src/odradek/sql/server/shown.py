@@ -74,8 +74,6 @@ class Shows:
         if what == "TYPES":
             types = {name: schema(kind) for name, kind in sorted(planner.catalog.types.items())}
             return entity("type_list", text, types=types)
-        if what == "VARIABLES":
-            return entity("variables", text, variables=[])
         functions = [
             {"name": name, "type": each.kind.upper(), "category": ""} for name, each in sorted(FUNCTIONS.items())
         ]

@@ -10,17 +10,19 @@ from odradek.sql.position import Position
 from odradek.sql.syntax import Statement
 
 
-def statements_of(text: str, variables: Mapping[str, Any]) -> list[tuple[Statement, str]]:
+def statements_of(text: str, variables: Mapping[str, Any], *, substitutes: bool = True) -> list[tuple[Statement, str]]:
     """Return the statements of a request.
 
     Args:
         variables: values of ${name}, as of the DEFINEs of the client's session.
+        substitutes: False leaves ${name} as it is.
 
     Raises:
         SqlError: the text cannot be parsed.
     """
-    text = substituted(text, {name.upper(): str(value) for name, value in variables.items()})
-    found = parse(text)
+    if substitutes:
+        text = substituted(text, {name.upper(): str(value) for name, value in variables.items()})
+    found = parse(text, substitutes=False)
     starts = [_offset(text, each.at) for each in found]
     ends = [*starts[1:], len(text)] if starts else []
     return [(each, _trimmed(text[start:end])) for each, start, end in zip(found, starts, ends, strict=True)]
