@@ -37,6 +37,10 @@ def _interrupt(*_: object) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    if "ODRADEK_PARENT" in os.environ:  # imported then only: a command starts fast
+        from odradek.child_process import end_with_parent
+
+        end_with_parent(os.environ)
     if arguments and arguments[0] == "--version":
         from importlib.metadata import version
 

@@ -16,6 +16,7 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
+from odradek.child_process import end_with_parent
 from odradek.errors import KafkaError
 from odradek.functions.logs import log_as_json
 from odradek.functions.telemetry import write_nowhere, write_stdout
@@ -29,6 +30,7 @@ from odradek.settings import SERVER_MEMORY, Settings
 def main(arguments: list[str] | None = None) -> int:
     """Run until a signal ends the service. Return 2 after one line of error if it cannot start."""
     options = _parser().parse_args(arguments)
+    end_with_parent(os.environ)
     try:
         asyncio.run(_serve(options))
     except KafkaError as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import odradek
+from odradek.child_process import start_child
 from odradek.cli.demo.failure import DemoFailed
 from odradek.cli.demo.service import ServiceProcess
 from odradek.cli.demo.workspace import Workspace
@@ -78,9 +79,7 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
 def _run(command: Sequence[str], checkout: Path, environment: dict[str, str], log_file: Path) -> tuple[bytes, int]:
     with log_file.open("wb") as log:
         # In a separate session, so that Spark's JVM and workers can be stopped with it.
-        process = subprocess.Popen(
-            command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
+        process = start_child(command, environment, cwd=checkout, stdout=subprocess.PIPE, stderr=log)
         try:
             output, _ = process.communicate()
         except BaseException:

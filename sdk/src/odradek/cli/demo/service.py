@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from odradek.child_process import start_child
 from odradek.cli.demo.failure import DemoFailed
 from odradek.local.credentials import load_credentials
 from odradek.ports.meter import Usage
@@ -63,9 +64,7 @@ class ServiceProcess:
         command += ["--port", str(self._port), "--usage-file", str(self._usage_file)]
         with self._log_file.open("ab") as log:
             # In a separate session: Ctrl-C reaches the demo, which then stops the service in order.
-            self._process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, start_new_session=True, env=os.environ | _ENVIRONMENT
-            )
+            self._process = start_child(command, os.environ | _ENVIRONMENT, stdout=subprocess.PIPE, stderr=log)
         try:
             ready = json.loads(self._first_line())
         except ValueError:

@@ -6,6 +6,7 @@ RUN SCRIPT reads a file, as in ksqlDB's shell.
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from odradek.child_process import start_child
 from odradek.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -318,8 +320,8 @@ def own_server(arguments: Sequence[str], log: Path) -> Iterator[str]:
     log.parent.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "odradek.cli", "sql-server", "--port", "0", *arguments]
     with log.open("w", encoding="utf-8") as errors:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+        process = start_child(
+            command, os.environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, text=True
         )
     try:
         assert process.stdout is not None

@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from odradek.child_process import start_child
 from odradek.errors import ErrorCode, KafkaError
 from odradek.operations.sql.script import check_script
 
@@ -109,15 +110,14 @@ class SqlJobs:
             path.write_text(script, encoding="utf-8")
             command = [sys.executable, "-m", "odradek.cli", "sql", str(path), "--progress", *self._arguments]
             command += ["--checkpoints", str(self._folder / name)] + (["--once"] if once else [])
-            process = subprocess.Popen(
+            process = start_child(  # Ctrl-C in the terminal reaches the console, which stops its jobs in order
                 command,
+                os.environ | self._environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                env=os.environ | self._environment,
-                start_new_session=True,  # Ctrl-C in the terminal reaches the console, which stops its jobs in order
             )
             job = _Job(name, script, time.time_ns() // 1_000_000, process)
             self._jobs[name] = job

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from odradek.child_process import end_with_parent
 from odradek.errors import OdradekError
 from odradek.spark.jobs.arguments import A, StoreArguments, StreamArguments, parse_arguments
 from odradek.spark.workers.python import NO_ODRADEK, workers_lack
@@ -49,6 +50,7 @@ def run_job(
     """
     from pyspark.errors import PySparkException
 
+    end_with_parent(os.environ)
     try:
         arguments = parse_arguments(kind, sys.argv[1:] if argv is None else argv, prog=name, description=description)
         with stopping_signals() as stop, _ending(make_session(arguments, name)) as spark:
