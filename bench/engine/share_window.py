@@ -30,7 +30,7 @@ from typing import Any
 
 from odradek.engine.engine import Engine
 from odradek.engine.maintenance.wal_uploads import HOUR_MS
-from odradek.errors import ConditionFailed, ErrorCode
+from odradek.errors import ErrorCode
 from odradek.format.record_batch import RecordBatchBuilder
 from odradek.model.log import ProducePartition
 from odradek.model.share import AcknowledgeType
@@ -40,7 +40,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.engine.append import Latencies, Store
-from bench.engine.contention import Sleeps
+from bench.engine.contention import CountedTable, Sleeps
 from tests.simulation.loop import run
 from tests.support.clients.share_member import Acks, ShareMember, ack
 from tests.support.loop_clock import START_MS, LoopClock
@@ -52,27 +52,6 @@ POLLED = 10  # records of a poll
 BATCH_RECORDS = 100
 HEARTBEAT_S = 5.0
 EARLY = {"share.auto.offset.reset": "earliest"}
-
-
-class CountedGroups:
-    """The groups table as functions call it."""
-
-    def __init__(self, table: Any) -> None:
-        self._table = table
-        self.calls: Counter[str] = Counter()
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(self._table, name)
-
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            self.calls[name] += 1
-            try:
-                return await method(*args, **kwargs)
-            except ConditionFailed:
-                self.calls["refused"] += 1
-                raise
-
-        return call
 
 
 class Figures:
@@ -119,7 +98,7 @@ async def measure(place: str, members: int, records: int, work_s: float, latenci
     clock, chance = Sleeps(), random.Random(members)
     store = Store(LoopClock(), latencies, seed=members)
     tables: Any = store.slow_tables
-    tables.groups = groups = CountedGroups(tables.groups)
+    tables.groups = groups = CountedTable(tables.groups)
     settings = Settings(catalog_cache_ms=HOUR_MS, leader_cache_ms=HOUR_MS)
 
     def engine() -> Engine:
@@ -154,9 +133,9 @@ async def measure(place: str, members: int, records: int, work_s: float, latenci
         "records": len(figures.seen),
         "records_per_s": count / elapsed_s,
         **{f"p{q}_ms": took[min(len(took) - 1, len(took) * q // 100)] * 1000 for q in (50, 99, 100)},
-        "calls": sum(n for kind, n in groups.calls.items() if kind != "refused") / count,
+        "calls": sum(n for kind, n in groups.calls.items() if not kind.endswith("refused")) / count,
         "writes": groups.calls["put"] / count,
-        "refused": groups.calls["refused"] / count,
+        "refused": groups.calls["put, refused"] / count,
         "waits_ms": clock.total_s / count * 1000,
         "again": sum(n - 1 for n in figures.seen.values()),
         "failed": dict(figures.failed),

@@ -72,7 +72,7 @@ class Wanted(NamedTuple):
 class Passed(NamedTuple):
     """Records that are well-formed."""
 
-    count: int  # perhaps none
+    records: int  # perhaps none
     position: int  # after them
     largest_delta_ms: int = 0  # of their timestamps, from the base timestamp
 
@@ -91,7 +91,7 @@ def pass_run(data: bytes, position: int, index: int, count: int, wanted: Wanted,
     width, length = _length_at(data, position)
     size = width + length
     passed = _pass_equal(data, position, index, min(most, (len(data) - position) // size), size, width, wanted)
-    if passed.count >= min(RUN_MIN, most):
+    if passed.records >= min(RUN_MIN, most):
         return passed
     return _pass_unequal(data, position, index, min(most, ahead), width, wanted)
 
