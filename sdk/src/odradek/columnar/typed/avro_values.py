@@ -18,10 +18,9 @@ from importlib import import_module
 from typing import Any
 from uuid import UUID
 
-from odradek import decimals
 from odradek.errors import FormatError
 from odradek.extras import extra
-from odradek.model import kinds
+from odradek.model import decimals, kinds
 from odradek.model.kinds import Fields, Kind
 from odradek.model.value_schema import ValueSchema
 
@@ -197,7 +196,7 @@ def _with_own_types(schema: Any) -> Any:
 
 
 def _read_decimal(data: bytes, writer: Any, _: Any = None) -> Any:
-    return decimals.of_unscaled(int.from_bytes(data, "big", signed=True), int(writer.get("scale", 0)))
+    return decimals.of_bytes(data, int(writer.get("scale", 0)))
 
 
 def _read_uuid(data: bytes, *_: Any) -> UUID:
