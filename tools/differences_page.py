@@ -5,6 +5,7 @@ tests/unit/test_peers.py compares the page, so that a machine without Java notic
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 
 from tests.peers.accepted import Difference, load
@@ -29,6 +30,7 @@ def page() -> str:
 
 def _section(difference: Difference) -> str:
     more = f" [More]({difference.page})." if difference.page else ""
+    reason = textwrap.fill(difference.reason + more, 120, break_long_words=False, break_on_hyphens=False)
     rows = [
         (probe, f"`{place}`", _shown(one), _shown(other))
         for probe, places in difference.probes.items()
@@ -36,7 +38,7 @@ def _section(difference: Difference) -> str:
     ]
     left = len(rows) - _ROWS_MAX
     rest = f"\nAnd {left} more of the kind.\n" if left > 0 else ""
-    return f"## {difference.subject}\n\n{difference.reason}{more}\n\n{table([_COLUMNS, *rows[:_ROWS_MAX]])}{rest}"
+    return f"## {difference.subject}\n\n{reason}\n\n{table([_COLUMNS, *rows[:_ROWS_MAX]])}{rest}"
 
 
 _COLUMNS = "question", "where", "Apache Kafka", "Odradek"

@@ -140,7 +140,7 @@ def test_any_resource_of_a_type() -> None:
     [
         rule(who="ada"),
         rule(who=":ada"),
-        rule(host="10.0.0.0/99"),
+        rule(host="192.0.2.0/99"),
         rule(host=""),
         rule(name=""),
         rule(Op.ANY),
@@ -169,11 +169,11 @@ def test_rules_of_any_operation_on_any_resource_are_kept(kind: Type, operation: 
     ("host", "network", "is_allowed"),
     [
         ("127.0.0.1", "127.0.0.0/8", True),
-        ("10.0.0.1", "127.0.0.0/8", False),
-        ("10.1.2.3", "10.1.2.9/24", True),
+        ("192.0.2.1", "127.0.0.0/8", False),
+        ("192.0.2.3", "192.0.2.9/24", True),
         ("::1", "::/64", True),
-        ("::1", "10.0.0.0/8", False),
-        ("", "10.0.0.0/8", False),
+        ("::1", "192.0.2.0/24", False),
+        ("", "192.0.2.0/24", False),
     ],
 )
 def test_a_range_of_addresses(host: str, network: str, is_allowed: bool) -> None:
@@ -232,5 +232,5 @@ async def test_a_rule_is_written_and_deleted_in_spite_of_faults(fault: Fault) ->
 def test_an_acl_that_is_listed_can_be_named_to_delete_it(kind: Type) -> None:
     name = "kafka-cluster" if kind is Type.CLUSTER else "x"
     for operation in (each for each in Op if each is not Op.ANY):
-        acl = rule(operation, name, kind=kind, who="Group:ada", host="10.0.0.0/8")
+        acl = rule(operation, name, kind=kind, who="Group:ada", host="192.0.2.0/24")
         assert parse_acl(acl_row(acl)) == acl

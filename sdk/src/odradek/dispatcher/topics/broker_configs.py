@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from odradek.engine.catalog.topic_configs import BROKER_CONFIGS as OF_TOPICS
+from odradek.engine.catalog.broker_configs import BROKER_CONFIGS as OF_TOPICS
 from odradek.engine.catalog.topic_configs import DEFINITIONS, ConfigType, default_of
 from odradek.engine.groups.configs import STANDBYS_MAX
 from odradek.model.topic import ConfigEntry

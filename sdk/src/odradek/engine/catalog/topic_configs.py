@@ -15,6 +15,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from odradek.engine.catalog.broker_configs import BROKER_CONFIGS
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.validation.batches import TimestampBounds
 from odradek.limits import MESSAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
@@ -161,12 +162,14 @@ def parse_table_columns(text: str) -> tuple[tuple[str, Kind], ...]:
     return found
 
 
-def check_table_change(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """Raise KafkaError(INVALID_CONFIG) if a typed column of an Iceberg table would get a type that it cannot become.
+def check_change(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raise KafkaError(INVALID_CONFIG) if values contradict each other, or a typed column of an Iceberg table would get
+    a type that it cannot become.
 
     Args:
         before, after: overrides of a topic.
     """
+    check_together(after)
     if not all(each.get(ICEBERG_ENABLE) == "true" for each in (before, after)):
         return
     from odradek.model.kinds import can_become
@@ -403,38 +406,6 @@ DEFINITIONS: Mapping[str, _Definition] = {
         boolean,
     ),
 }
-
-
-BROKER_CONFIGS: Mapping[str, str] = {
-    CLEANUP_POLICY: "log.cleanup.policy",
-    "compression.gzip.level": "compression.gzip.level",
-    "compression.lz4.level": "compression.lz4.level",
-    "compression.type": "compression.type",
-    "compression.zstd.level": "compression.zstd.level",
-    "delete.retention.ms": "log.cleaner.delete.retention.ms",
-    "file.delete.delay.ms": "log.segment.delete.delay.ms",
-    "flush.messages": "log.flush.interval.messages",
-    "index.interval.bytes": "log.index.interval.bytes",
-    "local.retention.bytes": "log.local.retention.bytes",
-    "local.retention.ms": "log.local.retention.ms",
-    MAX_LAG: "log.cleaner.max.compaction.lag.ms",
-    "max.decompressed.message.bytes": "max.decompressed.message.bytes",
-    "max.message.bytes": "message.max.bytes",
-    AFTER_MAX: "log.message.timestamp.after.max.ms",
-    BEFORE_MAX: "log.message.timestamp.before.max.ms",
-    "message.timestamp.type": "log.message.timestamp.type",
-    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
-    MIN_LAG: "log.cleaner.min.compaction.lag.ms",
-    "min.insync.replicas": "min.insync.replicas",
-    "preallocate": "log.preallocate",
-    "remote.copy.lag.bytes": "log.remote.copy.lag.bytes",
-    "remote.copy.lag.ms": "log.remote.copy.lag.ms",
-    "retention.bytes": "log.retention.bytes",
-    "segment.bytes": "log.segment.bytes",
-    "segment.index.bytes": "log.index.size.max.bytes",
-    "unclean.leader.election.enable": "unclean.leader.election.enable",
-}
-"""The broker's configuration that is the default of a topic's, as DescribeConfigs tells it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ from odradek.engine.catalog.growth import (
 from odradek.engine.catalog.sweep_floor import read_sweep_state
 from odradek.engine.catalog.topic_configs import (
     PARTITIONS_PER_HEAD,
+    check_change,
     check_configs,
-    check_table_change,
     check_together,
     default_of,
     describe,
@@ -380,10 +380,8 @@ class Topics:
             topic = await self._patiently(lambda: self._resolve_fresh(name))
             _check_per_head(topic, checked)
             kept = {key: value for key, value in topic.configs.items() if key not in delete}
-            configs = {**kept, **checked}
-            check_together(configs)
-            check_table_change(topic.configs, configs)
-            altered = replace(topic, configs=configs, version=topic.version + 1)
+            check_change(topic.configs, {**kept, **checked})
+            altered = replace(topic, configs={**kept, **checked}, version=topic.version + 1)
             if validate_only:
                 return altered
             changed = await self._change(topic, (Set(("c",), dict(altered.configs)),))
