@@ -1,6 +1,6 @@
 """The oldest clients in Python that speak to Kafka 4, each installed into an environment of its own.
 
-Slow: an index of packages is asked. `make peers-clients` runs the clients of all languages, old and new.
+`make peers-clients` runs the clients of all languages, old and new.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("client", OLDEST, ids=lambda client: client.label)
 def test_the_oldest_release_does_every_task(client: Client, services: Services, tmp_path: Path) -> None:
+    """Slow: an index of packages is asked, and each client does sixteen tasks."""
     result = run_client(client, services, folder=tmp_path)
     if result.missing:
         pytest.skip(result.missing)
