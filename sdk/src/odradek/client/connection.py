@@ -6,7 +6,9 @@ misspelt name fails within seconds.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
@@ -210,6 +212,7 @@ class Connection:
         """Release the transport, unless it was given, or is the parent's of this process."""
         if self.origin.is_parent:
             return
+        await self.metadata.stop()
         if self._owns_transport and self._transport is not None:
             await self._transport.close()
 
@@ -243,6 +246,7 @@ class MetadataCache:
         self._last: dict[str, TopicMetadata] = {}  # also of topics that were not found since
         self.on_growth: Callable[[str, int], None] | None = None  # called with a topic that has more partitions now
         self._names: dict[UUID, str] = {}
+        self._looking: asyncio.Task[None] | None = None
         self._missing: set[str] = set()  # topics that were logged as missing
         self._read_at: dict[str, float] = {}
 
@@ -270,6 +274,22 @@ class MetadataCache:
             return found
 
         return await self._connection.retrying(attempt, f"metadata of topic {topic}", timeout_ms=timeout_ms)
+
+    def log_missing(self, topics: Iterable[str]) -> None:
+        """Read the metadata of topics in the background, which logs those that do not exist."""
+        wanted = list(topics)
+
+        async def read() -> None:
+            with suppress(KafkaError):  # logged where it failed
+                await self.refresh(wanted)
+
+        self._looking = asyncio.ensure_future(read())
+
+    async def stop(self) -> None:
+        """End what runs in the background."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
 
     async def refresh(self, topics: Iterable[str] | None) -> dict[str, TopicMetadata | KafkaError]:
         """Fetch the metadata of topics (None: all). A topic that failed is mapped to its error."""

@@ -132,10 +132,11 @@ class GroupMember:
         target = self._target or {}
         metadata = self._connection.metadata
         names = {metadata.name_of(topic_id) for topic_id in target}
-        is_idle = not self._has_looked and not names.issuperset(self._topics or ())
-        if None in names or is_idle:  # reading a topic's metadata logs that it does not exist
+        if None in names:
             await metadata.refresh(self._topics)
+        elif not self._has_looked and not names.issuperset(self._topics or ()):
             self._has_looked = True
+            metadata.log_missing(self._topics or ())
         if self._target is target:
             self._target = None
         return {

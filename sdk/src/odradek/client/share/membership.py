@@ -114,16 +114,9 @@ class ShareMember:
                 self._log.info("may read %d partition(s) of the topics %s", len(found), ", ".join(topics))
             self.partitions = found
             if not found:
-                await self._log_missing(topics)
+                self._connection.metadata.log_missing(topics)
         self._activity.set()
         return float(response.heartbeat_interval.total_seconds())
-
-    async def _log_missing(self, topics: tuple[str, ...]) -> None:
-        """Read the topics' metadata, which logs topics that do not exist."""
-        try:
-            await self._connection.metadata.refresh(topics)
-        except KafkaError:
-            return  # logged where it failed
 
     def _beat_failed(self, error: KafkaError) -> float | None:
         self._says_topics = True  # the answer may have got lost with the assignment
