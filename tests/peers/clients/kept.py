@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.peers.clients.matrix import CLIENTS, CODECS, LOGINS, TASKS
+from tests.peers.clients.matrix import CLIENTS, CODECS, TASKS
 from tests.peers.clients.run import Result
 
 KEPT = Path(__file__).parent / "kept.json"
@@ -19,8 +19,8 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "LogAppendTime": ("log_append_time",),
     "group": ("group",),
     "transactions": ("transaction",),
-    "PLAIN, SCRAM": LOGINS[:2],
-    "the same over TLS": LOGINS[2:],
+    "PLAIN": ("plain", "plain_tls"),
+    "SCRAM": ("scram", "scram_tls"),
     "topics, configs, groups": ("topics", "configs", "groups"),
     "times": ("times",),
 }
