@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -60,9 +61,9 @@ def show_rows(
 def show_data(data: Any, output: Output) -> bool:
     """Print plain data as JSON or YAML and return True; for a table, print nothing and return False."""
     if output is Output.JSON:
-        typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
+        typer.echo(on_screen(json.dumps(data, indent=2, ensure_ascii=False)))
     elif output is Output.YAML:
-        typer.echo(as_yaml(data), nl=False)
+        typer.echo(on_screen(as_yaml(data)), nl=False)
     return output is not Output.TABLE
 
 
@@ -103,8 +104,32 @@ def show(table: Table) -> None:
         typer.echo(line.rstrip())
 
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def on_screen(text: str) -> str:
+    """Return text of records as a terminal may have it: without control characters, which could steer it.
+
+    A pipe or a file gets it as it is.
+    """
+    if not sys.stdout.isatty():
+        return text
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def write_data(data: bytes) -> None:
+    """Write bytes of records to standard output: as they are, but on a terminal as `on_screen` says."""
+    if sys.stdout.isatty():
+        data = on_screen(data.decode("utf-8", "backslashreplace")).encode()
+    sys.stdout.buffer.write(data)
+
+
 def cell(value: Any) -> str:
     """Return the text of a value in a table."""
+    return on_screen(_cell(value))
+
+
+def _cell(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -37,6 +37,7 @@ WorkerConfig = Annotated[
     list[str] | None, typer.Option("--config", "-c", help="A worker's configuration, name=value; repeat it.")
 ]
 _DEFAULT_GROUP = "connect"
+_LEAVE_S = 5.0  # for clients to leave their groups and close, after the units have stopped
 _LOOK_S = 0.5
 
 
@@ -99,9 +100,7 @@ def run(
 
     collect_rarely()
     settings = _settings(server, data_dir, group, pairs(config, "--config"))
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = _stopped_by_signals(settings["task.shutdown.graceful.timeout.ms"] / 1000)
     with _as_kafka_errors(), Cluster(settings) as cluster:
         for path in connectors or ():
             document = _json_of(str(path))
@@ -119,6 +118,31 @@ def run(
         finally:
             for each in servers:
                 each.stop()
+
+
+def _stopped_by_signals(graceful_s: float) -> threading.Event:
+    """Return an event that SIGTERM and SIGINT set.
+
+    A process whose service is gone cannot leave its group: its clients would try for minutes. It ends all the same when
+    its units have had their time; the service gives them to another worker when the session has ended.
+    """
+    stopping = threading.Event()
+
+    def end() -> None:
+        typer.echo("ended before the service had answered: it is told of this by the session's time-out", err=True)
+        sys.stdout.flush()
+        os._exit(1)
+
+    def stop(*_: object) -> None:
+        if not stopping.is_set():
+            stopping.set()
+            ending = threading.Timer(graceful_s + _LEAVE_S, end)
+            ending.daemon = True
+            ending.start()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return stopping
 
 
 @connect.command("rest")
@@ -139,9 +163,7 @@ def rest(
     settings = _settings(server, data_dir, group, pairs(config, "--config"))
     if not settings["listeners"]:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "listeners is empty: name an address, such as http://127.0.0.1:8083")
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
+    stopping = _stopped_by_signals(settings["task.shutdown.graceful.timeout.ms"] / 1000)
     with _as_kafka_errors(), Cluster(settings) as cluster, ExitStack() as stack:
         urls = [stack.enter_context(RestServer(cluster, each)).url for each in settings["listeners"]]
         typer.echo(f"ready: group {settings.group_id}, REST API on {', '.join(urls)}")

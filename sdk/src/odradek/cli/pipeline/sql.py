@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server
-from odradek.cli.output import Output, OutputOption, as_yaml, show_rows
+from odradek.cli.output import Output, OutputOption, as_yaml, on_screen, show_rows
 from odradek.cli.pipeline.sql_here import (
     Bucket,
     CatalogTable,
@@ -163,20 +163,20 @@ class TextScreen:
     def rows(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         if self._output is Output.TABLE and self._headed != tuple(columns):
             self._headed = tuple(columns)
-            print("\t".join(columns))
+            print(on_screen("\t".join(columns)))
         for row in rows:
             named = dict(zip(columns, row, strict=True))
             if self._output is Output.JSON:
-                print(json.dumps(named, ensure_ascii=False))
+                print(on_screen(json.dumps(named, ensure_ascii=False)))
             elif self._output is Output.YAML:
-                print(as_yaml([named]), end="")
+                print(on_screen(as_yaml([named])), end="")
             else:
-                print("\t".join(_cell(each) for each in row))
+                print(on_screen("\t".join(_cell(each) for each in row)))
         sys.stdout.flush()
 
     def say(self, text: str) -> None:
         # EXPLAIN's text is a result; a message is not.
-        print(text, file=sys.stdout if "\n" in text else sys.stderr, flush=True)
+        print(on_screen(text), file=sys.stdout if "\n" in text else sys.stderr, flush=True)
 
 
 def _value(value: Any) -> Any:

@@ -14,6 +14,7 @@ import typer
 
 from odradek.cli.completion import group_names
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, TopicName, client_configs
+from odradek.cli.output import write_data
 from odradek.cli.record_format import formatter
 from odradek.cli.records.formats import KeyFormat, ValueFormat, reading
 from odradek.cli.records.queue import take_off
@@ -208,7 +209,7 @@ def _print(
                 if count and written >= count:
                     consumer.seek(place, record.offset)  # polled, and not printed: closing must not commit it
                     break
-                sys.stdout.buffer.write(show(record))
+                write_data(show(record))
                 written += 1
         sys.stdout.buffer.flush()
         advance(written - before)

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.connection import DEFAULT_DATA_DIR, DataDir
-from odradek.cli.output import as_yaml, show_rows
+from odradek.cli.output import as_yaml, on_screen, show_rows
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
 from odradek.operations.query.rows import as_csv, names_of, numbers_of, rows_of
@@ -83,7 +83,7 @@ def _write(table: Any, output: Form, to: Path | None) -> None:
     elif output is Form.TABLE:
         show_rows(rows_of(table), names_of(table), headers=table.column_names)
     else:
-        typer.echo(_text(table, output), nl=False)
+        typer.echo(on_screen(_text(table, output)), nl=False)
 
 
 def _text(table: Any, output: Form) -> str:
@@ -131,4 +131,4 @@ def _bars(labels: list[str], heights: Iterable[float]) -> None:
     width = max(map(len, labels), default=0)
     for label, each in zip(labels, heights, strict=True):
         bar = "█" * round(_BAR * abs(each) / largest)
-        typer.echo(f"{label:<{width}}  {bar} {each:,}".rstrip())
+        typer.echo(f"{on_screen(label):<{width}}  {bar} {each:,}".rstrip())

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from odradek.cli.output import write_data
+
 _QUIET_POLLS = 3  # without --follow: stop after so many polls without a record
 _POLL_MS = 1_000
 _RECORDS_A_POLL = 500
@@ -31,7 +33,7 @@ def take_off(
             quiet = 0 if polled else quiet + 1
             for records in polled.values():
                 for record in records:
-                    sys.stdout.buffer.write(show(record))
+                    write_data(show(record))
                     written += 1
             sys.stdout.buffer.flush()
             if count and written >= count:

@@ -12,7 +12,7 @@ import typer
 
 from odradek.cli.command_group import CommandGroup
 from odradek.cli.connection import DEFAULT_DATA_DIR, DEFAULT_SERVER, DataDir, Server, run
-from odradek.cli.output import Output, OutputOption, show_data, show_rows
+from odradek.cli.output import Output, OutputOption, on_screen, show_data, show_rows
 from odradek.cli.screen import confirm
 
 tables = typer.Typer(cls=CommandGroup, help="Serve compacted topics as tables; read rows by key.", no_args_is_help=True)
@@ -201,7 +201,7 @@ def changes(
     async def follow(cluster: Cluster) -> None:
         left = count
         async for change in changed(cluster.admin, name, key):
-            typer.echo(json.dumps(row_document(change), ensure_ascii=False))
+            typer.echo(on_screen(json.dumps(row_document(change), ensure_ascii=False)))
             left -= 1
             if left == 0:
                 return
