@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,7 @@ from odradek.operations.cluster import Cluster
 from odradek.operations.connectors import Connectors
 from odradek.operations.history import History
 from odradek.operations.metrics import Look, Rates, rates
+from odradek.operations.query.query_bounds import QueryBounds
 from odradek.operations.records.formats import Decoder
 from odradek.operations.sql.jobs import SqlJobs
 from odradek.ports.clock import Clock
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
 _LOOKS_KEPT = 300
 _CONNECT_KEPT = 8
 _QUERIES_AT_ONCE = 2
+_QUERY_BYTES_MAX = 512 * 1024 * 1024  # that DuckDB may use for a query
+_QUERY_ROWS_MAX = 100_000  # of its answer
+_STOPPING_S = 5.0  # for a query to end that was stopped
 _PRINCIPALS_KEPT = 200
 _MANY = 500  # topics: their offsets are decoded apart
 _ALARMS_FRESH_S = 30.0
@@ -192,6 +198,9 @@ class ConsoleState:
         self._decoder: Decoder | None = None
         self._connect: dict[str, Connectors] = {}
         self._querying = asyncio.Semaphore(_QUERIES_AT_ONCE)
+        # Threads of their own, so that queries take none that sign-ins and pages need.
+        self._queries = ThreadPoolExecutor(_QUERIES_AT_ONCE, thread_name_prefix="console-query")
+        self._running: set[QueryBounds] = set()
         self.sql_jobs = _sql_jobs(cluster) if settings.sql_jobs else None
         self._alarms: tuple[float, list[Alarm], str] | None = None
 
@@ -205,6 +214,9 @@ class ConsoleState:
 
     def close(self) -> None:
         """Release what pages opened. It blocks for a moment."""
+        for bounds in list(self._running):
+            bounds.stop()
+        self._queries.shutdown(wait=False, cancel_futures=True)
         while self._connect:
             self._connect.popitem()[1].close()
         if self.sql_jobs is not None:
@@ -227,13 +239,23 @@ class ConsoleState:
             )
         options = self.cluster.store.options()
         async with self._querying:
+            bounds = QueryBounds(_QUERY_BYTES_MAX, _QUERY_ROWS_MAX)
+            self._running.add(bounds)
+            work = asyncio.get_running_loop().run_in_executor(
+                self._queries, partial(run_query, text, options, bounds=bounds)
+            )
             try:
-                return await asyncio.wait_for(asyncio.to_thread(run_query, text, options), patience_s)
+                return await asyncio.wait_for(asyncio.shield(work), patience_s)
             except TimeoutError:
                 raise KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT,
                     f"the query took more than {patience_s:.0f} s: ask for less, or use `odradek query`",
                 ) from None
+            finally:  # also when the browser has left: a query that nobody waits for ends
+                bounds.stop()
+                with suppress(TimeoutError, Exception):
+                    await asyncio.wait_for(asyncio.shield(work), _STOPPING_S)
+                self._running.discard(bounds)
 
     def of(self, session: Session) -> ConsoleState:
         """Return the state of the principal as which a session acts."""

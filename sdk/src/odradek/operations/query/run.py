@@ -22,6 +22,7 @@ from odradek.errors import ErrorCode, FormatError, KafkaError
 from odradek.extras import extra
 from odradek.model.topic_partition import TopicPartition
 from odradek.operations.query.analysis import Analysis, analyse, identifiers, new_connection
+from odradek.operations.query.query_bounds import QueryBounds
 from odradek.operations.query.statement import Moment, Statement, literal, quoted, read_statement
 
 if TYPE_CHECKING:
@@ -68,8 +69,14 @@ def query(sql: str, store: Mapping[str, str] | Path | str = ".odradek", *, allow
     return run_query(sql, store, allow_files=allow_files).table
 
 
-def run_query(sql: str, store: Mapping[str, str] | Path | str = ".odradek", *, allow_files: bool = False) -> Answer:
-    """Run SQL over topics. Arguments and errors as of `query`."""
+def run_query(
+    sql: str,
+    store: Mapping[str, str] | Path | str = ".odradek",
+    *,
+    allow_files: bool = False,
+    bounds: QueryBounds | None = None,
+) -> Answer:
+    """Run SQL over topics. Arguments and errors as of `query`; within bounds also theirs."""
     with extra("query"):
         import duckdb
 
@@ -82,7 +89,7 @@ def run_query(sql: str, store: Mapping[str, str] | Path | str = ".odradek", *, a
     try:
         analysis = analyse(statement.text, allow_files=allow_files)
         with QueryLog(options) as log:
-            return _Run(log, options, statement, analysis, allow_files).answer()
+            return _Run(log, options, statement, analysis, allow_files, bounds).answer()
     except duckdb.Error as error:
         raise _refused(error) from error
 
@@ -151,8 +158,15 @@ class _Run:
     """One query on an open store."""
 
     def __init__(
-        self, log: QueryLog, options: StoreOptions, statement: Statement, analysis: Analysis, allow_files: bool
+        self,
+        log: QueryLog,
+        options: StoreOptions,
+        statement: Statement,
+        analysis: Analysis,
+        allow_files: bool,
+        bounds: QueryBounds | None,
     ) -> None:
+        self._within = bounds
         self._log = log
         self._options = options
         self._statement = statement
@@ -207,13 +221,21 @@ class _Run:
                 paths += each.register(connection, self._log, self._options, ids)
             if not self._allow_files:
                 _close_in(connection, paths)
+            if self._within is not None:
+                self._within.begin(connection)
             connection.execute("SET lock_configuration = true")
             try:
-                table = connection.sql(self._statement.text).to_arrow_table()
+                relation = connection.sql(self._statement.text)
+                table = relation.to_arrow_table() if self._within is None else self._within.read(relation)
+            except KafkaError:
+                raise
             except Exception as error:
                 if not all(map(os.path.exists, paths)):
                     raise _FileGone from error
                 raise self._explained(error) from error
+            finally:
+                if self._within is not None:
+                    self._within.end()
         misfits: dict[str, int] = {}
         for each in self._topics:
             misfits[each.topic] = max(each.misfits, misfits.get(each.topic, 0))
