@@ -222,13 +222,21 @@ class RegistryApi:
     async def _referenced_by(self, call: _Call) -> Answer:
         subject, version = call.parts
         require(call.access, _READ, subject)
-        return call.page(await self._subjects.referenced_by(subject, _version(version)))
+        found = await self._subjects.referenced_by(subject, _version(version))
+        return call.page([each for each in found if await self._is_readable(each, call)])
+
+    async def _is_readable(self, schema_id: int, call: _Call) -> bool:
+        try:
+            await self._readable(await self._subjects.schema(schema_id), call)
+        except RegistryError:
+            return False
+        return True
 
     async def _look_up(self, call: _Call) -> Answer:
         (subject,) = call.parts
         require(call.access, _READ, subject)
         found = await self._subjects.lookup(
-            subject, _schema(call.document()), normalize=call.flag("normalize"), deleted=call.flag("deleted")
+            subject, _readable_schema(call), normalize=call.flag("normalize"), deleted=call.flag("deleted")
         )
         return await self._shown(found, call)
 
@@ -236,9 +244,7 @@ class RegistryApi:
         (subject,) = call.parts
         require(call.access, _WRITE, subject)
         document = call.document()
-        schema = _schema(document)
-        for each in schema.references:
-            require(call.access, _READ, each.subject)
+        schema = _readable_schema(call)
         made = await self._subjects.register(
             subject,
             schema,
@@ -268,7 +274,7 @@ class RegistryApi:
     async def _check(self, call: _Call, subject: str, version: int | None, *, every: bool) -> Answer:
         require(call.access, _READ, subject)
         messages = await self._subjects.check(
-            subject, _schema(call.document()), version=version, every=every, normalize=call.flag("normalize")
+            subject, _readable_schema(call), version=version, every=every, normalize=call.flag("normalize")
         )
         verbose = {"messages": messages} if call.flag("verbose") else {}
         return {"is_compatible": not messages, **verbose}
@@ -299,7 +305,10 @@ class RegistryApi:
             guid = UUID(call.parts[0])
         except ValueError:
             raise errors.RegistryError(40403, f"Schema {call.parts[0][:60]} not found") from None
-        return await self._schema_shown(await self._readable(await self._subjects.schema_by_guid(guid), call), call)
+        stored = await self._subjects.schema_by_guid(guid)
+        if not await self._is_readable(stored.schema_id, call):
+            raise errors.RegistryError(40403, f"Schema {guid} not found")
+        return await self._schema_shown(stored, call)
 
     async def _subjects_of(self, call: _Call) -> Answer:
         return call.page(sorted({subject for subject, _ in await self._uses(call)}))
@@ -427,6 +436,17 @@ def _described(stored: StoredSchema) -> dict[str, Any]:
             {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
         ]
     return shown
+
+
+def _readable_schema(call: _Call) -> Schema:
+    """Return the schema of a body, all of whose references the caller may read: errors about it tell their fields.
+
+    Raises RegistryError.
+    """
+    schema = _schema(call.document())
+    for each in schema.references:
+        require(call.access, _READ, each.subject)
+    return schema
 
 
 def _schema(document: Mapping[str, Any]) -> Schema:

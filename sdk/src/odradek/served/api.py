@@ -41,6 +41,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.http.json_body import NotJson, parse_json
 from odradek.model.acl import AclOperation, ResourceType
 from odradek.model.table import LIMIT_DEFAULT, WAIT_MS_MAX, answer_document, plain, status_document, table_of
+from odradek.served.definition import not_found
 from odradek.served.reads import Bounds, Changes, Freshness, TableReader
 from odradek.served.tables import Tables
 
@@ -179,13 +180,19 @@ class TablesApi:
         return plain(await self._tables.serve(table))
 
     async def _known(self, name: str, access: Access, operation: AclOperation) -> None:
-        table = await self._tables.get(name)
-        access.require(operation, ResourceType.TOPIC, table.topic)
+        _require(name, (await self._tables.get(name)).topic, access, operation)
 
     async def _readable(self, name: str, access: Access) -> None:
         """The same for rows: by the kept definition, so that a lookup is not two reads."""
         definition = await self._reader.table(name)
-        access.require(AclOperation.READ, ResourceType.TOPIC, definition.table.topic)
+        _require(name, definition.table.topic, access, AclOperation.READ)
+
+
+def _require(name: str, topic: str, access: Access, operation: AclOperation) -> None:
+    """Raise KafkaError if the caller may not do it: a table of a hidden topic is answered as one that is not there."""
+    if not access.may_topic(AclOperation.DESCRIBE, topic):
+        raise not_found(name)
+    access.require(operation, ResourceType.TOPIC, topic)
 
 
 class _Query:

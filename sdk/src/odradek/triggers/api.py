@@ -21,16 +21,17 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 from odradek.dispatcher.access import Access
 from odradek.engine.access.acls import Acls
 from odradek.errors import ErrorCode, KafkaError
 from odradek.http.json_body import NotJson, parse_json
 from odradek.model.acl import CLUSTER, AclOperation, ResourceType
-from odradek.model.trigger import Trigger, document_of, status_document, trigger_of
+from odradek.model.trigger import FunctionKind, Trigger, document_of, status_document, trigger_of
+from odradek.triggers.definition import not_found
 from odradek.triggers.triggers import Triggers
 
 _audit = logging.getLogger("odradek.audit")
@@ -103,7 +104,8 @@ class TriggersApi:
                 return await self._create(_document(request), access)
             case "GET", [name]:
                 trigger = await self._known(name, access, AclOperation.DESCRIBE)
-                return status_document(await self._triggers.describe(trigger.name))
+                status = await self._triggers.describe(trigger.name)
+                return status_document(replace(status, trigger=_shown(status.trigger, access)))
             case "DELETE", [name]:
                 await self._known(name, access, AclOperation.DELETE, is_admin=True)
                 await self._triggers.delete(name)
@@ -124,8 +126,8 @@ class TriggersApi:
 
     async def _list(self, access: Access) -> dict[str, Any]:
         found = await self._triggers.list_all()
-        seen = [each for each in found if access.may_group(AclOperation.DESCRIBE, each.group)]
-        return {"triggers": [document_of(each, with_secret=False) for each in seen]}
+        seen = [each for each in found if _is_visible(each, access)]
+        return {"triggers": [document_of(_shown(each, access), with_secret=False) for each in seen]}
 
     async def _create(self, document: Mapping[str, Any], access: Access) -> dict[str, Any]:
         if "created_ms" in document:
@@ -142,10 +144,33 @@ class TriggersApi:
 
     async def _known(self, name: str, access: Access, operation: AclOperation, *, is_admin: bool = False) -> Trigger:
         trigger = await self._triggers.get(name)
+        if not _is_visible(trigger, access):
+            raise not_found(name)
         access.require(operation, ResourceType.GROUP, trigger.group)
         if is_admin:
             access.require(AclOperation.ALTER, *CLUSTER)
         return trigger
+
+
+def _is_visible(trigger: Trigger, access: Access) -> bool:
+    """Return True for a trigger whose group and topic the caller may describe; others are not there."""
+    is_group = access.may_group(AclOperation.DESCRIBE, trigger.group)
+    return is_group and access.may_topic(AclOperation.DESCRIBE, trigger.topic)
+
+
+def _shown(trigger: Trigger, access: Access) -> Trigger:
+    """Return a trigger as the caller may see it.
+
+    A URL is often a secret in itself: its path is for those who may change it. A failure topic that the caller may not
+    describe has no name.
+    """
+    if trigger.kind is FunctionKind.WEBHOOK and not access.may_cluster(AclOperation.ALTER):
+        parts = urlsplit(trigger.function)
+        trigger = replace(trigger, function=f"{parts.scheme}://{parts.hostname}/...")
+    kind, _, place = trigger.on_failure.partition(":")
+    if kind == "topic" and not access.may_topic(AclOperation.DESCRIBE, place):
+        trigger = replace(trigger, on_failure="topic:...")
+    return trigger
 
 
 def _document(request: Request) -> dict[str, Any]:

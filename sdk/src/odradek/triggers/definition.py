@@ -123,5 +123,10 @@ def in_state(trigger: Trigger, state: TriggerState) -> Trigger:
     return replace(trigger, state=state.value)
 
 
+def not_found(name: str) -> KafkaError:
+    """The error of a name that no trigger has."""
+    return KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no trigger {name!r}")
+
+
 def _invalid(message: str) -> KafkaError:
     return KafkaError(ErrorCode.INVALID_REQUEST, message)

@@ -34,6 +34,7 @@ from odradek.triggers.definition import (
     encode_trigger,
     in_state,
     is_trigger_name,
+    not_found,
     trigger_key,
 )
 from odradek.triggers.leases import Lease, Leases
@@ -263,7 +264,7 @@ class Triggers:
         except StoreUnavailable:
             raise _unavailable() from None
         if found is None:
-            raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, f"there is no trigger {name!r}")
+            raise not_found(name)
         return found
 
     async def _write(self, trigger: Trigger, version: int) -> bool:
