@@ -43,7 +43,13 @@ class Pages:
         spans = sorted({row.elements for _, row in rows if row.elements is not None and row.lacks_entries})
         pages: list[Page] = []
         for start, end in _joined(spans):
-            pages += await self._range(rows[0][0].head_id, start, end) or ()
+            found = await self._range(rows[0][0].head_id, start, end)
+            if found is None:  # pages of some are gone: each by itself
+                for span in spans:
+                    if start <= span[0] < end:
+                        pages += await self._range(rows[0][0].head_id, *span) or ()
+            else:
+                pages += found
         return with_entries(rows, pages)
 
     async def _range(self, head_id: PartitionId, start: int, end: int) -> list[Page] | None:

@@ -103,6 +103,8 @@ class LogReader:
                     return pieces
             if row.lacks_entries:
                 row = await self._with_entries(partition, row)
+                if row.lacks_entries and pieces and wanted.is_bounded:
+                    return pieces
             for base_offset, entry in row_entries(row):
                 if base_offset + entry.offset_count <= offset or base_offset >= end_offset:
                     continue
