@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -390,3 +391,51 @@ async def test_a_reason_that_does_not_last_does_not_rewrite_segments(monkeypatch
     lake.store.clock.advance(3_700)
     await lake.maintain(9)
     assert await lake.columnar()
+
+
+async def test_rows_that_change_after_they_were_read_are_followed_next_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The epochs are read before the rows: whoever changes rows afterwards has raised an epoch that is not noted."""
+    lake = await made()
+    engine = lake.engine(3)
+    follower = engine.maintenance.tables
+    segments, merges = follower._segments, 0
+
+    async def merged_meanwhile(partition: Any) -> Any:
+        nonlocal merges
+        rows = await segments(partition)
+        if not merges:
+            merges += 1
+            await lake.maintain(catalog=False)  # takes the leases, swaps rows, and gives the leases back
+        return rows
+
+    monkeypatch.setattr(follower, "_segments", merged_meanwhile)
+    topic = await engine.topics.resolve("t")
+    done: Any = Counter()
+    await follower.follow(topic, done)
+    assert merges
+    fresh = lake.engine(4)
+    assert [each.name for each in await fresh.maintenance.tables.due([topic])] == ["t"]
+    await fresh.maintenance.tables.follow(topic, done)
+    assert lake.files() == (await lake.columnar(0)).keys() | (await lake.columnar(1)).keys()
+    assert await fresh.maintenance.tables.due([topic]) == []
+
+
+@pytest.mark.parametrize("change", ["renamed", "disabled"])
+async def test_a_maintainer_that_has_an_older_row_of_the_topic_changes_nothing(change: str) -> None:
+    """It may have been frozen since before the configuration changed: what it knows of the table's name is old."""
+    lake = await made()
+    await lake.maintain()
+    late = lake.engine(3)
+    old = await late.topics.resolve("t")
+    new_name = TableName("odradek", "renamed")
+    admin = lake.engine(4)
+    if change == "renamed":
+        await admin.topics.alter_configs("t", set={"odradek.table.iceberg.table": "renamed"})
+    else:
+        await admin.topics.alter_configs("t", set={"odradek.table.iceberg.enable": "false"})
+    await lake.maintain(seed=8)
+    expected = {new_name} if change == "renamed" else set()
+    assert set(lake.memory.tables) == expected
+    await late.maintenance.tables.follow(old, Counter())
+    assert set(lake.memory.tables) == expected
+    await lake.check()

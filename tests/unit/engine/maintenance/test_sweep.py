@@ -16,6 +16,7 @@ from odradek.engine.maintenance.sweep import drop_referenced
 from odradek.engine.maintenance.wal_uploads import HOUR_MS, WalUploads
 from odradek.engine.partition.head import PartitionHead
 from odradek.errors import ErrorCode, KafkaError, StoreError, StoreUnavailable
+from odradek.format.item_keys import wal_item_key
 from odradek.format.object_id import new_object_id
 from odradek.format.object_keys import wal_key
 from odradek.model.log import ProducePartition
@@ -449,3 +450,17 @@ async def test_a_floor_that_comes_late_does_not_lower_the_heads(store: Store) ->
     head = await engine.index.read_head(partition)
     assert head is not None
     assert head.sweep_floor == b"\x02" * 16
+
+
+@pytest.mark.parametrize("count", [31, 32, 33, 64, 65])
+async def test_items_of_one_hour_and_shard_are_listed_whatever_their_number(count: int, store: Store) -> None:
+    """A page has 32 items. The last page may be full, and the next one empty."""
+    engine = store.engine()
+    ids = [bytes.fromhex(f"{store.clock.now_ms():012x}{0:016x}{number:04x}") for number in range(count)]
+    for object_id in ids:
+        await engine.wal.upload(object_id, [b"lost"])
+    assert len({wal_item_key(each)[0] for each in ids}) == 1, "one shard of one hour"
+    assert sorted(await uploads(store)) == ids
+    found = WalUploads(store.log, store.objects, store.clock, SeededRng(4))  # type: ignore[arg-type]
+    hour = store.clock.now_ms() // HOUR_MS
+    assert [each.object_id async for each in found.below(ids[-1], [hour])] == ids[:-1], "the end is exclusive"
