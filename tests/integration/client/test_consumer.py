@@ -372,6 +372,7 @@ async def test_an_unknown_topic_is_an_error_within_seconds() -> None:
             for _ in range(10):
                 await consumer.poll(2_000)
     assert failure.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert "no fetch has succeeded" not in failure.value.message, "it is known at once, not given up"
 
 
 async def test_an_idle_consumer_waits_on_the_server() -> None:
