@@ -82,7 +82,7 @@ def test_a_wei_amount_keeps_its_last_digits() -> None:
         attribute(WEI)
 
 
-@pytest.mark.parametrize("text", ["1e400000", "-7E+999999", "1" + "0" * 30, "1e20"])
+@pytest.mark.parametrize("text", ["1e400000", "-7E+999999", "1" + "0" * 30])
 def test_a_header_with_an_exponent_is_a_decimal_of_that_scale_and_not_written_out(text: str) -> None:
     found = parse_text(text)
     exponent = Decimal(text).as_tuple().exponent

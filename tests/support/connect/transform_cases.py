@@ -214,12 +214,61 @@ def cases() -> Iterator[dict[str, Any]]:
     for name, configs in _WHOLE.items():
         for each, value in itertools.product(configs, (SMALL, SCHEMALESS, None)):
             yield {"class": f"{TRANSFORMS}{name}", "configs": each, "record": record(value)}
+    yield from _odd()
     yield {"class": f"{TRANSFORMS}TimestampRouter", "configs": {}, "record": record(SMALL, timestamp=None)}
     yield {
         "class": f"{TRANSFORMS}InsertField$Value",
         "configs": {"timestamp.field": "ts"},
         "record": record(SMALL, timestamp=None),
     }
+
+
+_TOPICS = {  # expressions that find less than the whole topic, or something else first
+    "orders-eu": ["orders|orders-eu", "(.*?)(-v\\d+)?-eu|.*", "x*.*", "(o|or)(ders|rders)-eu", "(?i)ORDERS-EU", "(.*)"],
+    "orders-v1": ["(.*?)(-v\\d+)?", "(\\w+?)(-.*)?", "(.*)-v(\\d)"],
+}
+_MOMENTS_MS = (1_735_430_400_000, 1_735_516_800_000, 1_609_372_800_000, 1_672_531_200_000, 1_704_067_199_999, -1, 0,
+               253_402_300_799_999)  # fmt: skip
+_TEXTS = {  # what lenient calendars take
+    "yyyy-MM-dd hh:mm a": ["2024-01-02 13:30 PM", "2024-01-02 12:10 AM", "2024-01-02 12:10 PM", "2024-01-02 00:10 PM"],
+    "yyyy-MM-dd hh:mm": ["2024-01-02 13:30", "2024-01-02 12:00", "2024-01-02 24:00"],
+    "yyyy-MM-dd KK:mm a": ["2024-01-02 12:10 PM", "2024-01-02 00:10 PM"],
+    "yyyy-MM-dd kk:mm": ["2024-01-02 24:00", "2024-01-02 25:00", "2024-01-02 00:00"],
+    "yyyy-MM-dd HH:mm": ["2024-13-32 25:61", "2024-02-30 00:00", "0001-01-01 00:00"],
+    "YYYY-MM-dd": ["2024-03-05", "2025-01-01"],
+    "YYYY": ["2023", "2024", "2026"],
+    "EEE YYYY": ["Wed 2024", "Sunday 2025"],
+    "yyyy-MM-dd'T'HH:mmX": ["2024-01-02T03:04Z", "2024-01-02T03:04+02", "2024-01-02T03:04-0230"],
+    "yyyy-MM-dd HH:mm z": ["2024-01-02 03:04 GMT", "2024-01-02 03:04 UTC", "2024-01-02 03:04 GMT+02:00"],
+    "yyyyMMddHHmmssSSS": ["20240102030405678"],
+}
+_NUMBERS = ("1e20", "-1E+30", "1e400", "0.5e1", "12345678901234567890.5", "1.000000059604644775390625000001",
+            "1.00000005960464477539062500", "16777217.5", "3.4028236e38")  # fmt: skip
+
+
+def _odd() -> Iterator[dict[str, Any]]:
+    """Odd but valid inputs."""
+    for topic, expressions in _TOPICS.items():
+        for regex in expressions:
+            configs = {"regex": regex, "replacement": "all"}
+            yield {"class": f"{TRANSFORMS}RegexRouter", "configs": configs, "record": record(SMALL, topic=topic)}
+    converter = f"{TRANSFORMS}TimestampConverter$Value"
+    for pattern in ("YYYY-MM-dd", "YY", "yyyy D u", "hh KK kk a", "yyyyy"):
+        for moment in _MOMENTS_MS:
+            configs = {"target.type": "string", "format": pattern}
+            yield {"class": converter, "configs": configs, "record": record(single("int64", moment))}
+    for pattern, texts in _TEXTS.items():
+        for text in texts:
+            configs = {"target.type": "unix", "format": pattern}
+            yield {"class": converter, "configs": configs, "record": record(single("string", text))}
+    for text in _NUMBERS:
+        configs = {"header": "n", "value.literal": text}
+        yield {"class": f"{TRANSFORMS}InsertHeader", "configs": configs, "record": record(SMALL)}
+        configs = {"spec": "float32"}
+        yield {"class": f"{TRANSFORMS}Cast$Value", "configs": configs, "record": record(single("string", text))}
+    for number in (16_777_217, 9_007_199_791_611_905, 2**63 - 1):
+        configs = {"spec": "float32"}
+        yield {"class": f"{TRANSFORMS}Cast$Value", "configs": configs, "record": record(single("int64", number))}
 
 
 def explained(case: dict[str, Any], java: dict[str, Any]) -> str:
@@ -234,6 +283,8 @@ def explained(case: dict[str, Any], java: dict[str, Any]) -> str:
         return "Kafka's mask of a Decimal has a scale of 0, and then does not fit its schema"
     if name == "TimestampConverter" and configs.get("unix.precision") == "seconds":
         return "a year after 9999, which Python's datetime does not have"
+    if name == "TimestampConverter" and (case["record"]["value"] or {}).get("payload") == "0001-01-01 00:00":
+        return "Java's calendar is Julian before 1582"
     if name == "Cast" and configs.get("spec") == "float32":
         return "Java before 19 prints more digits of a float than are needed"
     if name == "InsertHeader":

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import math
 import re
 import struct as structs
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any, NamedTuple
 
@@ -219,16 +221,29 @@ def _number(text: str) -> SchemaAndValue:
     exponent = number.as_tuple().exponent
     if isinstance(exponent, int) and decimals.is_whole(number):
         if number.adjusted() >= _DIGITS_OF_INT64:  # not written out: an exponent may be large
-            return SchemaAndValue(decimal(-exponent), number)
+            return _large(number, exponent)
         whole = int(number)
         for kind in (schemas.INT8, schemas.INT16, schemas.INT32, schemas.INT64):
             if -(1 << schemas.INTEGER_BITS[kind.type] - 1) <= whole < 1 << schemas.INTEGER_BITS[kind.type] - 1:
                 return SchemaAndValue(kind, whole)
-        return SchemaAndValue(decimal(-exponent), number)
-    try:
-        return SchemaAndValue(schemas.FLOAT32, float32_of(number))
-    except OverflowError:
-        return SchemaAndValue(schemas.FLOAT64, float(number))
+        return _large(number, exponent)
+    return _floating(number) or SchemaAndValue(decimal(-int(exponent)), number)
+
+
+def _large(number: Decimal, exponent: int) -> SchemaAndValue:
+    """Return a whole number that is none of 64 bits: with an exponent Kafka takes it for a float, if there is one."""
+    found = _floating(number) if exponent else None
+    return found or SchemaAndValue(decimal(-exponent), number)
+
+
+def _floating(number: Decimal) -> SchemaAndValue | None:
+    """Return a number as the smaller float that has room for it; None if there is none."""
+    with suppress(OverflowError):
+        single = float32_of(number)
+        if math.isfinite(single):
+            return SchemaAndValue(schemas.FLOAT32, single)
+    double = float(number)
+    return SchemaAndValue(schemas.FLOAT64, double) if math.isfinite(double) else None
 
 
 class _Parser:

@@ -128,8 +128,10 @@ def _pattern(part: str, follows: bool) -> re.Pattern[str]:
         return re.compile("|".join([*_DAYS, *(name[:3] for name in _DAYS)]), re.IGNORECASE)
     if letter == "a":
         return re.compile("AM|PM", re.IGNORECASE)
-    if letter in "zZX":
-        return re.compile(r"Z|UTC|GMT|[+-]\d\d(?::?\d\d)?")
+    if letter == "X":
+        return re.compile("Z|[+-]" + (r"\d\d", r"\d{4}", r"\d\d:\d\d")[min(width, 3) - 1])
+    if letter in "zZ":
+        return re.compile(r"(?:GMT)?[+-]\d\d?(?::?\d\d)?|Z|UTC|GMT")
     return re.compile(rf"\d{{{width}}}" if follows else r"-?\d+")
 
 
@@ -174,7 +176,7 @@ def _day_of_week(fields: dict[str, str]) -> int:
 
 def _shift(fields: dict[str, str]) -> dt.timedelta:
     zone = fields.get("Z") or fields.get("X") or fields.get("z") or ""
-    found = re.fullmatch(r"([+-])(\d\d):?(\d\d)?", zone)
+    found = re.fullmatch(r"(?:GMT)?([+-])(\d\d?):?(\d\d)?", zone)
     if found is None:
         return dt.timedelta()
     shift = dt.timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
