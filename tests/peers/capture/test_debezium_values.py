@@ -1,0 +1,181 @@
+"""The matrix of values beside Debezium: PostgreSQL and MariaDB, by snapshot, log and update, value by value.
+
+Debezium's connectors run in a worker of Apache Kafka Connect, which writes into an embedded service of ours; ours write
+into the same service under another prefix. Differences that are accepted are listed with their reasons, and counted.
+
+Needs Maven Central for Debezium's jars, and for MariaDB its server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bench.kafka_port import service
+from bench.peers.connect_workers import apache_worker, call
+from bench.peers.maven import DEBEZIUM, NoJars, maven_jars
+from tests.support.connect import mysql_values, postgres_values
+from tests.support.connect.mysql import missing, mysql_server
+from tests.support.connect.mysql_values import Cases
+from tests.support.connect.postgres import postgres
+from tests.support.connect.running import RunningCluster
+from tests.support.kafka.port import until
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]
+
+_LOGGED = 1_000
+_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
+_COMMON = {
+    "key.converter": _CONVERTER, "value.converter": _CONVERTER, "value.converter.replace.null.with.default": "false",
+    "topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1",
+}  # fmt: skip
+_ACCEPTED = {
+    "numeric(5,-2)": "Debezium takes the scale -2 for 2046",
+    "numeric": "Debezium drops zeros at the end of a number, which PostgreSQL keeps",
+    "name": "Debezium writes null for changes",
+    "hstore": "Debezium orders pairs by their hash, ours are in the server's order",
+    "interval[]": "Debezium leaves lists of intervals out",
+    "int[]": "a list of two dimensions is a list of nulls in Debezium, ours is null and named in the log",
+    "date": "infinity overflows in Debezium; its snapshot is Julian before 1582",
+    "timestamp": "Debezium's snapshot is Julian before 1582",
+    "timestamptz": "Debezium's snapshot is Julian before 1582",
+}
+"""Types whose values or schemas may differ, and why."""
+_SESSION = "SET NAMES utf8mb4", "SET time_zone = '+00:00'", "SET sql_mode = 'ALLOW_INVALID_DATES'"
+
+
+def jars() -> None:
+    try:
+        maven_jars(DEBEZIUM)
+    except NoJars as reason:
+        pytest.skip(str(reason))
+
+
+def compared(
+    tmp_path: Path, cases: Cases, topic: str, configs: Callable[[str], dict[str, str]], run: Callable[[int], None]
+) -> None:
+    """Run both connectors over the same changes. Fails with the cells that differ without an accepted reason.
+
+    Args:
+        topic: without the prefix.
+        configs: the configuration of a connector, by its prefix.
+        run: makes the rows of the log from an id on; of id 0 the rows of the snapshot; of -1 updates all.
+    """
+    listed = list(cases)
+    count = max(len(values) + ("NOT NULL" not in kind) for kind, values in cases.items())
+    run(0)
+    with (
+        service() as (pid, servers, client),
+        RunningCluster(SimpleNamespace(client_config=client)) as running,
+        apache_worker(tmp_path, (pid, servers), exactly_once=False, peer=DEBEZIUM) as worker,
+    ):
+        until(lambda: call(f"{worker.url}/connectors/theirs/config", "PUT", configs("theirs")), 90, "theirs")
+        running.create("ours", configs("ours"))
+        for prefix in ("theirs", "ours"):
+            assert len(running.read(f"{prefix}.{topic}", count, timeout_s=60)) == count, prefix
+        run(_LOGGED)
+        run(-1)
+        records = {prefix: running.read(f"{prefix}.{topic}", 4 * count, timeout_s=60) for prefix in ("theirs", "ours")}
+    documents = {prefix: [json.loads(each.value) for each in found] for prefix, found in records.items()}
+    assert {prefix: len(found) for prefix, found in documents.items()} == {"theirs": 4 * count, "ours": 4 * count}
+    different: dict[str, set[str]] = {}
+    cells: Counter[str] = Counter()
+    for theirs, ours in zip(*(ordered(documents[prefix]) for prefix in ("theirs", "ours")), strict=True):
+        types = [fields(each) for each in (theirs, ours)]
+        for number, kind in enumerate(listed):
+            name = f"c{number}"
+            pairs = [("type", *(each.get(name) for each in types))]
+            pairs += [
+                (place, *(each["payload"][place].get(name, "missing") for each in (theirs, ours)))
+                for place in ("before", "after") if theirs["payload"][place] and ours["payload"][place]
+            ]  # fmt: skip
+            for place, one, other in pairs:
+                cells["cells"] += 1
+                if one != other:
+                    cells["accepted" if kind in _ACCEPTED else "different"] += 1
+                    different.setdefault(kind, set()).add(
+                        f"{theirs['payload']['op']} {place}: ours {str(other)[:120]}, Debezium {str(one)[:120]}"
+                    )
+    print(f"\n{topic}: {cells['cells']} cells, {cells['accepted']} accepted differences:")
+    for kind in different.keys() & _ACCEPTED.keys():
+        print(f"  {kind}: {_ACCEPTED[kind]}")
+    wrong = {kind: sorted(found) for kind, found in different.items() if kind not in _ACCEPTED}
+    assert not wrong, "\n".join(f"{kind}: {each}" for kind, found in wrong.items() for each in found)
+
+
+def ordered(documents: list[Any]) -> list[Any]:
+    return sorted(documents, key=lambda each: (each["payload"]["op"], each["payload"]["after"]["id"]))
+
+
+def fields(document: Any) -> dict[str, Any]:
+    """Return type, name and parameters of the columns."""
+    [row] = [each for each in document["schema"]["fields"] if each["field"] == "after"]
+    kept = ("type", "name", "parameters", "items")
+    return {each["field"]: {name: each[name] for name in kept if name in each} for each in row["fields"]}
+
+
+def statements(rows: list[list[tuple[str, Any]]], first: int) -> list[str]:
+    listed = (", ".join(literal for literal, _ in row) for row in rows)
+    return [f"({id}, 0, {row})" for id, row in enumerate(listed, first)]
+
+
+def test_values_of_postgresql_are_those_of_debezium(tmp_path: Path) -> None:
+    jars()
+    cases = postgres_values.CASES
+    rows = postgres_values.sets(len(cases))
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(cases))
+    with postgres() as server:
+        database = server.database("kinds")
+        server.execute(
+            database, "CREATE EXTENSION hstore", "CREATE EXTENSION ltree", "CREATE EXTENSION citext",
+            "CREATE TYPE mood AS ENUM ('it''s', 'a,b')", "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
+            f"CREATE TABLE t (id int PRIMARY KEY, n int, {columns})", "ALTER TABLE t REPLICA IDENTITY FULL",
+        )  # fmt: skip
+
+        def run(first: int) -> None:
+            made = [f"INSERT INTO t VALUES {row}" for row in statements(rows, first)]
+            server.execute(database, *(["UPDATE t SET n = 1"] if first < 0 else made))
+
+        def configs(prefix: str) -> dict[str, str]:
+            return {
+                **server.configs(database), **_COMMON, "topic.prefix": prefix, "slot.name": prefix,
+                "publication.name": prefix, "plugin.name": "pgoutput", "database.password": "any",
+            }  # fmt: skip
+
+        compared(tmp_path, cases, "public.t", configs, run)
+
+
+def test_values_of_mariadb_are_those_of_debezium(tmp_path: Path) -> None:
+    jars()
+    if missing("mariadb"):
+        pytest.skip(str(missing("mariadb")))
+    cases = mysql_values.cases("mariadb")
+    del cases["INET4"]  # Debezium 3.3 cannot parse the table of such a column, and ends
+    rows = mysql_values.rows(cases)
+    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(cases))
+    history = ".".join(("schema", "history", "internal"))
+    with mysql_server("mariadb") as server:
+        server.execute(*_SESSION, "CREATE DATABASE k", f"CREATE TABLE k.t (id INT PRIMARY KEY, n INT, {columns})")
+
+        def run(first: int) -> None:
+            made = [f"INSERT INTO k.t VALUES {row}" for row in statements(rows, first)]
+            server.execute(*_SESSION, *(["UPDATE k.t SET n = 1"] if first < 0 else made))
+
+        def configs(prefix: str) -> dict[str, str]:
+            theirs = {
+                history: "io.debezium.storage.file.history.FileSchemaHistory", f"{history}.file.filename":
+                str(tmp_path / "history"), "database.ssl.mode": "disable", "include.schema.changes": "false",
+            }  # fmt: skip
+            return {
+                **server.configs("k"), **_COMMON, "topic.prefix": prefix, "database.password": "",
+                "database.server.id": "7002",
+                **({"database.server.id": "7001", **theirs} if prefix == "theirs" else {}),
+            }  # fmt: skip
+
+        compared(tmp_path, cases, "k.t", configs, run)
