@@ -376,7 +376,7 @@ class Engine:
         from odradek.engine.maintenance.group_lag import GroupLagReader
 
         lags = GroupLagReader(self.tools.tables.groups, self.groups, self.offsets)
-        return Backlogs(self.catalog, self.index, self.topics, lags, self.clock)
+        return Backlogs(self.catalog, self.index, self.topics, lags, self.clock, self.settings)
 
     @cached_property
     def maintenance(self) -> Maintenance:

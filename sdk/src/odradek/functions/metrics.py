@@ -6,7 +6,8 @@ Kafka port and maintenance. A gateway does not know the backlog.
     odradek_requests_total{function,api,status}          odradek_request_errors_total{function,api,error}
     odradek_request_duration_seconds{function,api}       histogram
     odradek_request_bytes_total{function,direction}      odradek_billable_total{unit}
-    odradek_tail_entries_max, odradek_unmerged_records, odradek_sweep_backlog_seconds, odradek_groups_unmeasured
+    odradek_tail_entries_max, odradek_unmerged_records, odradek_sweep_backlog_seconds, odradek_groups_unmeasured,
+    odradek_table_behind_seconds
     odradek_group_lag_records{group}
 
 Source: Prometheus documentation, "Exposition formats" (text, version 0.0.4).

@@ -1,4 +1,4 @@
-"""Served tables: the latest row of each key of a compacted topic, read by key."""
+"""Served tables: the latest row of each key of a compacted topic, read by key; and files of table topics."""
 
 from __future__ import annotations
 
@@ -173,6 +173,20 @@ async def changes(admin: Admin, name: str, key: str | None = None) -> AsyncItera
         found, after = await admin.table_changes(name, key, after=after)
         for each in found:
             yield each
+
+
+async def flush(admin: Admin, topic: str, now_ms: int) -> None:
+    """Have everything that a table topic has now written as Parquet files by the next runs of maintenance.
+
+    Raises KafkaError: INVALID_CONFIG for a topic that is no table; UNKNOWN_TOPIC_OR_PARTITION ...
+    """
+    [configs] = (await admin.describe_configs([topic])).values()
+    if configs["odradek.table.enable"].value != "true":
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{topic} is not a table topic: `odradek topics alter {topic} --config odradek.table.enable=true` first",
+        )
+    await admin.alter_topic_configs(topic, {"odradek.table.flush.ms": str(now_ms)})
 
 
 def parse_offsets(texts: Sequence[str], option: str) -> dict[int, int]:

@@ -21,7 +21,7 @@ from odradek.settings import Settings
 from odradek.testing.faults import Fault, Faulty
 from odradek.testing.seeded_rng import SeededRng
 
-from tests.support.engine import Store, batch, memory_store, produce
+from tests.support.engine import Store, batch, memory_store, produce, read_all
 from tests.support.examples import some
 from tests.support.stores.segments import partition_of, rows_of
 
@@ -317,6 +317,55 @@ async def test_the_reason_of_a_commit_that_never_goes_through_is_told(monkeypatc
     assert "the disk of the catalog is full" in " ".join(map(str, report.failures))
     [state] = await lake.engine().tables.states.all()
     assert "the disk of the catalog is full" in (state.behind_why or "")
+
+
+def is_whole(lake: Lake) -> bool:
+    """Return True if each snapshot of the table covers what the one before covered."""
+    ends = [decode_covered(each.summary[OFFSETS]).get(0, [(0, 0)]) for each in lake.memory.tables[NAME].snapshots]
+    return all(len(each) == 1 and each[0][0] == 0 for each in ends) and ends == sorted(ends)
+
+
+async def test_a_flush_brings_the_whole_topic_into_the_table() -> None:
+    lake = Lake()
+    await lake.engine().topics.create("t", 1, {**TABLE, "odradek.table.segment.bytes": "1000000"})
+    await lake.fill(20)
+    lake.store.clock.advance(600)
+    assert (await lake.maintain()).failures == []
+    assert not lake.memory.tables[NAME].snapshots, "no segment is full"
+    now_ms = lake.store.clock.now_ms()
+    assert (await lake.engine().backlogs.look()).table_behind_seconds >= 600
+    await lake.engine().topics.alter_configs("t", set={"odradek.table.flush.ms": str(now_ms)})
+    lake.store.clock.advance(600)
+    for seed in (8, 9):
+        assert (await lake.maintain(seed)).failures == []
+    assert lake.covered() == {0: [(0, 60)]}
+    assert (await lake.engine().backlogs.look()).table_behind_seconds == 0
+    await lake.fill(2, first=20)
+    lake.store.clock.advance(600)
+    await lake.maintain(10)
+    assert lake.covered() == {0: [(0, 60)]}, "once"
+    await lake.check()
+
+
+async def test_an_interval_keeps_the_table_close_and_joins_its_small_files() -> None:
+    lake = Lake()
+    interval = {"odradek.table.commit.interval.ms": "60000", "odradek.table.segment.bytes": "20000"}
+    await lake.engine().topics.create("t", 1, {**TABLE, **interval})
+    before: list[Any] = []
+    for turn in range(40):
+        await lake.fill(2, first=2 * turn)
+        before = await read_all(lake.engine(), "t", 0)
+        for _ in range(2):
+            lake.store.clock.advance(90)
+            assert (await lake.maintain(turn + 100)).failures == []
+        assert lake.covered()[0][-1][1] == 6 * (turn + 1), turn
+        assert await read_all(lake.engine(), "t", 0) == before
+        await lake.check()
+    assert is_whole(lake)
+    files = await lake.columnar()
+    assert lake.files() == files.keys()
+    assert len(files) < 15, "forty files were joined"
+    assert (await audit_store(lake.engine(), fast=False)).findings == []
 
 
 async def test_wrong_names_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""`odradek tables`: compacted topics as tables, and their rows by key."""
+"""`odradek tables`: compacted topics as tables, and their rows by key; files of table topics."""
 
 from __future__ import annotations
 
@@ -99,6 +99,27 @@ def describe(
     typer.echo(f"last error: {found.last_error or 'none'}")
     columns = [each.name for each in fields(TablePartition) if not each.name.startswith("error")]
     show_rows([{each: getattr(row, each) for each in columns} for row in found.partitions], columns, output)
+
+
+@tables.command()
+def flush(
+    topic: Annotated[str, typer.Argument(help="A topic with odradek.table.enable.")],
+    bootstrap_servers: Server = DEFAULT_SERVER,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+) -> None:
+    """Close the files of a table topic: what it has now is in Parquet, and in its Iceberg table, soon.
+
+    Maintenance does it with its next runs, some minutes at most, though segments are not full. Later runs join small
+    files. For a topic whose table must never be further behind than some time, set odradek.table.commit.interval.ms.
+
+    Example: [bold]odradek tables flush flights[/bold]
+    """
+    from odradek.operations.tables import flush as flushed
+    from odradek.system import SystemClock
+
+    now_ms = SystemClock().now_ms()
+    run(bootstrap_servers, data_dir, lambda cluster: flushed(cluster.admin, topic, now_ms))
+    typer.echo(f"the next runs of maintenance write what {topic} has up to now as Parquet files")
 
 
 @tables.command()

@@ -40,6 +40,8 @@ GROWTH_HOLD_MS = "odradek.growth.hold.ms"
 TRANSACTION_OFFSETS = "transaction.offsets"  # Odradek's own
 TABLE_ENABLE = "odradek.table.enable"
 TABLE_SEGMENT_BYTES = "odradek.table.segment.bytes"
+TABLE_COMMIT_INTERVAL = "odradek.table.commit.interval.ms"
+TABLE_FLUSH = "odradek.table.flush.ms"
 TABLE_SCHEMA = "odradek.table.schema"
 TABLE_VALUE_SCHEMA = "odradek.table.value.schema"
 TABLE_VALUE_BYTES = "odradek.table.value.bytes"
@@ -351,6 +353,20 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "Of a table topic, in place of a larger segment.bytes; a segment is closed from half of it on.",
         whole_number(1024, _INT_MAX),
     ),
+    TABLE_COMMIT_INTERVAL: _Definition(
+        ConfigType.LONG,
+        "-1",
+        "Of a table topic: records that are older than this are written as a Parquet file, and so are in the Iceberg "
+        "table, although their segment is not full. -1: a segment is written once it is closed.",
+        whole_number(-1, _LONG_MAX),
+    ),
+    TABLE_FLUSH: _Definition(
+        ConfigType.LONG,
+        "-1",
+        "Of a table topic: a time, in ms since the epoch. Records that were appended before it are written as Parquet "
+        "files, although their segment is not full. `odradek tables flush` sets it.",
+        whole_number(-1, _LONG_MAX),
+    ),
     TABLE_SCHEMA: _Definition(
         ConfigType.STRING,
         "",
@@ -427,6 +443,8 @@ class TopicConfig:
     active_ms_max: int  # age at which the active segment is rolled
     is_table: bool = False  # closed segments are columnar; never those of a compacted topic
     table_segment_bytes: int = 67_108_864
+    table_commit_interval_ms: int = -1  # -1: none
+    table_flush_ms: int = -1  # -1: never
     table_columns: tuple[tuple[str, Kind], ...] = ()  # of the configuration alone
     table_keeps_values: bool = True
     is_iceberg: bool = False
@@ -464,12 +482,22 @@ class TopicConfig:
             active_ms_max=min(segment_ms, max_lag_ms) if "compact" in policies else segment_ms,
             is_table=is_table,
             table_segment_bytes=int(value(TABLE_SEGMENT_BYTES)),
+            table_commit_interval_ms=int(value(TABLE_COMMIT_INTERVAL)),
+            table_flush_ms=int(value(TABLE_FLUSH)),
             table_columns=parse_table_columns(value(TABLE_SCHEMA)),
             table_keeps_values=value(TABLE_VALUE_BYTES) == "true",
             is_iceberg=is_table and value(ICEBERG_ENABLE) == "true",
             iceberg_namespace=value(ICEBERG_NAMESPACE),
             iceberg_table=value(ICEBERG_TABLE),
         )
+
+    def table_due_ms(self, now_ms: int) -> int:
+        """Return the time before which appended records are to be in a Parquet file, in a full segment or not.
+
+        -1: there is none.
+        """
+        interval_ms = self.table_commit_interval_ms
+        return max(self.table_flush_ms, now_ms - interval_ms if interval_ms >= 0 else -1) if self.is_table else -1
 
     def timestamp_bounds(self, now_ms: int) -> TimestampBounds:
         """The timestamps that producers may give now; under LogAppendTime any that readers can represent."""

@@ -230,13 +230,16 @@ class TableFollower:
 
     # --- release --------------------------------------------------------------------------------------------------
 
-    async def release(self, partition: PartitionId, keys: Sequence[str], done: Counter[str]) -> bool:
+    async def release(
+        self, partition: PartitionId, keys: Sequence[str], done: Counter[str], *, are_replaced: bool = False
+    ) -> bool:
         """Let the topic's table go of data files whose rows are gone; return False if they must stay for now.
 
         Call it after the swap that removed their rows was confirmed, and before the objects are deleted.
 
         Args:
             keys: of any objects; what is no data file needs no release.
+            are_replaced: the partition's rows have other files for their records, which come into the table with it.
         """
         files = [key for key in keys if key.endswith(".parquet")]
         if not files:
@@ -245,7 +248,7 @@ class TableFollower:
             state = await self.states.read(partition.topic_id)
             if state.name is None:
                 return True
-            await self._release(state.name, partition.topic_id, files, done)
+            await self._release(state.name, partition, files, done, are_replaced=are_replaced)
         except (StoreError, FormatError, KafkaError) as error:
             done["table_files_waiting"] += len(files)
             _log.warning(
@@ -257,27 +260,36 @@ class TableFollower:
             return False
         return True
 
-    async def _release(self, name: TableName, topic_id: UUID, files: Sequence[str], done: Counter[str]) -> None:
+    async def _release(
+        self, name: TableName, partition: PartitionId, files: Sequence[str], done: Counter[str], *, are_replaced: bool
+    ) -> None:
         catalog = self._catalog
         if catalog is None:
             raise StoreUnavailable(f"this process has no catalog for the Iceberg table {name}: set table_catalog")
         last: StoreError | None = None
         for attempt in range(_ATTEMPTS):
             loaded = await catalog.load(name)
-            if loaded is None or loaded.topic_id != topic_id:
+            if loaded is None or loaded.topic_id != partition.topic_id:
                 return
             remove = [key for key in files if key in loaded.files]
             covered = covered_without(
                 decode_covered(loaded.summary.get(OFFSETS)), remove, loaded.files.difference(remove)
             )
+            add: list[str] = []
+            if remove and are_replaced:
+                rows = files_of(partition, await self._segments(partition))
+                add = sorted(rows.keys() - loaded.files)
+                covered |= covered_by({key: rows[key] for key in rows if key in loaded.files or key in add})
             try:
-                await catalog.commit(loaded, TableChange(None, (), remove, {OFFSETS: encode_covered(covered)}))
+                summary = {OFFSETS: encode_covered(dict(sorted(covered.items())))}
+                await catalog.commit(loaded, TableChange(None, add, remove, summary))
                 await catalog.expire(name, before_ms=None)
             except (ConditionFailed, OutcomeUnknown) as error:
                 last = error
                 await self._backoff.pause(attempt)
                 continue
             done["table_files_removed"] += len(remove)
+            done["table_files_added"] += len(add)
             return
         raise _given_up(name, last)
 

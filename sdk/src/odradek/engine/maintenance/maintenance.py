@@ -121,12 +121,15 @@ class HeldPartition:
     left_clean: bool = True
     columns: TypedColumns = field(default_factory=lambda: TypedColumns(None))
 
-    async def may_delete(self, keys: Sequence[str]) -> bool:
+    async def may_delete(self, keys: Sequence[str], *, are_replaced: bool = False) -> bool:
         """Return True once nothing else refers to objects whose rows are gone; else they stay, for the next holder.
 
         Call it after the rows were removed, and delete the objects after it.
+
+        Args:
+            are_replaced: other files have their records: a table gets these in the same step.
         """
-        if await self.tables.release(self.partition, keys, self.report.done):
+        if await self.tables.release(self.partition, keys, self.report.done, are_replaced=are_replaced):
             return True
         self.left_clean = False
         return False

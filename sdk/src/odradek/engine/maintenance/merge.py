@@ -24,13 +24,14 @@ Delayed operations:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
+from odradek.engine.catalog.topic_configs import TopicConfig
 from odradek.engine.maintenance.damaged_rows import DamagedRows, wal_batch
 from odradek.engine.maintenance.maintenance import HeldPartition, PartitionLook
 from odradek.engine.maintenance.merge_decisions import MergePolicy, choose_window, choose_windows, is_final
@@ -42,6 +43,7 @@ from odradek.engine.partition.index_row import IndexRow, is_ghost
 from odradek.engine.partition.leader_epochs import LeaderEpochs
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLeases
 from odradek.engine.read.log_reader import Piece, PieceReader, row_pieces
+from odradek.engine.read.segment_reader import SegmentIndexes, Wanted
 from odradek.engine.tools import Tools
 from odradek.errors import FormatError, KafkaError, ObjectMissing, StoreError, StoreUnavailable
 from odradek.format.batch_header import check_crc, parse_header
@@ -74,6 +76,7 @@ class Merger:
         self._epochs = epochs
         self._swap = SegmentSwap(tools, index, leases)
         self._damage = DamagedRows(tools, index, pieces, epochs, self._swap)
+        self._segments = SegmentIndexes(tools.objects, tools.damages)
         self._clock = tools.clock
         self._settings = tools.settings
         self._uses_threads = tools.uses_threads
@@ -85,7 +88,7 @@ class Merger:
         rows = [row for row in page if not is_ghost(row, look.head.merged_offset)]
         if len(rows) < len(page) or not _is_all(page):
             return True
-        policy = MergePolicy.of(look.config, self._settings, ROWS_REPLACED_MAX)
+        policy = self._policy(look.config)
         return choose_window(_mergeable(rows, look.head), policy, self._clock.now_ms()) is not None
 
     async def run(self, held: HeldPartition) -> None:
@@ -96,7 +99,7 @@ class Merger:
 
     async def merge_all(self, held: HeldPartition) -> Exception | None:
         """Merge all spilled rows that are old enough, however few; return what failed."""
-        policy = replace(MergePolicy.of(held.config, self._settings, ROWS_REPLACED_MAX), rows_min=1)
+        policy = replace(self._policy(held.config), rows_min=1)
         [failure] = await self._run_all([_Merge(held, policy)])
         return failure
 
@@ -105,9 +108,7 @@ class Merger:
 
         They are merged in rounds: a window of each, as many at a time as memory allows.
         """
-        return await self._run_all(
-            [_Merge(each, MergePolicy.of(each.config, self._settings, ROWS_REPLACED_MAX)) for each in held]
-        )
+        return await self._run_all([_Merge(each, self._policy(each.config)) for each in held])
 
     async def _run_all(self, merges: Sequence[_Merge]) -> list[Exception | None]:
         await asyncio.gather(*(self._guarded(each, self._begin) for each in merges))
@@ -130,6 +131,9 @@ class Merger:
             await self._guarded(begun[0], self._delete_old_pages)
         return [each.failure for each in merges]
 
+    def _policy(self, config: TopicConfig) -> MergePolicy:
+        return MergePolicy.of(config, self._settings, ROWS_REPLACED_MAX, self._clock.now_ms())
+
     async def rewrite(
         self, held: HeldPartition, rows: Sequence[IndexRow], window: tuple[int, int], policy: MergePolicy
     ) -> bool:
@@ -145,6 +149,10 @@ class Merger:
             return False
         merge = _Merge(held, policy, head, list(rows), window=window, closes=True)
         try:
+            for row in merge.window_rows:
+                if row.is_columnar:
+                    wanted = Wanted(row.base_offset)
+                    merge.pieces[row.base_offset] = await self._segments.pieces(held.partition, row, wanted)
             return await self._merge(merge)
         except (ObjectMissing, FormatError) as failure:
             merge.failure = failure
@@ -309,7 +317,7 @@ class Merger:
         merged = []
         refused: list[str] = []
         untyped: list[str] = []
-        for group in _groups_of(held, window, merge.policy):
+        for group in _groups_of(held, window, merge.policy, merge.pieces):
             if group.end_offset <= head.log_start_offset and group.end_offset < window[-1].end_offset:
                 continue  # the part of a row that retention could not drop as long as it was one row
             size = sum(piece.length for piece in group.pieces)
@@ -320,13 +328,15 @@ class Merger:
                     builder.append(batch, offset, epoch)
                 made = TableSegment(builder.build(group.end_offset))
                 size_bytes = made.segment.index.size_bytes
-                if held.config.is_table and (merge.closes or is_final(merge.rows, stop, size_bytes, merge.policy)):
+                if held.config.is_table and (
+                    merge.closes or is_final(merge.rows, (first, stop), size_bytes, merge.policy)
+                ):
                     made = await as_table(
                         held, made.segment, self._settings.table_group_bytes, partial(self._step, held)
                     )
                     refused += [made.why] if made.why else []
                     untyped += [made.untyped_why] if made.untyped_why else []
-                    if merge.closes and made.why and not made.refused_by:
+                    if merge.closes and made.why and (merge.pieces or not made.refused_by):
                         return False  # it would come again and again: as it is, it is as good
                 row = await self._swap.upload(held, window, made.segment)
                 merged.append(replace(row, refused_by=made.refused_by))
@@ -386,6 +396,7 @@ class _Merge:
         window: of `rows`, that are merged next.
         tried: the window before.
         closes: what is made never grows, whatever its size.
+        pieces: of columnar rows of the window, by base offset.
     """
 
     held: HeldPartition
@@ -396,6 +407,7 @@ class _Merge:
     window: tuple[int, int] | None = None
     tried: tuple[int, int] | None = None
     closes: bool = False
+    pieces: dict[int, Sequence[Piece]] = field(default_factory=dict)
     failure: Exception | None = None
 
     @property
@@ -450,12 +462,18 @@ def _mergeable(rows: Sequence[IndexRow], head: PartitionHead) -> list[IndexRow]:
 def _groups(merge: _Merge) -> Iterator[_Group]:
     assert merge.window is not None
     first, stop = merge.window
-    return _groups_of(merge.held, merge.rows[first:stop], merge.policy)
+    return _groups_of(merge.held, merge.rows[first:stop], merge.policy, merge.pieces)
 
 
-def _groups_of(held: HeldPartition, window: Sequence[IndexRow], policy: MergePolicy) -> Iterator[_Group]:
-    """Yield the contents of one new segment each."""
-    pieces = [piece for row in window for piece in row_pieces(held.partition, row)]
+def _groups_of(
+    held: HeldPartition, window: Sequence[IndexRow], policy: MergePolicy, columnar: Mapping[int, Sequence[Piece]]
+) -> Iterator[_Group]:
+    """Yield the contents of one new segment each. Args: columnar: the pieces of columnar rows, by base offset."""
+    pieces = [
+        piece
+        for row in window
+        for piece in (columnar[row.base_offset] if row.is_columnar else row_pieces(held.partition, row))
+    ]
     starts = [0]
     if len(window) == 1:  # spilled: a segment alone is never merged
         bytes_max = max(policy.segment_bytes, window[0].size_bytes // _SEGMENTS_PER_ROW_MAX)

@@ -14,7 +14,8 @@ as it pays, so at most `FANOUT - 1` segments stay on one rung, next to each othe
 
 A columnar segment is closed whatever its size, and so is one that is damaged. A segment of a table topic that is
 closed, or that a columnar one follows, is written as one (docs/decisions/0041); those that are there already by
-catch-up (catch_up.py).
+catch-up (catch_up.py). So is one with records that are to be in a file by now (`table_due_ms`): such files may be
+small, and catch-up joins them by the same rungs.
 
 **Young rows.** A writer that does not know whether its append was applied, or whose clock is behind, looks for its
 entry in the newest rows (decisions/0002). A segment no longer knows entries, so rows stay as they are for as long as a
@@ -48,6 +49,7 @@ class MergePolicy:
         rows_max: in one window.
         spilled_bytes: of spilled rows in one window, at most, where that is less; a single row may have more.
         segment_bytes_held: of a segment that is rewritten alone, at most: what a maintainer holds in memory.
+        table_due_ms: what was appended before is to be in a Parquet file; -1: nothing for its time alone.
     """
 
     segment_bytes: int
@@ -58,9 +60,10 @@ class MergePolicy:
     rows_max: int
     spilled_bytes: int | None = None
     segment_bytes_held: int = 0
+    table_due_ms: int = -1
 
     @classmethod
-    def of(cls, config: TopicConfig, settings: Settings, rows_max: int) -> MergePolicy:
+    def of(cls, config: TopicConfig, settings: Settings, rows_max: int, now_ms: int) -> MergePolicy:
         return cls(
             segment_bytes=min(
                 config.segment_bytes,
@@ -74,6 +77,7 @@ class MergePolicy:
             delay_ms=settings.merge_delay_ms,
             rows_max=rows_max,
             segment_bytes_held=settings.merge_bytes_max,
+            table_due_ms=config.table_due_ms(now_ms),
         )
 
     def rung(self, size_bytes: int) -> int:
@@ -106,7 +110,7 @@ def choose_window(rows: Sequence[IndexRow], policy: MergePolicy, now_ms: int) ->
 def choose_catch_up(rows: Sequence[IndexRow], policy: MergePolicy, writer: int) -> tuple[int, int] | None:
     """Return the first neighbouring segments [first, stop) of a table topic that are to be one Parquet file.
 
-    They cannot grow: they are closed, or a segment follows that is, or that the writer refused.
+    They cannot grow: they are closed, or a segment follows that is, or that the writer refused. Or they are due.
 
     Args:
         rows: neighbours, oldest first.
@@ -115,7 +119,7 @@ def choose_catch_up(rows: Sequence[IndexRow], policy: MergePolicy, writer: int) 
     first = size = 0
     for i, row in enumerate(rows):
         if not row.is_segment:
-            return None
+            break
         is_fixed = (
             row.is_damaged or row.is_columnar or row.refused_by == writer or row.size_bytes > policy.segment_bytes_held
         )
@@ -129,12 +133,48 @@ def choose_catch_up(rows: Sequence[IndexRow], policy: MergePolicy, writer: int) 
         size += row.size_bytes
         if policy.rung(size) == 0:
             return first, i + 1
+    stop = next((i for i, row in enumerate(rows) if not row.is_segment), len(rows))
+    return (first, stop) if first < stop and is_due(rows[first], policy) else None
+
+
+def choose_join(rows: Sequence[IndexRow], policy: MergePolicy) -> tuple[int, int] | None:
+    """Return the first neighbouring Parquet files [first, stop) that were written before they were full, and pay.
+
+    They pay as segments do: what they make stands on a higher rung than each of them. Only where time closes files.
+    """
+    if policy.table_due_ms < 0:
+        return None
+    first = size = 0
+    highest: int | None = None
+    for i, row in enumerate(rows):
+        is_whole_file = row.is_segment and row.is_columnar and not row.is_damaged
+        rung = policy.rung(row.size_bytes) if is_whole_file else 0
+        if (
+            rung
+            and first < i
+            and (size + row.size_bytes > policy.segment_bytes or not _is_near(rows[first], row, policy))
+        ):
+            first, size, highest = i, 0, None
+        if not rung:
+            first, size, highest = i + 1, 0, None
+            continue
+        size += row.size_bytes
+        highest = rung if highest is None else min(highest, rung)
+        if first < i and i + 1 - first <= policy.rows_max and policy.rung(size) < highest:
+            return first, i + 1
     return None
 
 
-def is_final(rows: Sequence[IndexRow], stop: int, size_bytes: int, policy: MergePolicy) -> bool:
-    """Return True if a segment that ends where the row `stop` begins is never merged again."""
-    return policy.rung(size_bytes) == 0 or (stop < len(rows) and rows[stop].is_segment and rows[stop].is_columnar)
+def is_due(first: IndexRow, policy: MergePolicy) -> bool:
+    """Return True if a segment that begins with a row's records is to be a file, whatever its size."""
+    return first.started_ms <= policy.table_due_ms
+
+
+def is_final(rows: Sequence[IndexRow], window: tuple[int, int], size_bytes: int, policy: MergePolicy) -> bool:
+    """Return True if a segment in the place of a window's rows is never merged again."""
+    first, stop = window
+    is_followed = stop < len(rows) and rows[stop].is_segment and rows[stop].is_columnar
+    return policy.rung(size_bytes) == 0 or is_followed or is_due(rows[first], policy)
 
 
 def choose_windows(
@@ -164,7 +204,8 @@ def wants_merge(spilled: Sequence[IndexRow], policy: MergePolicy, now_ms: int) -
     """Return True if spilled rows, the oldest first and none too young, are many or old enough to be merged."""
     if not spilled:
         return False
-    return len(spilled) >= policy.rows_min or _has_aged(spilled[0], policy.age_ms, now_ms)
+    is_many_or_old = len(spilled) >= policy.rows_min or _has_aged(spilled[0], policy.age_ms, now_ms)
+    return is_many_or_old or is_due(spilled[0], policy)
 
 
 def _has_aged(row: IndexRow, age_ms: int, now_ms: int) -> bool:

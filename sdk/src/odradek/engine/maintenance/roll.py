@@ -7,6 +7,7 @@ expired UnifiedLog.deleteSegments), when
 
     its oldest batch was appended more than `segment.ms` ago, under `compact` also more than `max.compaction.lag.ms` ago
     all of its records are older than `retention.ms`, under `delete`
+    it is to be in a Parquet file: `odradek.table.commit.interval.ms`, `odradek tables flush`
 
 From then on it is rows like any others: retention drops them, merges make them segments, compaction reads those.
 """
@@ -51,7 +52,7 @@ def wants_roll(head: PartitionHead, config: TopicConfig, now_ms: int) -> bool:
     if not entries:
         return False
     oldest_ms = min(entry.commit_ms for entry in entries)
-    if now_ms - oldest_ms > config.active_ms_max:
+    if now_ms - oldest_ms > config.active_ms_max or oldest_ms <= config.table_due_ms(now_ms):
         return True
     if not config.is_deleting or config.retention_ms < 0:
         return False

@@ -113,7 +113,7 @@ class SegmentSwap:
     async def _delete(self, held: HeldPartition, old: Sequence[IndexRow]) -> None:
         """Delete the objects of removed rows. After a failure they are found as orphans."""
         keys = [key for row in old for key in object_keys(held.partition, row)]
-        if not keys or not await held.may_delete(keys):
+        if not keys or not await held.may_delete(keys, are_replaced=True):
             return
         try:
             await self._objects.delete(keys)
