@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from odradek.connect.connectors.iceberg.sink import IcebergSinkConnector
 from odradek.connect.data import INT64, Struct, struct
+from odradek.connect.data import schema as schemas
 from odradek.connect.data.logical import TIME, TIMESTAMP, decimal
 from odradek.connect.data.schema import OPTIONAL_STRING
 from odradek.connect.errors import ConnectError, RetriableError
@@ -159,3 +160,24 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
     unknown = {"iceberg.catalog.type": "unknown"}
     with pytest.raises(ConnectError, match="the catalog iceberg cannot be opened"):
         into(tmp_path, **unknown)
+
+
+@pytest.mark.parametrize("within", ["struct", "list", "map", "list of lists"])
+def test_new_fields_of_structs_are_columns_wherever_the_structs_are(tmp_path: Path, within: str) -> None:
+    def value(number: int, **fields: str) -> Struct:
+        inner = struct(dict.fromkeys(fields, OPTIONAL_STRING), optional=True)
+        one: Any = Struct(inner, fields)
+        kind, data = {
+            "struct": (inner, one),
+            "list": (schemas.array(inner, optional=True), [one]),
+            "map": (schemas.map_of(OPTIONAL_STRING, inner, optional=True), {"k": one}),
+            "list of lists": (schemas.array(schemas.array(inner, optional=True), optional=True), [[one]]),
+        }[within]
+        return Struct(struct({"id": INT64, "c": kind}), {"id": number, "c": data})
+
+    driver = into(tmp_path, **{"iceberg.tables.evolve-schema-enabled": "true"})
+    driver.put([record(0, value(0, a="x"))])
+    assert committed(driver) == 1
+    driver.put([record(1, value(1, a="y", b="NEW"))])
+    assert committed(driver) == 2
+    assert "NEW" in str(next(row for row in read_table(tmp_path, "db.rows") if row["id"] == 1)["c"])

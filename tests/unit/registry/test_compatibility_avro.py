@@ -121,6 +121,36 @@ def test_what_is_no_schema_is_told(text: str, why: str) -> None:
         parse(text)
 
 
+@pytest.mark.parametrize(
+    ("schema", "is_taken"),
+    [
+        ({"type": "enum", "name": "E", "symbols": ["A"], "default": "B"}, False),
+        (record(field("e", {"type": "enum", "name": "E", "symbols": ["A"]}, default="B")), True),
+        (record(field("f", {"type": "fixed", "name": "F", "size": 4}, default="B")), True),
+        (record(field("stra\u00dfe", "int"), field("\u540d", "int"), name="Gr\u00f6\u00dfe"), True),
+        ({"type": "enum", "name": "E", "symbols": ["\u00c4", "\u00e92"]}, True),
+        (record(field("a\u00bd", "int")), False),
+        (record(field("\u0663a", "int")), False),
+        (record(field("a\u0663", "int")), True),
+        (record(field("\U00010400", "int")), False),
+        (record(field("a-b", "int")), False),
+        (record(field("a", "int"), namespace="a-b"), False),
+        (record(field("a", "int", default=1.0)), False),
+        (record(field("a", "double", default="NaN")), True),
+        (record(field("a", ["null", "int"], default=1)), True),
+        (record(field("a", "bytes", default="\u0100")), True),
+        ({"type": "fixed", "name": "F", "size": 0}, True),
+    ],
+)
+def test_schemas_that_avros_java_library_takes_are_taken(schema: Any, *, is_taken: bool) -> None:
+    """As Schema.Parser of Avro 1.12.0 with validated defaults, which Confluent's registry asks."""
+    if is_taken:
+        assert parse(json.dumps(schema))
+    else:
+        with pytest.raises(SchemaInvalid):
+            parse(json.dumps(schema))
+
+
 def test_spelling_does_not_make_another_schema() -> None:
     assert canonical(
         '{"name": "R", "type": "record", "fields": [{"type": {"type": "int"}, "name": "a"}]}'

@@ -4,13 +4,15 @@
 
 A named type (record, enum, fixed) is one node however often it is used, so a tree may have cycles. Names that are not
 in the text come from references: schemas that were parsed before, into the same `names`. Unknown attributes and
-logical types are kept in the canonical text and otherwise ignored. Source: Avro 1.12 specification.
+logical types are kept in the canonical text and otherwise ignored. What Avro's Java library takes is taken, where it is
+less strict than the specification: letters of any script in names, and any text as the default of an enum or a fixed.
+Source: Avro 1.12 specification; its Schema class.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +22,6 @@ from odradek.registry.errors import SchemaInvalid
 from odradek.registry.json_text import load_json as load_any_json
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DEPTH_MAX = 64
 _NAME_LENGTH_MAX = 1_000  # of a full name: every use of a type repeats it
 
@@ -53,6 +54,13 @@ class AvroType:
 
 
 Names = dict[str, AvroType]
+
+
+def _is_name(text: str) -> bool:
+    """Return True for letters, digits and underscores, not beginning with a digit: letters of 16 bits, as Java's."""
+    kinds = [each == "_" or unicodedata.category(each) for each in text if each <= "\uffff"]
+    starts = bool(kinds) and (kinds[0] is True or str(kinds[0]).startswith("L"))
+    return starts and len(kinds) == len(text) and all(each is True or each[0] == "L" or each == "Nd" for each in kinds)
 
 
 def parse(text: str, names: Names | None = None, budget: Budget | None = None) -> AvroType:
@@ -185,9 +193,9 @@ class _Parser:
 
     def _define(self, made: AvroType, data: Mapping[str, Any], namespace: str, at: str) -> AvroType:
         name, own = data.get("name"), data.get("namespace")
-        if not isinstance(name, str) or not all(map(_NAME.fullmatch, name.split("."))):
+        if not isinstance(name, str) or not all(map(_is_name, name.split("."))):
             raise SchemaInvalid(f"{at}: {json.dumps(name)[:60]} is not a valid name of a {made.kind}")
-        if own is not None and (not isinstance(own, str) or (own and not all(map(_NAME.fullmatch, own.split("."))))):
+        if own is not None and (not isinstance(own, str) or (own and not all(map(_is_name, own.split("."))))):
             raise SchemaInvalid(f"{at}: {json.dumps(own)[:60]} is not a valid namespace")
         made.name = _full_name(name, namespace if own is None else own)
         if len(made.name) > _NAME_LENGTH_MAX:
@@ -201,7 +209,7 @@ class _Parser:
 
     def _enum(self, data: Mapping[str, Any], namespace: str, at: str) -> AvroType:
         symbols = tuple(_strings(data.get("symbols"), at, "symbols"))
-        if len(set(symbols)) < len(symbols) or not all(map(_NAME.fullmatch, symbols)):
+        if len(set(symbols)) < len(symbols) or not all(map(_is_name, symbols)):
             raise SchemaInvalid(f"{at}: the symbols of an enum must be distinct names")
         if "default" in data and data["default"] not in symbols:
             raise SchemaInvalid(f"{at}: the default of an enum must be one of its symbols")
@@ -220,7 +228,7 @@ class _Parser:
             if not isinstance(each, dict) or "type" not in each:
                 raise SchemaInvalid(f"{where}: a field needs a name and a type")
             name = each.get("name")
-            if not isinstance(name, str) or not _NAME.fullmatch(name):
+            if not isinstance(name, str) or not _is_name(name):
                 raise SchemaInvalid(f"{where}: {json.dumps(name)[:60]} is not a valid name of a field")
             if name in seen:
                 raise SchemaInvalid(f"{where}: {made.name} has two fields {name!r}")
@@ -260,12 +268,8 @@ def _fits(kind: AvroType, value: Any, depth: int, budget: Budget) -> bool:
             return is_number and isinstance(value, int) and -(2**bits) <= value < 2**bits
         case "float" | "double":
             return is_number or value in ("NaN", "Infinity", "-Infinity")
-        case "bytes" | "string":
+        case "bytes" | "string" | "fixed" | "enum":
             return isinstance(value, str)
-        case "fixed":
-            return isinstance(value, str) and len(value) == kind.size
-        case "enum":
-            return value in kind.symbols
         case "array":
             assert kind.element is not None
             element = kind.element

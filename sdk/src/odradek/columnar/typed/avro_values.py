@@ -196,7 +196,7 @@ def _with_own_types(schema: Any) -> Any:
 
 
 def _read_decimal(data: bytes, writer: Any, _: Any = None) -> Any:
-    return decimals.of_bytes(data, int(writer.get("scale", 0)))
+    return decimals.of_bytes(bytes(data), int(writer.get("scale", 0)))
 
 
 def _read_uuid(data: bytes, *_: Any) -> UUID:

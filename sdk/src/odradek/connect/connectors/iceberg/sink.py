@@ -317,10 +317,18 @@ def _columns(table: _Collected) -> pa.Schema:
 def _covers(known: Any, wanted: Any) -> bool:
     """Return True if a schema or struct has all fields of another one, at all levels."""
     fields = {each.name: each.type for each in known}
-    return all(
-        each.name in fields and (not pa.types.is_struct(each.type) or _covers(fields[each.name], each.type))
-        for each in wanted
-    )
+    return all(each.name in fields and _has_parts(fields[each.name], each.type) for each in wanted)
+
+
+def _has_parts(known: pa.DataType, wanted: pa.DataType) -> bool:
+    """Return True if the structs in a column have all fields of those in another one; other types are not compared."""
+    if pa.types.is_struct(known) and pa.types.is_struct(wanted):
+        return _covers(known, wanted)
+    if pa.types.is_list(known) or pa.types.is_large_list(known):
+        return not pa.types.is_list(wanted) or _has_parts(known.value_type, wanted.value_type)
+    if pa.types.is_map(known) and pa.types.is_map(wanted):
+        return _has_parts(known.key_type, wanted.key_type) and _has_parts(known.item_type, wanted.item_type)
+    return True
 
 
 def _iceberg_type(schema: Schema) -> Any:
@@ -332,6 +340,10 @@ def _iceberg_type(schema: Schema) -> Any:
         return pa.struct(
             [pa.field(each.name, _iceberg_type(each.schema), each.schema.optional) for each in schema.fields]
         )
+    if schema.type is Type.ARRAY:
+        return pa.list_(_iceberg_type(schema.elements))
+    if schema.type is Type.MAP:
+        return pa.map_(kind.key_type, _iceberg_type(schema.elements))
     return kind
 
 
