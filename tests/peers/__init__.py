@@ -3,7 +3,11 @@
     python -m tests.peers                       all probes; fails on a difference that differences.toml does not have,
                                                 and on one that it has and that is no more
     python -m tests.peers "topics: *"           those whose names match
-    python -m tests.peers --against 4.3.1       two versions of Apache Kafka: shows what changed between them
+    python -m tests.peers --against 4.3.1       the newest Apache Kafka beside another: shows what changed between them
+    python -m tests.peers --renew               writes the values of accepted differences; those that are no more go
+
+When a new version appears: `python -m tests.peers --kafka NEW --against OLD`, then raise it in the pom of
+bench/peers/apache_kafka.
 
 It needs a JDK 17, Maven and Maven Central.
 
