@@ -323,7 +323,8 @@ class ShareFetcher:
                     )
                     acquired += count
                     state = settle(items[partition].state, self._clock.now_ms(), log_starts[partition], policy)
-                    if not count and next_stretch(state, policy, left) != stretch:
+                    after = next_stretch(state, policy, left)
+                    if not count and after is not None and after.start != stretch.start:
                         again.add(partition)  # other members were faster: there are others behind these
             items = {partition: item for partition, item in items.items() if partition in again}
         return acquired
