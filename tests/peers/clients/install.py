@@ -72,15 +72,15 @@ def _pip(client: Client, place: Path) -> list[str]:
 
 
 def _go(client: Client, place: Path) -> list[str]:
-    program = place / "program"
-    if not program.exists():
-        shutil.copytree(PROGRAMS / client.program, place, dirs_exist_ok=True)
-        shutil.copy(PROGRAMS / "report.go.txt", place / "report.go")
+    shutil.copytree(PROGRAMS / client.program, place, dirs_exist_ok=True)
+    shutil.copy(PROGRAMS / "report.go.txt", place / "report.go")
+    if not (place / ".complete").exists():
         (place / "go.mod").write_text("module odradek.example/client\n\ngo 1.24\n")
         _run(["go", "get", f"{client.package}@{client.version}"], place)
         _run(["go", "mod", "tidy"], place)
-        _run(["go", "build", "-o", "program", "."], place)
-    return [str(program)]
+        (place / ".complete").touch()
+    _run(["go", "build", "-o", "program", "."], place)
+    return [str(place / "program")]
 
 
 def _npm(client: Client, place: Path) -> list[str]:
@@ -101,8 +101,8 @@ def _maven(client: Client, place: Path) -> list[str]:
         (place / "pom.xml").write_text(_POM.format(version=client.version))
         copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
         _run(["mvn", "-q", "-B", copy, f"-DoutputDirectory={jars}"], place)
-        _run(["javac", "-cp", f"{jars}/*", "-d", str(place), str(PROGRAMS / client.program)], place)
         (place / ".complete").touch()
+    _run(["javac", "-cp", f"{jars}/*", "-d", str(place), str(PROGRAMS / client.program)], place)
     return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{place}:{jars}/*", "ClientTasks"]
 
 

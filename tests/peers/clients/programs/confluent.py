@@ -70,7 +70,7 @@ def login(servers, protocol, mechanism):
         "sasl.password": CONFIG["password"],
         "ssl.ca.location": CONFIG["ca"],
     }
-    produce(f"{PREFIX}-login", extra=extra, count=1, **{"message.timeout.ms": 8000})
+    produce(f"{PREFIX}-login", extra=extra, count=1, **{"message.timeout.ms": 6000})
 
 
 def topics():

@@ -23,7 +23,9 @@ func within() context.Context {
 
 func address(servers string) net.Addr { return kafka.TCP(servers) }
 
-func client() *kafka.Client { return &kafka.Client{Addr: address(config.Servers["plain"]), Timeout: limit} }
+func client() *kafka.Client {
+	return &kafka.Client{Addr: address(config.Servers["plain"]), Timeout: limit}
+}
 
 func produce(topic string, codec kafka.Compression, servers string, transport *kafka.Transport, count int) error {
 	writer := &kafka.Writer{

@@ -146,7 +146,9 @@ func (l login) settings() (*sarama.Config, error) {
 	c.Net.SASL.Enable, c.Net.SASL.User, c.Net.SASL.Password = true, config.User, config.Password
 	c.Net.SASL.Mechanism = sarama.SASLMechanism(l.mechanism)
 	c.Net.SASL.Version = sarama.SASLHandshakeV0 // the default of sarama before 1.44 and of programs that kept it
+	c.ApiVersionsRequest = false                // as version 0 needs it
 	if l.mechanism != "PLAIN" {
+		c.ApiVersionsRequest = true
 		c.Net.SASL.Version = sarama.SASLHandshakeV1
 		c.Net.SASL.SCRAMClientGeneratorFunc = func() sarama.SCRAMClient {
 			if l.mechanism == "SCRAM-SHA-512" {
