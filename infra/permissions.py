@@ -26,6 +26,9 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
                  entries, the row of its query; keeps output and checkpoint under a separate prefix; sql_job also
                  creates and drops topics; compact_topic replaces segments, under the maintenance lease
 
+Keys of users and secrets of triggers lie in the catalog too: dynamodb:LeadingKeys keep each function to the partition
+keys that it may read (OPEN_KEYS) or write.
+
 A test runs the engine and compares each function's calls with its row: a missing and an unused permission both fail.
 
 TransactWriteItems is authorised by the actions of its parts, so it has no name here. S3 answers 403 instead of 404 for
@@ -46,7 +49,9 @@ from odradek.format.item_keys import (
     COUNTERS_PK,
     DELETED_TOPICS_PK,
     DROPPED_TABLES_PK,
+    GROUP_CONFIGS_PK,
     GROWTHS_PK,
+    LOGINS_PK,
     QUOTAS_PK,
     REGISTRY_CONFIGS_PK,
     REGISTRY_GUIDS_PK,
@@ -55,6 +60,7 @@ from odradek.format.item_keys import (
     REGISTRY_SUBJECTS_PK,
     SERVED_TABLES_PK,
     SWEEP_PK,
+    TABLES_PK,
     TOPIC_IDS_PK,
     TOPICS_PK,
     TRANSACTIONAL_IDS_PK,
@@ -144,8 +150,21 @@ class Permissions:
     wakes: tuple[str, ...] = ()  # actions on the queue that wakes triggers
 
 
+_REGISTRY_KEYS = (REGISTRY_PK, REGISTRY_CONFIGS_PK, REGISTRY_SUBJECTS_PK, REGISTRY_SCHEMAS_PK, REGISTRY_GUIDS_PK)
+# Of the catalog, what any function may read: neither keys and salts of users nor the secrets of triggers.
+OPEN_KEYS = (
+    *(TOPICS_PK, TOPIC_IDS_PK, DELETED_TOPICS_PK, GROWTHS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, BATCHES_PK),
+    *(BROKERS_PK, ACLS_PK, QUOTAS_PK, GROUP_CONFIGS_PK, TABLES_PK, SERVED_TABLES_PK, DROPPED_TABLES_PK, SWEEP_PK),
+    *_REGISTRY_KEYS,
+)
+# What an administrator's requests write.
+ADMIN_KEYS = (
+    *(TOPICS_PK, TOPIC_IDS_PK, DELETED_TOPICS_PK, GROWTHS_PK, COUNTERS_PK, TRANSACTIONAL_IDS_PK, BATCHES_PK),
+    *(BROKERS_PK, ACLS_PK, QUOTAS_PK, GROUP_CONFIGS_PK, TABLES_PK, SWEEP_PK, USERS_PK, LOGINS_PK),
+    *_REGISTRY_KEYS,  # schemas of values, in a table that is created with its columns
+)
 _READ_LOG = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY))
-_READ_TOPICS = TableGrant(TableName.CATALOG, (GET, QUERY))
+_READ_TOPICS = TableGrant(TableName.CATALOG, (GET, QUERY), OPEN_KEYS)
 _READ_ACLS = TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, QUOTAS_PK))
 _APPEND_LOG = TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE))
 _OPEN_TRANSACTIONS = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(TRANSACTIONAL_IDS_PK,))
@@ -154,7 +173,7 @@ _COMMIT_TRANSACTIONS = TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPD
 _TAKE_PRODUCER_ID = TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(COUNTERS_PK,))
 _NUMBER_BATCHES = TableGrant(TableName.CATALOG, (PUT,), partition_keys=(BATCHES_PK,))
 # CREATE and DROP of a script: rows of topics, and the heads of their partitions.
-_MAKE_TOPICS = (TableGrant(TableName.CATALOG, (PUT, DELETE, CHECK)), TableGrant(TableName.LOG, (DELETE,)))
+_MAKE_TOPICS = (TableGrant(TableName.CATALOG, (PUT, DELETE, CHECK), OPEN_KEYS), TableGrant(TableName.LOG, (DELETE,)))
 # Of a compaction: rows that are removed, under the lease's condition; segments that are added and removed.
 _REPLACE_ROWS = (TableGrant(TableName.LOG, (DELETE, CHECK)),)
 _REPLACE_SEGMENTS = (ObjectGrant((SEGMENT_PREFIX,), ("s3:PutObject", "s3:DeleteObject")),)
@@ -222,12 +241,12 @@ def union(rows: Iterable[Permissions]) -> Permissions:
 
 _ROWS: dict[str, Permissions] = {
     FunctionName.PRODUCE.value: Permissions(
-        (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS, _OPEN_TRANSACTIONS),
+        (_APPEND_LOG, TableGrant(TableName.CATALOG, (GET,), OPEN_KEYS), _READ_ACLS, _OPEN_TRANSACTIONS),
         (_UPLOAD_WAL,),
         wakes=(SEND,),
     ),
     FunctionName.FETCH.value: Permissions(
-        (_READ_LOG, TableGrant(TableName.CATALOG, (GET,)), _READ_ACLS), (_READ_OBJECTS,), may_list=True
+        (_READ_LOG, TableGrant(TableName.CATALOG, (GET,), OPEN_KEYS), _READ_ACLS), (_READ_OBJECTS,), may_list=True
     ),
     FunctionName.COORDINATOR.value: Permissions(
         (
@@ -250,7 +269,7 @@ _ROWS: dict[str, Permissions] = {
     ),
     FunctionName.ADMIN.value: Permissions(
         (
-            TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE, CHECK)),
+            TableGrant(TableName.CATALOG, (GET, PUT, UPDATE, DELETE, CHECK), ADMIN_KEYS),
             TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, BROKERS_PK, QUOTAS_PK, USERS_PK)),
             TableGrant(TableName.LOG, (GET, PUT, UPDATE, DELETE)),
         )
@@ -258,7 +277,7 @@ _ROWS: dict[str, Permissions] = {
     MAINTENANCE: Permissions(
         (
             TableGrant(TableName.GROUPS, (GET_MANY, QUERY)),  # the lag of groups, leases of triggers
-            TableGrant(TableName.CATALOG, (GET, QUERY)),
+            TableGrant(TableName.CATALOG, (GET, QUERY), (*OPEN_KEYS, TRIGGERS_PK)),  # what wakes triggers
             TableGrant(TableName.ROWS, (QUERY,)),  # how far served tables are
             _READ_LOG,
         ),
@@ -270,7 +289,7 @@ _ROWS: dict[str, Permissions] = {
     MAINTAINER: Permissions(
         (
             TableGrant(TableName.GROUPS, (QUERY, DELETE)),  # windows of deleted topics
-            TableGrant(TableName.CATALOG, (GET, QUERY, UPDATE, DELETE)),
+            TableGrant(TableName.CATALOG, (GET, QUERY, UPDATE, DELETE), OPEN_KEYS),
             _OPEN_TRANSACTIONS,
             TableGrant(TableName.LOG, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE, CHECK)),
         ),
@@ -286,7 +305,7 @@ _ROWS: dict[str, Permissions] = {
     TRIGGERS: Permissions(
         (
             TableGrant(TableName.GROUPS, (GET, GET_MANY, QUERY, PUT, UPDATE, DELETE)),
-            TableGrant(TableName.CATALOG, (GET,)),
+            TableGrant(TableName.CATALOG, (GET,), (*OPEN_KEYS, TRIGGERS_PK)),
             TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, TRIGGERS_PK)),
             TableGrant(TableName.CATALOG, (PUT, DELETE), partition_keys=(TRIGGERS_PK,)),
             _READ_LOG,
@@ -298,7 +317,7 @@ _ROWS: dict[str, Permissions] = {
     TRIGGER_DISPATCHER: Permissions(
         (
             TableGrant(TableName.GROUPS, (GET_MANY, UPDATE)),
-            TableGrant(TableName.CATALOG, (GET,)),
+            TableGrant(TableName.CATALOG, (GET,), (*OPEN_KEYS, TRIGGERS_PK)),
             TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(TRIGGERS_PK, SERVED_TABLES_PK)),
             TableGrant(TableName.LOG, (GET, QUERY, PUT, UPDATE)),
             *_FOLLOW_TOPICS,
@@ -312,7 +331,7 @@ _ROWS: dict[str, Permissions] = {
     ),
     TABLES: Permissions(
         (
-            TableGrant(TableName.CATALOG, (GET,)),
+            TableGrant(TableName.CATALOG, (GET,), OPEN_KEYS),
             TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, SERVED_TABLES_PK)),
             TableGrant(TableName.CATALOG, (DELETE,), partition_keys=(SERVED_TABLES_PK,)),
             TableGrant(TableName.ROWS, (QUERY,)),
@@ -328,7 +347,7 @@ _ROWS: dict[str, Permissions] = {
             TableGrant(
                 TableName.CATALOG,
                 (GET, PUT),
-                (REGISTRY_PK, REGISTRY_CONFIGS_PK, REGISTRY_SUBJECTS_PK, REGISTRY_SCHEMAS_PK, REGISTRY_GUIDS_PK),
+                _REGISTRY_KEYS,
             ),
             TableGrant(TableName.CATALOG, (UPDATE,), partition_keys=(REGISTRY_SCHEMAS_PK,)),
             TableGrant(TableName.CATALOG, (QUERY,), partition_keys=(ACLS_PK, REGISTRY_SUBJECTS_PK)),

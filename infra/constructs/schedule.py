@@ -9,6 +9,7 @@ from __future__ import annotations
 from aws_cdk import Duration
 from aws_cdk import aws_events as events
 from aws_cdk import aws_events_targets as targets
+from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_lambda_destinations as destinations
 from aws_cdk import aws_sqs as sqs
@@ -26,12 +27,20 @@ class Schedule(Construct):
         function: lambda_.Function,
         every_minutes: int,
         dead_letters: bool = False,
+        key: kms.IKey | None = None,
     ) -> None:
         super().__init__(scope, construct_id)
         period = Duration.minutes(every_minutes)
         self.rule = events.Rule(self, "Rule", schedule=events.Schedule.rate(period))
         queue = (
-            sqs.Queue(self, "DeadLetters", enforce_ssl=True, retention_period=Duration.days(14))
+            sqs.Queue(
+                self,
+                "DeadLetters",
+                encryption=sqs.QueueEncryption.SQS_MANAGED if key is None else sqs.QueueEncryption.KMS,
+                encryption_master_key=key,
+                enforce_ssl=True,
+                retention_period=Duration.days(14),
+            )
             if dead_letters
             else None
         )

@@ -166,7 +166,7 @@ class ConsoleStack(Stack):
             user_pool_name=f"odradek-{stage.name}-console",
             self_sign_up_enabled=False,
             sign_in_case_sensitive=False,
-            mfa=cognito.Mfa.OPTIONAL,
+            mfa=cognito.Mfa.REQUIRED,  # whoever signs in may be an administrator
             mfa_second_factor=cognito.MfaSecondFactor(sms=False, otp=True),
             account_recovery=cognito.AccountRecovery.EMAIL_ONLY,
             password_policy=cognito.PasswordPolicy(min_length=12),

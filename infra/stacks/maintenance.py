@@ -77,6 +77,7 @@ class MaintenanceStack(Stack):
             function=plans.function,
             every_minutes=stage.maintenance_every_minutes,
             dead_letters=stage.dead_letters,
+            key=store.key,
         )
         CfnOutput(self, "MaintenanceFunctionName", value=plans.function.function_name)
         CfnOutput(self, "MaintenanceQueueUrl", value=tasks.queue.queue_url)

@@ -56,7 +56,9 @@ class ObservabilityStack(Stack):
         super().__init__(scope, construct_id, description="Odradek: alarms and dashboard")
         self._stage = stage
         self._store = store
-        self.topic = sns.Topic(self, "Alarms", enforce_ssl=True, display_name=f"Odradek {stage.name}")
+        self.topic = sns.Topic(
+            self, "Alarms", enforce_ssl=True, display_name=f"Odradek {stage.name}", master_key=store.key
+        )
         self.topic.add_to_resource_policy(
             iam.PolicyStatement(
                 actions=["sns:Publish"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aws_cdk import CfnOutput, RemovalPolicy, Stack
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
@@ -28,6 +29,15 @@ class StorageStack(Stack):
         if stage.own_key:
             removal = RemovalPolicy.RETAIN if stage.keeps_data else RemovalPolicy.DESTROY
             key = kms.Key(self, "Key", enable_key_rotation=True, removal_policy=removal, description="Odradek")
+            # What publishes alarms, and delivers events that failed, encrypts with it for this account.
+            key.add_to_resource_policy(
+                iam.PolicyStatement(
+                    actions=["kms:Decrypt", "kms:GenerateDataKey*"],
+                    principals=[iam.ServicePrincipal(f"{name}.amazonaws.com") for name in ("cloudwatch", "events")],
+                    resources=["*"],
+                    conditions={"StringEquals": {"aws:SourceAccount": self.account}},
+                )
+            )
         self.store = Store(
             tables=Tables(self, "Tables", keeps_data=stage.keeps_data, capacities=stage.capacities, key=key).by_name,
             bucket=LogBucket(

@@ -52,6 +52,7 @@ def test_nobody_signs_up_and_a_code_belongs_to_a_browser(console: Deployment) ->
     pool = console.only("console", "AWS::Cognito::UserPool")["Properties"]
     assert pool["AdminCreateUserConfig"] == {"AllowAdminCreateUserOnly": True}
     assert pool["DeletionProtection"] == "ACTIVE"
+    assert (pool["MfaConfiguration"], pool["EnabledMfas"]) == ("ON", ["SOFTWARE_TOKEN_MFA"])
     client = console.only("console", "AWS::Cognito::UserPoolClient")["Properties"]
     assert client["AllowedOAuthFlows"] == ["code"]
     assert client["GenerateSecret"] is False

@@ -152,8 +152,11 @@ def test_a_key_of_ones_own_encrypts_everything_and_every_role_may_use_it(optione
     assert rule["ServerSideEncryptionByDefault"]["SSEAlgorithm"] == "aws:kms"
     assert rule["BucketKeyEnabled"] is True
     for queue in optioned.resources("maintenance", "AWS::SQS::Queue").values():
-        if "QueueName" in queue["Properties"]:  # of tasks; the schedule's events say nothing
-            assert "KmsMasterKeyId" in queue["Properties"]
+        assert "KmsMasterKeyId" in queue["Properties"]
+    assert "KmsMasterKeyId" in optioned.only("observability", "AWS::SNS::Topic")["Properties"]
+    policies = optioned.only("storage", "AWS::KMS::Key")["Properties"]["KeyPolicy"]["Statement"]
+    services = [each["Principal"]["Service"] for each in policies if "Service" in each["Principal"]]
+    assert services == [["cloudwatch.amazonaws.com", "events.amazonaws.com"]]
     for stack in ("api", "maintenance", "pipeline"):
         for key, policy in optioned.resources(stack, "AWS::IAM::Policy").items():
             if key.startswith("Canaries"):  # CodeDeploy moves aliases and reads no data

@@ -18,6 +18,7 @@ from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition, MaintenancePlan, MaintenanceReport
 from odradek.engine.marks import decode_wake
 from odradek.errors import ErrorCode
+from odradek.format.item_keys import LOGINS_PK, TRIGGERS_PK, USERS_PK
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
@@ -50,7 +51,7 @@ from odradek.triggers.calls import CallFailed
 from odradek.triggers.event import EventSource
 from odradek.triggers.wiring import TriggerParts, wire_triggers
 
-from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, PERMISSIONS, SQL_JOB, TableName
+from infra.permissions import COMPACT_TOPIC, FLIGHT_DELAYS, OPEN_KEYS, PERMISSIONS, SQL_JOB, TableName
 from tests.infra.compaction_plan import plan_compaction
 from tests.infra.growths import growths
 from tests.infra.served_tables import served_tables
@@ -487,7 +488,7 @@ def test_a_function_may_do_nothing_that_its_work_never_calls(function: str, call
         (grant.table.value, action, key)
         for grant in row.tables
         for action in grant.actions
-        for key in grant.partition_keys or ("",)
+        for key in ([""] if set(OPEN_KEYS[:8]) <= set(grant.partition_keys) else grant.partition_keys or [""])
         if not any(place == grant.table and a == action and pk in (key or pk,) for place, a, pk in calls)
     ]
     idle += [
@@ -592,3 +593,23 @@ def test_the_compaction_job_may_do_what_a_compaction_does_and_nothing_else_beyon
         return found | {("objects", action) for grant in row.objects for action in grant.actions}
 
     assert granted(COMPACT_TOPIC) - granted(FLIGHT_DELAYS) - used == set()
+
+
+def test_secrets_of_the_catalog_are_for_those_who_need_them() -> None:
+    """Keys of users are for administration and logins, secrets of triggers for what calls or wakes triggers."""
+
+    def readers(key: str) -> set[str]:
+        return {
+            name
+            for name, row in PERMISSIONS.items()
+            for grant in row.tables
+            if grant.table == "catalog"
+            and (not grant.partition_keys or key in grant.partition_keys)
+            and set(grant.actions) & {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
+        }
+
+    assert readers(USERS_PK) == readers(LOGINS_PK) == {"admin", "gateway"}
+    assert readers(TRIGGERS_PK) == {MAINTENANCE, TRIGGERS, TRIGGER_DISPATCHER}
+    unbound = [(name, grant) for name, row in PERMISSIONS.items() for grant in row.tables
+               if grant.table == "catalog" and not grant.partition_keys]  # fmt: skip
+    assert unbound == []

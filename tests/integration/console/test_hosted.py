@@ -120,7 +120,10 @@ async def test_a_person_signs_in_and_acts_as_a_principal_with_acls(service: Thre
             answer = await sign_in(client, provider, "ada", [])
             assert answer.status_code == 200
             cookie = answer.headers.get_list("set-cookie")[0]
-            assert {"HttpOnly", "SameSite=strict", "Secure"} <= set(cookie.split("; "))
+            assert {"HttpOnly", "SameSite=strict", "Secure", "Path=/"} <= set(cookie.split("; "))
+            cookies = answer.headers.get_list("set-cookie")
+            assert all(each.startswith("__Host-") and "Domain" not in each for each in cookies)
+            assert answer.headers["strict-transport-security"] == "max-age=31536000"
             person = Person(app, client)
             page = await person.get("/topics")
             assert "orders" in page

@@ -26,6 +26,7 @@ from odradek.console.rates import RateLimit
 from odradek.console.rendering import Templates
 from odradek.console.sessions import Session, Sessions
 from odradek.console.settings import ConsoleSettings
+from odradek.http.browsers import STRICT_TRANSPORT
 from odradek.ports.clock import Clock
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 STATIC = "/static/"
 _SIGN_IN, _CALLBACK = "/sign-in", "/callback"
 _PENDING_COOKIE = "odradek_console_sign_in"
+_OF_HOST = "__Host-"  # a cookie that no other host, no subdomain and no page without TLS can set
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _SAFE = ("GET", "HEAD")
 _CHANGES_NOTHING = ("/sign-out", "/theme", "/schemas/check", "/connectors/check", "/sql")  # of the log
@@ -94,7 +96,11 @@ class Guard:
     @property
     def cookie(self) -> str:
         """The name of the session's cookie: browsers share cookies between the ports of a host."""
-        return f"odradek_console_{self._port or 0}"
+        return f"{_OF_HOST if self._is_secure else ''}odradek_console_{self._port or 0}"
+
+    @property
+    def _pending_cookie(self) -> str:
+        return f"{_OF_HOST if self._is_secure else ''}{_PENDING_COOKIE}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -108,6 +114,8 @@ class Guard:
                 for name, value in HEADERS.items():
                     headers[name] = value
                 headers.setdefault("Cache-Control", "no-store")
+                if self._is_secure:
+                    headers.update(STRICT_TRANSPORT)
             await send(message)
 
         refusal = self._refuse(scope)
@@ -212,7 +220,7 @@ class Guard:
         answer = RedirectResponse(location, 303)
         # Lax: the provider leads back by a redirect, which brings no Strict cookie.
         answer.set_cookie(
-            _PENDING_COOKIE, cookie, max_age=int(PENDING_S), path=_CALLBACK, httponly=True, samesite="lax",
+            self._pending_cookie, cookie, max_age=int(PENDING_S), httponly=True, samesite="lax",
             secure=self._is_secure,
         )  # fmt: skip
         return answer
@@ -230,14 +238,14 @@ class Guard:
         given = parse_qs(scope["query_string"].decode("latin-1"))
         try:
             user = await self._hosted.oidc.finish(
-                {name: values[0] for name, values in given.items()}, _cookie(headers, _PENDING_COOKIE) or ""
+                {name: values[0] for name, values in given.items()}, _cookie(headers, self._pending_cookie) or ""
             )
         except SignInRefused as error:
             return self._page(401, "sign_in_oidc.html", problem=str(error))
         session = self._sessions.begin(user)
         answer = self._page(200, "signed_in.html")
         answer.set_cookie(self.cookie, session.session_id, httponly=True, samesite="strict", secure=self._is_secure)
-        answer.delete_cookie(_PENDING_COOKIE, path=_CALLBACK)
+        answer.delete_cookie(self._pending_cookie, httponly=True, samesite="lax", secure=self._is_secure)
         return answer
 
     @property
