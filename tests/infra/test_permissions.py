@@ -18,7 +18,6 @@ from odradek.engine.engine import Engine
 from odradek.engine.maintenance.maintenance import HeldPartition, MaintenancePlan, MaintenanceReport
 from odradek.engine.marks import decode_wake
 from odradek.errors import ErrorCode
-from odradek.format.item_keys import LOGINS_PK, TRIGGERS_PK, USERS_PK
 from odradek.format.maintenance_task import TaskKind
 from odradek.format.object_keys import segment_key
 from odradek.functions.environment import MAINTAINER, MAINTENANCE, REGISTRY, TABLES, TRIGGER_DISPATCHER, TRIGGERS
@@ -593,23 +592,3 @@ def test_the_compaction_job_may_do_what_a_compaction_does_and_nothing_else_beyon
         return found | {("objects", action) for grant in row.objects for action in grant.actions}
 
     assert granted(COMPACT_TOPIC) - granted(FLIGHT_DELAYS) - used == set()
-
-
-def test_secrets_of_the_catalog_are_for_those_who_need_them() -> None:
-    """Keys of users are for administration and logins, secrets of triggers for what calls or wakes triggers."""
-
-    def readers(key: str) -> set[str]:
-        return {
-            name
-            for name, row in PERMISSIONS.items()
-            for grant in row.tables
-            if grant.table == "catalog"
-            and (not grant.partition_keys or key in grant.partition_keys)
-            and set(grant.actions) & {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
-        }
-
-    assert readers(USERS_PK) == readers(LOGINS_PK) == {"admin", "gateway"}
-    assert readers(TRIGGERS_PK) == {MAINTENANCE, TRIGGERS, TRIGGER_DISPATCHER}
-    unbound = [(name, grant) for name, row in PERMISSIONS.items() for grant in row.tables
-               if grant.table == "catalog" and not grant.partition_keys]  # fmt: skip
-    assert unbound == []
