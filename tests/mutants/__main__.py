@@ -7,6 +7,9 @@
     make mutants ARGS="--report"              what is known so far
     make mutants ARGS="--tests"               run the tests that the list names, each with its mutant
 
+Mutants that were made by rule (rules.py) are tried by the nearest tests (by_tests.py), and not by the simulation, which
+does not run most of what they change. `python -m tests.mutants.rules` draws others where the code has changed.
+
 A seed is one of a profile: `log:7` is what `make sim SEED=7 RUNS=1 ARGS="--profile log"` runs. Each mutant gets
 those of the profiles that live on the mutated part (`_NEAR`), since the others never come there: first those of the
 small profiles, which take a tenth of the time, then those of the large ones. A few of each mutant are tried before more
@@ -22,6 +25,7 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -29,6 +33,7 @@ from pathlib import Path
 from threading import Lock, local
 from typing import Any
 
+from tests.mutants import by_tests, rules
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import Mutant
 from tests.simulation.small_profiles import SMALL
@@ -137,13 +142,16 @@ def main(argv: list[str] | None = None) -> int:
         results.doubt()
     if not arguments.report:
         chosen = [MUTANTS[name] for name in arguments.only] or list(MUTANTS.values())
-        asked = [each for each in chosen if not each.equivalent or arguments.only]
+        made = [each.name for each in chosen if each.made_by]
+        asked = [each for each in chosen if not each.made_by and (not each.equivalent or arguments.only)]
         asked.sort(key=lambda each: sha256(each.name.encode()).digest())  # so that a part of them speaks for all
         most = min(arguments.most, arguments.seeds)
         for count in (*(each for each in _ROUNDS if each < most), most):
             with ThreadPoolExecutor(arguments.jobs) as pool:
                 list(pool.map(lambda each, most=count: _examine(each, results, arguments, most), asked))
-    return _report(results)
+        if made:
+            by_tests.main(made if arguments.only else [])
+    return _report(results) | _report_made()
 
 
 def _examine(mutant: Mutant, results: Results, arguments: argparse.Namespace, most: int) -> None:
@@ -234,7 +242,7 @@ def _trial(mutant: Mutant | None, seeds: list[str]) -> list[tuple[str, str]]:
 
 def _run_tests(only: list[str], jobs: int) -> int:
     """Each named test must fail with its mutant."""
-    chosen = [each for each in MUTANTS.values() if each.killed_by and (not only or each.name in only)]
+    chosen = [each for each in MUTANTS.values() if each.killed_by and (each.name in only if only else not each.made_by)]
 
     def fails(mutant: Mutant) -> bool:
         command = [sys.executable, "-m", "tests.mutants.trial", mutant.name, "--test", mutant.killed_by]
@@ -250,10 +258,42 @@ def _run_tests(only: list[str], jobs: int) -> int:
     return 0 if good == len(chosen) else 1
 
 
+def _report_made() -> int:
+    """Print the mutants that were made by rule, by area."""
+    made = rules.read_made()
+    for each in made:
+        if each.get("equivalent"):
+            print(f"equivalent  {each['name']}: {each['equivalent']}")
+        elif "cpu_s" in each and not each.get("killed_by"):
+            print(f"SURVIVED    {each['name']}, {each['cpu_s']} s of the nearest tests")
+    print(f"{'made by rule':20} {'mutants':>8} {'noticed':>8} {'equivalent':>11} {'survived':>9} {'not tried':>10}")
+    total: Counter[str] = Counter()
+    for area in dict.fromkeys(each["area"] for each in made):
+        counts = Counter(_verdict(each) for each in made if each["area"] == area)
+        total += counts
+        print(_row(area, counts))
+    print(_row("all", total))
+    return 1 if total["survived"] or total["not tried"] else 0
+
+
+def _verdict(made: dict[str, Any]) -> str:
+    if made.get("equivalent"):
+        return "equivalent"
+    if made.get("killed_by"):
+        return "noticed"
+    return "survived" if "cpu_s" in made else "not tried"
+
+
+def _row(area: str, counts: Counter[str]) -> str:
+    numbers = (sum(counts.values()), counts["noticed"], counts["equivalent"], counts["survived"], counts["not tried"])
+    return "{:20} {:>8} {:>8} {:>11} {:>9} {:>10}".format(area, *numbers)
+
+
 def _report(results: Results) -> int:
     noticed, tested, alive, unknown = [], [], [], []
-    equivalent = [each for each in MUTANTS.values() if each.equivalent]
-    for mutant in MUTANTS.values():
+    by_hand = [each for each in MUTANTS.values() if not each.made_by]
+    equivalent = [each for each in by_hand if each.equivalent]
+    for mutant in by_hand:
         known = results.of(mutant)
         if mutant.equivalent:
             continue
@@ -275,8 +315,8 @@ def _report(results: Results) -> int:
         print(f"SURVIVED    {mutant.name} ({mutant.path}), {len(results.of(mutant)['tried'])} seeds")
     for mutant in unknown:
         print(f"not tried   {mutant.name}")
-    count = len(MUTANTS) - len(equivalent)
-    tried = sum(bool(results.of(mutant)) for mutant in MUTANTS.values() if not mutant.equivalent)
+    count = len(by_hand) - len(equivalent)
+    tried = sum(bool(results.of(mutant)) for mutant in by_hand if not mutant.equivalent)
     print(
         f"{len(noticed)} of {count} mutants noticed by the simulation ({len(noticed) / count:.0%}; "
         f"{sum(after <= 60 for after, _ in noticed)} by the first 60 seeds), {len(tested)} more by a test, "

@@ -339,16 +339,22 @@ async def test_administrators_leave_a_line_each_and_no_secret(world: World, capl
     assert "ssss" not in caplog.text
 
 
-async def test_dead_letters_of_a_share_group_need_the_right_to_write_to_their_topic(world: World) -> None:
+@pytest.mark.parametrize("api", [ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS])
+async def test_dead_letters_of_a_share_group_need_the_right_to_write_to_their_topic(api: ApiKey, world: World) -> None:
+    """What is refused is not done either."""
     await add(world.engine, allow(MALLORY, Op.ALL, group="s"))
+    name = "errors.deadletterqueue.topic.name"
 
     async def configure(topic: str) -> int:
-        change = {"name": "errors.deadletterqueue.topic.name", "config_operation": 0, "value": topic}
+        change: dict[str, object] = {"name": name, "value": topic}
+        if api is ApiKey.INCREMENTAL_ALTER_CONFIGS:
+            change["config_operation"] = 0
         resources = [{"resource_type": 32, "resource_name": "s", "configs": [change]}]
-        answer = await ask_as(world.engine, MALLORY, ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": resources})
+        answer = await ask_as(world.engine, MALLORY, api, {"resources": resources})
         return int(answer.responses[0].error_code)
 
     assert await configure("secret") == TOPIC
+    assert [entry.value for entry in await world.engine.group_configs.describe("s") if entry.name == name] == [""]
     assert await configure("") == 0
 
 
