@@ -86,6 +86,7 @@ def test_a_column_of_sqlite_becomes_wider_and_never_narrower(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_types_of_mariadb_have_room_for_their_values() -> None:
+    """Slow: such a server takes seconds to install and to start."""
     if missing("mariadb"):
         pytest.skip(str(missing("mariadb")))
     values = {
