@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from odradek.connect.connectors.iceberg.sink import IcebergSinkConnector
-from odradek.connect.data import INT64, Struct, struct
+from odradek.connect.data import INT32, INT64, Struct, struct
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.logical import TIME, TIMESTAMP, decimal
 from odradek.connect.data.schema import OPTIONAL_STRING
@@ -82,6 +82,14 @@ def test_columns_follow_the_schemas_and_tables_are_partitioned(tmp_path: Path) -
     rows = sorted(read_table(tmp_path, "db.rows"), key=lambda row: row["id"])
     assert [row["note"] for row in rows] == [None, None, "n", None]
     assert (str(rows[0]["price"]), rows[0]["hour"], rows[3]["at"].day) == ("1.25", dt.time(1, 2), 4)
+    driver.stop()
+
+
+def test_a_column_becomes_as_wide_as_a_later_schema(tmp_path: Path) -> None:
+    driver = into(tmp_path, records_max=1, **{"iceberg.tables.evolve-schema-enabled": "true"})
+    for offset, (kind, value) in enumerate(((INT32, 1), (INT64, 2**40), (INT32, 3))):
+        driver.put([record(offset, Struct(struct({"id": kind}), {"id": value}))])
+    assert sorted(row["id"] for row in read_table(tmp_path, "db.rows")) == [1, 3, 2**40]
     driver.stop()
 
 

@@ -315,20 +315,30 @@ def _columns(table: _Collected) -> pa.Schema:
 
 
 def _covers(known: Any, wanted: Any) -> bool:
-    """Return True if a schema or struct has all fields of another one, at all levels."""
+    """Return True if a schema or struct has all fields of another one, at all levels, with room for their values."""
     fields = {each.name: each.type for each in known}
     return all(each.name in fields and _has_parts(fields[each.name], each.type) for each in wanted)
 
 
 def _has_parts(known: pa.DataType, wanted: pa.DataType) -> bool:
-    """Return True if the structs in a column have all fields of those in another one; other types are not compared."""
+    """Return True if a column has room for the values of another type, and its structs have all fields of the other's.
+
+    Types that cannot be changed into each other are not compared.
+    """
     if pa.types.is_struct(known) and pa.types.is_struct(wanted):
         return _covers(known, wanted)
     if pa.types.is_list(known) or pa.types.is_large_list(known):
         return not pa.types.is_list(wanted) or _has_parts(known.value_type, wanted.value_type)
     if pa.types.is_map(known) and pa.types.is_map(wanted):
         return _has_parts(known.key_type, wanted.key_type) and _has_parts(known.item_type, wanted.item_type)
-    return True
+    return not _is_wider(wanted, known)
+
+
+def _is_wider(one: Any, other: Any) -> bool:
+    """Return True for a type that a column of another type can be changed into."""
+    if pa.types.is_decimal(one) and pa.types.is_decimal(other):
+        return one.scale == other.scale and one.precision > other.precision
+    return (one, other) in ((pa.int64(), pa.int32()), (pa.float64(), pa.float32()))
 
 
 def _iceberg_type(schema: Schema) -> Any:
