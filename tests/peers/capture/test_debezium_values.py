@@ -47,6 +47,10 @@ _ACCEPTED = {
     "timestamptz": "Debezium's snapshot is Julian before 1582",
 }
 """Types whose values or schemas may differ, and why."""
+_NOT_PARSED = ("INET4", "INET6")
+"""Types of MariaDB with which Debezium 3.3 cannot parse the table, and ends."""
+_NO_CHARSETS = ("keybcs2", "dec8", "hp8", "swe7", "armscii8", "geostd8", "macce", "tis620", "utf16le", "eucjpms")
+"""Charsets that Java or Debezium's parser does not have."""
 _SESSION = "SET NAMES utf8mb4", "SET time_zone = '+00:00'", "SET sql_mode = 'ALLOW_INVALID_DATES'"
 
 
@@ -156,7 +160,8 @@ def test_values_of_mariadb_are_those_of_debezium(tmp_path: Path) -> None:
     if missing("mariadb"):
         pytest.skip(str(missing("mariadb")))
     cases = mysql_values.cases("mariadb")
-    del cases["INET4"]  # Debezium 3.3 cannot parse the table of such a column, and ends
+    for kind in [each for each in cases if each in _NOT_PARSED or any(name in each for name in _NO_CHARSETS)]:
+        del cases[kind]
     rows = mysql_values.rows(cases)
     columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(cases))
     history = ".".join(("schema", "history", "internal"))
