@@ -132,7 +132,7 @@ _ALTERED = {  # the type before, a value; the type after, a value
     "DECIMAL(10,4)": ("1.2345", Decimal("1.2345"), "DECIMAL(10,2)", "1.23", Decimal("1.23")),
     "BIT(1)": ("b'1'", True, "TINYINT", "1", 1),
     "DATETIME(6)": ("'2024-01-02 03:04:05.123456'", 1704164645123456, "TIMESTAMP(3) NULL", "'2024-01-02 03:04:05.5'",
-                    "2024-01-02T03:04:05.500Z"),
+                    "2024-01-02T03:04:05.5Z"),
     "BINARY(4)": ("x'4100'", b"A\0\0\0", "CHAR(4)", "'ab'", "ab"),
     "VARCHAR(9) CHARACTER SET utf16": ("'ž'", "ž", "VARCHAR(9) CHARACTER SET latin2", "'ž'", "ž"),
 }  # fmt: skip

@@ -43,12 +43,17 @@ _ACCEPTED = {
     "interval[]": "Debezium leaves lists of intervals out",
     "int[]": "a list of two dimensions is a list of nulls in Debezium, ours is null and named in the log",
     "date": "infinity overflows in Debezium; its snapshot is Julian before 1582",
+    "FLOAT": "Debezium's snapshot has the six digits of a query",
+    "FLOAT(10,2)": "Debezium takes it for a double",
+    "DATE": "Debezium takes the year 1 for 2001",
+    "TIMESTAMP NOT NULL DEFAULT '2000-01-01'": "Debezium writes the column's default for a zero date",
+    "ENUM('it''s','b,c','back\\\\slash','ž') CHARACTER SET utf8mb4": "labels with backslashes are escaped otherwise",
     "timestamp": "Debezium's snapshot is Julian before 1582",
     "timestamptz": "Debezium's snapshot is Julian before 1582",
 }
 """Types whose values or schemas may differ, and why."""
-_NOT_PARSED = ("INET4", "INET6")
-"""Types of MariaDB with which Debezium 3.3 cannot parse the table, and ends."""
+_NOT_PARSED = ("INET4", "INET6", "YEAR")
+"""Types of MariaDB whose tables end Debezium 3.3: addresses are not parsed, the year 0 is not read."""
 _NO_CHARSETS = ("keybcs2", "dec8", "hp8", "swe7", "armscii8", "geostd8", "macce", "tis620", "utf16le", "eucjpms")
 """Charsets that Java or Debezium's parser does not have."""
 _SESSION = "SET NAMES utf8mb4", "SET time_zone = '+00:00'", "SET sql_mode = 'ALLOW_INVALID_DATES'"
@@ -62,16 +67,19 @@ def jars() -> None:
 
 
 def compared(
-    tmp_path: Path, cases: Cases, topic: str, configs: Callable[[str], dict[str, str]], run: Callable[[int], None]
-) -> None:
+    tmp_path: Path, cases: Cases, topic: str, configs: Callable[[str], dict[str, str]],
+    run: Callable[[int], None], *, has_log: bool = True,
+) -> None:  # fmt: skip
     """Run both connectors over the same changes. Fails with the cells that differ without an accepted reason.
 
     Args:
         topic: without the prefix.
         configs: the configuration of a connector, by its prefix.
         run: makes the rows of the log from an id on; of id 0 the rows of the snapshot; of -1 updates all.
+        has_log: Debezium can read the log.
     """
     listed = list(cases)
+    ways = 4 if has_log else 1
     count = max(len(values) + ("NOT NULL" not in kind) for kind, values in cases.items())
     run(0)
     with (
@@ -83,11 +91,14 @@ def compared(
         running.create("ours", configs("ours"))
         for prefix in ("theirs", "ours"):
             assert len(running.read(f"{prefix}.{topic}", count, timeout_s=60)) == count, prefix
-        run(_LOGGED)
-        run(-1)
-        records = {prefix: running.read(f"{prefix}.{topic}", 4 * count, timeout_s=60) for prefix in ("theirs", "ours")}
+        if has_log:
+            run(_LOGGED)
+            run(-1)
+        records = {
+            prefix: running.read(f"{prefix}.{topic}", ways * count, timeout_s=60) for prefix in ("theirs", "ours")
+        }
     documents = {prefix: [json.loads(each.value) for each in found] for prefix, found in records.items()}
-    assert {prefix: len(found) for prefix, found in documents.items()} == {"theirs": 4 * count, "ours": 4 * count}
+    assert {prefix: len(found) for prefix, found in documents.items()} == {"theirs": ways * count, "ours": ways * count}
     different: dict[str, set[str]] = {}
     cells: Counter[str] = Counter()
     for theirs, ours in zip(*(ordered(documents[prefix]) for prefix in ("theirs", "ours")), strict=True):
@@ -183,4 +194,5 @@ def test_values_of_mariadb_are_those_of_debezium(tmp_path: Path) -> None:
                 **({"database.server.id": "7001", **theirs} if prefix == "theirs" else {}),
             }  # fmt: skip
 
-        compared(tmp_path, cases, "k.t", configs, run)
+        # Debezium's reader of MariaDB's log ends at the description of this table.
+        compared(tmp_path, cases, "k.t", configs, run, has_log=False)

@@ -337,7 +337,7 @@ def _has_parts(known: pa.DataType, wanted: pa.DataType) -> bool:
 def _is_wider(one: Any, other: Any) -> bool:
     """Return True for a type that a column of another type can be changed into."""
     if pa.types.is_decimal(one) and pa.types.is_decimal(other):
-        return one.scale == other.scale and one.precision > other.precision
+        return bool(one.scale == other.scale and one.precision > other.precision)
     return (one, other) in ((pa.int64(), pa.int32()), (pa.float64(), pa.float32()))
 
 

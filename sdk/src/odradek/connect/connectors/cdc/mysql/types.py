@@ -92,7 +92,7 @@ def column_type(column: ColumnInfo, given: Mapping[str, Any]) -> tuple[Schema, D
         "double": (schemas.FLOAT64, float),
         "year": (semantic.YEAR, int),
         "json": (semantic.JSON, lambda value: value if isinstance(value, str) else stored_values.json_text(value)),
-        "uuid": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.uuid_text(value)),
+        "uuid": (semantic.UUID_TEXT, lambda value: value if isinstance(value, str) else stored_values.uuid_text(value)),
         "inet4": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.inet4_text(value)),
         "inet6": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.inet6_text(value)),
     }
@@ -144,7 +144,7 @@ def _decimal(column: ColumnInfo, mode: str) -> tuple[Schema, Decode]:
 def _moment(kind: str, digits: int, mode: str) -> tuple[Schema, Decode, Any]:
     """Return a schema, a decoder that returns None for what is no date, and the epoch."""
     if kind == "timestamp":
-        return semantic.ZONED_TIMESTAMP, lambda value: _zoned(value, digits), "1970-01-01T00:00:00Z"
+        return semantic.ZONED_TIMESTAMP, _zoned, "1970-01-01T00:00:00Z"
     if kind == "time":
         if mode == "connect":
             return logical.TIME, _time_of_day, None
@@ -191,15 +191,19 @@ def _micros(value: int | str) -> int | None:
     return None if days is None else days * text_values.DAY_US + text_values.clock_us(clock)
 
 
-def _zoned(value: int | str, digits: int) -> str | None:
-    """Return a timestamp in UTC as ISO 8601 with as many digits as the column has."""
+def _zoned(value: int | str) -> str | None:
+    """Return a timestamp in UTC as ISO 8601, without zeros at its end as Debezium writes it."""
     if isinstance(value, str):
-        return None if value.startswith("0000-00-00") else value.replace(" ", "T") + "Z"
+        if value.startswith("0000-00-00"):
+            return None
+        clock, _, fraction = value.replace(" ", "T").partition(".")
+        fraction = fraction.rstrip("0")
+        return f"{clock}.{fraction}Z" if fraction else f"{clock}Z"
     if value == 0:  # it stands for 0000-00-00: the type begins one second later
         return None
     days, micros = divmod(value, text_values.DAY_US)
     seconds, micros = divmod(micros, 1_000_000)
-    fraction = f".{micros:06}"[: digits + 1] if digits else ""
+    fraction = f".{micros:06}".rstrip("0") if micros else ""
     return f"{_date_text(days)}T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}{fraction}Z"
 
 
