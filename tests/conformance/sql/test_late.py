@@ -53,6 +53,12 @@ AGGREGATES: dict[str, tuple[str, list[tuple[str, int]], list[Any]]] = {
         [("x", 10), ("y", 30), ("on", 15), ("late", 14), ("z", 36), ("w", 100)],
         [["k", ["x"], 10], ["k", ["on"], 15], ["k", ["y", "z"], 30], ["k", ["w"], 100]],
     ),
+    # 0 alone would be late, but it touches the session of 10 and 16, which is open; 5 lies between two open ones.
+    "session of a late record": (
+        f"{LIST} a WINDOW SESSION (10 MILLISECONDS, GRACE PERIOD 5 MILLISECONDS) GROUP BY k",
+        [("x", 10), ("y", 16), ("back", 0), ("z", 30), ("w", 44), ("between", 37), ("late", 9), ("v", 90)],
+        [["k", ["x", "y", "back"], 0], ["k", ["z", "w", "between"], 30], ["k", ["v"], 90]],
+    ),
     "final": (
         f"{LIST} a WINDOW TUMBLING (SIZE 10 MILLISECONDS, GRACE PERIOD 2 MILLISECONDS) GROUP BY k EMIT FINAL",
         [("x", 1), ("y", 11), ("in", 9), ("z", 12), ("late", 3), ("w", 30), ("late", 19)],

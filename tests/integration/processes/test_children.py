@@ -129,7 +129,7 @@ def left(pids: set[int]) -> set[int]:
     ],
 )
 def test_nothing_is_left_of_a_killed_parent(program: str, count: int, tmp_path: Path) -> None:
-    """Slow where a JVM starts: half a minute each."""
+    """Slow: a JVM starts, half a minute each, but for the first three."""
     parent, _ = started(program.replace("{data!r}", repr(str(tmp_path))))
     children = descendants(parent.pid)
     assert len(children) >= count

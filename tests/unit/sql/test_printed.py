@@ -7,7 +7,7 @@ import base64
 import pytest
 from odradek.sql.parse import parse
 from odradek.sql.plan import Selected
-from odradek.sql.printed import Printer, format_of, shown
+from odradek.sql.running.printed import Printer, format_of, shown
 from odradek.sql.script import Planner
 
 

@@ -124,7 +124,8 @@ class SparkEngine:
         """Return the rows of a batch plan, at most 100,000."""
         with _translated(self._spark):
             with self._planning:
-                frame = self._result(self._spark, plan, [self._batch(plan, each) for each in plan.inputs])
+                sessions = OpenSessions(plan.maintained) if plan.maintained is not None else None
+                frame = self._result(self._spark, plan, [self._batch(plan, each) for each in plan.inputs], sessions)
             return [shown_row(row) for row in frame.limit(plan.limit or _ROWS_MAX).collect()]
 
     def changes(

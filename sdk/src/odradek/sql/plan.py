@@ -78,6 +78,7 @@ class Maintained:
 
     session_ms: int = 0  # the gap of session windows: rows of open sessions are kept; 0: the inputs are tables
     grace_ms: int = 0
+    grouped: str = ""  # Spark SQL over the rows `arrived`: each with its group, a text
     open_rows: str = ""  # Spark SQL over input_1: the rows of sessions that end at `:cut` (ms) or later
     groups: Input | None = None  # the records of the result whose groups have no rows any more
     undone: str = ""  # Spark SQL over the columns of `groups`: the rows of the result that stay
@@ -151,7 +152,7 @@ class Selected:
 
     plan: QueryPlan
     types: tuple[SqlType | None, ...] = ()  # of its columns, where they are known
-    prints: bool = False  # the records of a topic: see printed.py
+    prints: bool = False  # the records of a topic: see running/printed.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,13 +164,11 @@ class _Planner:
             where = f"({where}) OR {first.quoted}.__deleted" if where else ""
         joins_streams = any(each.source.kind == "STREAM" for each in self.scope.bounds[1:])
         used = [*columns, text, rows, where, having, *self._grouping(window)]
-        if self.is_timed and window is not None:
-            reads[0], text, where = late.windowed(reads[0], first, window, where, used)
-            if self.marks_sessions:
-                text = late.with_sessions(first, window, self._group_texts(), reads[0].view)
-        elif self.is_maintained and self.has_sessions and window is not None:
+        if self.marks_sessions and window is not None:
             reads[0], where = late.filtered(reads[0], first, where), ""
-            text = late.with_sessions(first, window, self._group_texts(), "input_1")
+            text = late.with_sessions(first, window, self._group_texts())
+        elif self.is_timed and window is not None:
+            reads[0], text, where = late.windowed(reads[0], first, window, where, used)
         elif self.is_timed and joins_streams and self.eager is None:
             reads = late.joined(reads, self.scope.bounds, query.joins[0], used)
         rest = f"{rows} WHERE {where}" if where else rows
@@ -200,7 +198,7 @@ class _Planner:
             window_ms=_window_ms(window, passed_on),
             retention_ms=window.retention.ms if window is not None and window.retention is not None else None,
             keeps_empty_key=len(query.partition_by) > 1,
-            by_time=self.eager is None and not self.aggregates and joins_streams,
+            by_time=(self.eager is None and not self.aggregates and joins_streams) or query.emit == "FINAL",
             has_keep=has_keep,
             marks_deleted=marks_deleted,
             same_key=same_key,
@@ -500,7 +498,7 @@ class _Planner:
         return []
 
     def _maintained(self, sources: str, outputs: list[Output], keys: list[str]) -> Maintained | None:
-        if not self.is_maintained:
+        if not (self.is_maintained or self.marks_sessions):
             return None
         window = self.query.window
         if not self.has_sessions or window is None:
@@ -515,18 +513,20 @@ class _Planner:
         alias = self.scope.bounds[0].quoted
         named = ", ".join([f"{text} AS g{number}" for number, text in enumerate(groups)])
         same = " AND ".join(f"s.g{number} <=> {text}" for number, text in enumerate(groups))
-        rows = late.with_sessions(self.scope.bounds[0], window, groups, "input_1")
+        rows = late.with_sessions(self.scope.bounds[0], window, groups)
+        last = f"max(unix_millis({alias}.__time)) AS last"  # where nothing is aggregated, Spark 4.1 merges no sessions
         sessions = (
-            f"SELECT {named}, {alias}.__session AS __session, session_window FROM {rows} "
+            f"SELECT {named}, {alias}.__session AS __session, session_window, {last} FROM {rows} "
             f"GROUP BY {', '.join(self._grouping(window))}"
         )
         within = f"{alias}.__time >= s.session_window.start AND {alias}.__time < s.session_window.end"
         open_rows = (
             f"WITH rows AS (SELECT * FROM {rows}) SELECT {alias}.* FROM rows AS {alias} JOIN ({sessions}) AS s "
             f"ON {same} AND {alias}.__session = s.__session AND {within} "
-            f"WHERE unix_millis(s.session_window.end) - {self.scope.window_gap_ms} >= :cut"
+            "WHERE s.last >= :cut"
         )
-        return Maintained(window.size.ms, late.grace_ms(window), open_rows)
+        texts = late.grouped(self.scope.bounds[0], groups)
+        return Maintained(window.size.ms, late.grace_ms(window), texts, open_rows)
 
     def _output_mode(self, window: Window | None) -> str:
         if not self.aggregates or not self.is_stream or self.is_maintained:

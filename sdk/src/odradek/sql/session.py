@@ -38,7 +38,7 @@ from odradek.sql.planning.declare import Schemas
 from odradek.sql.planning.served import served_options
 from odradek.sql.planning.upgrades import Basis, difference
 from odradek.sql.position import Position, SqlError
-from odradek.sql.printed import Printer
+from odradek.sql.running.printed import Printer
 from odradek.sql.script import Planner
 from odradek.system import SystemClock
 

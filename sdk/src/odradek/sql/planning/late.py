@@ -66,11 +66,12 @@ def windowed(given: Input, bound: Bound, window: Window, where: str, used: Itera
     return found, windows, f"unix_millis({alias}.__window.end) + {grace} > {alias}.__stream_ms"
 
 
-def with_sessions(bound: Bound, window: Window, groups: list[str], view: str) -> str:
+def with_sessions(bound: Bound, window: Window, groups: list[str]) -> str:
     """Return FROM of sessions that are computed from all their records: `__session` changes where one was closed.
 
     A record within the gap of a session that its own stream time closed begins another: of two neighbours in time the
-    second came when the first was older than gap and grace.
+    second came when the first was older than gap and grace. That is so where the records of a group came in the order
+    of their times; the sessions of others are in the column __placed (running/sessions.py).
     """
     alias = bound.quoted
     order = f"OVER (PARTITION BY {', '.join(groups)} ORDER BY {alias}.__time, {alias}.__offset)"
@@ -82,9 +83,17 @@ def with_sessions(bound: Bound, window: Window, groups: list[str], view: str) ->
         f"AND unix_millis({alias}.__earlier__time) + {window.size.ms + grace_ms(window)} <= {alias}.__stream_ms"
     )
     return (
-        f"(SELECT {alias}.*, sum(IF({closed}, 1, 0)) {order} AS __session "
-        f"FROM (SELECT {alias}.*, {earlier} FROM {view} AS {alias}) AS {alias}) AS {alias}"
+        f"(SELECT {alias}.*, coalesce({alias}.__placed, sum(IF({closed}, 1, 0)) {order}) AS __session "
+        f"FROM (SELECT {alias}.*, {earlier} FROM input_1 AS {alias}) AS {alias}) AS {alias}"
     )
+
+
+def grouped(bound: Bound, groups: list[str]) -> str:
+    """Return Spark SQL over the view `arrived`: all columns, and the group of a session as a text, __group."""
+    alias = bound.quoted
+    named = ", ".join(f"{text} AS g{number}" for number, text in enumerate(groups))
+    group = f"to_json(struct({named}), map('ignoreNullFields', 'false'))"
+    return f"SELECT {alias}.*, {group} AS __group FROM arrived AS {alias}"
 
 
 def filtered(given: Input, bound: Bound, where: str) -> Input:

@@ -18,10 +18,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql import functions as F
 from pyspark.sql.window import Window
 
 from odradek.sql.plan import Maintained
+from odradek.sql.running.sessions import placed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from odradek.spark.jobs.latest import LatestTable
 
 CHANGED = "is_changed"
+_PLACED = "__placed"
 _BOUND_BYTES = 8
 
 
@@ -48,7 +51,12 @@ def compared(before: DataFrame, now: DataFrame, at: Column, closed: Column | Non
     both = now.join(old, now["key"] == old["k"], "full_outer")
     gone, new = F.col("key").isNull(), F.col("k").isNull()
     is_changed = gone | new | ~F.col("value").eqNullSafe(F.col("v"))
-    time = F.when(gone, at).when(new, F.col("timestamp")).when(~is_changed, F.col("t"))
+    # As in Kafka Streams, the tombstone of a session that became part of another one has the time of its end.
+    time = (
+        F.when(gone, at if closed is None else F.timestamp_millis(session_end(F.col("k"))))
+        .when(new, F.col("timestamp"))
+        .when(~is_changed, F.col("t"))
+    )
     if closed is None:
         time = time.when(F.col("timestamp") <= F.col("t"), F.greatest("t", at))
     return both.select(
@@ -108,7 +116,7 @@ class OpenSessions:
         return self._plan.session_ms + self._plan.grace_ms
 
     def add(self, fresh: DataFrame) -> DataFrame:
-        """Return all rows kept with those that arrived, and the stream time at each; late ones are dropped.
+        """Return all rows kept with those that arrived, the stream time at each, and __placed; late ones are dropped.
 
         Args:
             fresh: columns of the input, with __time, __partition and __offset.
@@ -119,13 +127,36 @@ class OpenSessions:
         if self._newest is not None:
             rows = rows.join(F.broadcast(self._newest), "__partition", "left")
             rows = rows.withColumn("__stream_ms", F.greatest("__stream_ms", "__known")).drop("__known")
+        rows = rows.select(*fresh.columns, "__stream_ms")
         newest = rows.groupBy("__partition").agg(F.max("__stream_ms").alias("__known"))
         if self._newest is not None:
             newest = newest.unionByName(self._newest).groupBy("__partition").agg(F.max("__known").alias("__known"))
         self._newest = newest.localCheckpoint(eager=True)
-        on_time = rows.where(ms + self.late_ms >= F.col("__stream_ms")).select(*fresh.columns, "__stream_ms")
-        self._rows = on_time if self._rows is None else self._rows.unionByName(on_time)
+        self._rows = self._placed(rows if self._rows is None else self._rows.drop(_PLACED).unionByName(rows))
         return self._rows
+
+    def _placed(self, rows: DataFrame) -> DataFrame:
+        """Return rows without late ones; those of a group that did not come in the order of their times know their
+        session."""
+        ms = F.unix_millis("__time")
+        order = Window.partitionBy("__group").orderBy("__offset", "__partition")
+        before = F.max(ms).over(order.rowsBetween(Window.unboundedPreceding, -1))
+        rows.createOrReplaceTempView("arrived")
+        found = rows.sparkSession.sql(self._plan.grouped).withColumn("__is_back", F.coalesce(before > ms, F.lit(False)))
+        found = found.withColumn("__is_back", F.max("__is_back").over(Window.partitionBy("__group")))
+        found = found.localCheckpoint(eager=True)
+        on_time = found.where(~F.col("__is_back") & (ms + self.late_ms >= F.col("__stream_ms")))
+        on_time = on_time.withColumn(_PLACED, F.lit(None).cast("long"))
+        back = found.where("__is_back")
+        if not back.isEmpty():
+            gap_ms, grace_ms = self._plan.session_ms, self._plan.grace_ms
+            bare = back.select("__group", "__partition", "__offset", ms.alias("ms"), "__stream_ms")
+            # A lambda: of a partial, PySpark 4.1 cannot read the type hints, and fails.
+            places = bare.groupBy("__group").applyInArrow(
+                lambda group: _place(gap_ms, grace_ms, group), f"__partition int, __offset long, {_PLACED} long"
+            )
+            on_time = on_time.unionByName(back.join(places, ["__partition", "__offset"]))
+        return on_time.drop("__group", "__is_back")
 
     def stream_time(self) -> int:
         """Return the smallest stream time of the partitions; 0 without rows."""
@@ -138,6 +169,15 @@ class OpenSessions:
         assert self._rows is not None
         kept = open_keys(self._rows, self.stream_time() - self.late_ms).select(*self._rows.columns)
         self._rows = kept.localCheckpoint(eager=True)
+
+
+def _place(gap_ms: int, grace_ms: int, rows: pa.Table) -> pa.Table:
+    """Return partition, offset and session of the rows of a group, without late ones."""
+    rows = rows.sort_by([("__offset", "ascending"), ("__partition", "ascending")])
+    times = zip(rows["ms"].to_pylist(), rows["__stream_ms"].to_pylist(), strict=True)
+    places = pa.array(placed(times, gap_ms, grace_ms), pa.int64())
+    found = rows.select(["__partition", "__offset"]).append_column(_PLACED, places)
+    return found.filter(places.is_valid())
 
 
 def one_frame(streams: Sequence[DataFrame]) -> DataFrame:

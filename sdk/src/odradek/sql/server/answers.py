@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from odradek.errors import KafkaError
 from odradek.sql.plan import Selected
-from odradek.sql.printed import Printer
+from odradek.sql.running.printed import Printer
 from odradek.sql.server.entities import Json, row_value, schema, text_of, type_name
 from odradek.sql.server.errors import NOT_ACCEPTABLE, RestError, refused
 from odradek.sql.server.protobuf_rows import ProtobufRows
