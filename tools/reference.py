@@ -16,6 +16,7 @@ from typing import Any
 
 from odradek.client.config import AdminConfig, Check, ClientConfig, ConsumerConfig, ProducerConfig, ShareConsumerConfig
 from odradek.engine.catalog import topic_configs
+from odradek.engine.catalog.config_values import number_in_words
 from odradek.engine.groups import configs as group_configs
 from odradek.settings import ENV_PREFIX, Settings
 from odradek.spark.jobs.arguments import StoreArguments, StreamArguments
@@ -132,7 +133,7 @@ def _topics() -> Iterator[Cells]:
     settings = Settings()
     for name, each in sorted(topic_configs.DEFINITIONS.items()):
         default = topic_configs.default_of(name, settings)
-        default = topic_configs.number_in_words(int(default)) if default.lstrip("-").isdigit() else default
+        default = number_in_words(int(default)) if default.lstrip("-").isdigit() else default
         yield f"`{name}`", each.type.name.lower(), default, each.check.allowed, each.documentation
 
 
@@ -209,7 +210,7 @@ def _default(spec: Field[Any]) -> str:
     if isinstance(value, tuple):
         return ", ".join(value) or "empty"
     if isinstance(value, int):
-        return topic_configs.number_in_words(value)
+        return number_in_words(value)
     return "none" if value is None else str(value) or "empty"
 
 

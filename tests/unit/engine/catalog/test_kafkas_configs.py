@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 from odradek.dispatcher.topics.broker_configs import BROKER_CONFIGS
-from odradek.engine.catalog.topic_configs import DEFINITIONS, ConfigType, check_configs
+from odradek.engine.catalog.config_values import ConfigType
+from odradek.engine.catalog.topic_configs import DEFINITIONS, check_configs
 from odradek.engine.groups.configs import DEFINITIONS as OF_GROUPS
 from odradek.engine.groups.configs import duration_ms
 from odradek.errors import ErrorCode, KafkaError

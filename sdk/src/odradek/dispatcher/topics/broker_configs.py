@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.engine.catalog.broker_configs import BROKER_CONFIGS as OF_TOPICS
-from odradek.engine.catalog.topic_configs import DEFINITIONS, ConfigType, default_of
+from odradek.engine.catalog.config_values import ConfigType
+from odradek.engine.catalog.topic_configs import DEFINITIONS, default_of
 from odradek.engine.groups.configs import STANDBYS_MAX
 from odradek.model.topic import ConfigEntry
 from odradek.settings import Settings

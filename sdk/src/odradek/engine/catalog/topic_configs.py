@@ -9,13 +9,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from odradek.engine.catalog.broker_configs import BROKER_CONFIGS
+from odradek.engine.catalog.config_values import (
+    INT_MAX,
+    LONG_MAX,
+    Check,
+    ConfigType,
+    boolean,
+    canonical,
+    one_of,
+    split_list,
+    whole_number,
+)
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.validation.batches import TimestampBounds
 from odradek.limits import MESSAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX, TIMESTAMP_MS_MAX, TIMESTAMP_MS_MIN
@@ -26,8 +36,7 @@ from odradek.settings import Settings
 if TYPE_CHECKING:
     from odradek.model.kinds import Kind
 
-_INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
-_ARRAY_BYTES_MAX = _INT_MAX - 8  # the largest array of Java
+_ARRAY_BYTES_MAX = INT_MAX - 8  # the largest array of Java
 TABLE_SCHEMA_MAX = 4_000  # characters
 VALUE_CHARACTERS_MAX = 300  # a number takes any blanks and zeros before it
 BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
@@ -52,47 +61,12 @@ ICEBERG_TABLE = "odradek.table.iceberg.table"
 _UNKNOWN_OFFSETS, _PREDICTED_OFFSETS = "unknown", "predicted"
 
 
-class ConfigType(IntEnum):
-    """Kafka's config types, as DescribeConfigs numbers them."""
-
-    BOOLEAN = 1
-    STRING = 2
-    INT = 3
-    LONG = 5
-    DOUBLE = 6
-    LIST = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """A rule for values, and the same rule in words for messages and docs/reference.md."""
-
-    accepts: Callable[[str], bool]
-    allowed: str
-
-    def __call__(self, text: str) -> bool:
-        return self.accepts(text)
-
-
 @dataclass(frozen=True, slots=True)
 class _Definition:
     type: ConfigType
     default: str
     documentation: str
     check: Check
-
-
-def number_in_words(number: int) -> str:
-    """Digits, but powers of two at the end of a type by name."""
-    return {_LONG_MAX: "2^63-1", -_LONG_MAX - 1: "-2^63", _INT_MAX: "2^31-1"}.get(number, str(number))
-
-
-def whole_number(low: int, high: int) -> Check:
-    """Whole numbers as Java reads them, of these bounds, both included."""
-    return Check(
-        lambda text: _WHOLE.fullmatch(text) is not None and low <= int(text) <= high,
-        f"{number_in_words(low)} to {number_in_words(high)}",
-    )
 
 
 def _is_ratio(text: str) -> bool:
@@ -102,34 +76,9 @@ def _is_ratio(text: str) -> bool:
         return False
 
 
-def one_of(*values: str) -> Check:
-    """These values alone."""
-    return Check(lambda text: text in values, ", ".join(values))
-
-
 def _is_cleanup_policy(text: str) -> bool:
     policies = split_list(text)
     return set(policies) <= {"delete", "compact"} and len(set(policies)) == len(policies)
-
-
-def split_list(text: str) -> list[str]:
-    """Return the members of a LIST, as Kafka splits it."""
-    return [part.strip() for part in text.split(",")] if text.strip() else []
-
-
-def canonical(kind: ConfigType, text: str) -> str:
-    """Return a value that was checked in the notation that is stored: as Kafka, which parses it, would show it."""
-    match kind:
-        case ConfigType.STRING:
-            return text
-        case ConfigType.BOOLEAN:
-            return text.strip().lower()
-        case ConfigType.DOUBLE:
-            return str(float(text))
-        case ConfigType.LIST:
-            return ",".join(split_list(text))
-        case _:
-            return str(int(text))
 
 
 def _any_of(*checks: Check) -> Check:
@@ -141,12 +90,10 @@ def _is_throttled(text: str) -> bool:
 
 
 _REPLICA = re.compile(r"\d+:\d+")
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 _NO_COMPRESSION = "No effect: as compression.type."
 _NO_REPLICAS = "No effect: there are no replicas to move."
 _NO_FILES = "No effect: logs are objects, not files."
 _NO_TIERS = "No effect: all data is in the object store."
-boolean = Check(lambda text: text.strip().lower() in ("true", "false"), "true, false")
 _throttled = Check(_is_throttled, "*, or partition:broker with commas")
 _ratio = Check(_is_ratio, "0.0 to 1.0")
 
@@ -224,13 +171,13 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.LONG,
         "604800000",
         "Age after which records are deleted, by their own timestamps; -1: never.",
-        whole_number(-1, _LONG_MAX),
+        whole_number(-1, LONG_MAX),
     ),
     "retention.bytes": _Definition(
         ConfigType.LONG,
         "-1",
         "Size of a partition above which old segments go; negative: none.",
-        whole_number(-_LONG_MAX - 1, _LONG_MAX),
+        whole_number(-LONG_MAX - 1, LONG_MAX),
     ),
     "segment.bytes": _Definition(
         ConfigType.INT, "1073741824", "Size at which a merged segment is closed.", whole_number(1024 * 1024, 2**31 - 1)
@@ -239,7 +186,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.LONG,
         "604800000",
         "Age at which a segment is closed, full or not.",
-        whole_number(1, _LONG_MAX),
+        whole_number(1, LONG_MAX),
     ),
     "max.message.bytes": _Definition(
         ConfigType.INT, "1048588", "Largest record batch, after compression.", whole_number(0, MESSAGE_BYTES_MAX)
@@ -252,15 +199,15 @@ DEFINITIONS: Mapping[str, _Definition] = {
     ),
     BEFORE_MAX: _Definition(
         ConfigType.LONG,
-        str(_LONG_MAX),
+        str(LONG_MAX),
         "How far a timestamp may be in the past under CreateTime: an older one is INVALID_TIMESTAMP.",
-        whole_number(0, _LONG_MAX),
+        whole_number(0, LONG_MAX),
     ),
     AFTER_MAX: _Definition(
         ConfigType.LONG,
         "3600000",
         "How far a timestamp may be in the future under CreateTime: a later one is INVALID_TIMESTAMP.",
-        whole_number(0, _LONG_MAX),
+        whole_number(0, LONG_MAX),
     ),
     RECORD_VALIDATION: _Definition(
         ConfigType.STRING,
@@ -283,7 +230,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "When a topic grows to a multiple of its partitions, a consumer group gets a new partition when it has "
         "consumed the one whose keys it takes over, so that each key keeps its order. A group that has committed no "
         "offset there gets it after so long. 0: at once, as in Apache Kafka.",
-        whole_number(0, _LONG_MAX),
+        whole_number(0, LONG_MAX),
     ),
     TRANSACTION_OFFSETS: _Definition(
         ConfigType.STRING,
@@ -306,7 +253,7 @@ DEFINITIONS: Mapping[str, _Definition] = {
     "compression.lz4.level": _Definition(ConfigType.INT, "9", _NO_COMPRESSION, whole_number(1, 17)),
     "compression.zstd.level": _Definition(ConfigType.INT, "3", _NO_COMPRESSION, whole_number(-131072, 22)),
     "delete.retention.ms": _Definition(
-        ConfigType.LONG, "86400000", "How long a tombstone outlives its compaction.", whole_number(0, _LONG_MAX)
+        ConfigType.LONG, "86400000", "How long a tombstone outlives its compaction.", whole_number(0, LONG_MAX)
     ),
     "max.decompressed.message.bytes": _Definition(
         ConfigType.INT,
@@ -314,14 +261,12 @@ DEFINITIONS: Mapping[str, _Definition] = {
         "No effect: a batch may decompress to 256 MiB.",
         whole_number(1, _ARRAY_BYTES_MAX),
     ),
-    MIN_LAG: _Definition(
-        ConfigType.LONG, "0", "Age below which a record is not compacted.", whole_number(0, _LONG_MAX)
-    ),
+    MIN_LAG: _Definition(ConfigType.LONG, "0", "Age below which a record is not compacted.", whole_number(0, LONG_MAX)),
     MAX_LAG: _Definition(
         ConfigType.LONG,
-        str(_LONG_MAX),
+        str(LONG_MAX),
         "Age above which a record has to be compacted.",
-        whole_number(1, _LONG_MAX),
+        whole_number(1, LONG_MAX),
     ),
     "min.cleanable.dirty.ratio": _Definition(
         ConfigType.DOUBLE, "0.5", "Share of uncompacted bytes from which a compaction pays.", _ratio
@@ -330,17 +275,17 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.INT,
         "1",
         "No effect: what is acknowledged is durable in the store, whatever acks says.",
-        whole_number(1, _INT_MAX),
+        whole_number(1, INT_MAX),
     ),
     "unclean.leader.election.enable": _Definition(
         ConfigType.BOOLEAN, "false", "No effect: any broker can lead, and nothing is lost.", boolean
     ),
     "leader.replication.throttled.replicas": _Definition(ConfigType.LIST, "", _NO_REPLICAS, _throttled),
     "follower.replication.throttled.replicas": _Definition(ConfigType.LIST, "", _NO_REPLICAS, _throttled),
-    "flush.messages": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, whole_number(1, _LONG_MAX)),
-    "flush.ms": _Definition(ConfigType.LONG, str(_LONG_MAX), _NO_FILES, whole_number(0, _LONG_MAX)),
-    "file.delete.delay.ms": _Definition(ConfigType.LONG, "60000", _NO_FILES, whole_number(0, _LONG_MAX)),
-    "index.interval.bytes": _Definition(ConfigType.INT, "4096", _NO_FILES, whole_number(0, _INT_MAX)),
+    "flush.messages": _Definition(ConfigType.LONG, str(LONG_MAX), _NO_FILES, whole_number(1, LONG_MAX)),
+    "flush.ms": _Definition(ConfigType.LONG, str(LONG_MAX), _NO_FILES, whole_number(0, LONG_MAX)),
+    "file.delete.delay.ms": _Definition(ConfigType.LONG, "60000", _NO_FILES, whole_number(0, LONG_MAX)),
+    "index.interval.bytes": _Definition(ConfigType.INT, "4096", _NO_FILES, whole_number(0, INT_MAX)),
     TABLE_ENABLE: _Definition(
         ConfigType.BOOLEAN,
         "false",
@@ -351,21 +296,21 @@ DEFINITIONS: Mapping[str, _Definition] = {
         ConfigType.INT,
         "67108864",
         "Of a table topic, in place of a larger segment.bytes; a segment is closed from half of it on.",
-        whole_number(1024, _INT_MAX),
+        whole_number(1024, INT_MAX),
     ),
     TABLE_COMMIT_INTERVAL: _Definition(
         ConfigType.LONG,
         "-1",
         "Of a table topic: records that are older than this are written as a Parquet file, and so are in the Iceberg "
         "table, although their segment is not full. -1: a segment is written once it is closed.",
-        whole_number(-1, _LONG_MAX),
+        whole_number(-1, LONG_MAX),
     ),
     TABLE_FLUSH: _Definition(
         ConfigType.LONG,
         "-1",
         "Of a table topic: a time, in ms since the epoch. Records that were appended before it are written as Parquet "
         "files, although their segment is not full. `odradek tables flush` sets it.",
-        whole_number(-1, _LONG_MAX),
+        whole_number(-1, LONG_MAX),
     ),
     TABLE_SCHEMA: _Definition(
         ConfigType.STRING,
@@ -406,15 +351,15 @@ DEFINITIONS: Mapping[str, _Definition] = {
         _iceberg_name_or_none,
     ),
     "preallocate": _Definition(ConfigType.BOOLEAN, "false", _NO_FILES, boolean),
-    "segment.index.bytes": _Definition(ConfigType.INT, "10485760", _NO_FILES, whole_number(4, _INT_MAX)),
-    "segment.jitter.ms": _Definition(ConfigType.LONG, "0", _NO_FILES, whole_number(0, _LONG_MAX)),
+    "segment.index.bytes": _Definition(ConfigType.INT, "10485760", _NO_FILES, whole_number(4, INT_MAX)),
+    "segment.jitter.ms": _Definition(ConfigType.LONG, "0", _NO_FILES, whole_number(0, LONG_MAX)),
     "remote.storage.enable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, boolean),
     "remote.log.copy.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, boolean),
     "remote.log.delete.on.disable": _Definition(ConfigType.BOOLEAN, "false", _NO_TIERS, boolean),
-    "remote.copy.lag.bytes": _Definition(ConfigType.LONG, "-1", _NO_TIERS, whole_number(-1, _LONG_MAX)),
-    "remote.copy.lag.ms": _Definition(ConfigType.LONG, "0", _NO_TIERS, whole_number(-1, _LONG_MAX)),
-    "local.retention.bytes": _Definition(ConfigType.LONG, "-2", _NO_TIERS, whole_number(-2, _LONG_MAX)),
-    "local.retention.ms": _Definition(ConfigType.LONG, "-2", _NO_TIERS, whole_number(-2, _LONG_MAX)),
+    "remote.copy.lag.bytes": _Definition(ConfigType.LONG, "-1", _NO_TIERS, whole_number(-1, LONG_MAX)),
+    "remote.copy.lag.ms": _Definition(ConfigType.LONG, "0", _NO_TIERS, whole_number(-1, LONG_MAX)),
+    "local.retention.bytes": _Definition(ConfigType.LONG, "-2", _NO_TIERS, whole_number(-2, LONG_MAX)),
+    "local.retention.ms": _Definition(ConfigType.LONG, "-2", _NO_TIERS, whole_number(-2, LONG_MAX)),
     "errors.deadletterqueue.group.enable": _Definition(
         ConfigType.BOOLEAN,
         "false",

@@ -18,16 +18,8 @@ from functools import partial
 from typing import TypeVar
 
 from odradek.backoff import Backoff
-from odradek.engine.catalog.topic_configs import (
-    VALUE_CHARACTERS_MAX,
-    Check,
-    ConfigType,
-    boolean,
-    canonical,
-    one_of,
-    split_list,
-    whole_number,
-)
+from odradek.engine.catalog.config_values import Check, ConfigType, boolean, canonical, one_of, split_list, whole_number
+from odradek.engine.catalog.topic_configs import VALUE_CHARACTERS_MAX
 from odradek.engine.groups.requests import check_group_id
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import ConditionFailed, ErrorCode, KafkaError, OutcomeUnknown, StoreUnavailable
