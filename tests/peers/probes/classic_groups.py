@@ -38,9 +38,9 @@ def sync(connection: Connection, group: str, joined: dict[str, Any], **values: A
     return connection.call("SyncGroup", 5, **fields)
 
 
-def stable(peer: Peer, **values: Any) -> tuple[Connection, str, dict[str, Any]]:
+def stable(peer: Peer, label: str = "g", **values: Any) -> tuple[Connection, str, dict[str, Any]]:
     """A group of one member, which has its assignment."""
-    connection, group = peer.connect(), peer.name("g")
+    connection, group = peer.connect(), peer.name(label)
     joined = join(connection, group, **values)
     assert joined["ErrorCode"] == 0, joined
     assert sync(connection, group, joined, GroupInstanceId=values.get("GroupInstanceId"))["ErrorCode"] == 0
@@ -229,8 +229,8 @@ def sync_of_an_unknown_group(peer: Peer) -> Answer:
     return sync(peer.connect(), peer.name("g"), {"GenerationId": 1, "MemberId": "m"})
 
 
-def _beats(peer: Peer, **values: Any) -> Answer:
-    connection, group, joined = stable(peer)
+def _beats(peer: Peer, label: str = "g", **values: Any) -> Answer:
+    connection, group, joined = stable(peer, label)
     fields = {"GroupId": group, "GenerationId": joined["GenerationId"], "MemberId": joined["MemberId"], **values}
     return connection.call("Heartbeat", 4, **fields)
 
@@ -242,7 +242,7 @@ def heartbeat(peer: Peer) -> Answer:
 
 @probe
 def heartbeat_with_another_generation(peer: Peer) -> Answer:
-    return [_beats(peer, GenerationId=number) for number in (0, 2, -1)]
+    return [_beats(peer, f"g{number}", GenerationId=number) for number in (0, 2, -1)]
 
 
 @probe

@@ -26,7 +26,9 @@ def _told(answer: dict[str, Any], first_epoch: int = 0) -> Answer:
     """A heartbeat's answer without what a broker makes up: epochs are counted from a member's first one."""
     told = {**answer, "MemberId": bool(answer["MemberId"]), "MemberEpoch": max(-2, answer["MemberEpoch"] - first_epoch)}
     del told["HeartbeatIntervalMs"]
-    if not first_epoch and answer["MemberEpoch"] > 0:
+    if answer["ErrorCode"]:
+        told["MemberEpoch"] = answer["MemberEpoch"]
+    elif not first_epoch and answer["MemberEpoch"] > 0:
         told["MemberEpoch"] = "its first"
     if told.get("Assignment"):
         rows = told["Assignment"]["TopicPartitions"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import Any
 
 from tests.peers.probe import Answer, Peer, attempt, probe, until
@@ -37,25 +38,31 @@ def _one(topic: str, offset: int = 0, **options: Any) -> list[dict[str, Any]]:
 def in_topic(peer: Peer, topic: str, *, is_settled: bool = True, **options: Any) -> int:
     """Count the batches that a consumer sees: neither control batches nor what an aborted transaction wrote.
 
-    Apache Kafka answers EndTxn before the outcome is in the log, so it is asked until it is.
+    Apache Kafka answers EndTxn before the outcome is in the log, so it is asked until it is. It begins another segment
+    where timestamps are a week apart, and a fetch ends with its segment: the next one goes on.
     """
 
-    def ask() -> dict[str, Any] | None:
-        topics = _one(topic)
+    def ask(offset: int) -> dict[str, Any] | None:
+        topics = _one(topic, offset)
         answer = peer.call("Fetch", 12, MaxWaitMs=300, MinBytes=1, MaxBytes=1 << 20, Topics=topics, **options)
         [row] = answer["Responses"][0]["Partitions"]
         return row if not is_settled or row["LastStableOffset"] == row["HighWatermark"] else None
 
-    row = until(ask)
-    aborted = {each["ProducerId"]: each["FirstOffset"] for each in row["AbortedTransactions"] or ()}
-    count = 0
-    for header in batches(row["Records"]):
-        is_aborted = header["baseOffset"] >= aborted.get(header["producerId"], 1 << 62)
-        if header["attributes"] & IS_CONTROL:
-            aborted.pop(header["producerId"], None)
-        elif not (header["attributes"] & IS_TRANSACTIONAL and is_aborted):
-            count += 1
-    return count
+    count = offset = 0
+    aborted: dict[int, int] = {}
+    while True:
+        row = until(partial(ask, offset))
+        aborted |= {each["ProducerId"]: each["FirstOffset"] for each in row["AbortedTransactions"] or ()}
+        headers = batches(row["Records"])
+        for header in headers:
+            is_aborted = header["baseOffset"] >= aborted.get(header["producerId"], 1 << 62)
+            if header["attributes"] & IS_CONTROL:
+                aborted.pop(header["producerId"], None)
+            elif not (header["attributes"] & IS_TRANSACTIONAL and is_aborted):
+                count += 1
+            offset = header["baseOffset"] + header["lastOffsetDelta"] + 1
+        if not headers:
+            return count
 
 
 @probe

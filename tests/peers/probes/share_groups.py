@@ -461,11 +461,12 @@ def offsets_are_altered_beside_members(peer: Peer) -> Answer:
 @probe
 def offsets_are_altered(peer: Peer) -> Answer:
     member = _member(peer)
-    member.fetch(session=0)
+    member.acquired()
+    member.fetch(session=-1)
     member.beat(MemberEpoch=-1)
     altered = [_altered(peer, member.group, member.topic, 1), _altered(peer, member.group, peer.name("none"), 1)]
     altered.append(_altered(peer, member.group, member.topic, 1, 9))
-    return [altered, ShareMember(peer, member.topic, member.group).acquired()]
+    return [altered, _offsets(peer, member.group, [{"TopicName": member.topic, "Partitions": [0]}])]
 
 
 @probe

@@ -224,12 +224,7 @@ def _may_describe(call: Call, transactional_id: str) -> bool:
 
 
 def _unknown(transactional_id: str, code: ErrorCode) -> dict[str, Any]:
-    return {
-        "transactional_id": transactional_id,
-        "error_code": code,
-        "transaction_start_time": -1,
-        "producer_id": -1,
-    }
+    return {"transactional_id": transactional_id, "error_code": code, "transaction_start_time": 0, "producer_id": 0}
 
 
 async def _topics(call: Call, partitions: Iterable[PartitionId]) -> list[dict[str, Any]]:

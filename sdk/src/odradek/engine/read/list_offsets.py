@@ -15,6 +15,7 @@ from odradek.engine.read.timestamp_lookup import TimestampLookup
 from odradek.errors import ErrorCode, FormatError, KafkaError, ObjectMissing, StoreUnavailable
 from odradek.model.log import (
     EARLIEST_LOCAL_TIMESTAMP,
+    EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
     LATEST_TIERED_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -85,8 +86,8 @@ class OffsetLister:
             return head.next_offset, -1
         if timestamp_ms in (EARLIEST_TIMESTAMP, EARLIEST_LOCAL_TIMESTAMP):
             return head.log_start_offset, -1
-        if timestamp_ms == LATEST_TIERED_TIMESTAMP:
-            return -1, -1
+        if timestamp_ms in (LATEST_TIERED_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP):
+            return -1, -1  # no log has tiers
         if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"unknown special timestamp {timestamp_ms}")
         if timestamp_ms == MAX_TIMESTAMP:
