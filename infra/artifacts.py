@@ -4,8 +4,7 @@
     dist/functions.zip   lambdas/
     dist/tables.zip      the maintainer's layer for tables, of `make package ARGS=--tables`
     dist/odradek-*.whl   for the gateway's image
-    dist/odradek.gluewheels.zip   for Glue, as is
-    dist/jobs.zip        glue_jobs/
+    dist/odradek.gluewheels.zip   for Glue, as is: the wheel with the jobs, and its dependencies
 
 The templates can be written on a fresh clone, without a network: a missing artifact is replaced by a stand-in, and the
 stacks that use it carry an error. `cdk deploy` and `cdk synth` refuse a stack with an error and print it; `make synth`
@@ -32,7 +31,6 @@ class Artifacts:
 
     layer: Path  # zip, or a stand-in directory
     functions: Path  # zip, or a stand-in directory
-    jobs: Path  # zip, or a stand-in directory
     wheel: Path  # file name is a wheel's, stand-in or not: pip goes by the name
     glue_wheels: Path  # zip, stand-in or not: Glue goes by the end of its name
     tables: Path | None = None  # zip, or a stand-in directory; None: not asked for
@@ -47,21 +45,20 @@ class Artifacts:
         """
         dist = root / "dist"
         table_layer = dist / "tables.zip"
-        layer, functions, jobs = (dist / f"{name}.zip" for name in ("layer", "functions", "jobs"))
+        layer, functions = dist / "layer.zip", dist / "functions.zip"
         wheels = sorted(dist.glob("odradek-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
         glue_wheels = dist / GLUE_WHEELS
-        zips = (layer, functions, jobs, glue_wheels, *([table_layer] if tables else ()))
+        zips = (layer, functions, glue_wheels, *([table_layer] if tables else ()))
         missing = [str(path.relative_to(root)) for path in zips if not path.is_file()]
         if not wheels:
             missing.append("dist/odradek-*.whl")
         if not missing:
-            return cls(layer, functions, jobs, wheels[-1], glue_wheels, table_layer if tables else None)
+            return cls(layer, functions, wheels[-1], glue_wheels, table_layer if tables else None)
         stand_in = _stand_in_directory()
         layer_of_tables = table_layer if table_layer.is_file() else stand_in
         return cls(
             layer=layer if layer.is_file() else stand_in,
             functions=functions if functions.is_file() else stand_in,
-            jobs=jobs if jobs.is_file() else stand_in,
             wheel=wheels[-1] if wheels else stand_in / "odradek-0-py3-none-any.whl",
             glue_wheels=glue_wheels if glue_wheels.is_file() else stand_in / GLUE_WHEELS,
             tables=layer_of_tables if tables else None,

@@ -1,8 +1,7 @@
-"""Build what is uploaded: for the functions their code and a layer, for Glue the wheel and the jobs. `make package`.
+"""Build what is uploaded: for the functions their code and a layer, for Glue a zip of wheels. `make package`.
 
     dist/odradek-<version>-py3-none-any.whl         for the gateway's image, and for people
-    dist/odradek.gluewheels.zip    wheels/...       that wheel and what jobs need beyond Glue's own libraries
-    dist/jobs.zip        glue_jobs/... the jobs; Glue: --extra-py-files
+    dist/odradek.gluewheels.zip    wheels/...       that wheel, which has the jobs, and what they need beyond Glue's
     dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all,
                                        and of the methods of dataclasses
     dist/functions.zip   lambdas/...   the handlers
@@ -100,7 +99,8 @@ class Artifact:
 
 def build(out: Path, target: Target, *, tables: bool = False) -> list[Artifact]:
     """Build all of them into `out`; the layer `tables` only if it is asked for. Raises PackagingFailed."""
-    wheel, jobs = build_for_glue(out)
+    out.mkdir(parents=True, exist_ok=True)
+    wheel = build_wheel(out)
     modules = build_glue_wheels(out, wheel)
     with tempfile.TemporaryDirectory(prefix="odradek-package-") as scratch_name:
         scratch = Path(scratch_name)
@@ -119,15 +119,7 @@ def build(out: Path, target: Target, *, tables: bool = False) -> list[Artifact]:
         raise PackagingFailed(
             f"function and layer have {deployed} bytes unzipped, Lambda takes {UNZIPPED_BYTES_MAX}: leave something out"
         )
-    return [describe(wheel), describe(jobs), modules, *in_lambda]
-
-
-def build_for_glue(out: Path) -> tuple[Path, Path]:
-    """Build the wheel and the zip of the jobs into `out`. Raises PackagingFailed."""
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="odradek-package-") as jobs:
-        copy_modules("glue_jobs", Path(jobs))
-        return build_wheel(out), write_zip(out / "jobs.zip", Path(jobs)).path
+    return [describe(wheel), modules, *in_lambda]
 
 
 def glue_requirements() -> str:
@@ -380,7 +372,9 @@ def table(artifacts: Iterable[Artifact]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Build the wheel, the jobs, the layer and the functions' code.")
+    parser = argparse.ArgumentParser(
+        description="Build the wheel, Glue's zip of wheels, the layer and the functions' code."
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where to (dist)")
     parser.add_argument("--platform", default=LAMBDA_PLATFORM, help=f"uv's name of the platform ({LAMBDA_PLATFORM})")
     parser.add_argument("--python-version", default=LAMBDA_PYTHON, help=f"minor version ({LAMBDA_PYTHON})")

@@ -184,7 +184,7 @@ def _jobs() -> Iterator[str]:
     shared = {spec.name for spec in fields(StreamArguments)}
     for path in sorted((ROOT / "glue_jobs").glob("*/job.py")):
         name = path.parent.name
-        job = importlib.import_module(f"glue_jobs.{name}.job")
+        job = importlib.import_module(f"odradek.glue_jobs.{name}.job")
         first = (job.__doc__ or "").splitlines()[0].removeprefix(f"{name}: ")
         yield f"### {name}\n"
         yield f"{first[:1].upper()}{first[1:]}\n"

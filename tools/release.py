@@ -27,9 +27,12 @@ SUMMARY_CHARS_MAX = 512  # the package index's own bound (core metadata specific
 WHEEL_BYTES_MAX = 5 * 1024 * 1024  # it is source code: more is something that does not belong in it
 
 _REQUIRED = ("Name", "Version", "Summary", "Author", "License-Expression", "License-File", "Requires-Python")
-_PACKAGES = {"odradek", "glue_jobs"}  # what the wheel installs: the SDK, and the jobs that `odradek jobs` runs
-_IN_WHEEL = ("odradek/__init__.py", "odradek/py.typed", "odradek/sql/grammar.lark", "glue_jobs/sql_job/job.py")
-_IN_SDIST = ("pyproject.toml", "README.md", "LICENSE", "src/odradek/__init__.py")
+_PACKAGE = "odradek"  # all that the wheel installs: any other name could be that of a user's own package
+_IN_WHEEL = ("odradek/__init__.py", "odradek/py.typed", "odradek/sql/grammar.lark", "odradek/glue_jobs/sql_job/job.py")
+_IN_SDIST = (
+    *("pyproject.toml", "README.md", "LICENSE", "src/odradek/__init__.py"),
+    "src/odradek/glue_jobs/sql_job/job.py",
+)
 _FOREIGN = re.compile(r"(^|/)(__pycache__|\.env|\.venv|\.git|tests|credentials\.json)(/|$)|\.(pyc|pem|key)$")
 
 
@@ -82,7 +85,7 @@ def problems_of(distribution: Distribution, version: str) -> list[str]:
         if not distribution.path.name.endswith("-py3-none-any.whl"):
             found.append(f"{distribution.path.name} is not a pure wheel")
         tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-        found += [f"{top} would be installed beside odradek" for top in sorted(tops - _PACKAGES)]
+        found += [f"{top} would be installed beside odradek" for top in sorted(tops - {_PACKAGE})]
         if not any(name.endswith(".dist-info/entry_points.txt") for name in names):
             found.append("the command odradek is missing")
     return found

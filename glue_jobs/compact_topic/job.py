@@ -1,6 +1,6 @@
 """compact_topic: keeps the last record of each key, for partitions too large for the maintenance function.
 
-    here    python -m glue_jobs.compact_topic.job --store embedded:.odradek --topic accounts     (the service stopped)
+    here    python -m odradek.glue_jobs.compact_topic.job --store embedded:.odradek --topic accounts  (service stopped)
     Glue    the same file, with --log_table, --catalog_table and --bucket in place of the store
 
 The job applies the rules of the engine's compaction under the engine's lease, with the keys spread over a cluster

@@ -1,6 +1,6 @@
 """deduplicate: copies a topic without its duplicate records, exactly once.
 
-    python -m glue_jobs.deduplicate.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    python -m odradek.glue_jobs.deduplicate.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic orders --output-topic orders_once --by id --within "1 day"
 
 Records keep key, value, headers and timestamp. A record that is older than `within` relative to the newest cannot be
@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odradek.glue_jobs.deduplicate.transform import deduplicate
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import run_streams
 from odradek.spark.jobs.values import as_output
-
-from glue_jobs.deduplicate.transform import deduplicate
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

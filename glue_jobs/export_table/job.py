@@ -1,6 +1,6 @@
 """export_table: exports JSON, Avro or Protobuf values of a topic to Parquet files or an Iceberg table, exactly once.
 
-    Parquet   python -m glue_jobs.export_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    Parquet   python -m odradek.glue_jobs.export_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
                   --checkpoint-location DIR --input-topic flights --output DIR
     Iceberg   the same with --table demo.flights: a table in the catalog of --output (SQLite locally, Glue on AWS)
 
@@ -19,6 +19,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.export_table.registry_values import (
+    OBJECTS,
+    ORIGINAL,
+    RegistryAddress,
+    address_of,
+    values_as_json,
+)
+from odradek.glue_jobs.export_table.schema import grown
+from odradek.glue_jobs.export_table.target import IcebergTarget, ParquetTarget, Target
+from odradek.glue_jobs.export_table.transform import seen_schema, split_records
 from odradek.spark.exactly_once import write_once
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.run import Stop, run_job
@@ -26,11 +36,6 @@ from odradek.spark.jobs.streams import query_id, run_streams
 from odradek.spark.jobs.values import PLACED, dead_letters, read_schema
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
-
-from glue_jobs.export_table.registry_values import OBJECTS, ORIGINAL, RegistryAddress, address_of, values_as_json
-from glue_jobs.export_table.schema import grown
-from glue_jobs.export_table.target import IcebergTarget, ParquetTarget, Target
-from glue_jobs.export_table.transform import seen_schema, split_records
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -46,8 +46,7 @@ class RegistryAddress:
     def deserializer(self) -> Callable[[bytes | None], Any]:
         """Return a deserializer. Raises KafkaError(INVALID_CONFIG): a wrong URL, or a missing package."""
         from odradek.client.serializers import AvroDeserializer, HttpRegistry
-
-        from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
+        from odradek.glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
 
         registry = HttpRegistry(self.url, user=self.user or None, password=self.password)
         return AvroDeserializer(registry) if self.format == "avro" else DynamicProtobufDeserializer(registry)

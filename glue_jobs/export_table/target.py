@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.export_table.transform import with_place, without_place
 from odradek.spark.jobs.files import list_files, read_text, write_text
 from pyspark.sql.types import StructType
-
-from glue_jobs.export_table.transform import with_place, without_place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

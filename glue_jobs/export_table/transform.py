@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from odradek.glue_jobs.export_table.schema import merge, schema_of
 from odradek.spark.jobs.values import parse_values
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,8 +21,6 @@ from pyspark.sql.types import (
     StructType,
     TimestampType,
 )
-
-from glue_jobs.export_table.schema import merge, schema_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,6 +1,6 @@
 """flight_delays: Structured Streaming from the topics flights, weather and airlines to Parquet and the topic delays.
 
-    local   python -m glue_jobs.flight_delays.job --checkpoint-location DIR --output DIR \\
+    local   python -m odradek.glue_jobs.flight_delays.job --checkpoint-location DIR --output DIR \\
                 --store embedded:DIR --bootstrap-servers URL
     Glue    the same file and arguments, with --log_table, --catalog_table and --bucket instead of the last two
 
@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odradek.glue_jobs.flight_delays.transform import OBSERVED, as_records, flight_delays, latest_windows
 from odradek.spark.available_now import process_available
 from odradek.spark.exactly_once import write_once
 from odradek.spark.jobs.arguments import StoreArguments
@@ -31,8 +32,6 @@ from odradek.spark.sink.options import parse_sink_options
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-from glue_jobs.flight_delays.transform import OBSERVED, as_records, flight_delays, latest_windows
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -1,6 +1,6 @@
 """import_table: imports Parquet, CSV and JSON files, or a JDBC table, into a topic, exactly once.
 
-    files   python -m glue_jobs.import_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    files   python -m odradek.glue_jobs.import_table.job --store embedded:.odradek --bootstrap-servers URL --once \\
                 --checkpoint-location DIR --output-topic orders --format csv --path DIR --key id
     JDBC    the same with --format jdbc --jdbc-url URL --jdbc-table orders --incrementing id
 
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.import_table.transform import as_records
 from odradek.spark.exactly_once import exactly_once
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.run import Stop, run_job
@@ -27,8 +28,6 @@ from odradek.spark.jobs.slices import check_order, load_slices, numbered, quanti
 from odradek.spark.jobs.streams import run_query
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-from glue_jobs.import_table.transform import as_records
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

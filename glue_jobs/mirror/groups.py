@@ -9,9 +9,8 @@ import re
 from typing import TYPE_CHECKING
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.mirror.offsets import Syncs, translate
 from odradek.model.topic_partition import TopicPartition
-
-from glue_jobs.mirror.offsets import Syncs, translate
 
 if TYPE_CHECKING:
     from odradek import Admin

@@ -1,6 +1,6 @@
 """mirror: copies topics of one installation to another, with offset translation and the offsets of consumer groups.
 
-    python -m glue_jobs.mirror.job --store embedded:.here --bootstrap-servers URL --topics flights,weather \\
+    python -m odradek.glue_jobs.mirror.job --store embedded:.here --bootstrap-servers URL --topics flights,weather \\
         --target-store embedded:.there --target-bootstrap-servers URL --checkpoint-location DIR --groups "reports-.*"
 
 Records keep key, value, headers, timestamp and partition, and are written once. Their offsets differ if the source has
@@ -28,16 +28,15 @@ from typing import TYPE_CHECKING, Any
 from odradek import Admin
 from odradek.client.types import NewTopic
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.mirror.groups import sync_groups
+from odradek.glue_jobs.mirror.offsets import OffsetSync, Syncs, parse_syncs, syncs_document, with_sync
+from odradek.glue_jobs.mirror.transform import as_mirrored, stretches
 from odradek.spark.available_now import latest_offsets
 from odradek.spark.exactly_once import write_once
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.files import read_text, write_text
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import run_streams
-
-from glue_jobs.mirror.groups import sync_groups
-from glue_jobs.mirror.offsets import OffsetSync, Syncs, parse_syncs, syncs_document, with_sync
-from glue_jobs.mirror.transform import as_mirrored, stretches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

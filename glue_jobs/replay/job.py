@@ -1,6 +1,6 @@
 """replay: writes a table to a topic in the order of its events, at their pace or faster: old data as live traffic.
 
-    python -m glue_jobs.replay.job --store embedded:.odradek --bootstrap-servers URL \\
+    python -m odradek.glue_jobs.replay.job --store embedded:.odradek --bootstrap-servers URL \\
         --checkpoint-location DIR --output-topic flights --format parquet --path DIR \\
         --timestamp time_hour --key carrier --speed 3600 --slice "15 minutes"
 
@@ -19,15 +19,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.import_table.job import FILE_FORMATS, file_options, read_files
+from odradek.glue_jobs.import_table.transform import as_records, time_of
+from odradek.glue_jobs.replay.transform import due_s
 from odradek.spark.jobs.arguments import StoreArguments
 from odradek.spark.jobs.durations import duration_us
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.slices import load_slices, numbered, save_slices
 from pyspark.sql import functions as F
-
-from glue_jobs.import_table.job import FILE_FORMATS, file_options, read_files
-from glue_jobs.import_table.transform import as_records, time_of
-from glue_jobs.replay.transform import due_s
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

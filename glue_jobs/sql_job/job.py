@@ -1,6 +1,6 @@
 """sql_job: runs a script of stream SQL (docs/SQL.md), as `odradek sql` does.
 
-    local   python -m glue_jobs.sql_job.job --script delays.sql --checkpoint-location DIR \\
+    local   python -m odradek.glue_jobs.sql_job.job --script delays.sql --checkpoint-location DIR \\
                 --store embedded:DIR --bootstrap-servers URL --once
     Glue    the same file, --script s3://..., with --log_table, --catalog_table and --bucket instead of the store
 

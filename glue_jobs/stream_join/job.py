@@ -1,6 +1,6 @@
 """stream_join: joins records of two topics with the same key and close in time, exactly once.
 
-    python -m glue_jobs.stream_join.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    python -m odradek.glue_jobs.stream_join.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --left-topic arrivals --right-topic departures --output-topic turnarounds \\
         --left-schema "tailnum STRING, airport STRING" --right-schema "tailnum STRING, airport STRING" \\
         --on tailnum,airport --before "0 seconds" --after "12 hours" --watermark "1 day"
@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odradek.glue_jobs.stream_join.transform import Within, as_records, join_within
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import run_streams
 from odradek.spark.jobs.values import PLACED, as_output, events_of, malformed_letters, read_schema, require_fields
-
-from glue_jobs.stream_join.transform import Within, as_records, join_within
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

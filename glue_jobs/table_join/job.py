@@ -1,6 +1,6 @@
 """table_join: joins the records of a topic with the values of a compacted topic (stream-table join).
 
-    python -m glue_jobs.table_join.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    python -m odradek.glue_jobs.table_join.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic flights --table-topic airlines --output-topic named_flights \\
         --value-schema "carrier STRING, flight INT" --table-schema "name STRING" --on carrier
 
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odradek.glue_jobs.table_join.transform import as_records, join_table, table_rows
 from odradek.spark.exactly_once import write_once
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.latest import LatestTable
@@ -29,8 +30,6 @@ from odradek.spark.jobs.values import (
     read_schema,
     require_fields,
 )
-
-from glue_jobs.table_join.transform import as_records, join_table, table_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

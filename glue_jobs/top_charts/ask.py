@@ -1,6 +1,6 @@
 """ask: prints the current charts, read from their topic without Spark.
 
-python -m glue_jobs.top_charts.ask --store embedded:.odradek --topic charts --name all
+python -m odradek.glue_jobs.top_charts.ask --store embedded:.odradek --topic charts --name all
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from odradek.errors import OdradekError
+from odradek.glue_jobs.top_charts.transform import Ranked, latest_charts
 from odradek.spark.jobs.arguments import StoreArguments, parse_arguments
 from odradek.spark.options import parse_options
 from odradek.spark.source.log_view import LogView
 from odradek.spark.source.plan import ReadRange
 from odradek.spark.source.read import read
-
-from glue_jobs.top_charts.transform import Ranked, latest_charts
 
 NAME = "top_charts.ask"
 

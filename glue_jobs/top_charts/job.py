@@ -1,9 +1,9 @@
 """top_charts: maintains the most played items, overall and by genre, in a compacted topic that can be queried.
 
-    python -m glue_jobs.top_charts.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    python -m odradek.glue_jobs.top_charts.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --plays-topic plays --details-topic songs --output-topic charts \\
         --value-schema "song STRING" --item song --chart genre --n 5
-    python -m glue_jobs.top_charts.ask --store embedded:.odradek --topic charts [--name all]
+    python -m odradek.glue_jobs.top_charts.ask --store embedded:.odradek --topic charts [--name all]
 
 The topic `charts` has one key per chart, and the latest value is the chart, so any consumer can keep all of them, and
 `ask` reads them without Spark. The state needs --state-store rocksdb, the default. The details are read when a query
@@ -19,14 +19,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.top_charts.transform import as_records, plays_by_chart, top_charts
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.latest import COLUMNS, latest_per_key
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import run_streams
 from odradek.spark.jobs.values import PLACED, as_output, events_of, malformed_letters, read_schema, require_fields
 from pyspark.sql import functions as F
-
-from glue_jobs.top_charts.transform import as_records, plays_by_chart, top_charts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

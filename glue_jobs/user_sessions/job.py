@@ -1,6 +1,6 @@
 """user_sessions: writes sessions of users with their duration and path, each once, when it is over.
 
-    python -m glue_jobs.user_sessions.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    python -m odradek.glue_jobs.user_sessions.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic visits --output-topic sessions \\
         --value-schema "user STRING, page STRING" --user user --page page --gap "30 minutes"
 
@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odradek.glue_jobs.user_sessions.transform import as_records, user_sessions
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import run_streams
 from odradek.spark.jobs.values import PLACED, as_output, events_of, malformed_letters, read_schema, require_fields
-
-from glue_jobs.user_sessions.transform import as_records, user_sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,6 +1,6 @@
 """windowed_aggregates: aggregates events per group and window of event time, from one topic to another.
 
-    python -m glue_jobs.windowed_aggregates.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    python -m odradek.glue_jobs.windowed_aggregates.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic flights --output-topic delays \\
         --value-schema "origin STRING, dep_delay INT" --group-by origin --window tumbling --size "1 hour" \\
         --aggregates "flights=count(), mean_delay=mean(dep_delay), p95=percentile(dep_delay, 0.95)"
@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.windowed_aggregates.transform import Aggregate, WindowSpec, as_records, parse_aggregate, windowed
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.late import with_watermark_of_batch
 from odradek.spark.jobs.run import Stop, run_job
@@ -42,8 +43,6 @@ from odradek.spark.jobs.values import (
 )
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-
-from glue_jobs.windowed_aggregates.transform import Aggregate, WindowSpec, as_records, parse_aggregate, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

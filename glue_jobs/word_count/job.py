@@ -1,6 +1,6 @@
 """word_count: counts the occurrences of each word in a topic, as a compacted topic of counts, exactly once.
 
-    python -m glue_jobs.word_count.job --store embedded:.odradek --bootstrap-servers URL --once \\
+    python -m odradek.glue_jobs.word_count.job --store embedded:.odradek --bootstrap-servers URL --once \\
         --checkpoint-location DIR --input-topic lines --output-topic word_counts
 
 A count is written whenever it changes; the latest value of a word is its count. The state has a row per word, forever.
@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from odradek.glue_jobs.word_count.transform import as_records, count_words
 from odradek.spark.jobs.arguments import StreamArguments
 from odradek.spark.jobs.run import Stop, run_job
 from odradek.spark.jobs.streams import run_streams
 from odradek.spark.jobs.values import as_output
-
-from glue_jobs.word_count.transform import as_records, count_words
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -51,10 +51,9 @@ class GlueStreamingJob(Construct):
         for statement in _observability(self):
             self.role.add_to_policy(statement)
         script = assets.Asset(self, "Script", path=str(ROOT / "glue_jobs" / name / "job.py"))
-        # For all jobs, with the folder glue_jobs/ in the zip: job.py imports its transform as glue_jobs.<name>.
-        modules = assets.Asset(self, "Modules", path=str(artifacts.jobs))
+        # The rest of the job is in the wheel: job.py imports its transform from odradek.glue_jobs.<name>.
         wheels = _location(self, artifacts.glue_wheels)
-        self.role.add_to_policy(_read_assets(self, script, modules, wheels))
+        self.role.add_to_policy(_read_assets(self, script, wheels))
         self.job = glue.CfnJob(
             self,
             "Job",
@@ -76,7 +75,6 @@ class GlueStreamingJob(Construct):
                 "--job-language": "python",
                 "--enable-metrics": "true",
                 "--enable-continuous-cloudwatch-log": "true",
-                "--extra-py-files": modules.s3_object_url,
                 "--additional-python-modules": wheels.s3_object_url,
                 "--python-modules-installer-option": "--no-index",
                 **{f"--{key}": value for key, value in arguments.items()},
@@ -92,16 +90,16 @@ def _location(scope: Construct, file: Path) -> FileAssetLocation:
     )
 
 
-def _read_assets(
-    scope: Construct, script: assets.Asset, modules: assets.Asset, wheels: FileAssetLocation
-) -> iam.PolicyStatement:
-    """Allow reading these three objects only: Asset.grant_read would open every asset of every app in the account."""
-    places = [(each.s3_bucket_name, each.s3_object_key) for each in (script, modules)]
+def _read_assets(scope: Construct, script: assets.Asset, wheels: FileAssetLocation) -> iam.PolicyStatement:
+    """Allow reading these two objects only: Asset.grant_read would open every asset of every app in the account."""
     return iam.PolicyStatement(
         actions=["s3:GetObject"],
         resources=[
             Stack.of(scope).format_arn(service="s3", region="", account="", resource=bucket, resource_name=key)
-            for bucket, key in [*places, (wheels.bucket_name, wheels.object_key)]
+            for bucket, key in (
+                (script.s3_bucket_name, script.s3_object_key),
+                (wheels.bucket_name, wheels.object_key),
+            )
         ],
     )
 

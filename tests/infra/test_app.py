@@ -24,7 +24,7 @@ def built(root: Path) -> Path:
     """A repository in which `make package` has run."""
     dist = root / "dist"
     dist.mkdir()
-    for name in ("layer.zip", "functions.zip", "jobs.zip", "odradek.gluewheels.zip"):
+    for name in ("layer.zip", "functions.zip", "odradek.gluewheels.zip"):
         with zipfile.ZipFile(dist / name, "w") as archive:
             archive.writestr(name, "")
     (dist / "odradek-9.8.7-py3-none-any.whl").write_bytes(b"wheel")
@@ -35,8 +35,7 @@ def test_what_is_not_built_cannot_be_deployed(dev: Deployment) -> None:
     assert dev.errors["storage"] == []
     for stack in ("api", "maintenance", "pipeline"):
         (error,) = dev.errors[stack]
-        assert "dist/layer.zip, dist/functions.zip, dist/jobs.zip, " in error
-        assert "dist/odradek.gluewheels.zip, dist/odradek-*.whl" in error
+        assert "dist/layer.zip, dist/functions.zip, dist/odradek.gluewheels.zip, dist/odradek-*.whl" in error
         assert "make package" in error
 
 

@@ -98,9 +98,9 @@ def test_every_job_is_one_of_the_folders(dev: Deployment) -> None:
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_job_knows_every_argument_that_it_is_given(dev: Deployment, name: str) -> None:
-    arguments = importlib.import_module(f"glue_jobs.{name}.job").Arguments  # takes pyspark with it
+    arguments = importlib.import_module(f"odradek.glue_jobs.{name}.job").Arguments  # takes pyspark with it
     glues_own = {"job-language", "enable-metrics", "enable-continuous-cloudwatch-log"}
-    glues_own |= {"extra-py-files", "additional-python-modules", "python-modules-installer-option"}
+    glues_own |= {"additional-python-modules", "python-modules-installer-option"}
     given = {name.removeprefix("--") for name in jobs(dev)[name]["DefaultArguments"]} - glues_own
     taken = {spec.name: spec.default for spec in fields(arguments)}
     assert given <= set(taken)
@@ -132,7 +132,7 @@ def test_a_role_reads_exactly_the_uploaded_files_of_its_job(dev: Deployment) -> 
             if "cdk-" in json.dumps(resource)
         ]
         named = {key for key in keys if any(f"/{key}" in resource for resource in readable)}
-        assert len(named) == len(readable) == 3  # its script, the folders' modules, the wheel
+        assert len(named) == len(readable) == 2  # its script, the wheels
         assert not [resource for resource in readable if "*" in resource]
         read |= named
     assert read == keys

@@ -26,11 +26,17 @@ WHEEL = (
     "odradek/__init__.py",
     "odradek/py.typed",
     "odradek/sql/grammar.lark",
-    "glue_jobs/sql_job/job.py",
+    "odradek/glue_jobs/sql_job/job.py",
     "odradek-1.2.3.dist-info/METADATA",
     "odradek-1.2.3.dist-info/entry_points.txt",
 )
-SDIST = ("pyproject.toml", "README.md", "LICENSE", "src/odradek/__init__.py")
+SDIST = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "src/odradek/__init__.py",
+    "src/odradek/glue_jobs/sql_job/job.py",
+)
 
 
 def wheel(metadata: str = METADATA, *more: str, name: str = "odradek-1.2.3-py3-none-any.whl") -> Distribution:
@@ -57,10 +63,12 @@ def test_what_is_ready_has_no_problem() -> None:
         (wheel(METADATA.replace("text/markdown", "text/plain")), "not declared as Markdown"),
         (wheel(METADATA + "See [Clients](docs/CLIENTS.md)."), "the link to docs/CLIENTS.md leads nowhere"),
         (wheel(METADATA, "tests/test_x.py"), "tests would be installed beside odradek"),
+        (wheel(METADATA, "glue_jobs/word_count/job.py"), "glue_jobs would be installed beside odradek"),
         (wheel(METADATA, "odradek/__pycache__/x.pyc"), "does not belong in it"),
         (wheel(METADATA, "odradek/local/credentials.json"), "does not belong in it"),
         (wheel(name="odradek-1.2.3-cp311-linux_x86_64.whl"), "not a pure wheel"),
         (sdist(*SDIST[1:]), "pyproject.toml is missing"),
+        (sdist(*SDIST[:-1]), "src/odradek/glue_jobs/sql_job/job.py is missing"),
     ],
 )
 def test_a_problem_is_named(distribution: Distribution, said: str) -> None:

@@ -358,8 +358,11 @@ def test_composition_roots_do_not_import_each_other() -> None:
         here = name.split("/")[0]
         for node in ast.walk(tree):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            crossed += [f"{name}: {module}" for module in modules if module.split(".")[0] in {*ROOTS} - {here}]
+            if isinstance(node, ast.ImportFrom):
+                modules = [f"{node.module or ''}.{alias.name}" for alias in node.names]
+            # glue_jobs/ is imported as odradek.glue_jobs.
+            roots = {module: module.removeprefix("odradek.").split(".")[0] for module in modules}
+            crossed += [f"{name}: {module}" for module, root in roots.items() if root in {*ROOTS} - {here}]
     assert crossed == []
 
 

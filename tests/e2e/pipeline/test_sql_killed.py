@@ -149,7 +149,7 @@ def _put(rows: dict[str, dict[str, Any]], key: str, value: dict[str, Any] | None
 
 def start(log: ServedLog, work: Path, environment: dict[str, str], *more: str) -> Driver:
     (work / "script.sql").write_text(SCRIPT)
-    command = [sys.executable, "-m", "glue_jobs.sql_job.job", "--script", str(work / "script.sql")]
+    command = [sys.executable, "-m", "odradek.glue_jobs.sql_job.job", "--script", str(work / "script.sql")]
     command += ["--checkpoint-location", str(work / "checkpoints"), "--store", f"embedded:{log.data_dir}"]
     command += ["--bootstrap-servers", log.bootstrap_servers, "--trigger", "100 milliseconds", "--metrics", "none"]
     return Driver([*command, *more], environment, work / "driver.log")

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pytest
+from odradek.glue_jobs.deduplicate import job as deduplicate_job
+from odradek.glue_jobs.stream_join import job as stream_join_job
+from odradek.glue_jobs.table_join import job as table_join_job
+from odradek.glue_jobs.user_sessions import job as user_sessions_job
+from odradek.glue_jobs.windowed_aggregates import job as windowed_aggregates_job
 
-import glue_jobs.deduplicate.job
-import glue_jobs.stream_join.job
-import glue_jobs.table_join.job
-import glue_jobs.user_sessions.job
-import glue_jobs.windowed_aggregates.job
 from tests.support.spark.flights import append, dataset, departures, flight_events, latest_values, values_of
 from tests.support.spark.jobs import Job, forget_last_commit, has_run
 from tests.support.spark.sink import ServedLog
@@ -55,7 +55,7 @@ def test_sessions_of_aircraft_are_sent_once_when_they_are_over(
     served.create("visits", 1)
     served.create("sessions", 2)
     job = Job(
-        spark, served, glue_jobs.user_sessions.job, tmp_path, input_topic="visits", output_topic="sessions",
+        spark, served, user_sessions_job, tmp_path, input_topic="visits", output_topic="sessions",
         value_schema=FLIGHT, user="tailnum", page="dest", gap="6 hours", watermark="1 hour",
     )  # fmt: skip
     append(served, "visits", flight_events(flights) + closing(flights, 10))
@@ -93,7 +93,7 @@ def test_windows_and_their_top_n_equal_pandas_and_late_events_are_dead_letters(
         *("p90=percentile(dep_delay, 0.9)", "worst=top(dep_delay, 3, carrier, flight)"),
     )
     job = Job(
-        spark, served, glue_jobs.windowed_aggregates.job, tmp_path, input_topic="departures", output_topic="hours",
+        spark, served, windowed_aggregates_job, tmp_path, input_topic="departures", output_topic="hours",
         value_schema=FLIGHT, group_by=("origin",), window="sliding", size="2 hours", advance="1 hour",
         watermark="1 hour", aggregates=aggregates, dead_letter_topic="late",
     )  # fmt: skip
@@ -155,7 +155,7 @@ def test_flights_meet_the_weather_within_an_hour_as_in_pandas(
     )[["origin", "ms", "wind_speed"]].dropna()  # fmt: skip
     jfk = flights[flights.origin == "JFK"]
     job = Job(
-        spark, served, glue_jobs.stream_join.job, tmp_path, left_topic="leaving", right_topic="weather",
+        spark, served, stream_join_job, tmp_path, left_topic="leaving", right_topic="weather",
         output_topic="observed", left_schema=FLIGHT, right_schema="origin STRING, wind_speed DOUBLE", on=("origin",),
         before="1 hour", after="0 seconds", watermark="3 days",
     )  # fmt: skip
@@ -183,7 +183,7 @@ def test_flights_meet_the_table_as_it_is_then(
     airlines = dataset("airlines")
     append(served, "airlines", [(row.carrier, {"name": row.name}, 0) for row in airlines.itertuples(index=False)])
     job = Job(
-        spark, served, glue_jobs.table_join.job, tmp_path, input_topic="calls", table_topic="airlines",
+        spark, served, table_join_job, tmp_path, input_topic="calls", table_topic="airlines",
         output_topic="named", value_schema=FLIGHT, table_schema="name STRING", on="carrier",
     )  # fmt: skip
     first, second = flights[:300], flights[300:600]
@@ -213,7 +213,7 @@ def test_a_flight_that_was_sent_twice_passes_once(
     served.create("unique", 1)
     events = flight_events(flights[:200])
     job = Job(
-        spark, served, glue_jobs.deduplicate.job, tmp_path, input_topic="sent", output_topic="unique",
+        spark, served, deduplicate_job, tmp_path, input_topic="sent", output_topic="unique",
         by=("carrier", "flight", "tailnum", "dep_delay"), within="1 day",
     )  # fmt: skip
     append(served, "sent", events + events[:50])

@@ -13,15 +13,15 @@ import odradek
 import pandas as pd
 import pytest
 from odradek.client.serializers import AvroSerializer, HttpRegistry, Schema
+from odradek.glue_jobs.export_table import job as export_table_job
+from odradek.glue_jobs.export_table.target import open_catalog
+from odradek.glue_jobs.import_table import job as import_table_job
+from odradek.glue_jobs.mirror import job as mirror_job
+from odradek.glue_jobs.replay import job as replay_job
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.spark.admin import open_admin
 from odradek.spark.jobs.slices import load_slices, save_slices
 
-import glue_jobs.export_table.job
-import glue_jobs.import_table.job
-import glue_jobs.mirror.job
-import glue_jobs.replay.job
-from glue_jobs.export_table.target import open_catalog
 from tests.support.clients.protobuf import framed, messages_of
 from tests.support.spark.flights import append, departures, flight_events, values_of
 from tests.support.spark.jobs import Job, forget_last_commit, has_run
@@ -68,7 +68,7 @@ def test_a_topic_becomes_a_table_that_grows_and_holds_each_record_once(
     served.create(topic, 2)
     served.create(dead, 1)
     job = Job(
-        spark, served, glue_jobs.export_table.job, tmp_path, input_topic=topic, output=str(output),
+        spark, served, export_table_job, tmp_path, input_topic=topic, output=str(output),
         dead_letter_topic=dead, table="demo.flights" if kind == "iceberg" else "",
     )  # fmt: skip
     half = len(flights) // 2
@@ -133,7 +133,7 @@ def test_values_of_a_registry_become_the_columns_of_their_schemas(
         cut = (good[1] or b"")[:-1]
         append(served, topic, [(f"k{i}", value, i) for i, value in enumerate([*good, cut, b"no id", None])])
         job = Job(
-            spark, served, glue_jobs.export_table.job, tmp_path, input_topic=topic, output=str(output),
+            spark, served, export_table_job, tmp_path, input_topic=topic, output=str(output),
             dead_letter_topic=dead, format=value_format, registry=service.registry_url,
         )  # fmt: skip
         assert job.run()["dead_letters"] == 2
@@ -154,7 +154,7 @@ def test_files_become_records_once_each(
     half = len(frame) // 2
     frame[:half].to_parquet(files / "1.parquet", index=False)
     job = Job(
-        spark, served, glue_jobs.import_table.job, tmp_path, output_topic="imported", format="parquet",
+        spark, served, import_table_job, tmp_path, output_topic="imported", format="parquet",
         path=str(files), key=("carrier", "flight"), timestamp="ms",
     )  # fmt: skip
     job.run()
@@ -175,7 +175,7 @@ def test_a_table_is_replayed_in_the_order_of_its_events(
     served.create("live", 1)
     flights.drop(columns="event_time").sample(frac=1, random_state=1).to_csv(tmp_path / "flights.csv", index=False)
     job = Job(
-        spark, served, glue_jobs.replay.job, tmp_path, output_topic="live", format="csv",
+        spark, served, replay_job, tmp_path, output_topic="live", format="csv",
         path=str(tmp_path / "flights.csv"), timestamp="ms", key=("tailnum",), speed=0.0, slice="8 hours",
     )  # fmt: skip
     assert job.run()["left"] == 0
@@ -199,7 +199,7 @@ def test_another_installation_holds_the_same_records_and_the_groups_go_on_there(
     append(served, "home", events[third : 2 * third], partition=1)
     with ServedLog(tmp_path / "there") as there:
         job = Job(
-            spark, served, glue_jobs.mirror.job, tmp_path, topics=("home",), topic_prefix="mirrored.",
+            spark, served, mirror_job, tmp_path, topics=("home",), topic_prefix="mirrored.",
             target_store=there.source["store"], target_bootstrap_servers=there.bootstrap_servers, groups="reports-.*",
         )  # fmt: skip
         job.run()

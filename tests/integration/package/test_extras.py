@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tools.package import ROOT, build_wheel, run_uv
+from tools.release import problems_of, read_wheel
 
 pytestmark = pytest.mark.slow
 
@@ -114,6 +115,13 @@ def test_every_public_name_imports(extra: str, install: Install, tmp_path: Path)
 
 def test_every_command_has_its_help_in_a_bare_environment(install: Install, tmp_path: Path) -> None:
     assert len(commands(install(""), tmp_path)) > 30
+
+
+def test_the_wheel_installs_no_package_but_odradek(wheel: Path) -> None:
+    installed = read_wheel(wheel)
+
+    assert {name.split("/")[0] for name in installed.names if ".dist-info/" not in name} == {"odradek"}
+    assert problems_of(installed, installed.metadata["Version"]) == []
 
 
 def test_the_wheel_brings_the_jobs_and_lists_them_without_spark(install: Install, tmp_path: Path) -> None:

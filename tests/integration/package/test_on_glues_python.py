@@ -1,7 +1,7 @@
 """What Glue gets, in an environment like Glue's: Python 3.13 with Spark and its libraries, our wheel and nothing else.
 
     --additional-python-modules   odradek.gluewheels.zip, unpacked and given to pip, which asks no package index
-    --extra-py-files              jobs.zip, given to spark-submit; the script itself lies elsewhere
+    the script                    job.py by itself; the rest of the job is in the wheel
     awsglue                       a stand-in with Glue's parser of arguments: it is not in the package index
 
 The job reads and writes a log in AWS (moto), as it does on Glue. Nothing of the repository is on the path.
@@ -32,8 +32,8 @@ from tests.support.stores.aws import CREDENTIALS, REGION, StoreNames, create_tab
 from tools.package import (
     PROVIDED_BY_GLUE,
     ROOT,
-    build_for_glue,
     build_glue_wheels,
+    build_wheel,
     find_interpreter,
     run_uv,
 )
@@ -58,7 +58,6 @@ class Glue:
     """An environment as a job finds it."""
 
     folder: Path
-    jobs: Path  # --extra-py-files
 
     def run(self, command: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """A command of the environment, started where nothing of ours is."""
@@ -88,7 +87,7 @@ def glue(tmp_path_factory: pytest.TempPathFactory) -> Glue:
     if interpreter is None:
         pytest.skip("there is no Python 3.13 on this machine, which Glue 6.0 runs")
     folder = tmp_path_factory.mktemp("glue") / "env"
-    wheel, jobs = build_for_glue(folder.parent / "dist")
+    wheel = build_wheel(folder.parent / "dist")
     run_uv("venv", "--quiet", "--python", str(interpreter), str(folder))
     install = ("pip", "install", "--quiet", "--python", str(folder / "bin" / "python"))
     run_uv(*install, *(f"{name}=={version(name)}" for name in PROVIDED_BY_GLUE))
@@ -101,17 +100,17 @@ def glue(tmp_path_factory: pytest.TempPathFactory) -> Glue:
     (site / "awsglue").mkdir()
     (site / "awsglue" / "__init__.py").touch()
     (site / "awsglue" / "utils.py").write_text(AWSGLUE_UTILS)
-    return Glue(folder, jobs)
+    return Glue(folder)
 
 
 def test_every_job_is_imported_by_what_is_installed(glue: Glue) -> None:
     names = sorted(path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py"))
     assert len(names) > 10
-    imports = "\n".join(f"import glue_jobs.{name}.job as job; assert '.zip' in job.__file__" for name in names)
-    done = glue.run("python", "-c", imports, PYTHONPATH=str(glue.jobs))
+    imports = "\n".join(f"import odradek.glue_jobs.{name}.job" for name in names)
+    done = glue.run("python", "-c", imports)
     assert done.returncode == 0, done.stderr
     for name in names:
-        described = glue.run("python", "-m", f"glue_jobs.{name}.job", "--help", PYTHONPATH=str(glue.jobs))
+        described = glue.run("python", "-m", f"odradek.glue_jobs.{name}.job", "--help")
         assert described.returncode == 0, described.stderr
 
 
@@ -127,7 +126,7 @@ def test_a_job_runs_as_glue_starts_it(glue: Glue, log: tuple[str, StoreNames], t
     endpoint, names = log
     asyncio.run(fill(endpoint))
     done = glue.run(
-        *("spark-submit", "--master", "local[2]", "--py-files", str(glue.jobs)),
+        *("spark-submit", "--master", "local[2]"),
         str(script_elsewhere("word_count", tmp_path)),
         *("--job-language", "python", "--enable-metrics", "true", "--JOB_NAME", "odradek-dev-word_count"),
         *("--log_table", names.log_table, "--catalog_table", names.catalog_table, "--bucket", names.bucket),
@@ -142,7 +141,7 @@ def test_a_job_runs_as_glue_starts_it(glue: Glue, log: tuple[str, StoreNames], t
 
 
 def script_elsewhere(name: str, folder: Path) -> Path:
-    """As Glue has it: by itself, its transform in the zip."""
+    """As Glue has it: by itself, its transform in the wheel."""
     script = folder / "script.py"
     script.write_bytes((ROOT / "glue_jobs" / name / "job.py").read_bytes())
     return script

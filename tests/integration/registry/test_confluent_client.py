@@ -20,10 +20,9 @@ from google.rpc import error_details_pb2
 from google.rpc.context import attribute_context_pb2
 from odradek.client import serializers as ours
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
 from odradek.local import ThreadedService
 from odradek.registry.schemas import is_serialized
-
-from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
 
 ORDER = json.dumps(
     {

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 from odradek.engine.audit.store import audit_store
 from odradek.errors import KafkaError
+from odradek.glue_jobs.compact_topic import job as compact_topic_job
 
-import glue_jobs.compact_topic.job
 from tests.support.stores.compaction_store import PARTITIONS, TOPIC, add, compare, make_store, using
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.slow
 
 
 def run_job(spark: SparkSession, folder: Path, **arguments: object) -> dict[str, int]:
-    made = glue_jobs.compact_topic.job.Arguments(store=f"embedded:{folder}", topic=TOPIC, **arguments)  # type: ignore[arg-type]
-    return glue_jobs.compact_topic.job.run(spark, made, threading.Event())
+    made = compact_topic_job.Arguments(store=f"embedded:{folder}", topic=TOPIC, **arguments)  # type: ignore[arg-type]
+    return compact_topic_job.run(spark, made, threading.Event())
 
 
 def test_what_is_left_is_what_the_engine_leaves(spark: SparkSession, tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import odradek.spark
 import pytest
+from odradek.glue_jobs.word_count import job as word_count_job
 from odradek.model.record import CompressionType
 from odradek.spark.available_now import latest_offsets, process_available, run_to_end
 
-import glue_jobs.word_count.job
 from tests.support.engine import batch
 from tests.support.engine import produce as append
 from tests.support.kafka.poison import garbage
@@ -343,7 +343,7 @@ def test_a_corrupt_batch_fails_a_query_is_marked_and_a_job_skips_and_counts_it(
         assert [row.offset for row in load("skip")] == [0, 4]
         assert [(row.offset, row.value, row.timestampType) for row in load("mark")][1] == (1, None, -1)
         job = Job(
-            spark, served, glue_jobs.word_count.job, tmp_path, input_topic="lines", output_topic="counts",
+            spark, served, word_count_job, tmp_path, input_topic="lines", output_topic="counts",
             corrupt_batches="skip",
         )  # fmt: skip
         assert job.run()["corrupt_batches"] == 1

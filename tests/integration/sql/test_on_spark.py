@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import odradek
 import pandas as pd
 import pytest
+from odradek.glue_jobs.sql_job.job import Arguments, work
 from odradek.local.credentials import load_credentials
 from odradek.sql.session import Session, check
 
-from glue_jobs.sql_job.job import Arguments, work
 from tests.support.engine import batch
 from tests.support.engine import produce as append
 from tests.support.kafka.poison import garbage

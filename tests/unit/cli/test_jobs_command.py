@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import subprocess
+import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -20,7 +23,7 @@ JOBS = sorted(path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py")
 
 def test_every_job_is_an_entry_point_of_the_wheel() -> None:
     declared = tomllib.loads((ROOT / "sdk/pyproject.toml").read_text())["project"]["entry-points"][GROUP]
-    assert declared == {name: f"glue_jobs.{name}.job:main" for name in JOBS}
+    assert declared == {name: f"odradek.glue_jobs.{name}.job:main" for name in JOBS}
     assert sorted(installed()) == JOBS
 
 
@@ -31,6 +34,17 @@ def test_jobs_are_listed_with_what_they_do(capsys: pytest.CaptureFixture[str]) -
     assert run(["jobs", "list", "--output", "json"]) == 0
     assert [each["job"] for each in json.loads(capsys.readouterr().out)] == JOBS
     assert all(description(each) for each in installed().values())
+
+
+def test_a_package_of_the_user_does_not_hide_the_jobs(tmp_path: Path) -> None:
+    (tmp_path / "glue_jobs").mkdir()
+    (tmp_path / "glue_jobs" / "__init__.py").touch()
+    listed = subprocess.run(
+        [sys.executable, "-m", "odradek.cli", "jobs", "list", "--output", "json"],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert listed.returncode == 0, listed.stderr
+    assert [each["job"] for each in json.loads(listed.stdout) if not each["what_it_does"]] == []
 
 
 def test_a_job_that_is_not_there_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +67,7 @@ def test_the_command_passes_help_on_to_the_job(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize("name", JOBS)
 def test_help_describes_every_argument_with_its_default(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("pyspark")
-    arguments = importlib.import_module(f"glue_jobs.{name}.job").Arguments
+    arguments = importlib.import_module(f"odradek.glue_jobs.{name}.job").Arguments
     comments = field_comments(arguments)
     assert [spec.name for spec in fields(arguments) if not comments.get(spec.name)] == []
     with pytest.raises(SystemExit):

@@ -6,8 +6,8 @@ from collections import Counter
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from odradek.glue_jobs.top_charts.transform import latest_charts, updated
 
-from glue_jobs.top_charts.transform import latest_charts, updated
 from tests.support.examples import examples
 
 

@@ -19,9 +19,9 @@ from odradek.client.serializers import (
 )
 from odradek.columnar.typed.schema_prefix import encode_prefix
 from odradek.errors import ErrorCode, KafkaError
+from odradek.glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
+from odradek.glue_jobs.export_table.registry_values import decode_batch
 
-from glue_jobs.export_table.dynamic_protobuf import DynamicProtobufDeserializer
-from glue_jobs.export_table.registry_values import decode_batch
 from tests.support.clients.protobuf import descriptor_of, framed, messages_of
 
 HEAD = 'syntax = "proto3"; package shop; '

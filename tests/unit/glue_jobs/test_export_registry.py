@@ -13,8 +13,7 @@ import pyarrow as pa
 import pytest
 from odradek.client.serializers import AvroDeserializer, AvroSerializer, MemoryRegistry
 from odradek.errors import ErrorCode, KafkaError
-
-from glue_jobs.export_table.registry_values import address_of, decode_batch
+from odradek.glue_jobs.export_table.registry_values import address_of, decode_batch
 
 FLIGHT = json.dumps(
     {

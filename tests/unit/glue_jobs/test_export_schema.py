@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.errors import KafkaError
+from odradek.glue_jobs.export_table import schema as module
+from odradek.glue_jobs.export_table.schema import grown, merge, schema_of
 from pyspark.sql.types import StructType
 
-from glue_jobs.export_table import schema as module
-from glue_jobs.export_table.schema import grown, merge, schema_of
 from tests.support.examples import examples
 
 LEAF = st.sampled_from([None, True, 1, 2**63, 1.5, "x", [], {}])

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from odradek.glue_jobs.flight_delays.job import NAME, Arguments
 from odradek.spark.jobs.arguments import parse_arguments
 from odradek.spark.jobs.run import reason
-
-from glue_jobs.flight_delays.job import NAME, Arguments
 
 MUST = ["--checkpoint-location", "/c", "--output", "/o"]
 

@@ -57,7 +57,7 @@ def rows_of(frame: DataFrame) -> dict[tuple[str, datetime], Any]:
 
 @pytest.fixture(scope="module")
 def windows(spark: SparkSession) -> dict[tuple[str, datetime], Any]:
-    from glue_jobs.flight_delays.transform import flight_delays
+    from odradek.glue_jobs.flight_delays.transform import flight_delays
 
     flights = [
         ("N1", flight("JFK", 10, number=7), at(6, 0)),
@@ -130,7 +130,7 @@ def test_weather_is_that_of_the_hour_and_the_latest_of_it(windows: dict[tuple[st
 
 
 def test_the_latest_micro_batch_wins(spark: SparkSession) -> None:
-    from glue_jobs.flight_delays.transform import latest_windows
+    from odradek.glue_jobs.flight_delays.transform import latest_windows
 
     changes = spark.createDataFrame(
         [("JFK", at(6), 1, 0), ("JFK", at(6), 3, 11), ("JFK", at(6), 2, 2), ("EWR", at(6), 5, 1)],
@@ -142,7 +142,7 @@ def test_the_latest_micro_batch_wins(spark: SparkSession) -> None:
 
 
 def test_a_window_becomes_a_record_keyed_by_itself(spark: SparkSession) -> None:
-    from glue_jobs.flight_delays.transform import as_records
+    from odradek.glue_jobs.flight_delays.transform import as_records
 
     windows = spark.createDataFrame(
         [("JFK", at(6), at(7), 3, None)],

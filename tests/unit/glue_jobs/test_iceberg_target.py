@@ -9,9 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from odradek.errors import KafkaError
+from odradek.glue_jobs.export_table.target import IcebergTarget, open_catalog
 from pyspark.sql.types import LongType, StringType, StructField, StructType
-
-from glue_jobs.export_table.target import IcebergTarget, open_catalog
 
 PLACE = {"record_key": "k", "record_topic": "t", "record_partition": 0}
 A = StructType([StructField("a", LongType())])
@@ -22,9 +21,8 @@ class Rows:
     """The part of a DataFrame that the target writes by, as one file."""
 
     def __init__(self, rows: list[dict[str, Any]], schema: StructType) -> None:
+        from odradek.glue_jobs.export_table.transform import with_place
         from pyspark.sql.pandas.types import to_arrow_schema
-
-        from glue_jobs.export_table.transform import with_place
 
         self._table = pa.Table.from_pylist([{**PLACE, **row} for row in rows], to_arrow_schema(with_place(schema)))
         self.writes = 0

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 from odradek.errors import KafkaError
+from odradek.glue_jobs.windowed_aggregates.job import Arguments
 from odradek.spark.jobs.arguments import parse_arguments, split_list
 from odradek.spark.jobs.durations import duration_us
-
-from glue_jobs.windowed_aggregates.job import Arguments
 
 MUST = ["--checkpoint-location", "/c", "--input-topic", "i", "--output-topic", "o", "--value-schema"]
 AGGREGATES = "n=count(), p=percentile(delay, 0.95)"

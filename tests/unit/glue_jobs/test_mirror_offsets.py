@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from odradek.errors import KafkaError
+from odradek.glue_jobs.mirror.offsets import OffsetSync, parse_syncs, syncs_document, translate, with_sync
 
-from glue_jobs.mirror.offsets import OffsetSync, parse_syncs, syncs_document, translate, with_sync
 from tests.support.examples import examples
 
 

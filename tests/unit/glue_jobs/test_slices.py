@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 from odradek.errors import KafkaError
+from odradek.glue_jobs.replay.transform import due_s
 from odradek.spark.jobs.files import list_files, read_text, write_text
 from odradek.spark.jobs.slices import Slices, check_order, load_slices, numbered, quantile_step, save_slices
-
-from glue_jobs.replay.transform import due_s
 
 
 def test_slices_cover_all_once_and_go_on_where_they_ended() -> None:

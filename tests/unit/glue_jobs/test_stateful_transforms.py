@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import pytest
 from odradek.errors import KafkaError
+from odradek.glue_jobs.deduplicate.transform import identity_of
+from odradek.glue_jobs.import_table.transform import as_records as rows_as_records
+from odradek.glue_jobs.stream_join.transform import Within, join_within
+from odradek.glue_jobs.stream_join.transform import as_records as pairs_as_records
+from odradek.glue_jobs.table_join.transform import join_table, table_rows
+from odradek.glue_jobs.user_sessions.transform import user_sessions
+from odradek.glue_jobs.windowed_aggregates.transform import WindowSpec, parse_aggregate, windowed
+from odradek.glue_jobs.windowed_aggregates.transform import as_records as windows_as_records
+from odradek.glue_jobs.word_count.transform import count_words
 from odradek.spark.jobs.latest import latest_per_key
 from odradek.spark.jobs.values import dead_letters, events_of, parse_values, read_schema
 from pyspark.sql import functions as F
-
-from glue_jobs.deduplicate.transform import identity_of
-from glue_jobs.import_table.transform import as_records as rows_as_records
-from glue_jobs.stream_join.transform import Within, join_within
-from glue_jobs.stream_join.transform import as_records as pairs_as_records
-from glue_jobs.table_join.transform import join_table, table_rows
-from glue_jobs.user_sessions.transform import user_sessions
-from glue_jobs.windowed_aggregates.transform import WindowSpec, parse_aggregate, windowed
-from glue_jobs.windowed_aggregates.transform import as_records as windows_as_records
-from glue_jobs.word_count.transform import count_words
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

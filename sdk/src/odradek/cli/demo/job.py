@@ -60,9 +60,8 @@ def run_job(checkout: Path, service: ServiceProcess, workspace: Workspace) -> Jo
         "--checkpoint-location", str(workspace.checkpoint),
         "--output", str(workspace.output),
     ]  # fmt: skip
-    path = os.pathsep.join(filter(None, [str(checkout), os.environ.get("PYTHONPATH", "")]))
     spark = local_environment(workspace.spark, os.environ)
-    environment = spark | service.environment | {"PYTHONPATH": path}
+    environment = spark | service.environment
     started = time.monotonic()
     environment = warm_workers(environment)
     log_file = workspace.log("job")
