@@ -45,6 +45,7 @@ class Member:
         )
         self.assigned: set[int] = set()
         self.values: list[tuple[int, bytes]] = []
+        self.callbacks: list[tuple[str, int]] = []
         self._stopping = threading.Event()
         self._asked: queue.SimpleQueue[tuple[Callable[[Any], Any], Future[Any]]] = queue.SimpleQueue()
         self._consumer.subscribe([TOPIC], on_assign=self._on_assign, on_revoke=self._on_revoke)
@@ -52,9 +53,11 @@ class Member:
         self._thread.start()
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
+        self.callbacks.append(("assigned", len(partitions)))
         self.assigned |= {each.partition for each in partitions}
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
+        self.callbacks.append(("revoked", len(partitions)))
         self.assigned -= {each.partition for each in partitions}
 
     def _run(self) -> None:
@@ -101,6 +104,23 @@ def test_consumers_share_partitions_as_they_come_and_go(service: ThreadedService
         first.close()
         if second is not None:
             second.close()
+
+
+def test_both_members_hear_of_every_generation_of_a_cooperative_rebalance(service: ThreadedService) -> None:
+    options = {"partition.assignment.strategy": "cooperative-sticky"}
+    first = Member(service.kafka_bootstrap_servers, "every-generation", **options)
+    second = None
+    try:
+        until(lambda: settled(first), what="the first has all")
+        second = Member(service.kafka_bootstrap_servers, "every-generation", **options)
+        until(lambda: settled(first, second) and len(first.callbacks) == 4, what="both share")
+    finally:
+        first.close()
+        if second is not None:
+            second.close()
+    # As Apache Kafka: the first gives two up, and joins again at once; the second gets nothing, then what is free.
+    assert first.callbacks == [("assigned", 4), ("revoked", 2), ("assigned", 0), ("assigned", 0), ("revoked", 2)]
+    assert second.callbacks == [("assigned", 0), ("assigned", 2), ("revoked", 2)]
 
 
 DYING = """

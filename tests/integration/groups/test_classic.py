@@ -22,6 +22,7 @@ from odradek.model.classic_group import (
 from odradek.model.group import GroupHeartbeat
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.testing.faults import Fault
+from odradek.testing.manual_clock import ManualClock
 from odradek.testing.seeded_rng import SeededRng
 
 from tests.support.clients.group_member import Scheduler, UnreliableTable
@@ -205,6 +206,44 @@ async def _simple_commit(engine: Engine) -> list[ErrorCode]:
         return [result.error for result in await engine.offsets.commit("g", {SEAT: OffsetAndMetadata(1)})]
     except KafkaError as error:
         return [error.code]
+
+
+@pytest.mark.parametrize("has_joined", [False, True])
+async def test_a_follower_gets_its_generation_though_the_leader_has_begun_the_next(
+    store: Store, has_joined: bool
+) -> None:
+    """The leader assigns and joins again, as a cooperative one that gives a partition up, between the other's polls."""
+    clock = ManualClock()  # the follower's: it sleeps until the test wakes it
+    quick, slow = store.engine().classic_groups, Store(store.tables, store.objects, clock).engine(1).classic_groups
+    patient = {"session_ms": 600_000, "rebalance_ms": 600_000}
+
+    async def until_asleep() -> None:
+        while not clock.sleeping:
+            await asyncio.sleep(0)
+
+    [leader] = await join_together(store.engine(), **patient)
+    await sync_all(store.engine(), [leader])
+    joining = asyncio.create_task(slow.join(join_request(**patient)))
+    await until_asleep()
+    leader = await quick.join(join_request(leader.member_id, **patient))
+    assert len(leader.members) == 2
+    if has_joined:
+        clock.advance(1)
+        syncing = asyncio.create_task(slow.sync(ClassicSync(identity(await joining))))
+        await until_asleep()
+    plan = {each.member_id: each.member_id.encode() for each in leader.members}
+    assert (await quick.sync(ClassicSync(identity(leader), assignments=plan))).error is ErrorCode.NONE
+    rejoining = asyncio.create_task(quick.join(join_request(leader.member_id, **patient)))
+    while await quick.heartbeat(identity(leader)) is not ErrorCode.REBALANCE_IN_PROGRESS:
+        await asyncio.sleep(0)
+    clock.advance(1)
+    follower = await joining
+    assert (follower.error, follower.generation) == (ErrorCode.NONE, leader.generation)
+    answer = await (syncing if has_joined else slow.sync(ClassicSync(identity(follower))))
+    assert (answer.error, answer.assignment) == (ErrorCode.NONE, follower.member_id.encode())
+    assert await slow.heartbeat(identity(follower)) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = await slow.join(join_request(follower.member_id, **patient))
+    assert [again.generation, (await rejoining).generation] == [leader.generation + 1] * 2
 
 
 async def test_a_quiet_heartbeat_is_one_query_and_one_update(store: Store) -> None:

@@ -118,12 +118,33 @@ def test_the_leader_is_told_what_all_subscribe_to() -> None:
     assert (answer.leader, [each.member_id for each in answer.members]) == ("a", ["a", "b"])
 
 
-def test_who_wakes_late_joins_the_next_round_unasked() -> None:
-    group = decide(stable(member("a"), member("b")), join("a")).group  # b slept over generation 5
+def test_a_follower_that_wakes_late_gets_its_generation_before_the_next() -> None:
+    group = decide(stable(member("a"), member("b")), join("a")).group  # a was quicker: b has not heard of generation 5
+    step = decide(group, join("b"), waiting_since=4)
+    assert (step.group, step.answer.error, step.answer.generation) == (None, ErrorCode.NONE, 5)
+    follower = ClassicSync(ClassicIdentity("g", "b", 5))
+    assert decide_sync(group, follower).answer.assignment == b"b"
+    assert decide_heartbeat(group, follower.identity) is ErrorCode.REBALANCE_IN_PROGRESS
+    assert decide_round(group, waited_ms=59_999, initial_delay_ms=0) is None  # the next round waits for it
+    assert decide_sync(group, ClassicSync(ClassicIdentity("g", "a", 5))).answer.error is (
+        ErrorCode.REBALANCE_IN_PROGRESS  # it has joined the next round, and given up what it had
+    )
+    again = decide(group, join("b")).group
+    assert decide(again, join("b"), waiting_since=5).answer is None  # waits for generation 6
+    assert decide_sync(again, follower).answer.error is ErrorCode.REBALANCE_IN_PROGRESS
+    assert decide(without(group, {"b"}), join("b"), waiting_since=4).answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_follower_that_wakes_late_joins_the_next_round_unasked_if_nothing_was_assigned() -> None:
+    completing = ClassicGroup(
+        ClassicState.COMPLETING_REBALANCE, 5, "consumer", "range", "a", (member("a"), member("b"), member("c"))
+    )
+    group = without(completing, {"a"})
+    follower = ClassicSync(ClassicIdentity("g", "b", 5))
+    assert decide_sync(group, follower).answer.error is ErrorCode.REBALANCE_IN_PROGRESS
     step = decide(group, join("b"), waiting_since=4)
     assert step.answer is None
-    assert all(each.joined for each in step.group.members)
-    assert decide(without(group, {"b"}), join("b"), waiting_since=4).answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert [each.joined for each in step.group.members] == [True, False]
 
 
 def test_a_static_member_comes_back_without_a_round() -> None:
@@ -146,7 +167,7 @@ def test_a_static_leader_that_comes_back_does_not_assign_anew(may_skip: bool) ->
 
 
 def test_sync() -> None:
-    group = replace(stable(member("a"), member("b")), state=ClassicState.COMPLETING_REBALANCE)
+    group = ClassicGroup(ClassicState.COMPLETING_REBALANCE, 5, "consumer", "range", "a", (member("a"), member("b")))
     leader = ClassicSync(ClassicIdentity("g", "a", 5), assignments={"a": b"1", "b": b"2"})
     follower = ClassicSync(ClassicIdentity("g", "b", 5))
     assert decide_sync(group, follower) == type(decide_sync(group, follower))()  # waits
@@ -157,7 +178,7 @@ def test_sync() -> None:
     assert decide_sync(step.group, wrong).answer.error is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     late = replace(follower, identity=ClassicIdentity("g", "b", 4))
     assert decide_sync(step.group, late).answer.error is ErrorCode.ILLEGAL_GENERATION
-    preparing = without(step.group, {"a"})
+    preparing = without(group, {"a"})  # before it assigned
     assert decide_sync(preparing, follower).answer.error is ErrorCode.REBALANCE_IN_PROGRESS
 
 

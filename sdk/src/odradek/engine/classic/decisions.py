@@ -14,8 +14,10 @@ Rules
 2. The whole group is one item, written on the version that was read. So of two that see a round complete, one
    completes it, and the other finds the next generation.
 
-3. A member waits in JoinGroup until there is a generation above the one it began in and it is a member of it. If it
-   wakes so late that yet another round has begun, it joins that one at once, unasked: its client has seen nothing.
+3. A member waits in JoinGroup until there is a generation above the one it began in and it is a member of it. A member
+   polls, so another may be quicker: have assigned, and begun the next round. Then the late one still gets this
+   generation and its assignment, which are kept until the next round is complete; that round waits for it. If nothing
+   was assigned, it joins the next round at once, unasked: its client has seen nothing.
 
 4. Everything that a member says carries (member id, generation); what does not fit the group is refused
    (UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS).
@@ -104,12 +106,17 @@ def _decide_waiting(
     if member is None:
         code = ErrorCode.FENCED_INSTANCE_ID if group.static_member(request.instance_id) else ErrorCode.UNKNOWN_MEMBER_ID
         return JoinStep(answer=ClassicJoinResult(code, member_id=member_id))
-    if group.state is PREPARING:
+    if group.state is PREPARING and (member.joined or not _owes_assignment(group, member)):
         return JoinStep() if member.joined else JoinStep(_with_member(group, replace(member, joined=True)))
     if group.generation > waiting_since:
         return JoinStep(answer=_joined(group, member_id))
     # The group was deleted and made again meanwhile, with this member in it: a new beginning.
     return JoinStep(_prepared(group, member_id))
+
+
+def _owes_assignment(group: ClassicGroup, member: ClassicMember | None) -> bool:
+    """Return True if a member that has not joined the round in progress may still get what the last one assigned."""
+    return member is not None and not member.joined and any(each.assignment for each in group.members)
 
 
 def _check_join(
@@ -270,11 +277,11 @@ def decide_sync(group: ClassicGroup, request: ClassicSync) -> SyncStep:
         request.protocol_type not in (None, group.protocol_type) or request.protocol not in (None, group.protocol)
     ):
         refusal = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
-    if refusal is None and group.state is PREPARING:
+    member_id = request.identity.member_id
+    if refusal is None and group.state is PREPARING and not _owes_assignment(group, group.member(member_id)):
         refusal = ErrorCode.REBALANCE_IN_PROGRESS
     if refusal is not None:
         return SyncStep(answer=ClassicSyncResult(refusal))
-    member_id = request.identity.member_id
     if group.state is COMPLETING:
         if group.leader != member_id:
             return SyncStep()
