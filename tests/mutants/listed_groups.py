@@ -271,7 +271,7 @@ MUTANTS = [
         "replace(_available(run), delivery_count=run.delivery_count - 1)",
         "_available(run)",
         killed_by="tests/unit/engine/share/test_share_groups.py"
-        "::test_closing_gives_everything_back_at_once_and_the_delivery_does_not_count",
+        "::test_a_delivery_that_no_application_saw_does_not_count",
     ),
     Mutant(
         "limit of deliveries is one more",

@@ -278,8 +278,8 @@ MUTANTS = [
     Mutant(
         "merge waits for one row more",
         _WINDOW,
-        "return len(spilled) >= policy.rows_min or",
-        "return len(spilled) > policy.rows_min or",
+        "is_many_or_old = len(spilled) >= policy.rows_min or",
+        "is_many_or_old = len(spilled) > policy.rows_min or",
         killed_by="tests/unit/engine/maintenance/test_merge.py::test_one_row_larger_than_a_segment_becomes_several",
         equivalent="when rows are merged is a matter of cost: readers see the same",
     ),

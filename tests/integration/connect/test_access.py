@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from odradek.connect import Cluster, WorkerSettings
 from odradek.connect.errors import BadRequest, ConfigError
+from odradek.connect.providers import Providers
 from odradek.connect.rest.server import RestServer
 
 from tests.support.connect.plugins import COUNTER, FAIL
@@ -169,8 +170,11 @@ def test_no_message_has_what_a_variable_stands_for(
         assert "a bug of the connector" in shown
         assert secret not in shown
         FAIL["s2/start"] = 1
-        running.create("s2", {**good, "name": "s2", "topic": word, "task": word})
+        running.create("s2", {**good, "name": "s2", "task": word})
         [worker] = running.workers
+        other = Providers({}, {})  # of another worker in this process
+        other._written["its own secret"] = "${file:other}"
+        other.hide_in_log(caplog.handler)
         worker.settings.providers.hide_in_log(caplog.handler)
         logging.getLogger("odradek.connect.other").error("cannot log in as %r", secret)
         try:

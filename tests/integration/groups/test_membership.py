@@ -131,7 +131,7 @@ async def test_wrong_epochs_are_fenced(world: World) -> None:
 @pytest.mark.parametrize(
     ("change", "code"),
     [
-        ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ({"group_id": ""}, ErrorCode.INVALID_REQUEST),
         ({"group_id": "g" * 1000}, ErrorCode.INVALID_GROUP_ID),
         ({"member_epoch": -3}, ErrorCode.INVALID_REQUEST),
         ({"member_epoch": -2}, ErrorCode.INVALID_REQUEST),

@@ -229,7 +229,9 @@ def test_bad_events_are_answered_and_the_process_goes_on(functions: dict[str, Ru
     assert refusal_of(produce_function.invoke({"no": "event"})) == (400, "INVALID_REQUEST")
     assert refusal_of(produce_function.invoke(function_event(b"\x00"))) == (400, "INVALID_REQUEST")
     assert refusal_of(produce_function.invoke(function_event(b"", method="GET"))) == (404, "INVALID_REQUEST")
-    api_versions = call(produce_function, ApiKey.API_VERSIONS, 3, {"client_software_name": "t"})
+    api_versions = call(
+        produce_function, ApiKey.API_VERSIONS, 3, {"client_software_name": "t", "client_software_version": "1"}
+    )
     assert {int(api.api_key) for api in api_versions.api_keys} >= {int(ApiKey.PRODUCE)}
     assert "Traceback" not in produce_function.log_text()
 

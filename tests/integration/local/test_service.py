@@ -16,10 +16,10 @@ from aiohttp import ClientSession
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.record_batch import decode_batches
 from odradek.gateway import Listener
+from odradek.http.listening import listening_socket
 from odradek.limits import FUNCTION_BINARY_BYTES_MAX, FUNCTION_PAYLOAD_BYTES_MAX
 from odradek.local import FunctionLimits, LocalService
 from odradek.local.server import FunctionUrlServer
-from odradek.local.service import _listen
 from odradek.protocol.api import ApiKey, FunctionName
 from odradek.settings import Settings
 from odradek.system import SystemClock
@@ -223,7 +223,7 @@ async def lambda_answer(function: Stuck, service: LocalService) -> tuple[int, di
         clock=SystemClock(),
         limits=limits,
     )
-    listener = _listen("127.0.0.1", 0)
+    listener = listening_socket("127.0.0.1", 0)
     await server.start(listener)
     try:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/produce"

@@ -116,7 +116,7 @@ def test_the_commands_from_creation_to_deletion(service: ThreadedService, inbox:
         ({"function": "orders"}, ErrorCode.INVALID_REQUEST, "use the ARN of a Lambda function, a URL"),
         ({"batch_size": 0}, ErrorCode.INVALID_REQUEST, "batch_size must be 1 to 10000, not 0"),
         ({"filters": ["{"]}, ErrorCode.INVALID_REQUEST, "a filter must be JSON"),
-        ({"filters": ['{"value": {"a": "b"}}']}, ErrorCode.INVALID_REQUEST, "must be in a list"),
+        ({"filters": ['{"value": {"a": "b"}}']}, ErrorCode.INVALID_REQUEST, "its rules in a list"),
         ({"on_failure": "topic:orders"}, ErrorCode.INVALID_REQUEST, "own topic"),
         ({"on_failure": "elsewhere"}, ErrorCode.INVALID_REQUEST, "topic:NAME, sqs:QUEUE_URL"),
         ({"maximum_record_age_s": 5}, ErrorCode.INVALID_REQUEST, "60 to 604800, or -1"),

@@ -230,6 +230,8 @@ class Providers:
             if record.exc_info:
                 trace = "".join(traceback.format_exception(*record.exc_info)).rstrip()
                 record.exc_text, record.exc_info = self.as_written(trace), None
+            elif record.exc_text:  # by the handler of another worker in this process
+                record.exc_text = self.as_written(record.exc_text)
         return True
 
     def hidden(self, made: Mapping[str, str], raw: Mapping[str, str]) -> dict[str, str]:

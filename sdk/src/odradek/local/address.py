@@ -8,23 +8,33 @@ The file is written when the service listens and removed when it stops; after a 
 from __future__ import annotations
 
 import json
+import logging
+import os
 from pathlib import Path
 
 from odradek.errors import ErrorCode, KafkaError
 from odradek.local.credentials import load_credentials
 
+_log = logging.getLogger("odradek.local")
 FILE_NAME = "address.json"
 DEFAULT_DATA_DIR = Path(".odradek")
 
 
 def save_address(data_dir: Path, bootstrap_servers: str) -> None:
-    """Write the address of the service that serves a data directory. Raises KafkaError(INVALID_CONFIG)."""
+    """Write the address of the service that serves a data directory, for its owner's eyes.
+
+    Where it cannot be written, as on a full disk, the log says so, and others must be told the address.
+    """
     draft = data_dir / f"{FILE_NAME}.tmp"
     try:
-        draft.write_text(json.dumps({"bootstrap_servers": bootstrap_servers}))
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump({"bootstrap_servers": bootstrap_servers}, file)
         draft.replace(data_dir / FILE_NAME)
     except OSError as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"cannot write {data_dir / FILE_NAME}: {error.strerror}") from None
+        _log.warning(
+            "cannot write %s: %s; other processes must be told the address", data_dir / FILE_NAME, error.strerror
+        )
 
 
 def remove_address(data_dir: Path) -> None:

@@ -343,7 +343,7 @@ async def test_an_invalid_partition_leaves_no_trace_and_spares_the_others(store:
         ErrorCode.NONE,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
     assert all(r.message for r in results if r.error)
     assert await read_all(engine, "t", 0) == []

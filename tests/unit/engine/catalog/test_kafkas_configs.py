@@ -25,7 +25,9 @@ KAFKA: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden/kafka_co
 OWN = {
     "odradek.growth.hold.ms",
     "odradek.partitions.per.head",
+    "odradek.table.commit.interval.ms",
     "odradek.table.enable",
+    "odradek.table.flush.ms",
     "odradek.table.iceberg.enable",
     "odradek.table.iceberg.namespace",
     "odradek.table.iceberg.table",

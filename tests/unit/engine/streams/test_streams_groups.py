@@ -407,7 +407,7 @@ async def test_members_learn_each_others_endpoints_once_a_change(store: Store, c
             {"topology": Topology(0, (Subtopology("0", tuple(f"t{n}" for n in range(65))),))},
             ErrorCode.STREAMS_INVALID_TOPOLOGY,
         ),
-        ({"group_id": ""}, {}, ErrorCode.INVALID_GROUP_ID),
+        ({"group_id": ""}, {}, ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_refused_heartbeats(

@@ -218,7 +218,7 @@ async def test_a_transaction_that_timed_out_leaves_nothing(store: Store, engine:
     producer = await Transactor(engine).init(timeout_ms=1000)
     assert await producer.send("a", 0, b"told 0") == 0
     store.clock.advance(1.5)
-    with pytest.raises(KafkaError, match="PRODUCER_FENCED"):
+    with pytest.raises(KafkaError, match="INVALID_TXN_STATE"):
         await producer.commit()
     await producer.init(keep=True)
     assert await producer.send("a", 0, b"again") == 0

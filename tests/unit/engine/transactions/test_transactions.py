@@ -361,12 +361,12 @@ async def test_ending_is_repeatable_under_the_first_protocol(engine: Engine) -> 
 async def test_the_first_protocol_announces_partitions_and_groups(engine: Engine) -> None:
     producer = await Transactor(engine, bumps=False).init()
     [result] = await producer.produce(producer.request("a", 0, b"x"))
-    assert result.error is ErrorCode.INVALID_TXN_STATE
+    assert result.error is ErrorCode.TRANSACTION_ABORTABLE
     await producer.announce("b", 0)
     [result] = await producer.produce(producer.request("a", 0, b"x"))
-    assert result.error is ErrorCode.INVALID_TXN_STATE
+    assert result.error is ErrorCode.TRANSACTION_ABORTABLE
     call = engine.transactions.commit_offsets("tx", producer.producer_id, 0, "group", {}, announces=False)
-    assert await refused(call) is ErrorCode.INVALID_TXN_STATE
+    assert await refused(call) is ErrorCode.TRANSACTION_ABORTABLE
 
 
 async def test_partitions_that_do_not_exist_are_not_announced(engine: Engine) -> None:
