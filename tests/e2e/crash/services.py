@@ -77,9 +77,13 @@ class Services:
 
     @property
     def errors(self) -> str:
-        """What services wrote to standard error: nothing, where nothing unforeseen happened."""
+        """What services wrote to standard error: nothing, where nothing unforeseen happened.
+
+        That a killed process left a frame of the write-ahead log unfinished is foreseen.
+        """
         self._errors.seek(0)
-        return self._errors.read().decode()
+        lines = self._errors.read().decode().splitlines(keepends=True)
+        return "".join(line for line in lines if "ends within a frame" not in line)
 
     @property
     def client_config(self) -> dict[str, str]:

@@ -131,9 +131,8 @@ def left(pids: set[int]) -> set[int]:
 def test_nothing_is_left_of_a_killed_parent(program: str, count: int, tmp_path: Path) -> None:
     """Slow: a JVM starts, half a minute each, but for the first three."""
     parent, _ = started(program.replace("{data!r}", repr(str(tmp_path))))
-    children = descendants(parent.pid)
+    children = {child for child in descendants(parent.pid) if is_running(child)}  # not those that ended by themselves
     assert len(children) >= count
-    assert all(map(is_running, children))
     parent.kill()
     parent.wait()
     assert left(children) == set()

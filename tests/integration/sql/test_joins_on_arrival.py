@@ -310,7 +310,8 @@ def test_what_is_written_is_that_of_a_join_record_by_record(
 def _frame(spark: SparkSession, records: list[Record]) -> Any:
     rows = [
         (str(each.key).encode(), json.dumps({"v": each.offset, "w": each.offset}).encode(),
-         datetime.fromtimestamp(each.ms / 1000, UTC), each.partition, each.offset)
+         datetime.fromtimestamp(each.ms / 1000, UTC), each.partition, each.offset, [])
         for each in records
     ]  # fmt: skip
-    return spark.createDataFrame(rows, "key binary, value binary, timestamp timestamp, partition int, offset long")
+    columns = "key binary, value binary, timestamp timestamp, partition int, offset long"
+    return spark.createDataFrame(rows, f"{columns}, headers array<struct<key string, value binary>>")
