@@ -11,13 +11,20 @@ from types import SimpleNamespace
 import odradek
 import pytest
 from odradek.cli import run
+from odradek.client.messages.produce import produce_request
+from odradek.model.topic_partition import TopicPartition
+
+from tests.support.engine import batch
+from tests.support.kafka.messages import encode_message, request_frame
+from tests.support.kafka.poison import rebuilt
+from tests.support.kafka.raw import RawConnection
 
 Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[object]:
-    with odradek.local() as service:  # type: ignore[operator]
+    with odradek.local(kafka_port=0) as service:  # type: ignore[operator]
         yield service
 
 
@@ -161,6 +168,21 @@ def test_a_group_is_moved_and_a_dry_run_moves_nothing(cli: Cli, tmp_path: Path) 
     cli("groups", "reset-offsets", "unborn", "-t", "moved", "--to", "latest")
     assert cli("groups", "export-offsets", "unborn")[1] == before
     assert cli("groups", "delete", "unborn", "-y")[0] == 0
+
+
+def test_a_group_is_moved_to_a_time_in_batches_without_a_largest_timestamp(cli: Cli, service: object) -> None:
+    """sarama up to 1.45.0 writes -1 there; the time of every record is found all the same."""
+    cli("topics", "create", "timed", "-p", "1")
+    t0 = 1_700_000_000_000
+    with RawConnection(service.kafka_bootstrap_servers) as connection:  # type: ignore[attr-defined]
+        for at_ms in (t0, t0 + 10_000):
+            sent = rebuilt(batch([b"a", b"b", b"c"], timestamp_ms=at_ms), max_ms=-1)
+            request = produce_request([(TopicPartition("timed", 0), sent)], acks=-1, timeout_ms=5_000)
+            connection.send(request_frame(0, 9, encode_message(request)))
+            connection.receive()
+    for to, offset in ((f"@{t0 + 1}", 1), (f"@{t0 + 3}", 3), (f"@{t0 + 10_002}", 5), (f"@{t0 + 10_003}", 6)):
+        assert cli("groups", "reset-offsets", "returners", "-t", "timed", "--to", to)[0] == 0
+        assert cli("groups", "export-offsets", "returners")[1] == f"timed,0,{offset}\n"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
+import time
 from typing import Any
 
 from tests.peers.connection import Connection
@@ -178,22 +179,41 @@ def a_static_member_comes_back(peer: Peer) -> Answer:
     ]
 
 
+def _hears_of_a_round(first: Connection, group: str, joined: dict[str, Any]) -> dict[str, Any]:
+    """Beat until the broker says that a round gathers (5 s at most); the last answer to Heartbeat."""
+    beat = {"GroupId": group, "GenerationId": joined["GenerationId"], "MemberId": joined["MemberId"]}
+    answer = settled(lambda: first.call("Heartbeat", 4, **beat), 0.1)
+    for _ in range(100):
+        if answer["ErrorCode"]:
+            break
+        time.sleep(0.05)
+        answer = first.call("Heartbeat", 4, **beat)
+    return answer
+
+
 @probe
 def a_second_member_begins_a_generation(peer: Peer) -> Answer:
     first, group, joined = stable(peer)
     second, answers = peer.connect(), []
     thread = threading.Thread(target=lambda: answers.append(join(second, group)))
     thread.start()
-    beat = {"GroupId": group, "GenerationId": joined["GenerationId"], "MemberId": joined["MemberId"]}
-    told = settled(lambda: first.call("Heartbeat", 4, **beat), 0.1)
-    for _ in range(100):
-        if told["ErrorCode"]:
-            break
-        thread.join(0.05)
-        told = first.call("Heartbeat", 4, **beat)
+    told = _hears_of_a_round(first, group, joined)
     again = join(first, group, joined["MemberId"])
     thread.join(30)
     return [told, again["GenerationId"], len(again["Members"]), [each["GenerationId"] for each in answers]]
+
+
+@probe
+def sync_while_the_next_round_gathers(peer: Peer) -> Answer:
+    first, group, joined = stable(peer)
+    second = peer.connect()
+    thread = threading.Thread(target=lambda: join(second, group))
+    thread.start()
+    heard = _hears_of_a_round(first, group, joined)
+    synced = sync(first, group, joined, Assignments=[])
+    join(first, group, joined["MemberId"])
+    thread.join(30)
+    return [heard["ErrorCode"], pick(synced, "ErrorCode", "Assignment")]
 
 
 # --- SyncGroup, Heartbeat ---------------------------------------------------------------------------------------------
