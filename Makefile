@@ -43,7 +43,7 @@ help: ## List these commands
 
 setup: $(STAMP) ## Make .venv from uv.lock (nothing to do while the lock is unchanged)
 
-$(STAMP): uv.lock sdk/pyproject.toml tools/bootstrap.sh
+$(STAMP): uv.lock sdk/pyproject.toml $(wildcard sdk/*/pyproject.toml) tools/bootstrap.sh
 	@PYTHON="$(PYTHON)" tools/bootstrap.sh
 	@touch $@
 
@@ -105,14 +105,14 @@ reference: setup ## Write docs/reference.md and every table of the docs that is 
 	@$(PY) -m tests.peers.clients.kept
 
 
-package: setup ## Build the wheel, the functions' zip and their layer in dist/
+package: setup ## Build the wheels, the functions' zip and their layer in dist/
 	@$(PY) -m tools.package $(ARGS)
 
 docs: setup ## Build the documentation site in build/docs, strictly: a broken link is an error; no network
 	@$(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
 	@echo "build/docs/index.html"
 
-release: setup ## Build the wheel and the source distribution, check what would be published; publishes nothing
+release: setup ## Build the wheels and source distributions, check what would be published; publishes nothing
 	@$(PY) -m tools.release
 
 localstack: setup ## The stacks in LocalStack, the end-to-end suite against them (Python 3.13; ARGS="--endpoint URL")

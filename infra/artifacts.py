@@ -1,10 +1,10 @@
 """The files to upload: the artifacts of `make package`, or stand-ins for those that are not built yet.
 
-    dist/layer.zip       the wheel and its dependencies, for Lambda's Python 3.13 on arm64
+    dist/layer.zip       the client's and the server's wheel and their dependencies, for Lambda's Python 3.13 on arm64
     dist/functions.zip   lambdas/
     dist/tables.zip      the maintainer's layer for tables, of `make package ARGS=--tables`
-    dist/odradek-*.whl   for the gateway's image
-    dist/odradek.gluewheels.zip   for Glue, as is: the wheel with the jobs, and its dependencies
+    dist/odradek*.whl    for the images
+    dist/odradek.gluewheels.zip   for Glue, as is: the wheels of the jobs, and their dependencies
 
 The templates can be written on a fresh clone, without a network: a missing artifact is replaced by a stand-in, and the
 stacks that use it carry an error. `cdk deploy` and `cdk synth` refuse a stack with an error and print it; `make synth`
@@ -14,15 +14,20 @@ writes the templates anyway. So nothing half-built can be deployed by accident.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from aws_cdk import Annotations
 from constructs import IConstruct
 
+from tools.distributions import distributions
+
 ROOT = Path(__file__).resolve().parent.parent
 GLUE_WHEELS = "odradek.gluewheels.zip"
 STAND_IN = "STAND-IN"  # the file in a stand-in directory
+DISTRIBUTIONS = tuple(each.wheel for each in distributions().values())
+_STAND_IN_WHEEL = "{}-0-py3-none-any.whl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,7 @@ class Artifacts:
 
     layer: Path  # zip, or a stand-in directory
     functions: Path  # zip, or a stand-in directory
-    wheel: Path  # file name is a wheel's, stand-in or not: pip goes by the name
+    wheels: Mapping[str, Path]  # by distribution; file names are wheels', stand-ins or not: pip goes by the name
     glue_wheels: Path  # zip, stand-in or not: Glue goes by the end of its name
     tables: Path | None = None  # zip, or a stand-in directory; None: not asked for
     missing: tuple[str, ...] = ()
@@ -46,20 +51,22 @@ class Artifacts:
         dist = root / "dist"
         table_layer = dist / "tables.zip"
         layer, functions = dist / "layer.zip", dist / "functions.zip"
-        wheels = sorted(dist.glob("odradek-*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+        wheels = {
+            name: wheel for name in DISTRIBUTIONS for wheel in sorted(dist.glob(f"{name}-*.whl"), key=_written_at)
+        }
         glue_wheels = dist / GLUE_WHEELS
         zips = (layer, functions, glue_wheels, *([table_layer] if tables else ()))
         missing = [str(path.relative_to(root)) for path in zips if not path.is_file()]
-        if not wheels:
-            missing.append("dist/odradek-*.whl")
+        if len(wheels) < len(DISTRIBUTIONS):
+            missing.append("dist/odradek*.whl")
         if not missing:
-            return cls(layer, functions, wheels[-1], glue_wheels, table_layer if tables else None)
+            return cls(layer, functions, wheels, glue_wheels, table_layer if tables else None)
         stand_in = _stand_in_directory()
         layer_of_tables = table_layer if table_layer.is_file() else stand_in
         return cls(
             layer=layer if layer.is_file() else stand_in,
             functions=functions if functions.is_file() else stand_in,
-            wheel=wheels[-1] if wheels else stand_in / "odradek-0-py3-none-any.whl",
+            wheels={name: wheels.get(name, stand_in / _STAND_IN_WHEEL.format(name)) for name in DISTRIBUTIONS},
             glue_wheels=glue_wheels if glue_wheels.is_file() else stand_in / GLUE_WHEELS,
             tables=layer_of_tables if tables else None,
             missing=tuple(missing),
@@ -78,11 +85,16 @@ class Artifacts:
         return "make package" if self.tables is None else "make package ARGS=--tables"
 
 
+def _written_at(path: Path) -> float:
+    return path.stat().st_mtime
+
+
 def _stand_in_directory() -> Path:
     """Return a directory with fixed content, so that its hash, and with it the template, is the same in every run."""
     directory = Path(tempfile.gettempdir()) / "odradek-stand-in"
     directory.mkdir(exist_ok=True)
     (directory / STAND_IN).write_text("Run `make package` before deploying.\n")
-    (directory / "odradek-0-py3-none-any.whl").write_bytes(b"")
+    for name in DISTRIBUTIONS:
+        (directory / _STAND_IN_WHEEL.format(name)).write_bytes(b"")
     (directory / GLUE_WHEELS).write_bytes(b"")
     return directory

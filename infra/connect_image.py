@@ -1,4 +1,4 @@
-"""The build context of the image of the function `connect`: the wheel with the libraries of all connectors.
+"""The build context of the image of the function `connect`: our wheels and the libraries of all connectors.
 
 An image, because those libraries are larger than what a function with layers may have (250 MB); of an image Lambda
 loads what is read. As the gateway's, it is built with Docker when the stack is deployed.
@@ -17,11 +17,12 @@ from infra.gateway_image import BASE_IMAGE, build_context
 
 CONNECT = "connect"
 HANDLER = HANDLERS["produce"].replace("produce", CONNECT)
+_DISTRIBUTIONS = ("odradek", "odradek_connect", "odradek_console", "odradek_server")
 _DOCKERFILE = """\
 FROM {base_image}
 COPY constraints.txt *.whl /install/
 RUN pip install --no-cache-dir --constraint /install/constraints.txt \\
-    "$(ls /install/*.whl)[connect]" awslambdaric{more} && rm -r /install
+    "$(ls /install/odradek-*.whl)[connect]" /install/odradek_*.whl awslambdaric{more} && rm -r /install
 COPY lambdas /var/task/lambdas
 WORKDIR /var/task
 ENTRYPOINT ["python", "-m", "awslambdaric"]
@@ -38,7 +39,8 @@ def connect_image_directory(artifacts: Artifacts, packages: Iterable[str] = (), 
     """
     more = "".join(f" {each!r}" for each in packages)
     dockerfile = _DOCKERFILE.replace("{base_image}", base_image or BASE_IMAGE)
-    directory = build_context(CONNECT, dockerfile.replace("{more}", more).replace("{handler}", HANDLER), artifacts)
+    dockerfile = dockerfile.replace("{more}", more).replace("{handler}", HANDLER)
+    directory = build_context(CONNECT, dockerfile, artifacts, _DISTRIBUTIONS)
     (directory / "lambdas").mkdir()
     (directory / "lambdas" / "__init__.py").write_text("")
     shutil.copytree(

@@ -1,4 +1,4 @@
-"""The build context of the gateway's container image: a Dockerfile, the wheel, and the versions of uv.lock.
+"""The build context of the gateway's container image: a Dockerfile, wheels, and the versions of uv.lock.
 
 The CDK command line builds the image with Docker when the stack is deployed; writing the templates needs no Docker. The
 directory has the same content for the same inputs, so the image is only rebuilt after a change.
@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import tomllib
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 from infra.artifacts import ROOT, Artifacts
@@ -20,7 +21,7 @@ BASE_IMAGE = "public.ecr.aws/docker/library/python:3.13-slim"
 _DOCKERFILE = """\
 FROM {base_image}
 COPY constraints.txt *.whl /install/
-RUN pip install --no-cache-dir --constraint /install/constraints.txt "$(ls /install/*.whl)[aws]" && rm -r /install
+RUN pip install --no-cache-dir --constraint /install/constraints.txt /install/*.whl && rm -r /install
 USER 65534
 EXPOSE 9092 8081 8080
 ENTRYPOINT ["python", "-m", "odradek.gateway"]
@@ -34,17 +35,20 @@ def is_pinned(image: str) -> bool:
 
 def image_directory(artifacts: Artifacts, base_image: str = BASE_IMAGE) -> Path:
     """Return the build context."""
-    return build_context("gateway", _DOCKERFILE.replace("{base_image}", base_image), artifacts)
+    return build_context(
+        "gateway", _DOCKERFILE.replace("{base_image}", base_image), artifacts, ("odradek", "odradek_server")
+    )
 
 
-def build_context(name: str, dockerfile: str, artifacts: Artifacts) -> Path:
-    """Return a directory with a Dockerfile, the wheel and the locked versions."""
+def build_context(name: str, dockerfile: str, artifacts: Artifacts, distributions: Iterable[str]) -> Path:
+    """Return a directory with a Dockerfile, the wheels of some distributions and the locked versions."""
     directory = Path(tempfile.gettempdir()) / f"odradek-{name}-image"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     (directory / "Dockerfile").write_text(dockerfile)
     (directory / "constraints.txt").write_text(constraints())
-    shutil.copyfile(artifacts.wheel, directory / artifacts.wheel.name)
+    for wheel in (artifacts.wheels[distribution] for distribution in distributions):
+        shutil.copyfile(wheel, directory / wheel.name)
     return directory
 
 

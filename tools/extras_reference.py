@@ -18,7 +18,8 @@ PAGES = (ROOT / "docs" / "CLIENTS.md", ROOT / "sdk" / "README.md")
 MARK = re.compile(r"(<!-- extras -->\n).*?(<!-- end -->)", re.DOTALL)
 
 EFFECTS = {
-    "aws": "`odradek configure`, and checks of a deployment by `odradek doctor`",
+    "cli": "the command line",
+    "aws": "the command line with `odradek configure`, and checks of a deployment by `odradek doctor`",
     "local": "the embedded service on one machine",
     "table": "`send_table` and `poll_table`: Arrow, pandas, Polars, DuckDB",
     "fast": "`table`, compiled with numba",
@@ -30,7 +31,7 @@ EFFECTS = {
     "otel": "OpenTelemetry traces",
     "spark": "the Spark source and sink, the jobs, stream SQL; needs Java 17",
     "charts": "`odradek cost estimate --chart`",
-    "connect": "`odradek connect`: all connectors of the wheel",
+    "connect": "`odradek connect`: all connectors that come with Odradek",
     "connect-jdbc": "the JDBC source and sink; a database's driver comes with its own extra",
     "connect-http": "the HTTP sink",
     "connect-postgres": "change capture from PostgreSQL",

@@ -1,9 +1,9 @@
 """Build what is uploaded: for the functions their code and a layer, for Glue a zip of wheels. `make package`.
 
-    dist/odradek-<version>-py3-none-any.whl         for the gateway's image, and for people
-    dist/odradek.gluewheels.zip    wheels/...       that wheel, which has the jobs, and what they need beyond Glue's
-    dist/layer.zip       python/...    odradek, kio, crc32c, cramjam, botocore, their dependencies, bytecode of it all,
-                                       and of the methods of dataclasses
+    dist/odradek*-<version>-py3-none-any.whl        the distributions: for images, and for people
+    dist/odradek.gluewheels.zip    wheels/...       those of the jobs, and what they need beyond Glue's
+    dist/layer.zip       python/...    odradek, odradek-server, kio, crc32c, cramjam, botocore, their dependencies,
+                                       bytecode of it all, and of the methods of dataclasses
     dist/functions.zip   lambdas/...   the handlers
     dist/tables.zip      python/...    with --tables: a layer for the maintainer alone, with which it writes columnar
                                        history and keeps Iceberg tables (docs/decisions/0049)
@@ -11,8 +11,8 @@
 By default for Lambda's Python 3.13 on arm64; `--host` builds for this machine, as the tests do. Versions are
 those of uv.lock, and what is downloaded has the hashes that stand there. A Glue job installs nothing but its zip of
 wheels, without a package index: otherwise whoever publishes a new version of anything would run code with the rights
-to the store. What the functions never import stays out (docs/decisions/0004): aiohttp, typer and rich of the light
-install, and botocore's descriptions of the services that are not called.
+to the store. What the functions never import stays out (docs/decisions/0004): aiohttp, which a client
+needs, and botocore's descriptions of the services that are not called.
 
 Same inputs, same bytes: names sorted, times fixed, hash-less bytecode that does not depend on file times. A function
 cannot write bytecode next to a read-only layer, so without it every cold start compiles every module again. It is made
@@ -31,17 +31,22 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from odradek.functions.environment import HANDLERS
 
+from tools.distributions import distributions
+
 ROOT = Path(__file__).resolve().parent.parent
 LAMBDA_PLATFORM = "aarch64-manylinux_2_28"
 LAMBDA_PYTHON = "3.13"
 UNZIPPED_BYTES_MAX = 250 * 1024 * 1024  # Lambda: function and layers together
-NOT_IN_FUNCTIONS = ("aiohttp", "typer", "rich")  # the light install has them for clients and people
+NOT_IN_FUNCTIONS = ("aiohttp",)  # a client has it
+IN_FUNCTIONS = ("odradek", "odradek_server")
+IN_JOBS = ("odradek", "odradek_connect", "odradek_server", "odradek_spark", "odradek_sql")
+NOT_IN_JOBS = ("rich", "typer")  # of the command line
 SERVICES_CALLED = frozenset({"dynamodb", "lambda", "s3", "sns", "sqs", "sts"})
 GLUE_PYTHON = "3.13"  # of Glue 6.0
 GLUE_PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_26_x86_64", "manylinux_2_17_x86_64",
@@ -51,7 +56,7 @@ GLUE_EXTRAS = ("aws", "tables", "avro", "protobuf")  # `spark` is part of `table
 TABLES_EXTRAS = ("table", "iceberg", "avro", "protobuf", "aws")
 # numpy is for numba, the SQL catalog the embedded service's; PyIceberg's transforms in Rust, its command line and its
 # other file system are never imported.
-NOT_IN_TABLES = ("numpy", "sqlalchemy", "pyiceberg-core", "click", "rich", "fsspec", *NOT_IN_FUNCTIONS)
+NOT_IN_TABLES = ("numpy", "sqlalchemy", "pyiceberg-core", "click", "rich", "typer", "fsspec", *NOT_IN_FUNCTIONS)
 TABLES_SERVICE = "glue"  # whose description the other layer does not have; Lambda merges the folders of layers
 # Parts of packages that maintenance does not import, such as a third of pyarrow, by globs.
 TRIMMED = {
@@ -100,12 +105,12 @@ class Artifact:
 def build(out: Path, target: Target, *, tables: bool = False) -> list[Artifact]:
     """Build all of them into `out`; the layer `tables` only if it is asked for. Raises PackagingFailed."""
     out.mkdir(parents=True, exist_ok=True)
-    wheel = build_wheel(out)
-    modules = build_glue_wheels(out, wheel)
+    wheels = build_wheels(out)
+    modules = build_glue_wheels(out, wheels)
     with tempfile.TemporaryDirectory(prefix="odradek-package-") as scratch_name:
         scratch = Path(scratch_name)
         layer, functions = scratch / "layer", scratch / "functions"
-        install_layer(layer / "python", wheel, target, scratch)
+        install_layer(layer / "python", wheels, target, scratch)
         copy_modules("lambdas", functions)
         compile_bytecode(layer / "python", "/opt/python", target)
         compile_bytecode(functions, "/var/task", target)
@@ -119,15 +124,15 @@ def build(out: Path, target: Target, *, tables: bool = False) -> list[Artifact]:
         raise PackagingFailed(
             f"function and layer have {deployed} bytes unzipped, Lambda takes {UNZIPPED_BYTES_MAX}: leave something out"
         )
-    return [describe(wheel), modules, *in_lambda]
+    return [*map(describe, wheels.values()), modules, *in_lambda]
 
 
 def glue_requirements() -> str:
-    """What jobs need beyond the wheel and Glue's own libraries, as uv.lock pins it. Raises PackagingFailed."""
-    return exported(extras=GLUE_EXTRAS, pruned=PROVIDED_BY_GLUE)
+    """What jobs need beyond our wheels and Glue's own libraries, as uv.lock pins it. Raises PackagingFailed."""
+    return exported(extras=GLUE_EXTRAS, pruned=(*PROVIDED_BY_GLUE, *NOT_IN_JOBS))
 
 
-def build_glue_wheels(out: Path, wheel: Path) -> Artifact:
+def build_glue_wheels(out: Path, ours: Mapping[str, Path]) -> Artifact:
     """Download the wheels, checked against uv.lock, and zip them as Glue takes them. Raises PackagingFailed.
 
     The layout, a folder `wheels` with a requirements.txt in it, is Glue's (developer guide, "Zip of wheels").
@@ -145,7 +150,8 @@ def build_glue_wheels(out: Path, wheel: Path) -> Artifact:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise PackagingFailed(f"the wheels of Glue jobs cannot be downloaded:\n{done.stderr.strip()}")
-        shutil.copy(wheel, wheels)
+        for name in IN_JOBS:
+            shutil.copy(ours[name], wheels)
         pins = sorted("==".join(path.name.split("-")[:2]) for path in wheels.glob("*.whl"))
         (wheels / "requirements.txt").write_text("\n".join(pins) + "\n")
         return write_zip(out / GLUE_WHEELS, scratch / "zip")
@@ -161,22 +167,21 @@ def deployed_bytes(artifacts: Iterable[Artifact]) -> int:
     return sum(artifact.unzipped_bytes for artifact in artifacts if artifact.path.name in _IN_LAMBDA)
 
 
-def build_wheel(out: Path) -> Path:
-    """The one wheel of sdk/."""
-    for old in out.glob("odradek-*.whl"):
+def build_wheels(out: Path) -> dict[str, Path]:
+    """Build the wheels of sdk/: their paths by the names that begin the files. Raises PackagingFailed."""
+    for old in out.glob("odradek*.whl"):
         old.unlink()
-    run_uv("build", "--quiet", "--wheel", "--out-dir", str(out), str(ROOT / "sdk"))
-    (wheel,) = out.glob("odradek-*.whl")
+    run_uv("build", "--quiet", "--wheel", "--all-packages", "--out-dir", str(out))
     (out / ".gitignore").unlink(missing_ok=True)
-    return wheel
+    return {each.wheel: next(out.glob(f"{each.wheel}-*.whl")) for each in distributions().values()}
 
 
-def install_layer(python: Path, wheel: Path, target: Target, scratch: Path) -> None:
-    """Install the wheel and the locked dependencies of the functions, for the target, into a directory."""
+def install_layer(python: Path, wheels: Mapping[str, Path], target: Target, scratch: Path) -> None:
+    """Install our wheels and the locked dependencies of the functions, for the target, into a directory."""
     requirements = scratch / "requirements.txt"
-    requirements.write_text(exported(pruned=NOT_IN_FUNCTIONS))
+    requirements.write_text(exported("odradek-server", pruned=NOT_IN_FUNCTIONS))
     install(python, target, "-r", str(requirements))
-    install(python, target, str(wheel))
+    install(python, target, *(str(wheels[name]) for name in IN_FUNCTIONS))
     strip_services(python)
 
 
@@ -197,7 +202,7 @@ def build_tables(out: Path, target: Target, scratch: Path) -> Artifact:
     """Build the maintainer's layer for columnar history. Raises PackagingFailed."""
     python = scratch / "tables" / "python"
     requirements = scratch / "tables.txt"
-    in_layer = {name for name, _ in _pins(exported(pruned=NOT_IN_FUNCTIONS))} - {"botocore"}
+    in_layer = {name for name, _ in _pins(exported("odradek-server", pruned=NOT_IN_FUNCTIONS))} - {"botocore"}
     wanted = exported(extras=TABLES_EXTRAS, pruned=NOT_IN_TABLES)
     requirements.write_text("".join(f"{pin}\n" for name, pin in _pins(wanted) if name not in in_layer))
     install(python, target, "-r", str(requirements))
@@ -223,10 +228,10 @@ def _keep_one_service(python: Path) -> None:
     kept.rename(python / "botocore" / "data" / TABLES_SERVICE)
 
 
-def exported(*, extras: Iterable[str] = (), pruned: Iterable[str] = ()) -> str:
-    """Return the requirements of the wheel with these extras, with their hashes, as uv.lock pins them."""
+def exported(package: str = "odradek", *, extras: Iterable[str] = (), pruned: Iterable[str] = ()) -> str:
+    """Return the requirements of a distribution with these extras, with their hashes, as uv.lock pins them."""
     return run_uv(
-        *("export", "--quiet", "--frozen", "--no-default-groups", "--package", "odradek"),
+        *("export", "--quiet", "--frozen", "--no-default-groups", "--package", package),
         *("--no-emit-workspace", "--no-header", "--no-annotate"),
         *(argument for extra in extras for argument in ("--extra", extra)),
         *(argument for name in pruned for argument in ("--prune", name)),
@@ -373,7 +378,7 @@ def table(artifacts: Iterable[Artifact]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(
-        description="Build the wheel, Glue's zip of wheels, the layer and the functions' code."
+        description="Build the wheels, Glue's zip of wheels, the layer and the functions' code."
     )
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where to (dist)")
     parser.add_argument("--platform", default=LAMBDA_PLATFORM, help=f"uv's name of the platform ({LAMBDA_PLATFORM})")

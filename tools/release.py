@@ -1,4 +1,4 @@
-"""`make release`: build the wheel and the source distribution into dist/release, and check what would be published.
+"""`make release`: build wheels and source distributions into dist/release, and check what would be published.
 
 It publishes nothing: RELEASE.md has the steps. Building needs the package index, for the build backend.
 
@@ -12,7 +12,6 @@ import re
 import shutil
 import sys
 import tarfile
-import tomllib
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
+from tools.distributions import distributions
 from tools.package import ROOT, PackagingFailed, run_uv
 
 OUT = ROOT / "dist" / "release"
@@ -28,16 +28,12 @@ WHEEL_BYTES_MAX = 5 * 1024 * 1024  # it is source code: more is something that d
 
 _REQUIRED = ("Name", "Version", "Summary", "Author", "License-Expression", "License-File", "Requires-Python")
 _PACKAGE = "odradek"  # all that the wheel installs: any other name could be that of a user's own package
-_IN_WHEEL = ("odradek/__init__.py", "odradek/py.typed", "odradek/sql/grammar.lark", "odradek/glue_jobs/sql_job/job.py")
-_IN_SDIST = (
-    *("pyproject.toml", "README.md", "LICENSE", "src/odradek/__init__.py"),
-    "src/odradek/glue_jobs/sql_job/job.py",
-)
+_IN_SDIST = ("pyproject.toml", "README.md", "LICENSE")
 _FOREIGN = re.compile(r"(^|/)(__pycache__|\.env|\.venv|\.git|tests|credentials\.json)(/|$)|\.(pyc|pem|key)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
+class Built:
     """A built file: what is in it, and its metadata."""
 
     path: Path
@@ -45,48 +41,54 @@ class Distribution:
     metadata: Message
 
 
-def build(out: Path) -> list[Distribution]:
-    """Build both: the wheel from the source distribution, as an installer would. Raises PackagingFailed."""
+def build(out: Path) -> list[Built]:
+    """Build all: each wheel from its source distribution, as an installer would. Raises PackagingFailed."""
     shutil.rmtree(out, ignore_errors=True)
-    run_uv("build", "--quiet", "--out-dir", str(out), str(ROOT / "sdk"))
+    run_uv("build", "--quiet", "--all-packages", "--out-dir", str(out))
     (out / ".gitignore").unlink(missing_ok=True)
-    return [read_sdist(*out.glob("*.tar.gz")), read_wheel(*out.glob("*.whl"))]
+    return [*map(read_sdist, sorted(out.glob("*.tar.gz"))), *map(read_wheel, sorted(out.glob("*.whl")))]
 
 
-def read_wheel(path: Path) -> Distribution:
+def read_wheel(path: Path) -> Built:
     with zipfile.ZipFile(path) as wheel:
         names = tuple(wheel.namelist())
         [metadata] = [name for name in names if name.endswith(".dist-info/METADATA")]
-        return Distribution(path, names, Parser().parsestr(wheel.read(metadata).decode()))
+        return Built(path, names, Parser().parsestr(wheel.read(metadata).decode()))
 
 
-def read_sdist(path: Path) -> Distribution:
+def read_sdist(path: Path) -> Built:
     with tarfile.open(path) as sdist:
         root, _, _ = sdist.getnames()[0].partition("/")
         names = tuple(member.name.removeprefix(f"{root}/") for member in sdist.getmembers() if member.isfile())
         found = sdist.extractfile(f"{root}/PKG-INFO")
         assert found is not None, "a source distribution has its metadata"
-        return Distribution(path, names, Parser().parsestr(found.read().decode()))
+        return Built(path, names, Parser().parsestr(found.read().decode()))
 
 
-def problems_of(distribution: Distribution, version: str) -> list[str]:
-    """What has to be fixed before this file is published. Pure."""
-    metadata, names = distribution.metadata, distribution.names
-    is_wheel = distribution.path.suffix == ".whl"
+def problems_of(built: Built, version: str, files: Iterable[str]) -> list[str]:
+    """List what has to be fixed before this file is published. Pure.
+
+    Args:
+        files: what the distribution installs, such as odradek/__init__.py.
+    """
+    metadata, names = built.metadata, built.names
+    is_wheel = built.path.suffix == ".whl"
+    needed = files if is_wheel else (*_IN_SDIST, *(f"src/{file}" for file in files))
     found = [f"the metadata has no {field}" for field in _REQUIRED if not metadata.get(field)]
     if metadata.get("Version") != version:
         found.append(f"the version is {metadata.get('Version')}, pyproject.toml says {version}")
     if len(metadata.get("Summary") or "") > SUMMARY_CHARS_MAX:
         found.append(f"the summary has more than {SUMMARY_CHARS_MAX} characters")
     found += _description_problems(metadata)
-    found += [f"{name} is missing" for name in (_IN_WHEEL if is_wheel else _IN_SDIST) if name not in names]
+    found += [f"{name} is missing" for name in needed if name not in names]
     found += [f"{name} does not belong in it" for name in names if _FOREIGN.search(name)]
     if is_wheel:
-        if not distribution.path.name.endswith("-py3-none-any.whl"):
-            found.append(f"{distribution.path.name} is not a pure wheel")
+        if not built.path.name.endswith("-py3-none-any.whl"):
+            found.append(f"{built.path.name} is not a pure wheel")
         tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
         found += [f"{top} would be installed beside odradek" for top in sorted(tops - {_PACKAGE})]
-        if not any(name.endswith(".dist-info/entry_points.txt") for name in names):
+        is_client = metadata.get("Name") == _PACKAGE
+        if is_client and not any(name.endswith(".dist-info/entry_points.txt") for name in names):
             found.append("the command odradek is missing")
     return found
 
@@ -112,10 +114,10 @@ def notes_of(changelog: str, version: str) -> list[str]:
     return [] if re.fullmatch(r"\d{4}-\d\d-\d\d", newest[2] or "") else [f"CHANGELOG.md gives {version} no date yet"]
 
 
-def report(distributions: Iterable[Distribution], problems: Mapping[Path, list[str]], notes: Iterable[str]) -> str:
+def report(built: Iterable[Built], problems: Mapping[Path, list[str]], notes: Iterable[str]) -> str:
     """What would be published, for people."""
     lines = ["This would be published (nothing has been):"]
-    for each in distributions:
+    for each in built:
         size = each.path.stat().st_size
         lines.append(f"  {each.path.relative_to(ROOT)}  {size / 1024:,.0f} KiB, {len(each.names)} files")
         lines += [f"    problem: {problem}" for problem in problems[each.path]]
@@ -124,17 +126,19 @@ def report(distributions: Iterable[Distribution], problems: Mapping[Path, list[s
 
 
 def main() -> int:
-    version = tomllib.loads((ROOT / "sdk" / "pyproject.toml").read_text())["project"]["version"]
+    known = distributions()
+    version = known["odradek"].version
     try:
-        distributions = build(OUT)
+        built = build(OUT)
     except PackagingFailed as error:
         print(f"release: {error}", file=sys.stderr)
         return 2
-    problems = {each.path: problems_of(each, version) for each in distributions}
-    for each in distributions:
+    files = {name: [file.as_posix() for file in known[name].files()] for name in known}
+    problems = {each.path: problems_of(each, version, files[each.metadata["Name"]]) for each in built}
+    for each in built:
         if each.path.stat().st_size > WHEEL_BYTES_MAX:
             problems[each.path].append(f"it is larger than {WHEEL_BYTES_MAX // 1024 // 1024} MiB")
-    print(report(distributions, problems, notes_of((ROOT / "CHANGELOG.md").read_text(), version)))
+    print(report(built, problems, notes_of((ROOT / "CHANGELOG.md").read_text(), version)))
     return 1 if any(problems.values()) else 0
 
 

@@ -32,7 +32,7 @@ from aws_cdk import aws_secretsmanager as secretsmanager
 from aws_cdk import aws_ssm as ssm
 from constructs import Construct, Node
 
-from infra.artifacts import Artifacts
+from infra.artifacts import DISTRIBUTIONS, Artifacts
 from infra.constructs.function import ARCHITECTURE, log_retention, store_environment
 from infra.constructs.store_role import Store, StoreRole
 from infra.gateway_image import BASE_IMAGE, build_context, is_pinned
@@ -48,8 +48,8 @@ _DOCKERFILE = f"""\
 FROM {{base_image}}
 COPY --from={_ADAPTER} /lambda-adapter /opt/extensions/lambda-adapter
 COPY constraints.txt *.whl /install/
-RUN pip install --no-cache-dir --constraint /install/constraints.txt "$(ls /install/*.whl)[console-oidc]" \\
- && rm -r /install
+RUN pip install --no-cache-dir --constraint /install/constraints.txt \\
+ "$(ls /install/odradek-*.whl)[console-oidc]" /install/odradek_*.whl && rm -r /install
 USER 65534
 EXPOSE {_PORT}
 ENTRYPOINT ["python", "-m", "odradek.console.hosted"]
@@ -205,7 +205,8 @@ class ConsoleStack(Stack):
             function_name=f"odradek-{stage.name}-console",
             description="Odradek console",
             code=lambda_.DockerImageCode.from_image_asset(
-                str(build_context("console", dockerfile, artifacts)), platform=ecr_assets.Platform.LINUX_ARM64
+                str(build_context("console", dockerfile, artifacts, DISTRIBUTIONS)),
+                platform=ecr_assets.Platform.LINUX_ARM64,
             ),
             architecture=ARCHITECTURE,
             memory_size=_MEMORY_MB,

@@ -15,6 +15,7 @@ from odradek.settings import Settings
 from infra.node import bundled_node, choose_node
 from infra.stages import STAGES, Stage, stage_of
 from tests.infra.conftest import Deployment
+from tools.distributions import distributions
 
 STACKS = ("storage", "api", "maintenance", "triggers", "pipeline", "observability")
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +28,8 @@ def built(root: Path) -> Path:
     for name in ("layer.zip", "functions.zip", "odradek.gluewheels.zip"):
         with zipfile.ZipFile(dist / name, "w") as archive:
             archive.writestr(name, "")
-    (dist / "odradek-9.8.7-py3-none-any.whl").write_bytes(b"wheel")
+    for distribution in distributions().values():
+        (dist / f"{distribution.wheel}-9.8.7-py3-none-any.whl").write_bytes(b"wheel")
     return root
 
 
@@ -35,7 +37,7 @@ def test_what_is_not_built_cannot_be_deployed(dev: Deployment) -> None:
     assert dev.errors["storage"] == []
     for stack in ("api", "maintenance", "pipeline"):
         (error,) = dev.errors[stack]
-        assert "dist/layer.zip, dist/functions.zip, dist/odradek.gluewheels.zip, dist/odradek-*.whl" in error
+        assert "dist/layer.zip, dist/functions.zip, dist/odradek.gluewheels.zip, dist/odradek*.whl" in error
         assert "make package" in error
 
 

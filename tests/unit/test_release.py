@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.release import Distribution, notes_of, problems_of
+from tools.release import Built, notes_of, problems_of
 
 METADATA = """\
 Metadata-Version: 2.4
@@ -22,11 +22,9 @@ Description-Content-Type: text/markdown
 
 # Odradek
 """
+FILES = ("odradek/__init__.py", "odradek/py.typed", "odradek/sql/grammar.lark")
 WHEEL = (
-    "odradek/__init__.py",
-    "odradek/py.typed",
-    "odradek/sql/grammar.lark",
-    "odradek/glue_jobs/sql_job/job.py",
+    *FILES,
     "odradek-1.2.3.dist-info/METADATA",
     "odradek-1.2.3.dist-info/entry_points.txt",
 )
@@ -34,26 +32,25 @@ SDIST = (
     "pyproject.toml",
     "README.md",
     "LICENSE",
-    "src/odradek/__init__.py",
-    "src/odradek/glue_jobs/sql_job/job.py",
+    *(f"src/{name}" for name in FILES),
 )
 
 
-def wheel(metadata: str = METADATA, *more: str, name: str = "odradek-1.2.3-py3-none-any.whl") -> Distribution:
-    return Distribution(Path(name), (*WHEEL, *more), Parser().parsestr(metadata))
+def wheel(metadata: str = METADATA, *more: str, name: str = "odradek-1.2.3-py3-none-any.whl") -> Built:
+    return Built(Path(name), (*WHEEL, *more), Parser().parsestr(metadata))
 
 
-def sdist(*names: str) -> Distribution:
-    return Distribution(Path("odradek-1.2.3.tar.gz"), names, Parser().parsestr(METADATA))
+def sdist(*names: str) -> Built:
+    return Built(Path("odradek-1.2.3.tar.gz"), names, Parser().parsestr(METADATA))
 
 
 def test_what_is_ready_has_no_problem() -> None:
-    assert problems_of(wheel(), "1.2.3") == []
-    assert problems_of(sdist(*SDIST), "1.2.3") == []
+    assert problems_of(wheel(), "1.2.3", FILES) == []
+    assert problems_of(sdist(*SDIST), "1.2.3", FILES) == []
 
 
 @pytest.mark.parametrize(
-    ("distribution", "said"),
+    ("built", "said"),
     [
         (wheel(METADATA.replace("Version: 1.2.3", "Version: 1.2.2")), "the version is 1.2.2"),
         (wheel(METADATA.replace("Author: The Odradek developers\n", "")), "no Author"),
@@ -68,11 +65,11 @@ def test_what_is_ready_has_no_problem() -> None:
         (wheel(METADATA, "odradek/local/credentials.json"), "does not belong in it"),
         (wheel(name="odradek-1.2.3-cp311-linux_x86_64.whl"), "not a pure wheel"),
         (sdist(*SDIST[1:]), "pyproject.toml is missing"),
-        (sdist(*SDIST[:-1]), "src/odradek/glue_jobs/sql_job/job.py is missing"),
+        (sdist(*SDIST[:-1]), "src/odradek/sql/grammar.lark is missing"),
     ],
 )
-def test_a_problem_is_named(distribution: Distribution, said: str) -> None:
-    assert said in "\n".join(problems_of(distribution, "1.2.3"))
+def test_a_problem_is_named(built: Built, said: str) -> None:
+    assert said in "\n".join(problems_of(built, "1.2.3", FILES))
 
 
 @pytest.mark.parametrize(

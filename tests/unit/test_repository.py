@@ -18,6 +18,8 @@ import odradek
 import odradek.aio
 import pytest
 
+from tools.distributions import distributions
+
 ROOT = Path(__file__).resolve().parents[2]
 THIS = "tests/unit/test_repository.py"  # it spells out what the others may not say
 LINES_MAX = 600
@@ -127,15 +129,24 @@ def locked(entries: list[dict[str, Any]]) -> set[tuple[str, frozenset[str], str]
 
 
 def unordered(found: set[tuple[str, frozenset[str], str]]) -> set[tuple[str, frozenset[str], frozenset[str]]]:
-    return {(name, extras, frozenset(version.split(","))) for name, extras, version in found}
+    """Comparable requirements; the lock does not keep every version range of the workspace's own distributions."""
+    return {
+        (name, extras, frozenset(() if name in distributions() else version.split(",")))
+        for name, extras, version in found
+    }
 
 
 def test_the_lock_is_that_of_the_requirements() -> None:
     """What `uv lock --check` asks, without a network."""
     packages = {each["name"]: each for each in tomllib.loads(text("uv.lock"))["package"]}
-    workspace, wheel = tomllib.loads(text("pyproject.toml")), tomllib.loads(text("sdk/pyproject.toml"))
+    workspace = tomllib.loads(text("pyproject.toml"))
+    members = [
+        tomllib.loads(text(f"{member}/pyproject.toml")) for member in workspace["tool"]["uv"]["workspace"]["members"]
+    ]
+    assert sorted(member["project"]["name"] for member in members) == sorted(distributions())
 
-    for project, name in ((workspace, "odradek-workspace"), (wheel, "odradek")):
+    for project in (workspace, *members):
+        name = project["project"]["name"]
         wanted = list(project["project"].get("dependencies", []))
         for extra in project["project"].get("optional-dependencies", {}).values():
             wanted += extra
@@ -392,8 +403,10 @@ def test_every_public_name_has_help() -> None:
     assert [*silent_names(odradek), *silent_names(odradek.aio)] == []
 
 
-def test_the_wheel_carries_the_licence() -> None:
-    assert text("sdk/LICENSE") == text("LICENSE")
+def test_the_wheels_carry_the_licence() -> None:
+    licences = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "sdk").glob("*/LICENSE"))
+    assert len(licences) == len(distributions()) - 1
+    assert {text(name) for name in ["sdk/LICENSE", *licences]} == {text("LICENSE")}
 
 
 ROUNDING_METHODS = {

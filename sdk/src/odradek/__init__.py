@@ -103,13 +103,26 @@ def __getattr__(name: str) -> Any:
 
         return version("odradek")
     if name == "local":  # a package that can be called: odradek.local() starts an embedded service
-        return import_module("odradek.local")
+        return _import_part("odradek.local")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'odradek' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
+    value = getattr(_import_part(home), name)
     globals()[name] = value
     return value
+
+
+def _import_part(name: str) -> Any:
+    """Import a module that another distribution may contain. Raises MissingExtra."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        from odradek.extras import MissingExtra, extra_of
+
+        missing = extra_of(error.name)
+        if missing is None:
+            raise
+        raise MissingExtra(missing) from error
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Extras: the libraries of a feature beyond the base wheel, and the error that names the missing extra.
+"""Extras: the libraries and distributions of a feature beyond the client, and the error that names the missing extra.
 
     with extra("table"):
         import pyarrow
@@ -20,6 +20,9 @@ _EXTRA_OF = {
     "duckdb": "query",
     "fastavro": "avro",
     "google": "protobuf",
+    "re2": "local",
+    "rich": "cli",
+    "typer": "cli",
     "hypercorn": "console",
     "jinja2": "console",
     "joserfc": "console-oidc",
@@ -46,6 +49,40 @@ _EXTRA_OF = {
 }
 """Import name of a library: the smallest extra that brings it (sdk/pyproject.toml)."""
 
+_EXTRA_OF_PART = {
+    "odradek.cli": "cli",
+    "odradek.cli.connect": "connect",
+    "odradek.cli.demo": "spark",
+    "odradek.cli.pipeline.demo": "spark",
+    "odradek.cli.pipeline.sql": "sql",
+    "odradek.cli.pipeline.sql_here": "sql",
+    "odradek.cli.pipeline.sql_server": "sql-server",
+    "odradek.cli.pipeline.sql_shell": "sql",
+    "odradek.cli.service.audit": "local",
+    "odradek.cli.service.backup": "local",
+    "odradek.cli.service.env": "local",
+    "odradek.cli.service.gateway": "local",
+    "odradek.cli.service.local": "local",
+    "odradek.cli.service.restore": "local",
+    "odradek.connect": "connect",
+    "odradek.console": "console",
+    "odradek.cost": "cli",
+    "odradek.glue_jobs": "spark",
+    "odradek.operations": "cli",
+    "odradek.spark": "spark",
+    "odradek.sql": "sql",
+    "odradek.testing.connect": "connect",
+    **dict.fromkeys(
+        (
+            "odradek.adapters", "odradek.dispatcher", "odradek.engine", "odradek.functions", "odradek.gateway",
+            "odradek.http", "odradek.local", "odradek.patterns", "odradek.registry", "odradek.served",
+            "odradek.settings", "odradek.testing", "odradek.triggers",
+        ),
+        "local",
+    ),
+}  # fmt: skip
+"""Module or package of another distribution than the client's: the extra that brings it."""
+
 
 class MissingExtra(KafkaError, ImportError):
     """The libraries of a feature are not installed. Also an ImportError, as Python users expect.
@@ -63,8 +100,13 @@ class MissingExtra(KafkaError, ImportError):
 
 
 def extra_of(module_name: str | None) -> str | None:
-    """Return the extra with a module such as "pyarrow.compute", or None."""
-    return _EXTRA_OF.get((module_name or "").split(".")[0])
+    """Return the extra with a module such as "pyarrow.compute" or "odradek.engine.engine", or None."""
+    name = module_name or ""
+    if not name.startswith("odradek."):
+        return _EXTRA_OF.get(name.split(".")[0])
+    while name and name not in _EXTRA_OF_PART:
+        name = name.rpartition(".")[0]
+    return _EXTRA_OF_PART.get(name)
 
 
 @contextmanager

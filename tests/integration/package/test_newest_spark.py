@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.package import ROOT, build_wheel, run_uv
+from tools.package import ROOT, build_wheels, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -65,11 +65,11 @@ spark.stop()
 
 
 def test_streams_are_limited_and_exact(tmp_path: Path) -> None:
-    wheel = build_wheel(tmp_path / "wheel")
+    wheels = build_wheels(tmp_path / "wheels")
     python = tmp_path / "environment" / "bin" / "python"
     run_uv("venv", "--quiet", str(tmp_path / "environment"))
-    wanted = [f"odradek[spark,local] @ {wheel.as_uri()}", "pytest", "hypothesis"]
-    run_uv("pip", "install", "--quiet", "--python", str(python), *wanted)
+    wanted = [f"odradek[spark,local] @ {wheels['odradek'].as_uri()}", "pytest", "hypothesis"]
+    run_uv("pip", "install", "--quiet", "--python", str(python), "--find-links", str(tmp_path / "wheels"), *wanted)
     done = subprocess.run(
         [str(python), "-c", _PROGRAM, str(tmp_path)],
         capture_output=True,

@@ -33,7 +33,7 @@ from tools.package import (
     PROVIDED_BY_GLUE,
     ROOT,
     build_glue_wheels,
-    build_wheel,
+    build_wheels,
     find_interpreter,
     run_uv,
 )
@@ -87,15 +87,15 @@ def glue(tmp_path_factory: pytest.TempPathFactory) -> Glue:
     if interpreter is None:
         pytest.skip("there is no Python 3.13 on this machine, which Glue 6.0 runs")
     folder = tmp_path_factory.mktemp("glue") / "env"
-    wheel = build_wheel(folder.parent / "dist")
+    wheels = build_wheels(folder.parent / "dist")
     run_uv("venv", "--quiet", "--python", str(interpreter), str(folder))
     install = ("pip", "install", "--quiet", "--python", str(folder / "bin" / "python"))
     run_uv(*install, *(f"{name}=={version(name)}" for name in PROVIDED_BY_GLUE))
-    zipped = build_glue_wheels(folder.parent / "dist", wheel)
+    zipped = build_glue_wheels(folder.parent / "dist", wheels)
     with zipfile.ZipFile(zipped.path) as archive:
         archive.extractall(folder.parent)
-    wheels = folder.parent / "wheels"
-    run_uv(*install, "--no-index", "--find-links", str(wheels), "-r", str(wheels / "requirements.txt"))
+    unzipped = folder.parent / "wheels"
+    run_uv(*install, "--no-index", "--find-links", str(unzipped), "-r", str(unzipped / "requirements.txt"))
     (site,) = folder.glob("lib/python3.13/site-packages")
     (site / "awsglue").mkdir()
     (site / "awsglue" / "__init__.py").touch()

@@ -21,8 +21,11 @@ ROOT = Path(__file__).parents[3]
 JOBS = sorted(path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py"))
 
 
-def test_every_job_is_an_entry_point_of_the_wheel() -> None:
-    declared = tomllib.loads((ROOT / "sdk/pyproject.toml").read_text())["project"]["entry-points"][GROUP]
+def test_every_job_is_an_entry_point_of_a_distribution() -> None:
+    projects = [
+        tomllib.loads((ROOT / "sdk" / name / "pyproject.toml").read_text())["project"] for name in ("spark", "sql")
+    ]
+    declared = projects[0]["entry-points"][GROUP] | projects[1]["entry-points"][GROUP]
     assert declared == {name: f"odradek.glue_jobs.{name}.job:main" for name in JOBS}
     assert sorted(installed()) == JOBS
 

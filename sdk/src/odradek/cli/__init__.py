@@ -52,9 +52,12 @@ def run(arguments: list[str]) -> int:
 
         print(help_text())
         return 0 if arguments else 2
-    import typer
+    try:
+        import typer
 
-    from odradek.cli.app import app
+        from odradek.cli.app import app
+    except ModuleNotFoundError as error:  # the client alone is installed
+        return _missing(error, arguments)
 
     if is_completing:  # without its own options Typer is not ready for it
         from typer._completion_classes import completion_init
@@ -77,11 +80,20 @@ def run(arguments: list[str]) -> int:
     except OdradekError as error:
         return _failed(str(error), 1)
     except ModuleNotFoundError as error:
-        name = extra_of(error.name)
-        return _unexpected(error) if name is None else _failed(str(MissingExtra(name)), 2)
+        return _missing(error, arguments)
     except Exception as error:
         return _unexpected(error)
     return result if isinstance(result, int) else 0
+
+
+def _missing(error: ModuleNotFoundError, arguments: list[str]) -> int:
+    """Name the extra to install: the command's, where a part of the command line is missing as a whole."""
+    from odradek.cli.commands import COMMANDS
+
+    name = extra_of(error.name)
+    if name == "cli" and arguments and arguments[0] in COMMANDS:
+        name = extra_of(f"odradek.cli.{COMMANDS[arguments[0]].module}")
+    return _unexpected(error) if name is None else _failed(str(MissingExtra(name)), 2)
 
 
 def _unexpected(error: Exception) -> int:

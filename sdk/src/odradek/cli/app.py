@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from odradek.cli.command_group import CommandGroup
-from odradek.cli.commands import COMMANDS, Home
+from odradek.cli.commands import COMMANDS, other_commands
 
 
 class _Commands(CommandGroup):
@@ -26,10 +26,15 @@ class _Commands(CommandGroup):
         return [_word(name) for name in COMMANDS if name.startswith(incomplete)]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
         if cmd_name not in self.commands:
-            self.commands[cmd_name] = _made(cmd_name, COMMANDS[cmd_name])
+            home = COMMANDS.get(cmd_name)
+            if home is not None:
+                found = getattr(import_module(f"odradek.cli.{home.module}"), home.name)
+            elif cmd_name in (others := other_commands()):
+                found = others[cmd_name].load()
+            else:
+                return None
+            self.commands[cmd_name] = _made(cmd_name, found)
         return self.commands[cmd_name]
 
 
@@ -39,8 +44,8 @@ def _word(name: str) -> Any:
     return import_module(f"{click}.shell_completion").CompletionItem(name)
 
 
-def _made(name: str, home: Home) -> Any:
-    found = getattr(import_module(f"odradek.cli.{home.module}"), home.name)
+def _made(name: str, found: Any) -> Any:
+    """Return a command of a function or of a group of commands (typer.Typer)."""
     if isinstance(found, typer.Typer):
         command: Any = typer.main.get_group(found)
     else:

@@ -1,13 +1,20 @@
 """The names of the commands, their homes and their summaries; what `odradek --help` prints, without any library.
 
 Typer and Rich take half a second of CPU to import and to draw a table. A command's own help has them.
+
+The commands of Odradek's own distributions are in COMMANDS, whether they are installed or not: one that is not names
+its extra. Other distributions add commands by entry points of the group `odradek.commands`, such as
+`mine = "my_package.commands:mine"`, which is a function or a typer.Typer; its name must not be one of ours.
 """
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 _SUMMARY_COLUMN, _WIDTH = 16, 100
 
@@ -75,6 +82,16 @@ COMMANDS: Mapping[str, Home] = {
     "completion": Home("completion", "completion", "Print the completion script of a shell"),
 }
 
+GROUP = "odradek.commands"
+
+
+def other_commands() -> Mapping[str, EntryPoint]:
+    """Return the commands of other distributions, by name."""
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP) if point.name not in COMMANDS}
+
+
 _HEAD = """\
 Usage: odradek [OPTIONS] COMMAND [ARGS]...
 
@@ -94,10 +111,14 @@ Commands:
 def help_text() -> str:
     """Return the help of the program."""
     lines = []
-    for name, home in COMMANDS.items():
+    summaries = {name: home.summary for name, home in COMMANDS.items()}
+    summaries |= {
+        name: f"Of {point.dist.name if point.dist else point.module}" for name, point in other_commands().items()
+    }
+    for name, summary in summaries.items():
         indent = " " * _SUMMARY_COLUMN
         lines += textwrap.wrap(
-            f"{home.summary}.",
+            f"{summary}.",
             _WIDTH,
             initial_indent=f"  {name}".ljust(_SUMMARY_COLUMN),
             subsequent_indent=indent,
