@@ -7,8 +7,8 @@
     border       `+ 1` and `- 1` are dropped, a border of a slice moves by one
 
 Nobody chooses them: `_SHARES` says how many of each area, the seed which, at most one a function and `_PER_FILE` a
-file. A mutant that is kept with a verdict (`killed_by`, `equivalent`) stays as long as its text is in the file once;
-others are drawn anew in its place.
+file. A mutant stays, whatever its verdict, as long as its text is in the file once; others are drawn in the place of
+those that no longer apply.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Change:
 
 
 def main() -> int:
-    kept = [each for each in read_made() if (each.get("killed_by") or each.get("equivalent")) and _applies(each)]
+    kept = [each for each in read_made() if _applies(each)]
     made = kept + _draw(kept)
     made.sort(key=lambda each: (each["path"], each["name"]))
     write_made(made)
