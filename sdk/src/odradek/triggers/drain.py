@@ -147,7 +147,8 @@ class Drain:
         except _ERRORS as error:
             try:
                 lease = self._lease
-                failed = replace(lease.progress, error=f"{type(error).__name__}: {error}"[:300])
+                text = f"{type(error).__name__}: {error}"[:300]
+                failed = replace(lease.progress, error=text, error_ms=self._clock.now_ms())
                 await self._tools.leases.commit(self._trigger, replace(lease, progress=failed), release=True)
             except _ERRORS:
                 pass  # the lease ends by itself
@@ -204,6 +205,10 @@ class Drain:
             start = result.log_start_offset if offset < result.log_start_offset else result.high_watermark
             if start >= 0 and start != offset:
                 return await self._fetch(start)
+        if result.error is ErrorCode.CORRUPT_MESSAGE and self._trigger.newest_only:
+            newest = result.high_watermark - 1
+            if offset < newest:  # what is before the newest record is passed over, damaged or not
+                return await self._fetch(newest)
         if result.error:
             raise KafkaError(result.error, result.message or result.error.name)
         start = max(offset, result.log_start_offset)

@@ -74,13 +74,13 @@ class FetchedBatches:
                 continue
             try:
                 payload = bytes(batch_payload(self._data, at, header, verify_crc=True, limit=TRIGGER_BATCH_BYTES_MAX))
+                found, size = self._decode(payload, header, rows_max - len(records), left)
             except FormatError as error:
-                if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
-                    raise
                 if records:
                     break  # those before it go first
+                if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
+                    raise
                 return self._refuse(header, str(error))
-            found, size = self._decode(payload, header, rows_max - len(records), left)
             left -= size
             records += found
             if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
