@@ -342,9 +342,14 @@ class TableReader:
         attempt = 0
         while True:
             found: list[TableChange] = []
+            failure: KafkaError | None = None
             for number, start in at.items():
                 while at[number] < ends.get(number, 0) and len(found) < _CHANGES_MAX:
-                    fetched = await _told(fetch(self._engine, topic, number, at[number], max_bytes=_CHANGES_BYTES))
+                    try:
+                        fetched = await _told(fetch(self._engine, topic, number, at[number], max_bytes=_CHANGES_BYTES))
+                    except KafkaError as error:  # damage, or a busy store, hides no other changes
+                        failure = error
+                        break
                     at[number] = fetched.end
                     for record in fetched.records:
                         row = None if record.key is None else row_key_of(table, bytes(record.key))
@@ -355,6 +360,8 @@ class TableReader:
                         )
                     if fetched.end <= start:
                         break
+            if failure is not None and not found:
+                raise failure
             if found or self._clock.monotonic() >= give_up_s:
                 return Changes(sorted(found, key=lambda each: (each.timestamp_ms, each.partition, each.offset)), at)
             await self._backoff.pause(attempt)
