@@ -103,6 +103,7 @@ reference: setup ## Write docs/reference.md and every table of the docs that is 
 	@$(PY) -m tools.ports_reference
 	@$(PY) -m tools.differences_page
 	@$(PY) -m tests.peers.clients.kept
+	@$(PY) -m tests.mutants.page
 
 
 package: setup ## Build the wheels, the functions' zip and their layer in dist/

@@ -36,6 +36,7 @@ from typing import Any
 from tests.mutants import by_tests, rules
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutation import Mutant
+from tests.mutants.verdicts import RESULTS, verdict
 from tests.simulation.small_profiles import SMALL
 
 _NEAR = {
@@ -66,7 +67,6 @@ _ROUNDS = (12, 60)  # seeds of each mutant; then all
 _TRIAL = (sys.executable, "-m", "tests.mutants.trial")
 _NEEDS_A_PROCESS = 3
 _AT_ONCE = 10  # seeds, then what is known is written
-_RESULTS = Path(__file__).with_name("measured.json")
 
 
 class Results:
@@ -137,7 +137,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     if arguments.tests:
         return _run_tests(arguments.only, arguments.jobs)
-    results = Results(_RESULTS)
+    results = Results(RESULTS)
     if arguments.again:
         results.doubt()
     if not arguments.report:
@@ -269,19 +269,11 @@ def _report_made() -> int:
     print(f"{'made by rule':20} {'mutants':>8} {'noticed':>8} {'equivalent':>11} {'survived':>9} {'not tried':>10}")
     total: Counter[str] = Counter()
     for area in dict.fromkeys(each["area"] for each in made):
-        counts = Counter(_verdict(each) for each in made if each["area"] == area)
+        counts = Counter(verdict(each) for each in made if each["area"] == area)
         total += counts
         print(_row(area, counts))
     print(_row("all", total))
     return 1 if total["survived"] or total["not tried"] else 0
-
-
-def _verdict(made: dict[str, Any]) -> str:
-    if made.get("equivalent"):
-        return "equivalent"
-    if made.get("killed_by"):
-        return "noticed"
-    return "survived" if "cpu_s" in made else "not tried"
 
 
 def _row(area: str, counts: Counter[str]) -> str:

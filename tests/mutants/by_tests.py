@@ -1,8 +1,8 @@
 """The nearest tests of a mutant that was made by rule: one process, test after test, until one fails.
 
-Nearest are the files that import the mutated module, or name its folder, then those of `_NEAR`, where a client or a
-port runs the code without importing it. A test that fails must pass without the mutant. A mutant that no test notices
-within `CPU_S` seconds of CPU time has survived.
+Nearest are the files that import the mutated module, or lie in the folder of its package's tests, then those of
+`_NEAR`, where a client or a port runs the code without importing it. A test that fails must pass without the mutant. A
+mutant that no test notices within `CPU_S` seconds of CPU time has survived.
 
 `python -m tests.mutants.by_tests NAME ...` tries these; without names those of made.json that have no verdict, in an
 order of their own, so that two processes can share them.
@@ -41,10 +41,13 @@ _NEAR = {
     "client/producer": ("client/test_producer.py", "client/test_transactions.py", "client/test_given_up.py"),
     "client/share": ("share/test_share_consumer.py",),
     "client/transport": ("client/test_kafka_port.py", "client/test_http.py"),
+    "gateway/registry_port": ("registry/test_port.py",),
     "gateway": ("gateway/test_produce_order.py", "gateway/test_slow_peers.py", "gateway/test_logins.py"),
     "dispatcher": ("dispatcher/test_round_trip.py", "dispatcher/test_descriptions.py", "security/test_access.py"),
     "adapters/embedded": ("../contract/test_embedded_contract.py",),
+    "adapters/expressions": ("../contract/test_memory_contract.py",),
     "adapters/memory": ("../contract/test_memory_contract.py",),
+    "adapters/validation": ("../contract/test_memory_contract.py",),
     "adapters/aws/restore": ("cli/test_restore_on_aws.py",),
     "adapters/aws": ("../contract/test_aws_contract.py",),
     "registry": ("registry/test_port.py",),
@@ -56,6 +59,7 @@ def nearest(path: str) -> list[str]:
     """The test files to run for a mutated file, the nearest first."""
     module = ".".join(("odradek", *Path(path).with_suffix("").parts))
     package, area = module.rpartition(".")[0], Path(path).parts[-2 if path.startswith("adapters/") else 0]
+    folders = Path(path).parts[:-1]
     scored: list[tuple[int, int, str]] = []
     for folder in _FOLDERS:
         for file in (_ROOT / folder).rglob("test_*.py"):
@@ -64,6 +68,7 @@ def nearest(path: str) -> list[str]:
                 continue
             text, is_near = file.read_text(), area in name
             score = 4 * (f"from {module} import" in text) + 3 * (is_near and Path(path).stem in file.stem)
+            score += 3 * (len(folders) > 1 and f"/{'/'.join(folders)}/" in name)
             score += is_near and f"from {package}" in text
             if score:
                 scored.append((-score, len(text), name))

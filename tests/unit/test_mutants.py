@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants import page
 from tests.mutants.listed import MUTANTS
 
 ROOT = Path(__file__).parents[2]
@@ -23,3 +24,9 @@ def test_a_mutant_applies(name: str) -> None:
 
 def test_there_are_enough_of_them() -> None:
     assert len(MUTANTS) >= 60
+
+
+def test_the_page_has_the_figures_of_the_kept_results() -> None:
+    text = page.PAGE.read_text()
+    assert page.filled(text) == text, "run `make reference`"
+    assert text.count("<!-- mutants ") == 2
