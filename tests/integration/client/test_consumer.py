@@ -436,3 +436,24 @@ async def test_a_partition_that_cannot_be_read_for_long_is_raised_while_others_a
                 for records in (await consumer.poll(100)).values():
                     values += [int(record.value) for record in records]
         assert values == [1, 3]
+
+
+async def test_a_store_that_is_busy_for_some_fetches_is_no_error() -> None:
+    """Damage is raised as soon as it repeats; what passes by itself only when it lasts for the API's time-out."""
+    server = await _server(partitions=1, records=2)
+    fetch = server.engine.fetch
+    refused = 0
+
+    async def refuse_four_times(partitions: Any, **limits: Any) -> Any:
+        nonlocal refused
+        results = await fetch(partitions, **limits)
+        refused += 1
+        if refused > 4:
+            return results
+        return [replace(result, error=ErrorCode.KAFKA_STORAGE_ERROR, records=[]) for result in results]
+
+    server.engine.fetch = refuse_four_times  # type: ignore[method-assign]
+    async with _consumer(server, retry_backoff_ms=1, retry_backoff_max_ms=2) as consumer:
+        consumer.assign([T0])
+        assert await _poll(consumer, 2) == [0, 1]
+    assert refused > 4

@@ -177,6 +177,18 @@ async def test_the_cluster_and_groups_say_what_the_caller_may_do(engine: Engine)
         assert told.authorized_operations == bits(*((read, delete) if group == "g" else (read,)), describe), api_key
         [untold] = (await ask(engine, api_key, version, asked)).groups
         assert untold.authorized_operations == UNASKED
+        missing = {field: ["nothing"], "include_authorized_operations": True}
+        [unknown] = (await ask(engine, api_key, version, missing)).groups
+        if unknown.error_code:
+            assert unknown.authorized_operations == UNASKED, "of a group that is not there"
+
+
+async def test_a_share_group_is_not_described_as_a_consumer_group(engine: Engine) -> None:
+    await engine.share_groups.heartbeat(_joining("s"))
+    for version in versions(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        [found] = (await ask(engine, ApiKey.CONSUMER_GROUP_DESCRIBE, version, {"group_ids": ["s"]})).groups
+        assert (found.error_code, found.group_state, found.members) == (ErrorCode.GROUP_ID_NOT_FOUND, "", ())
+        assert found.error_message == "group 's' is a share group: use ShareGroupDescribe"
 
 
 def _joining(group_id: str) -> Any:

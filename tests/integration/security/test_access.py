@@ -16,6 +16,7 @@ from odradek.errors import ErrorCode
 from odradek.functions.logs import JsonLines
 from odradek.model.acl import AclFilter, AclPermission
 from odradek.model.acl import AclOperation as Op
+from odradek.model.quota import QuotaEntity
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 from odradek.protocol.api import ApiKey
 
@@ -407,6 +408,18 @@ async def test_a_group_does_not_tell_of_hidden_topics(
     assert ("secret" in str(shown)) == (protocol_type == "connect")
     owners = (await ask_as(world.engine, OWNER, ApiKey.DESCRIBE_GROUPS, {"groups": ["classic"]})).groups[0]
     assert owners.error_code == (TOPIC if b"\5secret" in subscription else 0)
+
+
+async def test_who_may_not_delete_a_topic_is_told_so_whatever_the_quota(world: World) -> None:
+    """THROTTLING_QUOTA_EXCEEDED would have a client try again, and is a word about a topic that it may not describe."""
+    await world.engine.client_quotas.alter(QuotaEntity("mallory", None, None), {"controller_mutation_rate": 0.001})
+    await add(world.engine, allow(MALLORY, Op.ALL, topic="own"))
+    await world.engine.topics.create("own", 50)
+    names = [{"name": name, "topic_id": None} for name in ("own", "own2", "secret")]
+    await world.engine.topics.create("own2", 1)
+    await add(world.engine, allow(MALLORY, Op.ALL, topic="own2"))
+    answer = await ask_as(world.engine, MALLORY, ApiKey.DELETE_TOPICS, {"topics": names, "timeout": 1_000})
+    assert [each.error_code for each in answer.responses] == [0, ErrorCode.THROTTLING_QUOTA_EXCEEDED, TOPIC]
 
 
 async def test_the_configuration_of_a_group_can_be_granted(world: World) -> None:

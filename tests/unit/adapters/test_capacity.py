@@ -124,3 +124,13 @@ async def test_objects_are_billed_by_request(metered: Metered) -> None:
         object_bytes_written=11,
         object_bytes_read=13,
     )
+
+
+@pytest.mark.parametrize("count", [0, 3])
+async def test_a_list_of_one_page_is_one_request(metered: Metered, count: int) -> None:
+    _, objects, meter = metered
+    for number in range(count):
+        await objects.put(f"a/{number}", [b""])
+    before = meter.snapshot()
+    assert len(await objects.list("a/")) == count
+    assert meter.since(before) == {"ListObjectsV2": Usage(object_put_requests=1)}

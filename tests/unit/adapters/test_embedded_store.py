@@ -138,6 +138,16 @@ async def test_a_file_that_is_no_database(tmp_path: Path) -> None:
             open_embedded(tmp_path)
 
 
+async def test_a_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    connection = sqlite3.connect(tmp_path / "odradek.db")
+    connection.execute("CREATE TABLE notes (text)")
+    connection.close()
+    before = (tmp_path / "odradek.db").read_bytes()
+    with pytest.raises(StoreUnavailable, match="not a database of Odradek"):
+        open_embedded(tmp_path)
+    assert (tmp_path / "odradek.db").read_bytes() == before
+
+
 async def test_a_database_of_another_release(tmp_path: Path) -> None:
     async with open_embedded(tmp_path):
         pass

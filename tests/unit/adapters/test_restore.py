@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
-from odradek.adapters.aws.restore import TableChanges, make_equal
+from odradek.adapters.aws.restore import TableChanges, make_equal, restore_tables
 from odradek.errors import StoreUnavailable
 
 
@@ -103,3 +105,39 @@ def test_what_is_not_a_throttle_is_not_waited_for() -> None:
         make_equal(Throttled(1, "AccessDeniedException"), "own", "restored", sleep=lambda _: pytest.fail("waited"))
     with pytest.raises(StoreUnavailable, match="restored is throttled"):
         make_equal(Throttled(10), "own", "restored", sleep=lambda _: None)
+
+
+class Restoring:
+    """DynamoDB that restores tables: the statuses of each, one a look."""
+
+    exceptions = SimpleNamespace(TableAlreadyExistsException=LookupError, ResourceInUseException=LookupError)
+
+    def __init__(self, *statuses: Sequence[str]) -> None:
+        self._statuses: list[Iterator[str]] = list(map(iter, statuses))
+        self._by_name: dict[str, Iterator[str]] = {}
+
+    def restore_table_to_point_in_time(self, *, TargetTableName: str, **_: Any) -> None:
+        self._by_name[TargetTableName] = self._statuses.pop(0)
+
+    def describe_table(self, *, TableName: str) -> dict[str, Any]:
+        return {"Table": {"TableStatus": next(self._by_name[TableName])}}
+
+
+def test_tables_that_are_restored_are_waited_for_until_the_last_is_there() -> None:
+    told: list[str] = []
+    pauses: list[float] = []
+    dynamodb = Restoring(["CREATING", "ACTIVE"], ["CREATING", "CREATING", "ACTIVE"])
+    names = restore_tables(
+        dynamodb, ["log", "groups"], datetime(2026, 1, 1, tzinfo=UTC), sleep=pauses.append, tell=told.append
+    )
+    assert list(names) == ["log", "groups"]
+    assert len(pauses) == 2
+    assert names["log"] in told[0]
+    assert told[1] == f"DynamoDB is restoring {names['groups']}", "the one that is there is not named again"
+
+
+def test_a_restored_table_that_fails_is_an_error() -> None:
+    with pytest.raises(StoreUnavailable, match="is ARCHIVED: delete it and begin again"):
+        restore_tables(
+            Restoring(["ARCHIVED"]), ["log"], datetime(2026, 1, 1, tzinfo=UTC), sleep=lambda _: None, tell=print
+        )

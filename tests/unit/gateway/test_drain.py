@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
 from odradek.gateway import Gateway, Listener
 from odradek.gateway.connection import Connection
+from odradek.system import SystemClock
+from odradek.testing.seeded_rng import SeededRng
 
 from tests.support.engine import Store, memory_store
 
@@ -59,3 +63,20 @@ async def test_those_that_do_not_end_are_waited_for_no_longer_than_the_time() ->
     await gateway._drain(began_s + DRAIN_S)
     assert told.total() == 100
     assert DRAIN_S <= store.clock.monotonic() - began_s < DRAIN_S + 0.1
+
+
+async def test_a_gateway_whose_broker_id_was_taken_takes_no_more_connections() -> None:
+    """Its leadership is another process's: what a client sent to it would only be fenced."""
+    gateway = Gateway(memory_store().engine(), Listener(port=0), clock=SystemClock(), rng=SeededRng(0))
+    async with gateway:
+        host, _, port = gateway.bootstrap_servers.rpartition(":")
+        _, kept = await asyncio.open_connection(host, int(port))
+        while not gateway.connection_count:
+            await asyncio.sleep(0.01)
+        gateway.lost.set()
+        reader, refused = await asyncio.open_connection(host, int(port))
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(reader.read(), 30) == b""
+        assert gateway.connection_count == 1
+        for writer in (kept, refused):
+            writer.close()

@@ -97,6 +97,19 @@ def test_many_mentions_of_one_type_cost_no_more_than_a_few() -> None:
     assert unreadable(tree, parse(json.dumps(text))) == []
 
 
+def within_itself(levels: int) -> str:
+    """A record with a field of its own type, with a default of so many levels."""
+    default: Any = None
+    for _ in range(levels):
+        default = {"next": default}
+    node = record(field("next", ["null", "N"]), name="N")
+    return json.dumps(record(field("first", node, default=default), name="R"))
+
+
+def test_a_default_may_be_nested() -> None:
+    assert parse(within_itself(30))
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -112,6 +125,9 @@ def test_many_mentions_of_one_type_cost_no_more_than_a_few() -> None:
         ('["int", ["null"]]', "must not contain a union"),
         ('{"type": "enum", "name": "E", "symbols": ["a", "a"]}', "symbols"),
         ('{"type": "fixed", "name": "F"}', "size"),
+        ('{"type": "fixed", "name": "F", "size": -1}', "size"),
+        ('{"type": "fixed", "name": "F", "size": true}', "size"),
+        (within_itself(60), "the default"),
         ("[" * 2_000 + "]" * 2_000, "nested"),
         ('{"type":"array","items":' * 90 + '"int"' + "}" * 90, "nested"),
     ],

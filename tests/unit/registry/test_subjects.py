@@ -259,3 +259,11 @@ async def test_a_table_that_never_answers_is_told(world: World) -> None:
     await refused(50301, world.subjects.register("s", avro("a")))
     world.table.script = {("get", i): Fault.UNAVAILABLE for i in range(1, 10_000)}
     await refused(50301, world.subjects.versions("s"))
+
+
+async def test_a_process_keeps_a_bounded_number_of_schemas(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("odradek.registry.subjects._SCHEMAS_KEPT", 3)
+    for number in range(8):
+        made = await world.subjects.register(f"s{number}", avro(f"f{number}"))
+        assert (await world.subjects.schema(made.stored.schema_id)).schema_id == number + 1
+    assert len(world.subjects._schemas) <= 3

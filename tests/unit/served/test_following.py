@@ -273,6 +273,35 @@ async def test_a_dropped_table_leaves_nothing_and_may_be_served_again() -> None:
     assert not await served.store.catalog.query("dropped-tables")
 
 
+async def test_a_process_sees_its_own_changes_of_a_table_at_once() -> None:
+    """Definitions are kept for five seconds, also that there is none."""
+    served = Served(catalog_cache_ms=5_000)
+    await served.topic()
+    with pytest.raises(KafkaError, match="there is no served table 'scores'"):
+        await served.rows("a")
+    await served.serve()
+    assert (await served.parts.reader.table("scores")).table.is_enabled
+    await served.parts.tables.stop("scores")
+    assert not (await served.parts.reader.table("scores")).table.is_enabled
+
+
+async def test_a_removal_that_is_cut_short_is_finished_by_the_next() -> None:
+    served = Served()
+    await served.topic()
+    await served.put(*((b"%d" % number, b"1") for number in range(20)))
+    await served.serve()
+    await served.work()
+    generation = (await served.parts.reader.table("scores")).generation
+    await served.parts.tables.drop("scores")
+    served.clock.advance(90_000)  # it is looked at for a day
+    removal = served.parts.maintainer._removal
+    await removal.run(generation, served.clock.monotonic())
+    assert await served.store.catalog.query("dropped-tables"), "there was no time to look for rows"
+    await removal.run(generation, served.clock.monotonic() + 60)
+    assert not served.store.rows._partitions
+    assert not await served.store.catalog.query("dropped-tables")
+
+
 async def test_what_a_lost_message_left_is_found_by_the_sweep() -> None:
     served = Served()
     await served.topic()

@@ -202,6 +202,18 @@ def test_too_large_is_split_into_halves_that_keep_the_sequences() -> None:
     assert isinstance(_fail(one, batch, ErrorCode.MESSAGE_TOO_LARGE), Fail)
 
 
+def test_a_batch_for_a_topic_that_has_grown_is_not_sent_again_before_it_is_partitioned_again() -> None:
+    """The service refuses what a partitioner chose among fewer partitions: the number was two, and is larger."""
+    lane = _lane(1)
+    [batch] = lane.batches
+    batch.chosen_by = 2
+    assert _send_all(lane) == [batch]
+    assert isinstance(_fail(lane, batch, ErrorCode.FENCED_LEADER_EPOCH), Retry)
+    assert lane.is_stale(batch)
+    batch.chosen_by = 3
+    assert not lane.is_stale(batch)
+
+
 def test_an_unknown_topic_is_waited_for_briefly() -> None:
     lane = _lane(1)
     [batch] = _send_all(lane)

@@ -1,4 +1,4 @@
-"""Coordinators at a Kafka port: one that has moved is looked up again at the next request."""
+"""Brokers at a Kafka port: a coordinator that has moved is looked up again; a question about nothing has an answer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kio.schema.find_coordinator.v4.request import FindCoordinatorRequest
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.list_offsets.v7.request import ListOffsetsRequest
 from odradek.client.transport.kafka import KafkaTransport
 from odradek.client.transport.kafka_link import Security
 from odradek.errors import ErrorCode
@@ -26,6 +27,8 @@ class Broker:
                 error_code=0, error_message="", node_id=self.cluster.coordinator, host="b", port=9092
             )
             return SimpleNamespace(coordinators=[found])
+        if isinstance(message, ListOffsetsRequest):
+            return SimpleNamespace(topics=message.topics)
         is_right = self.number == self.cluster.coordinator
         return SimpleNamespace(error_code=ErrorCode.NONE if is_right else ErrorCode.NOT_COORDINATOR)
 
@@ -54,3 +57,15 @@ async def test_a_coordinator_that_moved_is_asked_for_once_more(moves: int, monke
         cluster.coordinator = 3 - cluster.coordinator
         assert [await call(), await call()] == [ErrorCode.NOT_COORDINATOR, ErrorCode.NONE]
     assert [name for _, name in cluster.asked].count("FindCoordinatorRequest") == 1 + moves
+
+
+async def test_offsets_of_no_partitions_are_asked_of_one_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`consumer.end_offsets([])`: an empty answer, as from the functions."""
+    cluster = Cluster()
+    transport = KafkaTransport("kafka://b:9092", Security())
+    transport._brokers = dict.fromkeys((1, 2), ("b", 9092))
+    monkeypatch.setattr(transport, "_to", lambda number, **_: Broker(number, cluster))
+    asked = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=())  # type: ignore[arg-type]
+    answer: Any = await transport.call(asked, object, 1.0)
+    assert answer.topics == ()
+    assert len(cluster.asked) == 1

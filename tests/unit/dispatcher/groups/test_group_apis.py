@@ -136,6 +136,14 @@ async def test_offset_fetch_of_everything(version: int) -> None:
     assert (partition.partition_index, partition.committed_offset, partition.metadata) == (1, 42, "note")
 
 
+@pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH, low=2))
+async def test_offset_fetch_of_everything_that_is_refused(version: int) -> None:
+    engine = FakeEngine(failure=KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "no"))
+    answer = await ask(engine, ApiKey.OFFSET_FETCH, version, by_group(version, {"group_id": "g", "topics": None}))
+    refused = answer.groups[0] if version >= 8 else answer
+    assert (refused.error_code, refused.topics) == (ErrorCode.GROUP_AUTHORIZATION_FAILED, ())
+
+
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH))
 async def test_offset_fetch_that_fails_as_a_whole(version: int) -> None:
     engine = FakeEngine(failure=KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "no"))
