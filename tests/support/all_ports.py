@@ -27,6 +27,8 @@ from odradek.system import SystemClock
 from tests.support.connect.running import RunningCluster
 from tests.support.sql_server import STREAM, TABLE, World
 
+HANGS_S = 300  # only a port that hangs: a busy machine answers late
+
 
 @contextmanager
 def in_thread(open_port: Callable[[], AbstractAsyncContextManager[str]]) -> Iterator[str]:
@@ -41,7 +43,7 @@ def in_thread(open_port: Callable[[], AbstractAsyncContextManager[str]]) -> Iter
 
     thread = threading.Thread(target=asyncio.run, args=(run(),), daemon=True)
     thread.start()
-    url, loop, stopping = ready.result(60)
+    url, loop, stopping = ready.result(HANGS_S)
     try:
         yield url
     finally:
@@ -136,7 +138,7 @@ def ask(
     url: str, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
 ) -> tuple[int, str, Mapping[str, str]]:
     """Send a request as it is; return status, text, and headers with names in lower case."""
-    connection = http.client.HTTPConnection(*address(url), timeout=30)
+    connection = http.client.HTTPConnection(*address(url), timeout=HANGS_S)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         sent = {"Host": "{}:{}".format(*address(url)), **(headers or {})}

@@ -31,7 +31,7 @@ from odradek.system import SystemClock, SystemRng
 from odradek.triggers.api import Request as TriggersRequest
 from odradek.triggers.api import TriggersApi
 
-from tests.support.all_ports import AllPorts, all_ports, ask, in_thread
+from tests.support.all_ports import HANGS_S, AllPorts, all_ports, ask, in_thread
 from tests.support.connect.running import FAST
 
 OWNER, READER, NAMED, STRANGER = "User:owner", "User:reader", "User:named", "User:stranger"
@@ -122,7 +122,7 @@ class Apis:
         self._tables = service._triggers.tables.api
 
     def _run(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(60)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(HANGS_S)
 
     def registry(self, principal: str, method: str, path: str, document: Any = None) -> Answer:
         path, _, query = path.partition("?")
