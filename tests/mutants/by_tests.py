@@ -44,7 +44,7 @@ _NEAR = {
     "gateway/registry_port": ("registry/test_port.py",),
     "gateway": ("gateway/test_produce_order.py", "gateway/test_slow_peers.py", "gateway/test_logins.py"),
     "dispatcher": ("dispatcher/test_round_trip.py", "dispatcher/test_descriptions.py", "security/test_access.py"),
-    "adapters/embedded": ("../contract/test_embedded_contract.py",),
+    "adapters/embedded": ("../unit/adapters/test_capacity.py", "../contract/test_embedded_contract.py"),
     "adapters/expressions": ("../contract/test_memory_contract.py",),
     "adapters/memory": ("../contract/test_memory_contract.py",),
     "adapters/validation": ("../contract/test_memory_contract.py",),

@@ -129,6 +129,38 @@ MUTANTS = [
         killed_by="tests/unit/engine/append/test_append.py::test_an_outcome_that_stays_unknown_is_said_to_be_so",
     ),
     Mutant(
+        "search in rows forgets a lost attempt that it cannot rule out",
+        _APPEND,
+        "self._maybe_applied &= any(where is Search.UNKNOWABLE for where in found.values())",
+        "self._maybe_applied = False",
+        killed_by="tests/unit/engine/append/test_unknown_outcomes.py"
+        "::test_a_search_in_rows_forgets_a_lost_attempt_only_where_it_proves_that_it_is_not_there",
+    ),
+    Mutant(
+        "search in rows proves nothing about a lost attempt",
+        _APPEND,
+        "self._maybe_applied &= any(where is Search.UNKNOWABLE for where in found.values())",
+        "pass",
+        killed_by="tests/unit/engine/append/test_unknown_outcomes.py"
+        "::test_a_search_in_rows_forgets_a_lost_attempt_only_where_it_proves_that_it_is_not_there",
+    ),
+    Mutant(
+        "search in rows that cannot be read ends as not appended",
+        _APPEND,
+        "        except StoreUnavailable:\n            self._settle_all(MAYBE_APPENDED)",
+        "        except StoreUnavailable:\n            self._settle_all(NOT_APPENDED)",
+        killed_by="tests/unit/engine/append/test_unknown_outcomes.py"
+        "::test_a_search_in_rows_forgets_a_lost_attempt_only_where_it_proves_that_it_is_not_there",
+    ),
+    Mutant(
+        "parted append forgets its lost attempt",
+        _APPEND,
+        "        parted._maybe_applied = self._maybe_applied\n",
+        "",
+        killed_by="tests/unit/engine/append/test_unknown_outcomes.py"
+        "::test_what_parts_from_an_append_remembers_its_lost_attempt",
+    ),
+    Mutant(
         "search in rows ends at the first row",
         _SEARCH,
         "if row.spill_floor_ms < entry.commit_ms:",

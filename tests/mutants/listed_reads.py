@@ -186,6 +186,22 @@ MUTANTS = [
     ),
     # --- transactions
     Mutant(
+        "late beginning is answered while a transaction is going on",
+        _TRANSACTION,
+        "if given != (row.last_producer_id, row.last_epoch) or row.is_ongoing:",
+        "if given != (row.last_producer_id, row.last_epoch):",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_a_repeated_beginning_does_not_drop_what_its_answer_began",
+    ),
+    Mutant(
+        "id that begins again keeps the transaction open",
+        _TRANSACTION,
+        "return bumped(replace(row, timeout_ms=timeout_ms), TransactionState.EMPTY, keeps_last, fresh_id)",
+        "return bumped(replace(row, timeout_ms=timeout_ms), row.state, keeps_last, fresh_id)",
+        killed_by="tests/unit/engine/transactions/test_transactions.py"
+        "::test_an_id_that_begins_again_takes_over_nothing_of_what_was_going_on",
+    ),
+    Mutant(
         "commit takes batches from below the sweep floor",
         _COMMIT,
         "if head.sweep_floor > oldest:",

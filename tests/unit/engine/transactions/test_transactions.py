@@ -290,6 +290,39 @@ async def test_a_producer_that_keeps_its_id_gets_the_next_epoch_once(engine: Eng
     assert await values(engine, "a") == [b"kept"]
 
 
+@pytest.mark.parametrize("keep", [False, True])
+async def test_an_id_that_begins_again_takes_over_nothing_of_what_was_going_on(engine: Engine, keep: bool) -> None:
+    """Records, offsets and sequences of the open transaction are dropped; the next one has its own alone."""
+    producer = await Transactor(engine).init()
+    await producer.send("a", 0, b"dropped 0")
+    await producer.send("a", 1, b"dropped 1")
+    await producer.send_offset("group", "b", 0, 5)
+    again = producer if keep else Transactor(engine)
+    await again.init(keep=keep)
+    [described] = await engine.transactions.list()
+    assert not described.is_ongoing
+    assert await refused(engine.transactions.end("tx", again.producer_id, again.epoch, commit=True, bump=True)) is (
+        ErrorCode.INVALID_TXN_STATE
+    ), "nothing has been added to it yet"
+    await again.send("a", 0, b"kept")
+    await again.commit()
+    assert (await values(engine, "a", 0), await values(engine, "a", 1)) == ([b"kept"], [])
+    assert await committed(engine, "group", "b", 0) is None
+
+
+async def test_a_repeated_beginning_does_not_drop_what_its_answer_began(engine: Engine) -> None:
+    """InitProducerId of the former epoch arrives twice; its producer has gone on after the first answer."""
+    producer = await Transactor(engine).init()
+    await producer.send("a", 0, b"dropped")
+    former = (producer.producer_id, producer.epoch)
+    await producer.init(keep=True)
+    await producer.send("a", 0, b"kept")
+    late = engine.transactions.init("tx", TIMEOUT_MS, producer_id=former[0], producer_epoch=former[1])
+    assert await refused(late) is ErrorCode.PRODUCER_FENCED
+    await producer.commit()
+    assert await values(engine, "a") == [b"kept"]
+
+
 async def test_epochs_that_are_used_up_give_a_new_producer_id(engine: Engine) -> None:
 
     producer = await Transactor(engine).init()
