@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
-from odradek.gateway.connection import Connection
+from odradek.gateway.connection import REQUESTS_MAX, Connection
 
 PRODUCE = b"\0\0\0\3" + b"x" * 1_000
 METADATA = b"\0\3\0\1" + b"y" * 1_000
@@ -211,3 +211,16 @@ async def test_a_connection_that_drains_answers_what_it_received_and_closes() ->
     await peer.complete("a")
     assert "".join(peer.transport.sends) == "ab"
     assert peer.transport.is_closed
+
+
+async def test_a_peer_that_sends_more_than_it_waits_for_takes_no_memory_for_it() -> None:
+    """What comes after so many requests stays in the buffer of the socket's bytes until some are answered."""
+    host = FakeHost()
+    connection = Connection(host, 1)  # type: ignore[arg-type]
+    connection.connection_made(FakeTransport())
+    frame = (8).to_bytes(4, "big") + b"\0\3\0\1\0\0\0\0"
+    sent = frame * (REQUESTS_MAX + 3)
+    connection.get_buffer(-1)[: len(sent)] = sent
+    connection.buffer_updated(len(sent))
+    assert host.reserved == 8 * REQUESTS_MAX
+    connection.connection_lost(None)

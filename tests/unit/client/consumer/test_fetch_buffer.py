@@ -12,6 +12,7 @@ from odradek.client.consumer.record import CorruptRecordBatchError
 from odradek.columnar import rows
 from odradek.format import record_decoder
 from odradek.format.batch_header import iter_headers
+from odradek.format.crc import crc32c
 from odradek.format.record_batch import RecordBatchBuilder, decode_batches
 from odradek.limits import BATCH_HEADER_BYTES
 from odradek.model.record import CompressionType
@@ -61,6 +62,18 @@ def test_every_record_is_handed_out_once_in_parts(offset: int, limit: int) -> No
     assert offsets == [each.offset for each in decode_batches(data) if each.offset >= offset]
     assert all(after == found[-1] + 1 for found, after in parts)
     assert max(len(found) for found, _ in parts) <= min(limit, 10)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 1_000])
+def test_who_has_all_records_of_a_batch_is_behind_the_hole_at_its_end(limit: int) -> None:
+    """Compaction has removed its last records: a consumer that has read everything has no lag."""
+    compacted = bytearray(zeros(3, None, compression=CompressionType.NONE))
+    compacted[23:27] = (5).to_bytes(4, "big")  # the delta of its last offset
+    compacted[17:21] = crc32c(bytes(compacted[21:])).to_bytes(4, "big")
+    found = chunk(bytes(compacted) + zeros(2, None, 6))
+    parts = list(taken(found, limit))
+    assert [after for offsets, after in parts if offsets[-1] == 2] == [6]
+    assert parts[-1] == ([7] if limit == 1 else [6, 7], 8)
 
 
 @pytest.mark.usefixtures("small_parts")
