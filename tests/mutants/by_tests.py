@@ -17,6 +17,7 @@ import random
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from tests.mutants.rules import MADE, read_made, write_made
 
 CPU_S = 300
 _S_A_TEST = 240  # of real time: machines are busy
+_S_TO_END = 30  # after it has timed out
 _DOUBTS_MAX = 3  # tests that fail without the mutant, too, and are left out
 _FILES_MAX = 8
 _ROOT = Path(__file__).parents[2]
@@ -81,9 +83,14 @@ def nearest(path: str) -> list[str]:
 
 
 class _FirstFailure:
-    """A pytest plugin that remembers the first test that failed."""
+    """A pytest plugin that remembers the first test that failed, and which one is running, since when."""
 
     node = ""
+    running = ""
+    since_s = 0.0
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self.running, self.since_s = nodeid, time.monotonic()
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed and not self.node:
@@ -122,6 +129,14 @@ def _run_here(mutant: Mutant | None, nodes: Sequence[str], writing: int) -> None
         os.write(writing, json.dumps([first.node, round(time.process_time(), 1)]).encode())
         os._exit(0)
 
+    def watch() -> None:
+        """A test that goes on after its time-out hangs where the time-out was swallowed: it has failed."""
+        while not first.running or time.monotonic() - first.since_s < _S_A_TEST + _S_TO_END:
+            time.sleep(1)
+        first.node = first.node or first.running
+        tell()
+
+    threading.Thread(target=watch, daemon=True).start()
     signal.signal(signal.SIGPROF, tell)
     signal.setitimer(signal.ITIMER_PROF, CPU_S)
     try:
