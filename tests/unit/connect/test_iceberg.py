@@ -189,3 +189,44 @@ def test_new_fields_of_structs_are_columns_wherever_the_structs_are(tmp_path: Pa
     driver.put([record(1, value(1, a="y", b="NEW"))])
     assert committed(driver) == 2
     assert "NEW" in str(next(row for row in read_table(tmp_path, "db.rows") if row["id"] == 1)["c"])
+
+
+def test_bounds_hide_neither_nan_nor_a_text_before_the_surrogates(tmp_path: Path) -> None:
+    texts = ["a" * 15 + "\ud7ffb", "plain", "\U0010ffff" * 20]
+    numbers = [float("nan"), 1.0, 1.0]
+    driver = into(tmp_path, records_max=3)
+    driver.put(
+        [record(n, {"id": n, "text": texts[n], "number": numbers[n], "list": [numbers[n]]}) for n in range(len(texts))]
+    )
+    assert committed(driver) == 3
+    driver.stop()
+    table = open_table(tmp_path, "db.rows")
+    for condition, ids in {
+        "number is nan": [0], "number is not nan": [1, 2], "number != 1": [0], "text > 'b'": [1, 2],
+        f"text = '{texts[0]}'": [0], f"text = '{texts[2]}'": [2], "id < 2": [0, 1],
+    }.items():  # fmt: skip
+        found = table.scan(row_filter=condition).to_arrow().column("id").to_pylist()
+        assert sorted(found) == ids, condition
+    [file] = [task.file for task in table.scan().plan_files()]
+    names = {id: table.schema().find_column_name(id) for id in file.lower_bounds}
+    assert sorted(names.values()) == ["id", "text"]
+    assert file.null_value_counts.keys() >= names.keys()
+    import duckdb
+
+    path = file.file_path.removeprefix("file://")
+    assert duckdb.sql(f"SELECT id FROM '{path}' WHERE isnan(number)").fetchall() == [(0,)]
+
+
+def test_metrics_that_a_table_turns_off_are_not_written(tmp_path: Path) -> None:
+    properties = {"iceberg.tables.auto-create-props.write.metadata.metrics.column.text": "none",
+                  "iceberg.tables.auto-create-props.write.metadata.metrics.column.number": "counts"}  # fmt: skip
+    driver = into(tmp_path, records_max=1, **properties)
+    driver.put([record(0, {"id": 1, "text": "x", "number": 2.5})])
+    assert committed(driver) == 1
+    driver.stop()
+    table = open_table(tmp_path, "db.rows")
+    [file] = [task.file for task in table.scan().plan_files()]
+    columns = {table.schema().find_column_name(id): id for id in (1, 2, 3)}
+    assert (columns["id"] in file.lower_bounds, columns["number"] in file.lower_bounds) == (True, False)
+    assert columns["number"] in file.null_value_counts
+    assert columns["text"] not in file.value_counts

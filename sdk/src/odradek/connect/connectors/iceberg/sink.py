@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from odradek.connect.config import ConfigDef, Kind, between, non_empty, with_prefix
+from odradek.connect.connectors.iceberg import files
 from odradek.connect.connectors.iceberg.tables import Offsets, TableWriter, translated
 from odradek.connect.data import schema as schemas
 from odradek.connect.data.schema import Schema, Type, struct
@@ -85,6 +86,7 @@ class IcebergSinkTask(SinkTask):
     """Collects rows and commits them."""
 
     def start(self, configs: Configs) -> None:
+        files.use()
         self._configs = configs
         self._given = _parsed(configs)
         self._catalog = _catalog(configs)
