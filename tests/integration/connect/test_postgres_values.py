@@ -17,7 +17,7 @@ from tests.support.connect.postgres_values import CASES, LARGE, LARGE_ROW, sets
 from tests.support.connect.running import RunningCluster, embedded
 from tests.support.kafka.port import until
 
-_TYPES = (
+TYPES = (
     "CREATE EXTENSION hstore", "CREATE EXTENSION ltree", "CREATE EXTENSION citext",
     "CREATE TYPE mood AS ENUM ('it''s', 'a,b')", "CREATE DOMAIN positive AS int CHECK (VALUE > 0)",
 )  # fmt: skip
@@ -39,7 +39,7 @@ def db(server: Postgres, request: pytest.FixtureRequest) -> Iterator[Database]:
 def test_all_types_and_values_are_the_same_in_snapshot_log_and_update(db: Database) -> None:
     rows = sets(len(CASES))
     columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(CASES))
-    db.execute(*_TYPES, f"CREATE TABLE t (id int PRIMARY KEY, n int, {columns})")
+    db.execute(*TYPES, f"CREATE TABLE t (id int PRIMARY KEY, n int, {columns})")
 
     def insert(first: int) -> None:
         listed = (", ".join(literal for literal, _ in row) for row in rows)

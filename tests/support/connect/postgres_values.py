@@ -87,6 +87,11 @@ CASES: Cases = {
     "inet[]": [("'{192.0.2.1/8}'", ["192.0.2.1/8"])],
 }  # fmt: skip
 
+KEYS = ("smallint", "bigint", "boolean", "real", "double precision", "numeric", "numeric(38,10)", "text", "varchar(20)",
+        "char(5)", "bytea", "uuid", "date", "time", "timestamp", "timestamp(3)", "timestamptz", "mood", "positive",
+        "citext", "ltree", "inet", "int[]", "text[]", "bit(10)", "int4range")  # fmt: skip
+"""Types whose values are keys too."""
+
 LARGE = {  # types of values that are stored outside of the row, and how such a value is made
     "smallint[]": "array(SELECT (random() * 3e4)::smallint FROM generate_series(1, 3000))",
     "int[]": "array(SELECT (random() * 2e9)::int FROM generate_series(1, 900))",

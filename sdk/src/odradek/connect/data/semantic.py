@@ -125,6 +125,7 @@ def geometry(wkb: bytes, srid: int | None, *, is_point: bool) -> Struct:
 # --- what a value stands for ------------------------------------------------------------------------------------------
 
 _EPOCH = dt.datetime(1970, 1, 1)
+_DAY_US = 86_400_000_000
 
 
 def _timestamp(microseconds: int) -> dt.datetime:
@@ -132,6 +133,8 @@ def _timestamp(microseconds: int) -> dt.datetime:
 
 
 def _time(microseconds: int) -> dt.time:
+    if not 0 <= microseconds < _DAY_US:
+        raise ValueError("not within a day")
     return _timestamp(microseconds).time()
 
 
@@ -177,7 +180,8 @@ def natural(schema: Schema, value: Any) -> Any:
     """Return what a value stands for: a date, a time, a number, a UUID, parsed JSON; other values as they are.
 
     Raises:
-        DataError: for a date before the year 1 or after 9999, and text that is none of its type.
+        DataError: for a date before the year 1 or after 9999, a time that is not within a day, and text that is none
+            of its type.
     """
     if value is None:
         return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
+from odradek.connect.connectors.jdbc.literals import MYSQL, geometry, hstore, literal
 from odradek.connect.converters.json import dump
 from odradek.connect.converters.json_format import to_json
 from odradek.connect.data import logical, semantic
@@ -22,8 +23,9 @@ with extra("connect-jdbc"):
     from sqlalchemy.dialects import mysql, postgresql
 
 _PRECISION = 38
-_KEY_CHARS_MAX = 255  # text in a primary key, of databases that index no TEXT
+_KEY_LENGTH_MAX = 255  # of text and bytes in a primary key, of databases that index no TEXT and no BLOB
 _BIT_MAX = 1 << 20
+_BIT_MAX_OF_MYSQL = 64
 _TYPES: dict[Type, Any] = {
     Type.INT8: types.SmallInteger(),
     Type.INT16: types.SmallInteger(),
@@ -32,21 +34,22 @@ _TYPES: dict[Type, Any] = {
     Type.FLOAT32: types.Float().with_variant(postgresql.REAL(), "postgresql"),
     Type.FLOAT64: types.Double(),
     Type.BOOLEAN: types.Boolean(),
-    Type.STRING: types.Text(),
-    Type.BYTES: types.LargeBinary(),
+    Type.STRING: types.Text().with_variant(mysql.LONGTEXT(), *MYSQL),
+    Type.BYTES: types.LargeBinary().with_variant(mysql.LONGBLOB(), *MYSQL),
 }
 _JSON = types.JSON().with_variant(postgresql.JSONB(), "postgresql")
-_TIMESTAMP = types.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-_ZONED = types.DateTime(timezone=True)
+_TIMESTAMP = types.DateTime().with_variant(mysql.DATETIME(fsp=6), *MYSQL)
+_ZONED = types.DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), *MYSQL)
+_TIME = types.Time().with_variant(mysql.TIME(fsp=6), *MYSQL)
 _BITS = (semantic.bits(1).name or "").rpartition(".")[0] + ".Bits"
 _NAMED: dict[str | None, Any] = {
     logical.DATE_NAME: types.Date(),
-    logical.TIME_NAME: types.Time(),
+    logical.TIME_NAME: _TIME,
     logical.TIMESTAMP_NAME: _ZONED,
     semantic.DATE.name: types.Date(),
-    semantic.TIME.name: types.Time(),
-    semantic.MICRO_TIME.name: types.Time(),
-    "io.debezium.time.NanoTime": types.Time(),
+    semantic.TIME.name: _TIME,
+    semantic.MICRO_TIME.name: _TIME,
+    "io.debezium.time.NanoTime": _TIME,
     semantic.TIMESTAMP.name: _TIMESTAMP,
     semantic.MICRO_TIMESTAMP.name: _TIMESTAMP,
     "io.debezium.time.NanoTimestamp": _TIMESTAMP,
@@ -70,9 +73,12 @@ def column_type(schema: Schema, *, is_key: bool = False) -> Any:
     if schema.name == _BITS:
         length = int(schema.parameter("length") or 0)
         exact = postgresql.BIT(length) if 0 < length < _BIT_MAX else postgresql.BIT(varying=True)
-        return types.Text().with_variant(exact, "postgresql")
+        found = types.Text().with_variant(exact, "postgresql")
+        return found.with_variant(mysql.BIT(length), *MYSQL) if 0 < length <= _BIT_MAX_OF_MYSQL else found
     if schema.type is Type.STRING and is_key:
-        return types.String(_KEY_CHARS_MAX).with_variant(types.Text(), "postgresql", "sqlite")
+        return types.String(_KEY_LENGTH_MAX).with_variant(types.Text(), "postgresql", "sqlite")
+    if schema.type is Type.BYTES and is_key:
+        return types.LargeBinary().with_variant(mysql.VARBINARY(_KEY_LENGTH_MAX), *MYSQL)
     if schema.type is Type.ARRAY and (schema.elements.type.is_primitive or semantic.is_semantic(schema.elements)):
         return types.JSON().with_variant(types.ARRAY(column_type(schema.elements)), "postgresql")
     return _TYPES.get(schema.type, _JSON)
@@ -100,17 +106,22 @@ _PLAIN = frozenset({Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.BOOLEAN,
 
 def takes_plainly(column: Any, schema: Schema | None) -> bool:
     """Return True if `bound` returns every value of a schema as it is."""
-    if schema is None or schema.type not in _PLAIN or schema.name is not None or isinstance(column.type, JsonText):
+    is_other = isinstance(column.type, JsonText | postgresql.BIT)
+    if schema is None or schema.type not in _PLAIN or schema.name is not None or is_other:
         return False
     return schema.type is Type.STRING or not isinstance(column.type, types.String)
 
 
-def binder(column: Any, schema: Schema | None) -> Callable[[Any], Any]:
-    """Return what turns values of a schema, or null, into what a column takes. It raises DataError."""
+def binder(column: Any, schema: Schema | None, dialect: str) -> Callable[[Any], Any]:
+    """Return what turns values of a schema, or null, into what a column takes. It raises DataError.
+
+    Args:
+        dialect: SQLAlchemy's name of it.
+    """
     kind = column.type
-    if isinstance(kind, JsonText):
-        is_json = schema is not None and schema.name == semantic.JSON.name
-        return lambda value: value if value is None or (is_json and isinstance(value, str)) else _json_text(value)
+    special = _special(kind, schema, dialect)
+    if special is not None:
+        return lambda value: value if value is None else special(value)
     is_array, is_text = isinstance(kind, types.ARRAY), isinstance(kind, types.String)
     is_exact = isinstance(kind, types.Numeric) and not isinstance(kind, types.Float)
     is_local = isinstance(kind, types.DateTime) and not kind.timezone
@@ -120,7 +131,7 @@ def binder(column: Any, schema: Schema | None) -> Callable[[Any], Any]:
         if value is None:
             return None
         if is_semantic and not _keeps_plain(kind, value):
-            value = _natural(schema, value)  # type: ignore[arg-type]
+            value = _natural(schema, value, dialect)  # type: ignore[arg-type]
         if type(value) is float:
             return Decimal(repr(value)) if is_exact else to_text(value) if is_text else value
         if isinstance(value, dt.datetime):
@@ -130,13 +141,48 @@ def binder(column: Any, schema: Schema | None) -> Callable[[Any], Any]:
             return value if is_array else _json_text(value)
         return to_text(value) if is_text and not isinstance(value, str) else value
 
-    if is_array and schema is not None and schema.type is Type.ARRAY and not is_semantic:
-        return lambda value: semantic.natural(schema, value)
     return bind
 
 
 _NESTED = (Struct, Mapping, list, tuple)
 _NUMBERS = (types.Integer, types.Numeric)
+_GEOMETRIES = (semantic.POINT.name, semantic.GEOMETRY.name)
+
+
+def _special(kind: Any, schema: Schema | None, dialect: str) -> Callable[[Any], Any] | None:
+    """Return what makes values of types that only some databases have; None for other columns."""
+    name = None if schema is None else schema.name
+    if isinstance(kind, JsonText):
+        is_json = name == semantic.JSON.name
+        return lambda value: value if is_json and isinstance(value, str) else _json_text(value)
+    if isinstance(kind, mysql.BIT):
+        return lambda value: int.from_bytes(value, "little") if isinstance(value, bytes) else value
+    if isinstance(kind, postgresql.BIT):
+        length = 0 if kind.varying else kind.length or 1
+        return lambda value: _bit_text(schema, value).rjust(length, "0")
+    if isinstance(kind, postgresql.HSTORE):
+        return hstore
+    if isinstance(kind, types.NullType) and name in _GEOMETRIES:
+        return lambda value: geometry(value, dialect)
+    if isinstance(kind, types.ARRAY) and schema is not None and schema.type is Type.ARRAY:
+        return lambda value: _elements(schema.elements, value, dialect)
+    return None
+
+
+def _bit_text(schema: Schema | None, value: Any) -> str:
+    if isinstance(value, bytes) and semantic.is_semantic(schema):
+        value = semantic.natural(schema, value)  # type: ignore[arg-type]
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _elements(schema: Schema, values: Sequence[Any], dialect: str) -> list[Any]:
+    """Return elements of an array, all of one type: text if one of them is text in place of a date or time."""
+    if not semantic.is_semantic(schema):
+        return list(values)
+    found = [value if value is None else _natural(schema, value, dialect) for value in values]
+    if any(isinstance(value, str) for value in found):
+        return [value if value is None else str(value) for value in found]
+    return found
 
 
 def _keeps_plain(kind: Any, value: Any) -> bool:
@@ -146,21 +192,18 @@ def _keeps_plain(kind: Any, value: Any) -> bool:
     return isinstance(value, int) and isinstance(kind, _NUMBERS)
 
 
-def _natural(schema: Schema, value: Any) -> Any:
+def _natural(schema: Schema, value: Any, dialect: str) -> Any:
     if schema.name == semantic.JSON.name:
         return value
     try:
         return semantic.natural(schema, value)
     except DataError:
-        if isinstance(value, str):
-            return value  # such as infinity: the database may know it
-        if schema.name in (semantic.MICRO_TIMESTAMP.name, semantic.DATE.name) and _is_infinite(schema, value):
-            return "infinity" if value > 0 else "-infinity"
-        raise
-
-
-def _is_infinite(schema: Schema, value: int) -> bool:
-    return abs(value) >= ((1 << 31) - 1 if schema.type is Type.INT32 else 9_223_372_036_825_200_000)
+        text = literal(schema, value, dialect)
+        if text is None and isinstance(value, str):
+            return value  # the database may know it
+        if text is None:
+            raise
+        return text
 
 
 def _json_text(value: Any) -> str:

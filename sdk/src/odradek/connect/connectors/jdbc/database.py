@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from odradek.connect.config import ConfigDef, Kind, non_empty
+from odradek.connect.connectors.jdbc.literals import MYSQL
 from odradek.connect.connectors.jdbc.queries import as_number
 from odradek.connect.converters.json import dump
 from odradek.connect.data import logical, semantic
@@ -24,7 +25,7 @@ from odradek.model import decimals
 
 with extra("connect-jdbc"):
     import sqlalchemy as sa
-    from sqlalchemy import exc, types
+    from sqlalchemy import event, exc, types
     from sqlalchemy.dialects import mysql
 
 DATABASE = (
@@ -46,13 +47,22 @@ def open_engine(given: Mapping[str, Any]) -> sa.Engine:
         url = sa.make_url(text)
         if given["connection.user"]:
             url = url.set(username=given["connection.user"], password=given["connection.password"])
-        return sa.create_engine(url, pool_pre_ping=True, **_options(url))
+        engine = sa.create_engine(url, pool_pre_ping=True, **_options(url))
     except exc.ArgumentError as error:
         raise ConfigError({"connection.url": [f"connection.url: {error}"]}) from None
     except ModuleNotFoundError as error:
         raise ConfigError(
             {"connection.url": [f"the driver of this database is not installed: pip install {error.name}"]}
         ) from None
+    if engine.dialect.name in MYSQL:
+        event.listen(engine, "connect", _use_utc)
+    return engine
+
+
+def _use_utc(connection: Any, _: object) -> None:
+    """Let a TIMESTAMP of MySQL be in UTC: it is in the zone of the session, which may be the server's."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET time_zone = '+00:00'")
 
 
 def _options(url: sa.URL) -> dict[str, Any]:
@@ -68,9 +78,22 @@ def translated(what: str) -> Iterator[None]:
     try:
         yield
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError, exc.DisconnectionError) as error:
+        if _is_refused_value(error):
+            raise ConnectError(f"{what}: {_short(error)}") from error
         raise RetriableError(f"{what}: {_short(error)}") from error
     except exc.SQLAlchemyError as error:
         raise ConnectError(f"{what}: {_short(error)}") from error
+
+
+# Errors of MySQL and MariaDB about a value, which their drivers take for errors of operation: out of range,
+# truncated, incorrect, too long, not a geometry, not JSON, refused by a check.
+_REFUSED_VALUES = frozenset({1264, 1265, 1292, 1366, 1406, 1411, 1416, 1441, 1525, 1690, 3037, 3140, 3819, 4025})
+
+
+def _is_refused_value(error: Exception) -> bool:
+    """Return True for an error that the same row would have at every repetition."""
+    arguments: tuple[Any, ...] = getattr(getattr(error, "orig", None), "args", ())
+    return bool(arguments) and arguments[0] in _REFUSED_VALUES
 
 
 def _short(error: Exception) -> str:

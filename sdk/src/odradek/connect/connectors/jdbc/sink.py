@@ -12,7 +12,8 @@ Configurations are those of Confluent's connector; `exactly.once` and `offsets.t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -88,11 +89,15 @@ class _Shape:
 
 
 class _Change(NamedTuple):
-    """A row to write, or to delete (`row` None)."""
+    """A row to write, or the key of one to delete, as the columns take it."""
 
     shape: _Shape
-    key: dict[str, Any]
-    row: dict[str, Any] | None
+    row: dict[str, Any]
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        values = [self.row[name] for name in self.shape.keys]
+        return tuple([tuple(value) if type(value) is list else value for value in values])
 
 
 class _Shapes:
@@ -134,12 +139,14 @@ class _Shapes:
             known = self._signs[id(fields)] = fields, [(name, sign) for name, sign in signs if sign is not None]
         return known[1]
 
-    def trim(self) -> None:
-        """Forget everything if there is too much: schemas may change for ever."""
-        if len(self._shapes) + len(self._fields) + len(self._signs) > _SHAPES_MAX:
-            self._shapes.clear()
-            self._fields.clear()
-            self._signs.clear()
+    def trim(self) -> bool:
+        """Forget everything if there is too much, and return whether: schemas may change for ever."""
+        if len(self._shapes) + len(self._fields) + len(self._signs) <= _SHAPES_MAX:
+            return False
+        self._shapes.clear()
+        self._fields.clear()
+        self._signs.clear()
+        return True
 
 
 class JdbcSinkTask(SinkTask):
@@ -152,6 +159,7 @@ class JdbcSinkTask(SinkTask):
         self._name = configs.get("name", "")
         self._engine = open_engine(given)
         self._tables: dict[str, sa.Table] = {}
+        self._binders: dict[_Shape, list[tuple[str, Callable[[Any], Any]]]] = {}
         self._positions: dict[TopicPartition, int] = {}
         self._shapes = _Shapes(given["unavailable.value.placeholder"])
         self._offsets: sa.Table | None = None
@@ -216,15 +224,14 @@ class JdbcSinkTask(SinkTask):
         if not records:
             return
         assert self._engine is not None
-        self._shapes.trim()
+        if self._shapes.trim():
+            self._binders.clear()
         changes = []
         for record in records:
             try:
                 changes += self._changes(record)
             except DataError as error:
                 self.context.errant_records.report(record, error)
-        for shape in dict.fromkeys(change.shape for change in changes):
-            self._prepare(shape)
         behind: dict[TopicPartition, int] = {}
         for record in records:
             behind[record.source] = record.source_position + 1
@@ -249,7 +256,7 @@ class JdbcSinkTask(SinkTask):
                 return []
             if self._given["pk.mode"] != "record_key":
                 raise DataError("delete.enabled needs pk.mode=record_key")
-            return [_Change(self._shapes.of(table, key_fields, (), None, False), key, None)]
+            return [self._bound(self._shapes.of(table, key_fields, (), None, False), dict(key))]
         row, fields = self._columns(record.value_schema, record.value, "value")
         wanted = self._given["fields.whitelist"]
         chosen = {name: value for name, value in row.items() if name in wanted} if wanted else row
@@ -259,7 +266,36 @@ class JdbcSinkTask(SinkTask):
             row = {name: value for name, value in chosen.items() if name not in absent}
         is_partial = len(row) < len(chosen)
         row |= key
-        return [_Change(self._shapes.of(table, key_fields, fields, tuple(row), is_partial), key, row)]
+        return [self._bound(self._shapes.of(table, key_fields, fields, tuple(row), is_partial), row)]
+
+    def _bound(self, shape: _Shape, row: dict[str, Any]) -> _Change:
+        """Return a change with values as the columns of its table take them, which is prepared.
+
+        Raises:
+            DataError: a value that its column cannot have.
+            ConnectError: there is no such table or column.
+        """
+        binders = self._binders.get(shape)
+        if binders is None:
+            self._prepare(shape)
+            binders = self._binders[shape] = self._binders_of(shape)
+        for name, bind in binders:
+            try:
+                row[name] = bind(row[name])
+            except DataError as error:
+                raise DataError(f"{shape.table}.{name} cannot be written: {error}") from error
+        return _Change(shape, row)
+
+    def _binders_of(self, shape: _Shape) -> list[tuple[str, Callable[[Any], Any]]]:
+        """Return what changes values, by the names of their columns."""
+        assert self._engine is not None
+        table, dialect = self._tables[shape.table], self._engine.dialect.name
+        schema = dict(shape.fields)
+        names = shape.keys if shape.names is None else shape.names
+        pairs = [(name, table.c[name], schema.get(name)) for name in names]
+        return [
+            (name, binder(column, field, dialect)) for name, column, field in pairs if not takes_plainly(column, field)
+        ]
 
     def _columns(self, schema: Schema | None, value: Any, what: str) -> tuple[dict[str, Any], _Fields]:
         """Return the fields of a struct or map with their schemas. Raises DataError for other values."""
@@ -324,7 +360,9 @@ class JdbcSinkTask(SinkTask):
         self._tables[shape.table] = table
 
     def _reflected(self, name: str, schema_name: str) -> sa.Table:
-        table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Did not recognize type", exc.SAWarning)  # it takes text
+            table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=schema_name or None)
         return take_json_as_text(table)
 
     def _evolve(self, table: sa.Table, missing: list[tuple[str, Schema]]) -> None:
@@ -341,10 +379,10 @@ class JdbcSinkTask(SinkTask):
         table = self._tables[shape.table]
         if shape.names is None:
             condition = [table.c[name] == sa.bindparam(f"k_{name}", type_=table.c[name].type) for name in shape.keys]
-            keys = [{f"k_{name}": value for name, value in key.items()} for key in _rows(table, shape, group)]
+            keys = [{f"k_{name}": value for name, value in change.row.items()} for change in group]
             connection.execute(sa.delete(table).where(*condition), keys)
             return
-        rows = _rows(table, shape, group)
+        rows = [change.row for change in group]
         mode = self._given["insert.mode"]
         if mode == "update":
             _update(connection, table, shape.keys, rows)
@@ -386,29 +424,12 @@ def _column(name: str, schema: Schema, is_key: bool) -> Any:
     return sa.Column(name, kind, primary_key=is_key, nullable=schema.optional and not is_key, autoincrement=False)
 
 
-def _rows(table: sa.Table, shape: _Shape, group: list[_Change]) -> list[dict[str, Any]]:
-    """Return rows, or keys, as the columns of a table take them. Raises ConnectError that names the column."""
-    rows = [dict(change.key if change.row is None else change.row) for change in group]
-    known = dict(shape.fields)
-    for name in shape.keys if shape.names is None else shape.names:
-        column, schema = table.c[name], known.get(name)
-        if takes_plainly(column, schema):
-            continue
-        bind = binder(column, schema)
-        try:
-            for row in rows:
-                row[name] = bind(row[name])
-        except DataError as error:
-            raise ConnectError(f"{shape.table}.{name} cannot be written: {error}") from error
-    return rows
-
-
 def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
     """Yield neighbours that one statement can write. A key comes once in a group: the last change counts."""
     group: list[_Change] = []
     seen: set[Any] = set()
     for change in changes:
-        key = tuple(change.key.values())
+        key = change.key
         if group and (change.shape is not group[0].shape or len(group) >= size or (key and key in seen)):
             yield group
             group, seen = [], set()
