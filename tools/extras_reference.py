@@ -44,6 +44,7 @@ EFFECTS = {
     "console": "`odradek console`: the console in a browser",
     "console-oidc": "a console for many, with sign-in by OpenID Connect",
     "sql-server": "`odradek sql-server`: ksqlDB's REST API over stream SQL",
+    "mcp": "`odradek mcp`: the log for agents (Model Context Protocol)",
     "tables": "`spark`, with export to Iceberg",
 }
 """Effect of each extra."""

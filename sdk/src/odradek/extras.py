@@ -28,6 +28,7 @@ _EXTRA_OF = {
     "joserfc": "console-oidc",
     "lark": "sql",
     "matplotlib": "charts",
+    "mcp": "mcp",
     "msgpack": "local",
     "numba": "fast",
     "numpy": "table",
@@ -45,7 +46,7 @@ _EXTRA_OF = {
     "sqlalchemy": "connect-jdbc",
     "starlette": "console",
     "urllib3": "connect-http",
-    "yaml": "spark",
+    "yaml": "cli",
 }
 """Import name of a library: the smallest extra that brings it (sdk/pyproject.toml)."""
 

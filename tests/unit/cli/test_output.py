@@ -70,6 +70,15 @@ def test_names_are_broken_last(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
         {"a": 1, "b": [1, "two", None, True, 0.5], "c": {"d": [], "e": {}}},
         [{"a": "yes", "b": "1", "c": "", "d": "a: b", "e": "#x", "f": "-", "g": "x\ny", "h": "null", "i": " x "}],
         [[1, [2, {"deep": [3]}]], "2026-11-22", "12:30", "1e3", "0x1F", "~", "ä ö", "a/b.c-d", "x,y", "[z]"],
+        {
+            "a": "x\n  y\n\nz",
+            "b": {"c": "x: 1\n# y\n"},
+            "d": "\nx",
+            "e": "x\n\n",
+            "f": "x \ny\t\n",
+            "g": " x\ny",
+            "h": "x\n \ny",
+        },
     ],
 )
 def test_yaml_is_read_back_as_it_was(data: Any) -> None:

@@ -50,6 +50,12 @@ COMMANDS: Mapping[str, Home] = {
     "users": Home("admin.users", "users", "Create, list and delete users of the Kafka port"),
     "quotas": Home("admin.quotas", "quotas", "Set, list and remove client quotas"),
     "acls": Home("admin.acls", "acls", "Create, list and delete ACLs"),
+    "apply": Home("admin.cluster_file", "apply", "Make the service as a cluster file says, after showing the changes"),
+    "export": Home(
+        "admin.cluster_file",
+        "export",
+        "Print topics, users, ACLs, quotas, schemas, connectors and stream SQL as a cluster file",
+    ),
     "jobs": Home("pipeline.jobs", "jobs", "List the installed jobs, run them here, and steer runs on Glue"),
     "sql": Home("pipeline.sql", "sql", "Run scripts of stream SQL"),
     "sql-server": Home("pipeline.sql_server", "sql_server", "Serve ksqlDB's REST API over stream SQL"),

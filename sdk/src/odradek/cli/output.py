@@ -166,8 +166,22 @@ def _under(head: str, value: Any) -> Iterator[str]:
     if isinstance(value, Mapping | list | tuple) and value:
         yield head
         yield from (f"  {line}" for line in _block(value))
+    elif isinstance(value, str) and _is_literal(value):
+        yield f"{head} {'|' if value.endswith(chr(10)) else '|-'}"
+        yield from (f"  {line}" if line else "" for line in value.removesuffix("\n").split("\n"))
     else:
         yield f"{head} {_scalar(value)}"
+
+
+def _is_literal(text: str) -> bool:
+    """Return True for lines of text that a block of YAML can hold as they are."""
+    body = text.removesuffix("\n")
+    lines = body.split("\n")
+    return (
+        "\n" in text
+        and body == body.strip() != ""
+        and all(line.isprintable() and (not line or not line.isspace()) for line in lines)
+    )
 
 
 def _scalar(value: Any) -> str:

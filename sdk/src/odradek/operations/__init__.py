@@ -14,6 +14,7 @@
     query/           SQL over topics by DuckDB, to Arrow
     sql.py           checks of stream SQL scripts
     storage.py       what a log is made of, read from its tables; alarms.py; history.py: lag and cost over time
+    cluster_file/    cluster files: read, compared with the service, applied
     skew.py, redrive.py, connectors.py   keys over partitions; dead letters; Connect clusters
     places.py        names of offsets: earliest, latest, -N, @TIME
 

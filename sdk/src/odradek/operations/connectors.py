@@ -136,6 +136,10 @@ class Connectors:
 
         return self._asked(ask)
 
+    def configs(self) -> dict[str, dict[str, str]]:
+        """Return the configurations of all connectors by name, as they are kept: with secrets."""
+        return self._asked(lambda cluster: {name: dict(cluster.config(name)) for name in cluster.connectors()})
+
     def describe(self, name: str) -> ConnectorDetail:
         """Return a connector, with secrets hidden."""
 
@@ -148,7 +152,7 @@ class Connectors:
                 connector["state"],
                 connector.get("worker_id", ""),
                 connector.get("trace", ""),
-                {key: _shown(key, value) for key, value in sorted(config.items())},
+                {key: shown_value(key, value) for key, value in sorted(config.items())},
                 tuple(
                     TaskRow(each["id"], each["state"], each.get("worker_id", ""), each.get("trace", ""))
                     for each in status["tasks"]
@@ -219,7 +223,7 @@ class Connectors:
                 self._opened = None
 
 
-def _shown(name: str, value: str) -> str:
-    """Hide a secret. A reference to a secret, ${...}, is none."""
+def shown_value(name: str, value: str) -> str:
+    """Return a value of a configuration; HIDDEN for a secret. A reference to a secret, ${...}, is none."""
     lower = name.lower()
     return HIDDEN if value and not value.startswith("${") and any(each in lower for each in _SECRET) else value
