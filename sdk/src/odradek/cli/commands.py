@@ -73,6 +73,7 @@ COMMANDS: Mapping[str, Home] = {
         "restore",
         "Restore an embedded service from a backup, or a deployment on AWS to an earlier second",
     ),
+    "mcp": Home("service.mcp", "mcp", "Serve agents over the Model Context Protocol on standard input and output"),
     "cost": Home("service.cost", "cost", "Estimate the cost of a workload"),
     "configure": Home(
         "service.configure",
