@@ -29,6 +29,8 @@ class MaintenanceLoop:
         self._clock = clock
         self._memory_limit_in_mb = memory_limit_in_mb
         self._task: asyncio.Task[None] | None = None
+        self._running = asyncio.Lock()
+        self._number = 0
 
     def start(self) -> None:
         """Start; the first pass follows after one interval."""
@@ -42,19 +44,23 @@ class MaintenanceLoop:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _run(self) -> None:
-        number = 0
-        while True:
-            await self._clock.sleep(self._interval_s)
-            number += 1
+    async def run_once(self) -> None:
+        """Run one pass now, after one that runs already. Raises OdradekError if it failed."""
+        async with self._running:
+            self._number += 1
             context = LocalContext(
                 function_name=MAINTENANCE,
                 memory_limit_in_mb=self._memory_limit_in_mb,
-                aws_request_id=f"{MAINTENANCE}-{number}",
+                aws_request_id=f"{MAINTENANCE}-{self._number}",
                 deadline_s=self._clock.monotonic() + FUNCTION_TIMEOUT_S_MAX,
                 monotonic=self._clock.monotonic,
             )
+            await self._handler.handle({}, context)
+
+    async def _run(self) -> None:
+        while True:
+            await self._clock.sleep(self._interval_s)
             try:
-                await self._handler.handle({}, context)
+                await self.run_once()
             except OdradekError:
                 continue  # logged by the handler

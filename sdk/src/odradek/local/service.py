@@ -206,6 +206,10 @@ class LocalService:
     async def _metrics_text(self) -> str:
         return self.metrics.text(await self.engine.backlogs.look())
 
+    async def maintain(self) -> None:
+        """Run one pass of maintenance now: retention, merges, compaction. Raises OdradekError if it failed."""
+        await _started(self._maintenance).run_once()
+
     # --- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> Self:

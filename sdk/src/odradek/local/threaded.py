@@ -92,6 +92,10 @@ class ThreadedService:
         assert self._loop is not None
         return self._loop
 
+    def maintain(self) -> None:
+        """Run one pass of maintenance now: retention, merges, compaction. Raises OdradekError if it failed."""
+        asyncio.run_coroutine_threadsafe(self._service.maintain(), self.loop).result()
+
     def stop(self) -> None:
         """Stop the service and delete a temporary data directory. May be called twice."""
         if self._thread.is_alive() and self._loop is not None and self._stopping is not None:
