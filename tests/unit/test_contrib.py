@@ -45,11 +45,15 @@ def test_the_container_starts_the_command_as_it_is(known_options: set[str]) -> N
     assert {word for word in entry + command if word.startswith("--")} <= known_options
 
 
-def test_every_metric_of_the_dashboard_is_served() -> None:
+def served() -> str:
     metrics = Metrics(Usage)
     metrics.observe(Invocation("c", "fetch", "id", api="FETCH", status=500, error="UNKNOWN_SERVER_ERROR"))
-    served = metrics.text(Backlog(group_lag={"g": 1}))
-    names = set(re.findall(r"^(odradek_\w+)", served, re.M))
+    metrics.observe_kafka(0, 1.0, 1, 1)
+    return metrics.text(Backlog(group_lag={"g": 1}))
+
+
+def test_every_metric_of_the_dashboard_is_served() -> None:
+    names = set(re.findall(r"^(odradek_\w+)", served(), re.M))
     dashboard = json.loads((CONTRIB / "grafana/odradek.json").read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
     used = {name for each in expressions for name in re.findall(r"odradek_\w+", each)}
@@ -57,3 +61,26 @@ def test_every_metric_of_the_dashboard_is_served() -> None:
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
     [scrape] = yaml.safe_load((CONTRIB / "prometheus/odradek.yml").read_text())["scrape_configs"]
     assert scrape["metrics_path"] == "/metrics"
+
+
+def test_every_metric_and_label_of_an_alert_is_served() -> None:
+    """A rule over a name that nobody serves never fires, and nobody notices."""
+    series = set(re.findall(r"^(odradek_\w+)(?:\{(.*?)\})? ", served(), re.M))
+    names = {name for name, _ in series}
+    labels = {label for _, text in series for label in re.findall(r'(\w+)="', text)} | {"instance", "job"}
+    values = set(re.findall(r'(\w+="[^"]*")', served()))
+    scrape = yaml.safe_load((CONTRIB / "prometheus/odradek.yml").read_text())
+    assert scrape["rule_files"] == ["alerts.yml"]
+    [group] = yaml.safe_load((CONTRIB / "prometheus/alerts.yml").read_text())["groups"]
+    for rule in group["rules"]:
+        expression = rule["expr"]
+        assert set(re.findall(r"odradek_\w+", expression)) <= names, rule["alert"]
+        grouped = {label for each in re.findall(r"by \((.*?)\)", expression) for label in each.split(", ")}
+        told = set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"])))
+        assert grouped | told <= labels, rule["alert"]
+        assert told <= grouped or not grouped, f"{rule['alert']} tells a label that its expression sums up"
+        exact = {each for each in re.findall(r'(\w+="[^"]*")', expression) if not each.startswith("job=")}
+        assert exact <= values, rule["alert"]
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert set(rule["annotations"]) == {"summary", "description"}
+    assert len({rule["alert"] for rule in group["rules"]}) == len(group["rules"])

@@ -21,6 +21,7 @@ _HOMES = {
     "ConsumerRecord": "odradek.client.consumer.record",
     "ErrorCode": "odradek.errors",
     "InProcessTransport": "odradek.client.transport.base",
+    "JsonFormatter": "odradek.client.log",
     "KafkaError": "odradek.errors",
     "NewTopic": "odradek.client.types",
     "OffsetAndMetadata": "odradek.model.topic_partition",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from odradek.client.consumer.rebalance import RebalanceListener
     from odradek.client.consumer.record import ConsumerRecord
     from odradek.client.consumer.sync import Consumer
+    from odradek.client.log import JsonFormatter
     from odradek.client.messages.offsets import ConsumerGroupMetadata
     from odradek.client.producer.record_future import RecordFuture, RecordMetadata
     from odradek.client.producer.sync import Producer
@@ -74,6 +76,7 @@ __all__ = [
     "ConsumerRecord",
     "ErrorCode",
     "InProcessTransport",
+    "JsonFormatter",
     "KafkaError",
     "NewTopic",
     "OffsetAndMetadata",

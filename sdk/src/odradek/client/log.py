@@ -10,14 +10,17 @@ of a client's life, DEBUG for details. Nothing is logged for a record or a poll.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from odradek.errors import KafkaError
 from odradek.model.topic_partition import TopicPartition
 
+_NAMES, _PREFIX = "odradek_names", "odradek_prefix"  # attributes of a LogRecord
 _AGAIN_S = 30.0  # between two lines about the same trouble
 
 logging.getLogger("odradek.client").addHandler(logging.NullHandler())
@@ -46,8 +49,34 @@ class ClientLog(logging.LoggerAdapter[logging.Logger]):
         self._prefix = f"[{self._kind}{shown}] ".replace("%", "%%")
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Implement LoggerAdapter."""
+        """Implement LoggerAdapter. The record knows the client by its names, for JsonFormatter."""
+        names = {"client": self._kind, **{name: value for name, value in self._names.items() if value is not None}}
+        kwargs["extra"] = {**(kwargs.get("extra") or {}), _NAMES: names, _PREFIX: self._prefix.replace("%%", "%")}
         return f"{self._prefix}{msg}", kwargs
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a line of the log as one JSON object: of clients with their names as fields.
+
+        {"time": "2026-11-22T09:30:00.125Z", "level": "WARNING", "logger": "odradek.client.consumer",
+         "message": "Fetch fails: ...", "client": "consumer", "group": "board", "member": "hV0s..."}
+
+    For a handler of any logger: `handler.setFormatter(odradek.JsonFormatter())`.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Implement logging.Formatter."""
+        moment = datetime.fromtimestamp(record.created, UTC)
+        line: dict[str, Any] = {
+            "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage().removeprefix(getattr(record, _PREFIX, "")),
+            **getattr(record, _NAMES, {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 def shown(partitions: Iterable[TopicPartition]) -> str:
