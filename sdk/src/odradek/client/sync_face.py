@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
@@ -31,6 +31,7 @@ class SyncFace(Generic[C]):
     """
 
     _thread_name: ClassVar[str]
+    _other_names: ClassVar[Mapping[str, str]] = {}  # methods of other clients, with what to call here
 
     def __init_subclass__(cls, *, of: type, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -47,6 +48,12 @@ class SyncFace(Generic[C]):
         except BaseException:
             self._loop.close()
             raise
+
+    def __getattr__(self, name: str) -> Any:
+        """Say what a method of another client is called here. Raises AttributeError."""
+        hint = self._other_names.get(name)
+        said = f"{type(self).__name__} has no {name!r}"
+        raise AttributeError(f"{said}: {hint} (docs/from-kafka-clients.md)" if hint else said, name=name, obj=self)
 
     def _run(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """Run a method of the client that does not wait, on the loop that owns the client's state."""

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from odradek.columnar.engine import EngineName
 
-_ITERATION_POLL_MS = 1_000
+_ITERATION_POLL_MS = _CONSUME_POLL_MS = 1_000
 _ROWS_MAX = 2**62
 
 
@@ -177,6 +177,21 @@ class Consumer:
         async with Polling(self._member):
             await self._wait_for_records(timeout_ms)
             return await self._fetcher.take(limit)
+
+    async def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
+        """Return up to `num_messages` records in one list: those that are there, or that arrive first; as `poll`.
+
+        Args:
+            num_messages: at most as many.
+            timeout: in seconds; then the list may be empty. None waits until there are records.
+
+        Raises:
+            KafkaError: as `poll`.
+        """
+        while True:
+            records = await self.poll(_CONSUME_POLL_MS if timeout is None else 1000 * timeout, max_records=num_messages)
+            if records or timeout is not None:
+                return [record for of_partition in records.values() for record in of_partition]
 
     async def fill(self, timeout_ms: float) -> None:
         """Like `poll`, but keep the records for `next_held`."""

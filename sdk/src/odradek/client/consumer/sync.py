@@ -10,7 +10,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from odradek.client.config import ConsumerConfig
 from odradek.client.consumer import consumer as aio
@@ -38,6 +38,20 @@ class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
     Raises:
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
+
+    _other_names: ClassVar[Mapping[str, str]] = {
+        "getone": "use next(consumer), or consume(1)",
+        "getmany": "use poll(timeout_ms, max_records=)",
+        "store_offsets": "use commit(offsets) with enable_auto_commit=False",
+        "get_watermark_offsets": "use beginning_offsets and end_offsets",
+        "partitions_for_topic": "use Admin.describe_topics([topic])",
+        "topics": "use Admin.list_topics()",
+        "list_topics": "use Admin.list_topics()",
+        "incremental_assign": "use assign(partitions)",
+        "highwater": "use lag() or end_offsets",
+        "start": "the constructor connects",
+        "stop": "use close()",
+    }
 
     def __init__(self, config: ConsumerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = ConsumerConfig.given(config, configs)
@@ -77,6 +91,9 @@ class Consumer(SyncFace[aio.Consumer], of=aio.Consumer):
         self, timeout_ms: float = 0, *, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         return self._loop.call(self._client.poll(timeout_ms, max_records=max_records))
+
+    def consume(self, num_messages: int = 1, timeout: float | None = None) -> list[ConsumerRecord]:
+        return self._loop.call(self._client.consume(num_messages, timeout))
 
     def wakeup(self) -> None:
         """End the poll that waits, or the next one, with WakeupError. For other threads and signal handlers."""

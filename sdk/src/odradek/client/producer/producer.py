@@ -20,7 +20,7 @@ from odradek.client.connection import Connection
 from odradek.client.messages.offsets import ConsumerGroupMetadata
 from odradek.client.producer.accumulator import Accumulator
 from odradek.client.producer.partitioner import PartitionChooser
-from odradek.client.producer.record_future import RecordFuture
+from odradek.client.producer.record_future import OnDelivery, RecordFuture
 from odradek.client.producer.sender import Sender
 from odradek.client.producer.table_future import TableFuture
 from odradek.client.retry import timed_out
@@ -102,6 +102,7 @@ class Producer:
         partition: int | None = None,
         timestamp_ms: int | None = None,
         expected_offset: int | None = None,
+        on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         """Queue a record, and return a future of its metadata.
 
@@ -117,6 +118,8 @@ class Producer:
             timestamp_ms: event time since the epoch; None is now.
             expected_offset: write the record only if it gets this offset, the partition's next one. Otherwise the
                 future raises OffsetConflict with the actual end of the log. Name the partition, or give a key.
+            on_delivery: called with (error, metadata) when the outcome is known, one of them None, on the producer's
+                thread.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION, MESSAGE_TOO_LARGE, INVALID_RECORD; INVALID_REQUEST for an expected
@@ -126,6 +129,8 @@ class Producer:
         future = self.try_send(topic, record, partition, expected_offset)
         if future is None:
             future = await self.send_when_possible(topic, record, partition, expected_offset)
+        if on_delivery is not None:
+            future.deliver(on_delivery)
         return future
 
     async def send_and_wait(self, topic: str, value: Any = None, **record: Any) -> Any:

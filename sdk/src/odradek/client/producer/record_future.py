@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from odradek.errors import KafkaError, OffsetConflict
 from odradek.model.topic_partition import TopicPartition
@@ -34,6 +34,10 @@ class RecordMetadata:
     def topic_partition(self) -> TopicPartition:
         """The partition of the record."""
         return TopicPartition(self.topic, self.partition)
+
+
+OnDelivery: TypeAlias = "Callable[[KafkaError | None, RecordMetadata | None], object]"
+"""(error, metadata) -> anything: one of them is None. Runs on the producer's thread."""
 
 
 class RecordFuture:
@@ -78,6 +82,31 @@ class RecordFuture:
     def add_done_callback(self, callback: Callable[[RecordFuture], object]) -> None:
         """Call `callback(future)` when the outcome is known: at once if it is, otherwise on the producer's thread."""
         self._batch.when_done(self._index, lambda: callback(self))
+
+    # --- the names of other clients -------------------------------------------------------------------------------
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """Do as `result`; the name that kafka-python's and Java's users write."""
+        return self.result(timeout)
+
+    def add_callback(self, callback: Callable[..., object], *arguments: Any, **named: Any) -> RecordFuture:
+        """Call `callback(*arguments, metadata)` when the record is written; as kafka-python's futures."""
+        self.deliver(lambda error, metadata: callback(*arguments, metadata, **named) if error is None else None)
+        return self
+
+    def add_errback(self, callback: Callable[..., object], *arguments: Any, **named: Any) -> RecordFuture:
+        """Call `callback(*arguments, error)` when the record was not written; as kafka-python's futures."""
+        self.deliver(lambda error, _: None if error is None else callback(*arguments, error, **named))
+        return self
+
+    def deliver(self, on_delivery: OnDelivery) -> None:
+        """Call `on_delivery(error, metadata)` when the outcome is known, one of them None."""
+
+        def done(future: RecordFuture) -> None:
+            error = future.exception()
+            on_delivery(error, None if error is not None else future.result())
+
+        self.add_done_callback(done)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
         if not self.done():

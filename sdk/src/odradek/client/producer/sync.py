@@ -7,13 +7,13 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from odradek.client.config import ProducerConfig
 from odradek.client.messages.offsets import ConsumerGroupMetadata
 from odradek.client.producer import producer as aio
 from odradek.client.producer.producer import Headers
-from odradek.client.producer.record_future import RecordFuture
+from odradek.client.producer.record_future import OnDelivery, RecordFuture
 from odradek.client.producer.table_future import TableFuture
 from odradek.client.sync_face import SyncFace
 from odradek.errors import KafkaError
@@ -32,6 +32,16 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
         KafkaError: INVALID_CONFIG, BROKER_NOT_AVAILABLE.
     """
 
+    _other_names: ClassVar[Mapping[str, str]] = {
+        "produce": "use send(topic, value, key); on_delivery is called with (error, metadata)",
+        "poll": "it needs none: the producer works in the background; flush() waits",
+        "list_topics": "use partitions_for(topic), or Admin.list_topics()",
+        "bootstrap_connected": "the constructor connects, or raises",
+        "start": "the constructor connects",
+        "stop": "use close()",
+        "send_and_wait": "use send(...).result()",
+    }
+
     def __init__(self, config: ProducerConfig | Mapping[str, Any] | None = None, /, **configs: Any) -> None:
         self.config = ProducerConfig.given(config, configs)
         super().__init__(lambda: aio.Producer(self.config).start())
@@ -48,11 +58,14 @@ class Producer(SyncFace[aio.Producer], of=aio.Producer):
         partition: int | None = None,
         timestamp_ms: int | None = None,
         expected_offset: int | None = None,
+        on_delivery: OnDelivery | None = None,
     ) -> RecordFuture:
         record = self._prepare(value, key, headers, timestamp_ms, topic)
         future = self._try_send(topic, record, partition, expected_offset)
         if future is None:
             future = self._loop.call(self._client.send_when_possible(topic, record, partition, expected_offset))
+        if on_delivery is not None:
+            future.deliver(on_delivery)
         return future
 
     def send_table(self, topic: str, table: Any, **options: Any) -> TableFuture:
