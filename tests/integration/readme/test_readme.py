@@ -7,29 +7,49 @@ import subprocess
 import sys
 from pathlib import Path
 
+import odradek
 import pytest
 
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
+QUICK_START = (ROOT / "docs" / "quickstart.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
 
 
-def test_the_example_runs() -> None:
-    [example] = blocks("python")
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=240, check=False)
-    assert (done.returncode, done.stdout) == (0, "1000 orders\n"), done.stderr
-
-
-def test_the_quick_start_runs(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "quickstart.md").read_text()
-    example = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
+def ran(example: str, folder: Path) -> str:
+    """Run a program in a folder, and return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", example], capture_output=True, text=True, timeout=240, check=False, cwd=tmp_path
+        [sys.executable, "-c", example], capture_output=True, text=True, timeout=240, check=False, cwd=folder
     )
-    assert (done.returncode, done.stdout) == (0, "0 0\nb'alice' b'1 book'\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_example_runs_twice(tmp_path: Path) -> None:
+    [example] = blocks("python")
+    assert [ran(example, tmp_path) for _ in range(2)] == ["1000 orders\n"] * 2
+
+
+def test_the_quick_start_runs_twice(tmp_path: Path) -> None:
+    """Its folder is kept, so the second run finds the topic, the record and the group of the first."""
+    example, _ = re.findall(r"```python\n(.*?)```", QUICK_START, re.DOTALL)
+    assert ran(example, tmp_path) == "0 0\nb'alice' b'1 book'\n"
+    assert ran(example, tmp_path) == "0 1\nb'alice' b'1 book'\n"
+
+
+def test_the_quick_start_of_a_kafka_client_delivers_and_says_if_it_does_not(tmp_path: Path) -> None:
+    _, example = re.findall(r"```python\n(.*?)```", QUICK_START, re.DOTALL)
+    with odradek.local(tmp_path / "data", kafka_port=0) as service:  # type: ignore[operator]
+        here = example.replace("127.0.0.1:9092", service.kafka_bootstrap_servers)
+        assert here != example
+        missing = here.replace('"bootstrap.servers"', '"message.timeout.ms": 2000, "bootstrap.servers"')
+        assert "KafkaError" in ran(missing, tmp_path), "a record that is lost is told"
+        with odradek.Admin(**service.client_config) as admin:
+            admin.create_topics(["orders"])
+        assert [ran(here, tmp_path) for _ in range(2)] == ["delivered\n"] * 2
 
 
 def test_the_documents_it_names_exist() -> None:
