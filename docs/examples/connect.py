@@ -5,8 +5,12 @@ from __future__ import annotations
 import threading
 
 import odradek
-import sqlalchemy
-from odradek.connect import Cluster, Worker, WorkerSettings
+from odradek.extras import program_needs
+
+with program_needs("odradek[local,connect]"):
+    import fastavro  # noqa: F401
+    import sqlalchemy
+    from odradek.connect import Cluster, Worker, WorkerSettings
 
 ORDERS = {
     "connector.class": "io.confluent.connect.datagen.DatagenConnector",

@@ -1,7 +1,9 @@
 """A web service: orders come in by HTTP, and a background task keeps a view of them from the topic.
 
-    uvicorn fastapi_service:app
+    python fastapi_service.py                        # or: uvicorn fastapi_service:app
+    curl -d '{"customer": "ada", "pieces": 2}' -H 'Content-Type: application/json' http://127.0.0.1:8000/orders
 
+Needs `odradek[local]`, fastapi and uvicorn.
 One producer and one consumer live as long as the application; handlers await the outcome of their record, so that a
 201 means that the order is durable. Set ODRADEK_BOOTSTRAP_SERVERS to use a running service instead of an embedded one.
 """
@@ -18,8 +20,11 @@ from typing import Any
 
 import odradek
 import odradek.aio
-from fastapi import FastAPI, HTTPException, Request
-from pydantic import BaseModel
+from odradek.extras import program_needs
+
+with program_needs("odradek[local]", "fastapi", "uvicorn"):
+    from fastapi import FastAPI, HTTPException, Request
+    from pydantic import BaseModel
 
 
 class Order(BaseModel):
@@ -74,3 +79,10 @@ async def create_order(order: Order, request: Request) -> dict[str, Any]:
 @app.get("/customers/{name}")
 async def customer(name: str, request: Request) -> dict[str, Any]:
     return {"customer": name, "pieces": request.app.state.view[name]}
+
+
+if __name__ == "__main__":
+    with program_needs("odradek[local]", "fastapi", "uvicorn"):
+        import uvicorn
+
+    uvicorn.run(app)  # http://127.0.0.1:8000; Ctrl-C ends it

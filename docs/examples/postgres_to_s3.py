@@ -1,4 +1,7 @@
-"""A PostgreSQL table in S3 as Parquet, and a function that is called with each order: a sink and a trigger."""
+"""A PostgreSQL table in S3 as Parquet, and a function that is called with each order: a sink and a trigger.
+
+Needs `odradek[local,connect]`, a database whose password is in PGPASSWORD, and the ARN of a function in ON_ORDER_ARN.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,11 @@ import os
 import threading
 
 import odradek
-from odradek.connect import Cluster, Worker, WorkerSettings
+from odradek.extras import program_needs
+
+with program_needs("odradek[local,connect]"):
+    import psycopg  # noqa: F401
+    from odradek.connect import Cluster, Worker, WorkerSettings
 
 ORDERS = "shop.public.orders"
 CAPTURE = {
@@ -34,4 +41,6 @@ def main(place: dict[str, str], aws: dict[str, str], function: str, stop: thread
 
 
 if __name__ == "__main__":
+    if missing := {"PGPASSWORD", "ON_ORDER_ARN"} - os.environ.keys():
+        raise SystemExit(f"set {' and '.join(sorted(missing))}: the database's password, and the function to call")
     main({"database.password": os.environ["PGPASSWORD"]}, {}, os.environ["ON_ORDER_ARN"], threading.Event())

@@ -1,7 +1,7 @@
 """Spark: a stream of orders becomes totals per customer, added to a topic exactly once.
 
-Needs the extra `spark` and Java 17. On AWS the same code takes `store="aws"` with the names of tables and bucket, and
-no bootstrapServers: docs/PIPELINE.md.
+Needs `odradek[local,spark]` and Java 17. On AWS the same code takes `store="aws"` with the names of tables and bucket,
+and no bootstrapServers: docs/PIPELINE.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import odradek
-from odradek.spark.local import local_environment
+from odradek.extras import program_needs
+
+with program_needs("odradek[local,spark]"):
+    import pyspark  # noqa: F401
+    from odradek.spark.local import local_environment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

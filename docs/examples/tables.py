@@ -1,13 +1,16 @@
 """Tables: send and receive Arrow tables by columns, several times as fast as record by record.
 
-Needs the extra `table` (or `fast`, the same compiled). pandas, Polars and DuckDB read and give Arrow tables.
+Needs `odradek[local,table]` (or `fast`, the same compiled). pandas, Polars and DuckDB read and give Arrow tables.
 """
 
 from __future__ import annotations
 
 import odradek
-import pyarrow as pa
-import pyarrow.compute as pc
+from odradek.extras import program_needs
+
+with program_needs("odradek[local,table]"):
+    import pyarrow as pa
+    import pyarrow.compute as pc
 
 
 def main(**connection: str) -> None:

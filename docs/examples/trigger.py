@@ -1,6 +1,6 @@
 """A function that is called with each order: on AWS a Lambda function, here one of this process.
 
-The handler is written with Powertools, as for MSK: `pip install aws-lambda-powertools`.
+The handler is written with Powertools, as for MSK: `pip install 'odradek[local]' aws-lambda-powertools`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ import threading
 from typing import Any
 
 import odradek
-from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
-from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
+from odradek.extras import program_needs
+
+with program_needs("odradek[local]", "aws-lambda-powertools"):
+    from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
+    from aws_lambda_powertools.utilities.data_classes.kafka_event import KafkaEventRecord
 
 processor = BatchProcessor(event_type=EventType.Kafka)
 served = threading.Semaphore(0)

@@ -111,6 +111,27 @@ def extra_of(module_name: str | None) -> str | None:
 
 
 @contextmanager
+def program_needs(*packages: str) -> Iterator[None]:
+    """Import the libraries of a program in this block; where one is missing, end the program in one sentence.
+
+    Args:
+        packages: what pip installs: "odradek[local,spark]", "fastapi".
+
+    Raises SystemExit.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        missing = error.name or str(error)
+    except MissingExtra as error:
+        missing = str(error)
+    else:
+        return
+    wanted = " ".join(f"'{each}'" if "[" in each else each for each in packages)
+    raise SystemExit(f"this program needs {', '.join(packages)} ({missing} is missing): pip install {wanted}")
+
+
+@contextmanager
 def extra(name: str) -> Iterator[None]:
     """Import the libraries of an extra in this block.
 

@@ -68,5 +68,40 @@ def test_the_web_service_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         assert client.get("/customers/ada").json() == {"customer": "ada", "pieces": 5}
 
 
+@pytest.mark.parametrize(
+    ("name", "module", "packages"),
+    [
+        ("connect", "sqlalchemy", "odradek[local,connect]"),
+        ("fastapi_service", "fastapi", "odradek[local], fastapi, uvicorn"),
+        ("music_charts", "pyspark", "odradek[local,spark]"),
+        ("postgres_to_s3", "psycopg", "odradek[local,connect]"),
+        ("spark_stream", "pyspark", "odradek[local,spark]"),
+        ("tables", "pyarrow", "odradek[local,table]"),
+        ("trigger", "aws_lambda_powertools", "odradek[local], aws-lambda-powertools"),
+    ],
+)
+def test_an_example_without_its_libraries_ends_in_one_sentence(
+    name: str, module: str, packages: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for loaded in [each for each in sys.modules if each.split(".")[0] == module]:
+        monkeypatch.setitem(sys.modules, loaded, None)
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    assert str(ended.value).startswith(f"this program needs {packages} ({module}")
+    assert "pip install 'odradek[local" in str(ended.value)
+    section = PAGE[: PAGE.index(f"examples/{name}.py")].rpartition("\n## ")[2]
+    assert "Needs " in section, "the page says it above the example"
+    assert all(each in section for each in packages.split(", "))
+
+
+def test_the_web_service_runs_as_a_program(tmp_path: Path) -> None:
+    """It printed nothing and ended; now it says where it listens."""
+    program = "import runpy, uvicorn; uvicorn.run = lambda app: print('served', app.title); "
+    program += f"runpy.run_path({str(EXAMPLES / 'fastapi_service.py')!r}, run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "served FastAPI\n"), done.stderr
+
+
 def test_the_page_shows_every_example() -> None:
     assert set(re.findall(r"literalinclude\} examples/(\w+)\.py", PAGE)) == names()

@@ -172,6 +172,7 @@ NEXT = {
     "local": "local",
     "sql -e 'SHOW STREAMS;'": "spark",
     "query 'SELECT 1'": "query",
+    "mcp": "mcp",
 }
 """A command, and the extra that it needs where the command line and the parts without libraries are."""
 
