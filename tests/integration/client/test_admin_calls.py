@@ -62,6 +62,26 @@ def test_a_name_alone_is_not_taken_for_its_letters(admin: Admin) -> None:
             call(name)
 
 
+def test_a_configuration_is_described_with_the_value_that_a_reset_leads_to(admin: Admin) -> None:
+    admin.create_topics([NewTopic("a", 1, configs={"cleanup.policy": "compact", "retention.ms": "1000"})])
+    configs = admin.describe_configs(["a"])["a"]
+    assert (configs["cleanup.policy"].value, configs["cleanup.policy"].default) == ("compact", "delete")
+    assert (configs["segment.bytes"].is_default, configs["segment.bytes"].default) == (
+        True,
+        configs["segment.bytes"].value,
+    )
+    assert configs["retention.ms"].default is None, "no configuration of a broker says the same: there is no synonym"
+
+
+def test_some_configurations_are_described_without_the_others(admin: Admin) -> None:
+    admin.create_topics(["a", "b"])
+    found = admin.describe_configs(["a", "b"], names=["retention.ms", "cleanup.policy"])
+    assert [(topic, sorted(configs)) for topic, configs in sorted(found.items())] == [
+        ("a", ["cleanup.policy", "retention.ms"]),
+        ("b", ["cleanup.policy", "retention.ms"]),
+    ]
+
+
 def test_who_deletes_a_missing_topic_is_not_told_to_create_it(admin: Admin) -> None:
     with pytest.raises(KafkaError) as failure:
         admin.delete_topics(["nope"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from odradek.client.admin.admin import Admin
@@ -12,6 +12,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 _AT_ONCE = 16
+_NO_ENDS = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,11 @@ class GroupDetail:
         return sum(known) if known else None
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of its partitions: those it has committed offsets in or is assigned."""
+        return tuple(sorted({each.partition.rpartition("-")[0] for each in self.partitions}))
+
+    @property
     def is_share(self) -> bool:
         return self.protocol == "share"
 
@@ -96,61 +102,82 @@ async def is_share_group(admin: Admin, group_id: str) -> bool:
 
 async def describe_group(admin: Admin, group_id: str) -> GroupDetail:
     """Return a group. Raises KafkaError(GROUP_ID_NOT_FOUND)."""
-    return await _describe(admin, group_id, await group_type(admin, group_id))
+    reading = await _read(admin, group_id, await group_type(admin, group_id))
+    return reading.completed(await _ends(admin, reading.partitions))
 
 
-async def _describe(admin: Admin, group_id: str, kind: str) -> GroupDetail:
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """A group as its own requests describe it; the ends of its partitions complete it."""
+
+    partitions: frozenset[TopicPartition]  # whose ends are needed
+    completed: Callable[[Mapping[TopicPartition, int]], GroupDetail]
+
+
+async def _read(admin: Admin, group_id: str, kind: str) -> _Reading:
     if kind == "share":
-        return await _describe_share(admin, group_id)
+        detail = await _describe_share(admin, group_id)
+        return _Reading(frozenset(), lambda _: detail)
     if kind == "streams":
-        return await _describe_streams(admin, group_id)
-    return await _describe_consumer(admin, group_id, kind)
+        return await _read_streams(admin, group_id)
+    return await _read_consumer(admin, group_id, kind)
 
 
 async def describe_all(admin: Admin) -> list[GroupDetail]:
     """Return all groups that the caller may describe; one that is deleted meanwhile is left out."""
+    return await describe_rows(admin, await list_groups(admin))
+
+
+async def describe_rows(admin: Admin, rows: Sequence[GroupRow]) -> list[GroupDetail]:
+    """Return these groups; those that the caller may not describe, or that were deleted meanwhile, are left out.
+
+    Two requests for each group, and one for the ends of all partitions together.
+    """
     limit = asyncio.Semaphore(_AT_ONCE)
 
-    async def describe(row: GroupRow) -> GroupDetail | None:
+    async def read(row: GroupRow) -> _Reading | None:
         async with limit:
             try:
-                return await _describe(admin, row.group, row.type)
+                return await _read(admin, row.group, row.type)
             except KafkaError as error:
                 if error.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED):
                     return None
                 raise
 
-    found = await asyncio.gather(*(describe(row) for row in await list_groups(admin)))
-    return [each for each in found if each is not None]
+    readings = [each for each in await asyncio.gather(*(read(row) for row in rows)) if each is not None]
+    ends = await _ends(admin, {partition for each in readings for partition in each.partitions})
+    return [each.completed(ends) for each in readings]
 
 
-async def _describe_consumer(admin: Admin, group_id: str, kind: str) -> GroupDetail:
+async def _read_consumer(admin: Admin, group_id: str, kind: str) -> _Reading:
     group = (await admin.describe_consumer_groups([group_id]))[group_id]
     committed = await admin.list_consumer_group_offsets(group_id)
     owners = {partition: member for member in group.members for partition in member.assignment}
-    rows = await _partitions(admin, {*committed, *owners}, committed, owners)
+    partitions = frozenset({*committed, *owners})
     # A group of which only offsets were set is classic, as the list says: no protocol has used it.
     is_classic = kind == "classic" or group.group_epoch < 0
-    return GroupDetail(
-        group_id,
-        group.state,
-        "classic" if is_classic else "consumer",
-        None if is_classic else group.group_epoch,
-        group.assignor,
-        {},
-        tuple(map(_member, group.members)),
-        tuple(rows),
+    return _Reading(
+        partitions,
+        lambda ends: GroupDetail(
+            group_id,
+            group.state,
+            "classic" if is_classic else "consumer",
+            None if is_classic else group.group_epoch,
+            group.assignor,
+            {},
+            tuple(map(_member, group.members)),
+            _partitions(partitions, committed, owners, ends),
+        ),
     )
 
 
-async def _partitions(
-    admin: Admin,
-    partitions: set[TopicPartition],
+def _partitions(
+    partitions: Iterable[TopicPartition],
     committed: Mapping[TopicPartition, OffsetAndMetadata],
     owners: Mapping[TopicPartition, MemberDescription | StreamsMemberInfo],
-) -> list[GroupPartition]:
+    ends: Mapping[TopicPartition, int],
+) -> tuple[GroupPartition, ...]:
     """Return partitions with offsets and owners."""
-    ends = await _ends(admin, partitions)
     rows = []
     for partition in sorted(partitions):
         offset = committed[partition].offset if partition in committed else None
@@ -165,10 +192,10 @@ async def _partitions(
                 owner.member_id if owner else None,
             )
         )
-    return rows
+    return tuple(rows)
 
 
-async def _describe_streams(admin: Admin, group_id: str) -> GroupDetail:
+async def _read_streams(admin: Admin, group_id: str) -> _Reading:
     group = (await admin.describe_streams_groups([group_id]))[group_id]
     committed = await admin.list_consumer_group_offsets(group_id)
     configs = await admin.describe_group_configs(group_id)
@@ -180,15 +207,18 @@ async def _describe_streams(admin: Admin, group_id: str) -> GroupDetail:
         for task in member.tasks.active
         for name in sources.get(task.subtopology_id, ())
     }
-    return GroupDetail(
-        group_id,
-        group.state,
-        "streams",
-        group.group_epoch,
-        "sticky",
-        {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default},
-        tuple(_streams_member(member, sources) for member in group.members),
-        tuple(await _partitions(admin, set(committed), committed, owners)),
+    return _Reading(
+        frozenset(committed),
+        lambda ends: GroupDetail(
+            group_id,
+            group.state,
+            "streams",
+            group.group_epoch,
+            "sticky",
+            {name: entry.value for name, entry in sorted(configs.items()) if not entry.is_default},
+            tuple(_streams_member(member, sources) for member in group.members),
+            _partitions(committed, committed, owners, ends),
+        ),
     )
 
 
@@ -200,20 +230,28 @@ def _streams_member(member: StreamsMemberInfo, sources: Mapping[str, tuple[str, 
     return MemberRow(member.member_id, member.client_id, member.client_host, tuple(sorted(topics)), (*active, *standby))
 
 
-async def _ends(admin: Admin, partitions: set[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the ends of partitions; of none if a topic of theirs was deleted or is hidden and the rest cannot tell."""
-    found: dict[TopicPartition, int] = {}
-    topics = {each.topic for each in partitions}
-    for topic in topics:
-        asked = [each for each in partitions if each.topic == topic]
-        try:
-            latest = await admin.list_offsets(dict.fromkeys(asked, "latest"))
-        except KafkaError as error:
-            if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
-                continue
+async def _ends(admin: Admin, partitions: Set[TopicPartition]) -> dict[TopicPartition, int]:
+    """Return the ends of partitions, without those of topics that were deleted or are hidden."""
+    if not partitions:
+        return {}
+    try:
+        return await _latest(admin, partitions)
+    except KafkaError as error:
+        if error.code not in _NO_ENDS:
             raise
-        found |= {each: at.offset for each, at in latest.items()}
-    return found
+    ends: dict[TopicPartition, int] = {}
+    for topic in {each.topic for each in partitions}:
+        try:
+            ends |= await _latest(admin, [each for each in partitions if each.topic == topic])
+        except KafkaError as error:
+            if error.code not in _NO_ENDS:
+                raise
+    return ends
+
+
+async def _latest(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    latest = await admin.list_offsets(dict.fromkeys(partitions, "latest"))
+    return {partition: at.offset for partition, at in latest.items()}
 
 
 async def _describe_share(admin: Admin, group_id: str) -> GroupDetail:

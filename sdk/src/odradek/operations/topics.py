@@ -14,6 +14,7 @@ from odradek.model.topic_partition import TopicPartition
 
 _TYPES = {1: "boolean", 2: "string", 3: "int", 4: "short", 5: "long", 6: "double", 7: "list"}  # Kafka's ConfigType
 _HIDDEN = (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+_ABSENT = (*_HIDDEN, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 _GROUPS_AT_ONCE = 16
 
 
@@ -38,6 +39,7 @@ class ConfigRow:
     is_default: bool
     type: str  # Kafka's ConfigType, in lower case
     documentation: str
+    default: str | None = None  # that a reset leads to; None where the service does not say
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,10 @@ class TopicDetail:
     topic_id: str
     partitions: tuple[PartitionRow, ...]
     configs: tuple[ConfigRow, ...]
+
+    @property
+    def partition_count(self) -> int:
+        return len(self.partitions)
 
     @property
     def records(self) -> int:
@@ -74,6 +80,20 @@ class TopicConsumer:
     type: str
     members: int
     lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far a group has come in a partition."""
+
+    group: str
+    type: str  # consumer | classic | share | streams
+    offset: int  # the committed offset; of a share group its start offset
+
+
+def is_internal(topic: TopicDescription) -> bool:
+    """Return True for a topic that a service or a tool keeps for itself: Kafka's, or of a name such as `_schemas`."""
+    return topic.is_internal or topic.name.startswith("_")
 
 
 async def describe_topic(admin: Admin, name: str, *, sizes: bool = True) -> TopicDetail:
@@ -117,9 +137,46 @@ async def sizes_of(admin: Admin, topics: Sequence[TopicDescription]) -> dict[Top
 def config_rows(entries: Mapping[str, ConfigEntry]) -> tuple[ConfigRow, ...]:
     """Return configurations, sorted by name."""
     return tuple(
-        ConfigRow(each.name, each.value, each.is_default, _TYPES.get(each.config_type, "string"), each.documentation)
+        ConfigRow(
+            each.name,
+            each.value,
+            each.is_default,
+            _TYPES.get(each.config_type, "string"),
+            each.documentation,
+            each.default,
+        )
         for each in sorted(entries.values(), key=lambda entry: entry.name)
     )
+
+
+def own_default(name: str) -> str | None:
+    """Return Odradek's default of a topic's configuration; None for an unknown one, and where a setting decides.
+
+    For what DescribeConfigs does not say: it has defaults of configurations alone that are also a broker's.
+    """
+    from odradek.engine.catalog.topic_configs import DEFINITIONS, PARTITIONS_PER_HEAD, TRANSACTION_OFFSETS
+
+    known = name in DEFINITIONS and name not in (PARTITIONS_PER_HEAD, TRANSACTION_OFFSETS)
+    return DEFINITIONS[name].default if known else None
+
+
+async def configs_of(admin: Admin, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return some configurations of topics; topics that were deleted or are hidden are left out."""
+    if not topics:
+        return {}
+    try:
+        described = await admin.describe_configs(topics, names=names)
+    except KafkaError as error:
+        if error.code not in _ABSENT:
+            raise
+        if len(topics) == 1:
+            return {}
+        parts = await asyncio.gather(*(configs_of(admin, [topic], names) for topic in topics))
+        return {topic: configs for part in parts for topic, configs in part.items()}
+    return {
+        topic: {name: entry.value for name, entry in entries.items() if entry.value is not None}
+        for topic, entries in described.items()
+    }
 
 
 async def create_topic(
@@ -182,6 +239,30 @@ async def consumers_of(admin: Admin, topic: str, ends: Mapping[TopicPartition, i
 
     found = await asyncio.gather(*(look(each.group_id, each.state, each.group_type) for each in listings))
     return sorted((each for each in found if each is not None), key=lambda each: each.group)
+
+
+async def positions_in(admin: Admin, partition: TopicPartition) -> list[Position]:
+    """Return the groups that have committed an offset in a partition, by offset and id."""
+    limit = asyncio.Semaphore(_GROUPS_AT_ONCE)
+
+    async def look(group_id: str, kind: str) -> Position | None:
+        async with limit:
+            try:
+                if kind == "share":
+                    start = (await admin.list_share_group_offsets(group_id)).get(partition)
+                    offset = None if start is None or start.start_offset < 0 else start.start_offset
+                else:
+                    committed = await admin.list_consumer_group_offsets(group_id, [partition])
+                    offset = committed[partition].offset if partition in committed else None
+            except KafkaError as error:
+                if error.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, *_HIDDEN):
+                    return None
+                raise
+        return None if offset is None else Position(group_id, kind, offset)
+
+    listings = await admin.list_consumer_groups()
+    found = await asyncio.gather(*(look(each.group_id, each.group_type) for each in listings))
+    return sorted((each for each in found if each is not None), key=lambda each: (each.offset, each.group))
 
 
 def _assigned(group: ConsumerGroupDescription) -> list[set[str]]:

@@ -38,6 +38,7 @@ from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 R = TypeVar("R")
 
 _DEFAULT_SOURCE = 5  # ConfigSource.DEFAULT_CONFIG
+_OWN_SOURCES = (1, 8)  # ConfigSource.DYNAMIC_TOPIC_CONFIG, GROUP_CONFIG: of the resource itself
 
 # The response of DeleteRecords has codes without messages.
 _DELETE_RECORDS_MESSAGES = {
@@ -213,14 +214,21 @@ class Admin(SecurityAdmin, ClusterAdmin, TriggerAdmin, TableAdmin):
             reached=None,
         )
 
-    async def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
+    async def describe_configs(
+        self, topics: Iterable[str], *, names: Iterable[str] | None = None
+    ) -> dict[str, dict[str, ConfigEntry]]:
         """Return the configurations of topics by name, defaults included.
+
+        Args:
+            names: of the configurations to return, without documentation and default; None returns all, with both.
 
         Raises:
             KafkaError: UNKNOWN_TOPIC_OR_PARTITION ...
         """
         response = await self._connection.call(
-            calls.describe_configs_request(names_of(topics)), calls.DescribeConfigsResponse, "DescribeConfigs"
+            calls.describe_configs_request(names_of(topics), None if names is None else names_of(names)),
+            calls.DescribeConfigsResponse,
+            "DescribeConfigs",
         )
         described = {}
         for result in response.results:
@@ -440,9 +448,21 @@ def _config_entries(result: Any) -> dict[str, ConfigEntry]:
             entry.read_only,
             int(entry.config_type),
             entry.documentation or "",
+            _default_of(entry),
         )
         for entry in result.configs
     }
+
+
+def _default_of(entry: Any) -> str | None:
+    """Return the value that a reset leads to; None where the service does not say.
+
+    Synonyms are in the order of precedence: the first one that is not the resource's own is what a reset leads to.
+    """
+    if entry.config_source not in _OWN_SOURCES:
+        return entry.value if entry.value is None else str(entry.value)
+    inherited = (each for each in entry.synonyms if each.source not in _OWN_SOURCES)
+    return next((None if each.value is None else str(each.value) for each in inherited), None)
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:

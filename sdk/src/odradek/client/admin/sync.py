@@ -59,8 +59,10 @@ class Admin(SyncFace[aio.Admin], of=aio.Admin):
     def describe_topics(self, topics: Iterable[str] | None = None) -> dict[str, TopicDescription]:
         return self._loop.call(self._client.describe_topics(topics))
 
-    def describe_configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
-        return self._loop.call(self._client.describe_configs(topics))
+    def describe_configs(
+        self, topics: Iterable[str], *, names: Iterable[str] | None = None
+    ) -> dict[str, dict[str, ConfigEntry]]:
+        return self._loop.call(self._client.describe_configs(topics, names=names))
 
     def list_offsets(self, partitions: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, OffsetAndTimestamp]:
         return self._loop.call(self._client.list_offsets(partitions))

@@ -116,13 +116,16 @@ def delete_records_request(offsets: Mapping[TopicPartition, int], *, timeout_ms:
     )
 
 
-def describe_configs_request(topics: Iterable[str]) -> DescribeConfigsRequest:
+def describe_configs_request(topics: Iterable[str], names: Sequence[str] | None = None) -> DescribeConfigsRequest:
+    """Ask for configurations: for all of them with their meaning and defaults, or for the values of some `names`."""
+    keys = None if names is None else tuple(names)
     return DescribeConfigsRequest(
         resources=tuple(
-            DescribeConfigsResource(resource_type=i8(TOPIC_RESOURCE), resource_name=name, configuration_keys=None)
+            DescribeConfigsResource(resource_type=i8(TOPIC_RESOURCE), resource_name=name, configuration_keys=keys)
             for name in topics
         ),
-        include_documentation=True,
+        include_synonyms=names is None,
+        include_documentation=names is None,
     )
 
 
