@@ -51,6 +51,8 @@ REFUSED = [
     ("/topics", {"name": "t", "partitions": "many"}, "partitions must be a whole number"),
     ("/topics", {"name": "t", "more": "no equals sign"}, "use name=value"),
     ("/topics", {"name": "t", "more": "nonsense.setting=1"}, "nonsense.setting"),
+    ("/topics-chosen", {"do": "delete"}, "tick 1 to 500 topics"),
+    ("/topics-chosen/change", {"topics": "orders", "do": "delete", "confirm": "yes"}, "type delete 1 topic to confirm"),
     ("/topics/orders/configuration", {"config__retention__ms": "soon"}, "retention.ms"),
     ("/topics/orders/partitions", {"count": "1"}, "partitions"),
     ("/topics/orders/delete", {"confirm": "order"}, "type orders to confirm"),

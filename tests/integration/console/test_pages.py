@@ -25,11 +25,17 @@ PAGES = {
     "/topics?sort=size": ["orders"],
     "/topics?sort=partitions": ["orders"],
     "/topics/orders": ["Partitions", "fleet", "1 d"],
-    "/topics/orders?tab=configuration": ["retention.ms", "86400000", "set</span>"],
+    "/topics/orders?tab=configuration": ["Differ from the default", "86400000", "default: <code>604800000</code>"],
     "/topics/orders?tab=consumers": ["billing", "analytics"],
     "/topics/orders?tab=acls": ["No ACL applies"],
     "/topics/orders?tab=delete": ["Delete topic", 'data-confirm="orders"'],
-    "/topics/orders?tab=storage": ["Uploads in the tail", "<rect", "From offset"],
+    "/topics/orders?tab=storage": [
+        "Uploads in the tail",
+        "<rect",
+        "From offset",
+        "Positions of groups",
+        'class="mark"',
+    ],
     "/topics/orders?tab=storage&partition=2": ["badge"],
     "/topics/orders?tab=keys": ["Read a sample"],
     "/topics/orders?tab=keys&read=1&sample=500": ["customer-", "Heaviest keys", "120"],
@@ -41,6 +47,12 @@ PAGES = {
     "/topics/orders/records?from=@2020-01-01&order=oldest": ["order_id"],
     "/topics/an-empty-topic/records": ["There are no records here"],
     "/topics/orders/records/0/0": ["order_id", "trace-id"],
+    "/topics?sort=cleanup": ["accounts"],
+    "/topics?sort=retention&desc=1": ["orders", "1 d"],
+    "/groups?sort=lag&desc=1": ["billing", 'aria-sort="descending"'],
+    "/groups?sort=members": ["mails"],
+    "/groups?sort=topics": ["billing"],
+    "/groups?sort=state": ["billing"],
     "/topics/orders/records/0/0?values=hex": ["hex"],
     "/topics/payments/records/0/3": ["avro", "schema", "p-3"],
     "/topics/things/records/0/2": ["a tombstone"],
@@ -108,7 +120,7 @@ PAGES = {
     "/costs": ["Data written"],
     "/costs?rate=1MiB/s&record_bytes=1000&producers=2&consumers=1&retention=1d&partitions=1": ["Kinesis", "Storage"],
     "/health": ["Clock", "fleet of functions"],
-    "/audit": ["Nothing yet"],
+    "/audit": ["Nothing was changed"],
 }
 
 
@@ -135,7 +147,8 @@ def test_every_page_is_in_the_list_above() -> None:
 
 
 PROBLEMS = {
-    "/topics/nowhere": (404, "does not exist"),
+    "/topics/nowhere": (404, "Create it"),
+    "/topics/nowhere/records": (404, "Create it"),
     "/topics/orders/records?partition=9": (404, "partitions 0 to 2"),
     "/topics/orders/records?partition=x": (422, "partition must be numbers"),
     "/topics/orders/records?from=yesterday": (422, "from must be earliest"),
@@ -228,6 +241,6 @@ async def test_metrics_that_come_too_late_take_no_chart_away(browser: Browser, m
 
     html = await browser.get("/")
 
-    assert all(f'data-series="{name}"' in html for name, _, _ in overview.CHARTS)
+    assert all(f'data-series="{name}"' in html for name, *_ in overview.CHARTS)
     assert "did not say its metrics in time" in html
     assert "has no /metrics here" not in html

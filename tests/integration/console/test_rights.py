@@ -21,6 +21,8 @@ OWN = ("/theme", "/sign-out")  # of the session itself
 CHECKS = ("/sql", "/schemas/check", "/connectors/check")  # they run nothing and read nothing of the log
 FORMS: dict[str, dict[str, str]] = {
     "/topics": {"name": "made"},
+    "/topics-chosen": {"topic": "secret", "do": "delete"},
+    "/topics-chosen/change": {"topics": "secret", "do": "delete", "confirm": "delete 1 topic"},
     "/topics/{name}/configuration": {"config__retention__ms": "1000"},
     "/topics/{name}/partitions": {"count": "3"},
     "/topics/{name}/delete-records": {"confirm": "secret", "partition": "all"},
@@ -56,7 +58,7 @@ FORMS: dict[str, dict[str, str]] = {
     "/transactions/abort": {"transactional_id": "hidden-tx"},
 }  # fmt: skip
 PAGES = sorted(
-    re.sub(r"\{\w+:int\}", "0", route.path).replace("{name}", "secret")
+    re.sub(r"\{\w+:\w+\}", "0", route.path).replace("{name}", "secret")
     for route in ROUTES
     if "GET" in (route.methods or ())
 )

@@ -23,6 +23,8 @@ PAGES: dict[str, tuple[str, ...]] = {
     "/": ("top", "topics list", "groups list", "doctor"),
     "/events": ("top",),
     "/topics": ("topics list", "topics create"),
+    "/topics-chosen": (),  # what a change of several topics would lose
+    "/topics-chosen/change": ("topics delete", "topics delete-records"),
     "/topics/{name}": ("topics describe", "topics consumers", "topics segments", "topics skew", "acls list"),
     "/topics/{name}/configuration": ("topics alter",),
     "/topics/{name}/partitions": ("topics alter",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from odradek.console.guard import is_same_site
 from odradek.console.rates import RateLimit
-from odradek.console.rendering import duration, number, preview, size, time_text, url
+from odradek.console.rendering import duration, in_words, moment, number, preview, size, time_text, url
 from odradek.functions.metrics import Metrics
 from odradek.functions.telemetry import Invocation
 from odradek.operations.metrics import Look, parse_numbers, rates
@@ -66,6 +66,16 @@ def test_a_bucket_refills() -> None:
         (time_text(2**62), str(2**62)),
         (time_text(-1), "1969-12-31 23:59:59.999"),
         (preview("a\n  b"), "a b"),
+        (str(moment(None)), "–"),
+        (str(moment(0, "UTC")), '<time data-ms="0">1970-01-01 00:00:00.000 UTC</time>'),
+        (in_words("retention.ms", "604800000"), "7 d"),
+        (in_words("retention.ms", "-1"), "unlimited"),
+        (in_words("local.retention.ms", "-2"), ""),
+        (in_words("flush.ms", "9223372036854775807"), "no limit"),
+        (in_words("segment.bytes", "1073741824"), "1.0 GiB"),
+        (in_words("min.insync.replicas", "1"), ""),
+        (in_words("cleanup.policy", "delete"), ""),
+        (in_words("cleanup.policy", None), ""),
         (url("/a", b="c d&", e="", f=None, g=0), "/a?b=c+d%26&g=0"),
     ],
 )

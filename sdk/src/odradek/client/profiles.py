@@ -65,6 +65,12 @@ def load_profile(path: Path, name: str | None = None) -> Profile | None:
         ) from None
 
 
+def profile_names(path: Path) -> list[str]:
+    """Return the names of all profiles, sorted. Raises KafkaError(INVALID_CONFIG)."""
+    profiles = _read(path).get("profiles", {})
+    return sorted(profiles) if isinstance(profiles, dict) else []
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         document = json.loads(path.read_text())

@@ -68,6 +68,9 @@ class SealedSessions(Sessions):
             session_id, str(found["csrf"]), str(found["user"]), str(found["principal"]), bool(found["reader"])
         )
 
+    def is_open(self, session: Session) -> bool:
+        return self.find(session.session_id) is not None
+
     def sign_out(self, session: Session) -> None:
         super().sign_out(session)
         if len(self._ended) >= _ENDED_MAX:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +18,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
+from odradek.console.clusters import ClusterPaths, OtherCluster
 from odradek.console.guard import Guard
 from odradek.console.pages import (
+    chosen,
     connectors,
     groups,
     jobs,
@@ -91,6 +93,8 @@ ROUTES = [
     _get("/events", overview.overview_events),
     _get("/topics", topics.topics),
     _post("/topics", topics.create),
+    _post("/topics-chosen", chosen.confirm),
+    _post("/topics-chosen/change", chosen.change),
     _get("/topics/{name}", topics.topic),
     _post("/topics/{name}/configuration", topics.configure),
     _post("/topics/{name}/partitions", topics.add_partitions),
@@ -169,23 +173,27 @@ def console_app(
     clock: Clock | None = None,
     port: int | None = None,
     hosted: Hosted | None = None,
+    others: Sequence[OtherCluster] = (),
 ) -> Starlette:
     """Return the application of a console; `app.state.console.sessions.new_token()` makes a token to sign in with.
 
     Args:
         cluster: what the console shows. The application starts it and closes it.
         hosted: of a console for many, who sign in by OpenID Connect and act as themselves.
+        others: clusters that the console also shows, each under a path of its own.
         port: that browsers call; None takes any port of the loopback interface (tests).
     """
     chosen, now = settings or ConsoleSettings(), clock or SystemClock()
-    state = ConsoleState(cluster, chosen, now, hosted=hosted)
+    state = ConsoleState(cluster, chosen, now, hosted=hosted, others=others)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         async with cluster:
             yield
+        await state.disconnect()
         await asyncio.to_thread(state.close)
 
+    paths = Middleware(ClusterPaths, names=list(state.others))
     guard = Middleware(
         Guard,
         sessions=state.sessions,
@@ -197,7 +205,10 @@ def console_app(
     )
     routes = [*ROUTES, Mount("/static", _Assets(directory=_STATIC))]
     app = Starlette(
-        routes=routes, middleware=[guard], lifespan=lifespan, exception_handlers={HTTPException: _refused, 500: _failed}
+        routes=routes,
+        middleware=[paths, guard],
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _refused, 500: _failed},
     )
     app.state.console = state
     return app

@@ -36,6 +36,7 @@ class AuditLine:
     what: str
     outcome: str  # "done", or the name of Kafka's error
     principal: str = ""  # who did it, in a console for many
+    cluster: str = ""  # "": the one that the console was started for
 
 
 class AuditTrail:
@@ -45,6 +46,7 @@ class AuditTrail:
         self._clock = clock
         self._lines: deque[AuditLine] = deque(maxlen=_KEPT)
         self._principal = ""
+        self._cluster = ""
         self._path = None if file is None else Path(file)
         if self._path is not None:
             try:
@@ -60,9 +62,19 @@ class AuditTrail:
         found._principal = principal
         return found
 
+    def in_cluster(self, name: str) -> AuditTrail:
+        """Return the trail of another cluster: the same file, lines with its name, and only those to look at."""
+        found = copy(self)
+        found._cluster = name
+        return found
+
     def lines(self) -> list[AuditLine]:
         """Return the lines in memory, newest first."""
-        return [line for line in reversed(self._lines) if not self._principal or line.principal == self._principal]
+        return [
+            line
+            for line in reversed(self._lines)
+            if line.cluster == self._cluster and self._principal in ("", line.principal)
+        ]
 
     @contextmanager
     def noting(self, action: str, what: str) -> Iterator[None]:
@@ -78,9 +90,9 @@ class AuditTrail:
         self._write(action, what, "done")
 
     def _write(self, action: str, what: str, outcome: str) -> None:
-        line = AuditLine(iso_time(self._clock.now_ms()), action, what, outcome, self._principal)
+        line = AuditLine(iso_time(self._clock.now_ms()), action, what, outcome, self._principal, self._cluster)
         self._lines.append(line)
-        logger.info("console: %s %s: %s %s", action, what, outcome, self._principal)
+        logger.info("console: %s %s: %s %s %s", action, what, outcome, self._principal, self._cluster)
         if self._path is not None:
             with self._path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(line), ensure_ascii=False) + "\n")

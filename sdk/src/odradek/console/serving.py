@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 
 from odradek.console.app import console_app
+from odradek.console.clusters import OtherCluster
 from odradek.console.settings import ConsoleSettings
 from odradek.http.asgi import AsgiPort
 from odradek.http.listening import listening_socket
@@ -44,6 +45,7 @@ async def serve_console(
     host: str = "127.0.0.1",
     port: int = 0,
     hosted: Hosted | None = None,
+    others: Sequence[OtherCluster] = (),
     limits: Settings | None = None,
 ) -> AsyncIterator[RunningConsole]:
     """Serve a console until the block ends.
@@ -51,6 +53,7 @@ async def serve_console(
     Args:
         host, port: where to listen; port 0 takes a free one.
         hosted: of a console for many.
+        others: clusters that it also shows; each is connected when somebody first looks at it.
         limits: of connections and of time.
 
     Raises:
@@ -58,7 +61,7 @@ async def serve_console(
     """
     listening = listening_socket(host, port)
     port = listening.getsockname()[1]
-    app = console_app(cluster, settings, port=port, hosted=hosted)
+    app = console_app(cluster, settings, port=port, hosted=hosted, others=others)
     server = AsgiPort(CONSOLE, app, settings=limits or Settings(), clock=SystemClock(), refuse=_refusal)
     async with cluster:
         await server.start(listening)
@@ -73,6 +76,7 @@ async def serve_console(
             for each in background:
                 each.cancel()
             await server.stop()
+            await app.state.console.disconnect()
             await asyncio.to_thread(app.state.console.close)
 
 

@@ -79,6 +79,11 @@ class Sessions:
         session.seen_s = now_s
         return session
 
+    def is_open(self, session: Session) -> bool:
+        """Return False for a session that has ended; a live page that asks does not keep it open."""
+        known = self._sessions.get(session.session_id) is session
+        return known and self._clock.monotonic() - session.seen_s <= self._settings.session_idle_s
+
     def sign_out(self, session: Session) -> None:
         """End a session."""
         self._sessions.pop(session.session_id, None)

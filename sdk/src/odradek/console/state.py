@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from odradek.client.types import TopicDescription
 from odradek.console.audit import AuditTrail
+from odradek.console.clusters import OtherCluster, prefix_of
 from odradek.console.events import Streams
 from odradek.console.rendering import Templates
 from odradek.console.sessions import Session, Sessions
@@ -181,15 +182,25 @@ class ConsoleState:
         hosted: Hosted | None = None,
         parent: ConsoleState | None = None,
         principal: str = "",
+        others: Sequence[OtherCluster] = (),
+        name: str = "",
     ) -> None:
         self.cluster = cluster
+        self.name = name
+        self.others: Mapping[str, OtherCluster] = (
+            {each.name: each for each in others} if parent is None else parent.others
+        )
+        self._root = self if parent is None else parent._root
+        self._named: dict[str, ConsoleState] = {}
+        self._connecting = asyncio.Lock()
+        self._is_connected = not name  # whoever made this console connects the cluster that it is for
         self.settings = settings
         self.clock = clock
         self.hosted = hosted
-        self.templates: Templates = Templates() if parent is None else parent.templates
+        self.templates: Templates = Templates(prefix_of(name)) if parent is None or name else parent.templates
         self.sessions: Sessions = _sessions(settings, clock, hosted) if parent is None else parent.sessions
         trail: AuditTrail = AuditTrail(clock, settings.audit_file) if parent is None else parent.audit
-        self.audit: AuditTrail = trail.of(principal) if principal else trail
+        self.audit: AuditTrail = trail.of(principal) if principal else trail.in_cluster(name) if name else trail
         self.streams: Streams = Streams(settings.streams_max) if parent is None else parent.streams
         self._of: dict[str, ConsoleState] = {}
         self.topics = TopicList(cluster, clock, settings.topics_fresh_s)
@@ -221,7 +232,7 @@ class ConsoleState:
             self._connect.popitem()[1].close()
         if self.sql_jobs is not None:
             self.sql_jobs.close()
-        for each in self._of.values():
+        for each in (*self._of.values(), *self._named.values()):
             each.close()
 
     async def query(self, text: str, patience_s: float) -> Answer:
@@ -269,6 +280,32 @@ class ConsoleState:
                 self._of.pop(next(iter(self._of))).close()
         self._of[session.principal] = found  # the latest last
         return found
+
+    def named(self, name: str) -> ConsoleState:
+        """Return the state of another cluster; it connects when it is first needed (`connect_once`)."""
+        if not name:
+            return self
+        if name not in self._named:
+            other = self.others[name]
+            self._named[name] = ConsoleState(other.make(), self.settings, self.clock, parent=self, name=name)
+        return self._named[name]
+
+    async def connect_once(self) -> None:
+        """Connect to a cluster that the console was not started for. Raises KafkaError; the next call tries again."""
+        async with self._connecting:
+            if self._is_connected:
+                return
+            try:
+                await self.cluster.start()
+            except KafkaError:
+                self._root._named.pop(self.name, None)  # a client that did not start is spent
+                raise
+            self._is_connected = True
+
+    async def disconnect(self) -> None:
+        """Release the connections to other clusters."""
+        for each in self._named.values():
+            await each.cluster.close()
 
     async def warm_up(self) -> None:
         """Load what the first page would wait for: all topics, the registry's address, Arrow. Raises nothing."""

@@ -6,7 +6,9 @@ import asyncio
 import signal
 import sys
 import webbrowser
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +19,7 @@ from odradek.extras import extra
 
 if TYPE_CHECKING:
     from odradek.client.profiles import Profile
+    from odradek.console.clusters import OtherCluster
     from odradek.console.serving import RunningConsole
     from odradek.operations.cluster import Cluster
 
@@ -57,7 +60,8 @@ def console(
 ) -> None:
     """Open the console in a browser: topics, records, groups, schemas, security, cost.
 
-    The link signs in once; Enter prints another one. The console has your own rights: ACLs apply.
+    The link signs in once; Enter prints another one. The console has your own rights: ACLs apply. Deployments that
+    [bold]odradek configure[/bold] saved can be chosen in it, too.
 
     Examples: [bold]odradek console[/bold], [bold]odradek console --read-only[/bold],
     [bold]odradek console --stack odradek-prod[/bold], [bold]odradek console -b kafka://broker:9092[/bold]
@@ -69,7 +73,8 @@ def console(
     options: dict[str, Any] = {"read_only": read_only, "hosts": tuple(name or ())}
     if audit_file is not None:
         options["audit_file"] = str(audit_file)
-    asyncio.run(_serve(cluster, host, port, options, opens_browser=not no_browser))
+    others = _other_clusters(cluster.address, data_dir)
+    asyncio.run(_serve(cluster, host, port, options, others, opens_browser=not no_browser))
 
 
 def _deployment(profile: str | None, stack: str | None, region: str | None) -> Profile | None:
@@ -88,7 +93,35 @@ def _deployment(profile: str | None, stack: str | None, region: str | None) -> P
     return None
 
 
-async def _serve(cluster: Cluster, host: str, port: int, options: dict[str, Any], *, opens_browser: bool) -> None:
+def _other_clusters(address: str, data_dir: Path) -> list[OtherCluster]:
+    """Return the deployments of all profiles but the one at this address; a profile that is damaged is left out."""
+    from odradek.client.profiles import FILE, load_profile, profile_names
+    from odradek.console.clusters import NAME, OtherCluster
+    from odradek.errors import KafkaError
+
+    path, found = FILE.expanduser(), []
+    for name in profile_names(path):
+        try:
+            known = load_profile(path, name)
+        except KafkaError as error:
+            typer.echo(f"{error.message}; the console leaves it out", err=True)
+            continue
+        if known is None or known.bootstrap_servers == address or not NAME.fullmatch(name):
+            continue
+        make = partial(connected, "", data_dir, chosen=known, client_id="odradek-console")
+        found.append(OtherCluster(name, known.bootstrap_servers, make))
+    return found
+
+
+async def _serve(
+    cluster: Cluster,
+    host: str,
+    port: int,
+    options: dict[str, Any],
+    others: Sequence[OtherCluster],
+    *,
+    opens_browser: bool,
+) -> None:
     from odradek.console.serving import serve_console
     from odradek.console.settings import ConsoleSettings
 
@@ -100,7 +133,7 @@ async def _serve(cluster: Cluster, host: str, port: int, options: dict[str, Any]
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    async with serve_console(cluster, ConsoleSettings(**options), host=host, port=port) as running:
+    async with serve_console(cluster, ConsoleSettings(**options), host=host, port=port, others=others) as running:
         show_link(running, opens_browser=opens_browser)
         print_more_links(running)
         await stopping.wait()

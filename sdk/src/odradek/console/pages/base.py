@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from odradek.console.events import Event
 from odradek.console.forms import Fields, form_of
 from odradek.console.sessions import Session
 from odradek.console.state import ConsoleState
@@ -28,7 +29,8 @@ THEMES = ("light", "dark", "auto")
 
 def state_of(request: Request) -> ConsoleState:
     """Return what the pages of a console share."""
-    state: ConsoleState = request.app.state.console
+    root: ConsoleState = request.app.state.console
+    state = root.named(request.scope.get("cluster", ""))
     session: Session | None = request.scope.get("session")
     return state if session is None else state.of(session)
 
@@ -59,16 +61,27 @@ def render(request: Request, template: str, http_status: int = 200, /, **values:
             "refresh": _REFRESH_S if state.cluster.is_loopback else _REFRESH_REMOTE_S,
             "user": session.user,
             "address": state.cluster.address,
+            "cluster_name": state.name,
+            "others": state.others.values(),
+            "home_address": request.app.state.console.cluster.address,
             "theme": theme if theme in THEMES else "auto",
         },
     )
     return HTMLResponse(html, http_status)
 
 
+def streamed(request: Request, events: AsyncGenerator[Event]) -> Response:
+    """Return a response that streams events while the session lasts."""
+    state, session = state_of(request), request.scope["session"]
+    return state.streams.response(events, lambda: state.sessions.is_open(session))
+
+
 def status_of(error: KafkaError) -> int:
     """Return the HTTP status of an error."""
     if error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_RECORD):
         return HTTPStatus.UNPROCESSABLE_ENTITY
+    if error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.NETWORK_EXCEPTION):
+        return HTTPStatus.BAD_GATEWAY
     if error.code is ErrorCode.RESOURCE_NOT_FOUND:
         return HTTPStatus.NOT_FOUND
     return error.code.http_status
@@ -77,13 +90,40 @@ def status_of(error: KafkaError) -> int:
 def page(show: Callable[..., Awaitable[Response]]) -> Handler:
     """Turn a function that shows a page into a handler: an error is shown within the frame, in plain words."""
 
+    async def connected(request: Request) -> Response:
+        await state_of(request).connect_once()
+        return await show(request)
+
+    return session_page(connected)
+
+
+def session_page(show: Callable[..., Awaitable[Response]]) -> Handler:
+    """The same for a page of the session alone, which works while its cluster cannot be reached."""
+
     async def handle(request: Request) -> Response:
         try:
             return await show(request)
         except KafkaError as error:
-            return render(request, "problem.html", status_of(error), error=error)
+            return await _problem(request, error)
 
     return handle
+
+
+async def _problem(request: Request, error: KafkaError) -> Response:
+    missing_topic = await _missing_topic(request, error)
+    return render(request, "problem.html", status_of(error), error=error, missing_topic=missing_topic)
+
+
+async def _missing_topic(request: Request, error: KafkaError) -> str:
+    """Return the topic of a page's path if there is none of that name; "" for every other error."""
+    name: str = request.path_params.get("name", "")
+    if not name or error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return ""
+    try:
+        await state_of(request).cluster.admin.describe_topics([name])
+    except KafkaError as missing:
+        return name if missing.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else ""
+    return ""  # another partition, or a topic of another name, is missing
 
 
 def action(again: Again) -> Callable[[Carry], Handler]:
@@ -99,6 +139,7 @@ def action(again: Again) -> Callable[[Carry], Handler]:
             state = state_of(request)
             form = Fields([])
             try:
+                await state.connect_once()
                 form = await form_of(request, state.settings.body_bytes_max)
                 check_forgery(session, form)
                 location, message = await carry(request, form)
@@ -106,7 +147,7 @@ def action(again: Again) -> Callable[[Carry], Handler]:
                 try:
                     answer = await again(request, problem=error.message, form=form.shown())
                 except KafkaError as worse:
-                    return render(request, "problem.html", status_of(worse), error=worse)
+                    return await _problem(request, worse)
                 answer.status_code = status_of(error)
                 return answer
             session.messages.append(message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -11,16 +11,19 @@ from starlette.responses import Response
 
 from odradek.console.events import Event
 from odradek.console.forms import Fields, query_of
-from odradek.console.pages.base import action, confirm_name, is_read_only, page, render, state_of
+from odradek.console.pages.base import action, confirm_name, is_read_only, page, render, state_of, streamed
 from odradek.console.rendering import url
 from odradek.console.state import ConsoleState
 from odradek.errors import ErrorCode, KafkaError
-from odradek.operations.groups import describe_group, list_groups
+from odradek.operations.groups import GroupDetail, GroupRow, describe_group, describe_rows, list_groups
 from odradek.operations.places import parse_place
 from odradek.operations.redrive import RECORDS_MAX, dead_letters, redrive, redrive_group
 from odradek.operations.resets import Reset, apply_reset, plan_reset
 
-PAGE_ROWS = 100
+PAGE_ROWS = 50
+_ALL_AT_ONCE = 500  # groups that are described for a sort: two requests each
+BY_DETAIL = ("members", "topics", "lag")
+SORTS = ("group", "type", "state", *BY_DETAIL)
 KINDS = ("consumer", "classic", "share", "streams")
 TABS = ("partitions", "members", "lag", "reset", "delete")
 SHARE_TABS = ("partitions", "members", "lag", "flight", "letters", "reset", "delete")
@@ -33,15 +36,24 @@ _POINTS = 120
 async def groups(request: Request) -> Response:
     state, query = state_of(request), query_of(request)
     wanted, kind = query.text("filter").lower(), query.choice("type", KINDS, "")
+    sort, descending = query.choice("sort", SORTS, "group"), query.flag("desc")
     everything = await list_groups(state.cluster.admin)
     found = [each for each in everything if wanted in each.group.lower() and kind in ("", each.type)]
+    note = ""
+    if sort in BY_DETAIL and len(found) > _ALL_AT_ONCE:
+        note = f"Sorting {len(found):,} groups by {sort} would read them all: filter them to {_ALL_AT_ONCE:,} first."
+        sort = "group"
+    details = await _details(state, found) if sort in BY_DETAIL else {}
+    found.sort(key=lambda row: _sort_key(sort, row, details.get(row.group)), reverse=descending)
     pages = max(1, -(-len(found) // PAGE_ROWS))
     number = min(query.number("page", 1, 1, 10_000_000), pages)
-    look = state.sampler.last
+    shown = found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]
+    if sort not in BY_DETAIL:
+        details = await _details(state, shown)
     return render(
         request,
         "groups.html",
-        rows=found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS],
+        rows=[(row, details.get(row.group)) for row in shown],
         total=len(found),
         all_groups=len(everything),
         number=number,
@@ -49,9 +61,25 @@ async def groups(request: Request) -> Response:
         filter=query.text("filter"),
         kind=kind,
         kinds=KINDS,
-        lag=look.numbers.lag if look is not None and look.numbers is not None else {},
-        unmeasured=look.numbers.gauges.get("groups_unmeasured", 0) if look is not None and look.numbers else 0,
+        sort=sort,
+        desc=descending,
+        note=note,
     )
+
+
+async def _details(state: ConsoleState, rows: Sequence[GroupRow]) -> dict[str, GroupDetail]:
+    return {each.group: each for each in await describe_rows(state.cluster.admin, rows)}
+
+
+def _sort_key(sort: str, row: GroupRow, detail: GroupDetail | None) -> tuple[Any, str]:
+    """Return what a row is sorted by; a number that is not known is below all others."""
+    if sort in BY_DETAIL:
+        values = {} if detail is None else {
+            "members": len(detail.members), "topics": len(detail.topics), "lag": detail.lag
+        }  # fmt: skip
+        value = values.get(sort)
+        return -1 if value is None else value, row.group
+    return getattr(row, sort), row.group
 
 
 @page
@@ -112,7 +140,7 @@ async def lag_events(request: Request) -> Response:
     state = state_of(request)
     group_id = query_of(request).text("id")
     await describe_group(state.cluster.admin, group_id)  # a group that does not exist is an error here, not later
-    return state.streams.response(_lags(state, group_id))
+    return streamed(request, _lags(state, group_id))
 
 
 async def _lags(state: ConsoleState, group_id: str) -> AsyncGenerator[Event]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
@@ -11,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from odradek.console.forms import Fields, form_of, query_of
 from odradek.console.guard import is_same_site
-from odradek.console.pages.base import THEMES, action, check_forgery, page, render, state_of
+from odradek.console.pages.base import THEMES, action, check_forgery, page, render, session_page, state_of
 from odradek.console.state import ConsoleState
 from odradek.errors import KafkaError
 from odradek.operations.costs import estimate, parse_rate, parse_time
@@ -139,10 +140,11 @@ async def health(request: Request) -> Response:
 @page
 async def audit(request: Request) -> Response:
     state = state_of(request)
-    return render(request, "audit.html", lines=state.audit.lines(), file=state.settings.audit_file)
+    lines = [(round(1000 * datetime.fromisoformat(line.time).timestamp()), line) for line in state.audit.lines()]
+    return render(request, "audit.html", lines=lines, file=state.settings.audit_file)
 
 
-@page
+@session_page
 async def theme(request: Request) -> Response:
     """Remember the choice of colours in a cookie."""
     state = state_of(request)
@@ -155,7 +157,7 @@ async def theme(request: Request) -> Response:
     return answer
 
 
-@page
+@session_page
 async def sign_out(request: Request) -> Response:
     state = state_of(request)
     form = await form_of(request, state.settings.body_bytes_max)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import asdict
@@ -13,26 +14,26 @@ from starlette.responses import Response
 
 from odradek.client.types import TopicDescription
 from odradek.console.events import Event
-from odradek.console.pages.base import page, render, state_of
+from odradek.console.pages.base import page, render, state_of, streamed
 from odradek.console.state import ConsoleState
 from odradek.cost.prices import cost
 from odradek.errors import KafkaError
 from odradek.operations.groups import list_groups
 from odradek.operations.health.checks import Finding, check_reach
 from odradek.operations.metrics import Rates, backlog_warnings
-from odradek.operations.topics import sizes_of
+from odradek.operations.topics import is_internal, sizes_of
 
 _TOP = 8
 _TOPICS_SIZED = 500  # whose sizes are read for one figure
 _TOPICS_SIZED_REMOTE = 50  # where each is billed
 _PATIENCE_S = 2.0  # for the first look at a log of many topics
 CHARTS = (
-    ("records", "Records written", "records/s"),
-    ("bytes_in", "Bytes in", "B/s"),
-    ("bytes_out", "Bytes out", "B/s"),
-    ("requests", "Requests", "requests/s"),
-    ("lag", "Lag of all groups", "records"),
-    ("dollars_hour", "Cost on AWS, list price", "$/h"),
+    ("records", "Records written", "records/s", "/topics?sort=records&desc=1", "to all topics, by every producer"),
+    ("bytes_in", "Bytes in", "B/s", "/topics?sort=size&desc=1", "of produce and all other requests"),
+    ("bytes_out", "Bytes out", "B/s", "/groups", "of fetches and all other responses"),
+    ("requests", "Requests", "requests/s", "/health", "of all clients, this console's too"),
+    ("lag", "Lag of all groups", "records", "/groups?sort=lag&desc=1", "written and not committed yet"),
+    ("dollars_hour", "Cost on AWS", "$/h", "/costs", "of these requests at list prices, without storage"),
 )
 
 
@@ -44,17 +45,17 @@ async def overview(request: Request) -> Response:
     groups = await list_groups(state.cluster.admin)
     alarms, alarms_problem = await state.alarms()
     numbers = None if look is None else look.numbers
-    states: dict[str, int] = {}
-    for each in groups:
-        states[each.state] = states.get(each.state, 0) + 1
+    states = Counter(each.state for each in groups)
+    shown = [each for each in topics.values() if not is_internal(each)]
     return render(
         request,
         "overview.html",
-        topic_count=len(topics),
+        topic_count=len(shown),
+        internal_count=len(topics) - len(shown),
         partition_count=sum(each.partition_count for each in topics.values()),
         records=None if look is None else look.records,
         group_count=len(groups),
-        states=sorted(states.items()),
+        states=", ".join(f"{count} {state.lower()}" for state, count in sorted(states.items())),
         numbers=numbers,
         spent=None if numbers is None else cost(numbers.usage),
         lag=sorted(numbers.lag.items(), key=lambda each: -each[1])[:_TOP] if numbers is not None else [],
@@ -91,7 +92,7 @@ async def _findings(state: ConsoleState) -> list[Finding]:
 @page
 async def overview_events(request: Request) -> Response:
     state = state_of(request)
-    return state.streams.response(_rates(state))
+    return streamed(request, _rates(state))
 
 
 async def _rates(state: ConsoleState) -> AsyncGenerator[Event]:

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from odradek.console.events import Event
 from odradek.console.forms import Fields, place_of, query_of
-from odradek.console.pages.base import page, render, state_of
+from odradek.console.pages.base import page, render, state_of, streamed
 from odradek.console.rendering import url
 from odradek.console.state import ConsoleState
 from odradek.errors import ErrorCode, KafkaError
@@ -209,7 +209,7 @@ def _partition_and_offset(text: str, name: str) -> tuple[int, int]:
 async def search_events(request: Request) -> Response:
     """Matching records as they are found: events `rows` (HTML), `progress`, `problem`, `end`."""
     state, view = state_of(request), view_of(request)
-    return state.streams.response(_searched(state, view, view.place))
+    return streamed(request, _searched(state, view, view.place))
 
 
 async def _searched(state: ConsoleState, view: View, place: Place | None) -> AsyncGenerator[Event]:
@@ -241,7 +241,7 @@ def _rows(state: ConsoleState, found: Sequence[RecordView]) -> str:
 async def tail_events(request: Request) -> Response:
     """Records as they arrive: events `rows` (HTML, oldest first) and `progress`."""
     state, view = state_of(request), view_of(request)
-    return state.streams.response(_followed(state, view))
+    return streamed(request, _followed(state, view))
 
 
 async def _followed(state: ConsoleState, view: View) -> AsyncGenerator[Event]:

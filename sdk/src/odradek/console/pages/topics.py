@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,12 +26,15 @@ from odradek.operations.storage import SegmentMap
 from odradek.patterns import PatternInvalid, compile_pattern
 
 PAGE_ROWS = 50
-SORTS = ("name", "partitions", "records", "size")
+BY_NUMBERS, BY_CONFIGS = ("records", "size"), ("cleanup", "retention")
+SORTS = ("name", "partitions", *BY_NUMBERS, *BY_CONFIGS)
+COLUMNS = ("cleanup.policy", "retention.ms")
 _ALL_AT_ONCE = 2_000  # topics whose records and sizes are read for a sort
 TABS = ("partitions", "storage", "keys", "configuration", "consumers", "acls", "delete")
 _PIECES_SHOWN = 200
 _SAMPLE = 1_000
-_LINE = 4.0  # of a picture 1,000 wide
+_LINE = 0.4  # percent of a picture's width
+_APART = 2.5  # percent: numbers of two marks need so much room
 COMMON = ("cleanup.policy", "retention.ms", "retention.bytes", "max.message.bytes")
 
 
@@ -42,6 +46,18 @@ class TopicRow:
     partitions: int
     records: int | None = None
     size_bytes: int | None = None
+    cleanup: str = ""  # cleanup.policy
+    retention_ms: int | None = None  # -1: unlimited; None: the topic is only compacted
+
+
+_KEYS: Mapping[str, Callable[[TopicRow], Any]] = {
+    "name": lambda row: row.name,
+    "partitions": lambda row: row.partitions,
+    "records": lambda row: row.records or 0,
+    "size": lambda row: row.size_bytes or 0,
+    "cleanup": lambda row: (row.cleanup, row.name),
+    "retention": lambda row: math.inf if row.retention_ms in (None, -1) else row.retention_ms,
+}
 
 
 @page
@@ -51,32 +67,29 @@ async def topics(request: Request) -> Response:
 
 async def _list(request: Request, problem: str = "", form: Mapping[str, str] | None = None) -> Response:
     state, query = state_of(request), query_of(request)
-    everything = await state.topics.get()
-    wanted, sort = query.text("filter"), query.choice("sort", SORTS, "name")
-    descending = query.flag("desc")
-    note = ""
-    found = _matching(everything.values(), wanted)
-    number = query.number("page", 1, 1, 10_000_000)
-    if sort in ("records", "size") and len(found) > _ALL_AT_ONCE:
+    everything = list((await state.topics.get()).values())
+    shows_internal = query.flag("internal")
+    offered = [each for each in everything if shows_internal or not ops.is_internal(each)]
+    wanted, sort, descending = query.text("filter"), query.choice("sort", SORTS, "name"), query.flag("desc")
+    found, note = _matching(offered, wanted), ""
+    if sort in (*BY_NUMBERS, *BY_CONFIGS) and len(found) > _ALL_AT_ONCE:
         note = f"Sorting {len(found):,} topics by {sort} would read them all: filter them to {_ALL_AT_ONCE:,} first."
         sort = "name"
-    if sort in ("records", "size"):
-        rows = await _with_numbers(state.cluster, found)
-        rows.sort(key=lambda row: (row.records if sort == "records" else row.size_bytes) or 0, reverse=descending)
-        total = len(rows)
-        pages, number = _pages(total, number)
-        rows = rows[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]
-    else:
-        found.sort(key=lambda each: each.partition_count if sort == "partitions" else each.name, reverse=descending)
-        total = len(found)
-        pages, number = _pages(total, number)
-        rows = await _with_numbers(state.cluster, found[(number - 1) * PAGE_ROWS : number * PAGE_ROWS])
+    rows = await _read_rows(state.cluster, found, numbers=sort in BY_NUMBERS, configs=sort in BY_CONFIGS)
+    rows.sort(key=_KEYS[sort], reverse=descending)
+    pages, number = _pages(len(rows), query.number("page", 1, 1, 10_000_000))
+    shown = {row.name for row in rows[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]}
+    complete = await _read_rows(state.cluster, [each for each in found if each.name in shown])
+    complete.sort(key=_KEYS[sort], reverse=descending)
+    creates = (form or {}).get("name") or query.text("create")
     return render(
         request,
         "topics.html",
-        rows=rows,
-        total=total,
-        all_topics=len(everything),
+        rows=complete,
+        total=len(found),
+        all_topics=len(offered),
+        hidden=len(everything) - len(offered),
+        internal=shows_internal,
         number=number,
         pages=pages,
         filter=wanted,
@@ -84,7 +97,7 @@ async def _list(request: Request, problem: str = "", form: Mapping[str, str] | N
         desc=descending,
         note=note,
         problem=problem,
-        form=form or {},
+        form=form or ({"name": creates} if creates else {}),
         common=COMMON,
     )
 
@@ -106,25 +119,49 @@ def _pages(total: int, number: int) -> tuple[int, int]:
     return pages, min(number, pages)
 
 
-async def _with_numbers(cluster: Cluster, found: Sequence[TopicDescription]) -> list[TopicRow]:
-    """Return rows with records and sizes; without them where a topic was deleted meanwhile or may not be seen."""
+async def _read_rows(
+    cluster: Cluster, found: Sequence[TopicDescription], *, numbers: bool = True, configs: bool = True
+) -> list[TopicRow]:
+    """Return rows with records and sizes, and with configurations, as far as they are asked for."""
+    (counts, sizes), values = await asyncio.gather(
+        _numbers(cluster, found if numbers else ()),
+        ops.configs_of(cluster.admin, [each.name for each in found] if configs else [], COLUMNS),
+    )
+    return [_row(topic, counts, sizes, values.get(topic.name, {})) for topic in found]
+
+
+def _row(
+    topic: TopicDescription,
+    counts: Mapping[TopicPartition, int],
+    sizes: Mapping[TopicPartition, int],
+    configs: Mapping[str, str],
+) -> TopicRow:
+    policy, retention = configs.get("cleanup.policy", ""), configs.get("retention.ms", "")
+    return TopicRow(
+        topic.name,
+        topic.partition_count,
+        sum(counts[each] for each in topic.partitions) if all(each in counts for each in topic.partitions) else None,
+        sum(sizes[each] for each in topic.partitions) if all(each in sizes for each in topic.partitions) else None,
+        policy,
+        int(retention) if "delete" in policy and retention else None,
+    )
+
+
+async def _numbers(
+    cluster: Cluster, found: Sequence[TopicDescription]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Return records and bytes of partitions; none where a topic was deleted meanwhile or may not be seen."""
     places = [each for topic in found for each in topic.partitions]
+    if not places:
+        return {}, {}
     try:
-        begins, ends = await ops.offsets_of(cluster.admin, places) if places else ({}, {})
-        sizes = await ops.sizes_of(cluster.admin, found) if found else {}
+        begins, ends = await ops.offsets_of(cluster.admin, places)
+        sizes = await ops.sizes_of(cluster.admin, found)
     except KafkaError as error:
         if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             raise
-        return [TopicRow(each.name, each.partition_count) for each in found]
-    return [
-        TopicRow(
-            topic.name,
-            topic.partition_count,
-            sum(ends[each] - begins[each] for each in topic.partitions),
-            sum(sizes[each] for each in topic.partitions) if all(each in sizes for each in topic.partitions) else None,
-        )
-        for topic in found
-    ]
+        return {}, {}
+    return {place: ends[place] - begins[place] for place in places}, sizes
 
 
 @action(_list)
@@ -169,7 +206,7 @@ async def _detail(
         values |= {"sample": query.number("sample", _SAMPLE, 1, SAMPLE_MAX), "sample_max": SAMPLE_MAX}
         values["skew"] = await key_skew(state.cluster, name, values["sample"]) if query.flag("read") else None
     elif shown == "configuration":
-        values["defaults"] = sum(each.is_default for each in detail.configs)
+        values |= _configuration(state.cluster, detail)
     return render(
         request,
         "topic.html",
@@ -184,39 +221,90 @@ async def _detail(
 
 
 async def _storage(cluster: Cluster, name: str, query: Fields) -> dict[str, Any]:
-    """Return how a partition is stored; a sentence where the store itself cannot be read."""
+    """Return how a partition is stored, and how far groups have come; a sentence where the store cannot be read."""
     number = query.number("partition", 0, 0, 2**31 - 1)
     try:
         async with cluster.open_store() as store:
             found = await store.segments(name, number)
     except KafkaError as error:
         return {"map": None, "map_problem": error.message, "chosen": number}
+    positions = await ops.positions_in(cluster.admin, TopicPartition(name, number))
     return {
         "map": found,
         "map_problem": "",
         "chosen": number,
         "pieces": list(reversed(found.pieces[-_PIECES_SHOWN:])),
         "boxes": boxes(found),
+        "marks": marks(found, positions),
     }
 
 
 def boxes(found: SegmentMap) -> list[tuple[str, float, float, str]]:
-    """Return kind, x and width of each piece in a picture 1,000 wide, and what it is; by bytes, so that none is lost.
+    """Return kind, x and width in percent of each piece in a picture, and what it is; as wide as its bytes.
 
     Neighbours of one kind that are narrower than a line are drawn as one.
     """
-    total = sum(each.size_bytes for each in found.pieces) or 1
+    total = found.size_bytes or 1
     drawn: list[tuple[str, float, float, str]] = []
     at = 0.0
     for each in found.pieces:
-        width = 1000 * each.size_bytes / total
+        width = 100 * each.size_bytes / total
         if drawn and drawn[-1][0] == each.kind and drawn[-1][2] < _LINE and width < _LINE:
             kind, x, before, text = drawn[-1]
             drawn[-1] = (kind, x, before + width, f"{text.partition(' to ')[0]} to {each.end_offset:,}")
         else:
             drawn.append((each.kind, at, width, f"{each.kind}: offsets {each.base_offset:,} to {each.end_offset:,}"))
         at += width
-    return [(kind, round(x, 2), round(max(width, 1.0), 2), text) for kind, x, width, text in drawn]
+    return [(kind, round(x, 3), round(max(width, 0.1), 3), text) for kind, x, width, text in drawn]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Groups at one place of the picture."""
+
+    number: int  # of the mark, from 1
+    x: float  # percent
+    positions: tuple[ops.Position, ...]
+
+
+def marks(found: SegmentMap, positions: Sequence[ops.Position]) -> list[Mark]:
+    """Return where groups stand in the picture of `boxes`, within a piece by its offsets; close ones as one mark."""
+    drawn: list[tuple[float, list[ops.Position]]] = []
+    for position in positions:
+        x = _place_of(found, position.offset)
+        if drawn and x - drawn[-1][0] < _APART:
+            drawn[-1][1].append(position)
+        else:
+            drawn.append((x, [position]))
+    return [Mark(number, round(x, 3), tuple(group)) for number, (x, group) in enumerate(drawn, 1)]
+
+
+def _place_of(found: SegmentMap, offset: int) -> float:
+    """Return the place of an offset in percent of the bytes before it; records of a piece count as equally large."""
+    before = 0.0
+    for piece in found.pieces:
+        if offset < piece.end_offset:
+            within = max(0, offset - piece.base_offset) / (piece.end_offset - piece.base_offset)
+            before += within * piece.size_bytes
+            break
+        before += piece.size_bytes
+    return 100 * before / (found.size_bytes or 1)
+
+
+def _configuration(cluster: Cluster, detail: ops.TopicDetail) -> dict[str, Any]:
+    """Return what differs from the defaults, with these, and what does not."""
+    changed = [each for each in detail.configs if not each.is_default]
+    defaults = {}
+    for each in changed:
+        default = each.default
+        if default is None and not cluster.is_kafka_port:
+            default = ops.own_default(each.name)
+        defaults[each.name] = "not told by the service" if default is None else default
+    return {
+        "changed": changed,
+        "unchanged": [each for each in detail.configs if each.is_default],
+        "defaults": defaults,
+    }
 
 
 async def _acls(cluster: Cluster, name: str) -> dict[str, Any]:

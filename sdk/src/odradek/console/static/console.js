@@ -40,7 +40,7 @@ for (const form of $$("form[data-live]")) {
     if (fresh) document.getElementById(form.dataset.live).replaceChildren(...fresh.childNodes);
     else document.getElementById(form.dataset.live).replaceChildren(...page.querySelectorAll(".problem"));
     history.replaceState(null, "", url);
-    showLocalTimes();
+    complete();
   }, 150);
   form.addEventListener("input", load);
 }
@@ -59,6 +59,7 @@ for (const input of $$("[data-filter-rows]")) {
 
 const fresh = $$("[data-refresh]");
 if (fresh.length) {
+  const last = new Map(); // the server's HTML of each part: what is shown has local times and labels, too
   const every = 1000 * Math.min(...fresh.map((each) => Number(each.dataset.refresh)));
   const look = async () => {
     if (document.hidden || !getSelection().isCollapsed || fresh.some((each) => each.contains(document.activeElement))) return;
@@ -67,9 +68,11 @@ if (fresh.length) {
     const page = new DOMParser().parseFromString(trusted(await answer.text()), "text/html");
     for (const part of fresh) {
       const found = page.getElementById(part.id);
-      if (found && found.innerHTML !== part.innerHTML) part.replaceChildren(...found.childNodes);
+      if (!found || found.innerHTML === last.get(part)) continue;
+      last.set(part, found.innerHTML);
+      part.replaceChildren(...found.childNodes);
     }
-    showLocalTimes();
+    complete();
   };
   setInterval(look, every);
 }
@@ -120,9 +123,12 @@ if (stream) {
   let state = {};
 
   const say = (text) => (output.textContent = text);
-  const ended = (text) => {
+  const leave = () => {
     source?.close();
     source = undefined;
+  };
+  const ended = (text) => {
+    leave();
     stop.hidden = !isTail;
     stop.textContent = "Resume";
     say(text);
@@ -137,7 +143,7 @@ if (stream) {
         rows.prepend(...[...found.querySelectorAll("tr")].reverse());
         while (rows.childElementCount > TAIL_ROWS_MAX) rows.lastElementChild.remove();
       } else rows.append(found);
-      showLocalTimes();
+      complete();
     });
     source.addEventListener("progress", (event) => {
       state = JSON.parse(event.data);
@@ -160,6 +166,7 @@ if (stream) {
     if (source) ended(isTail ? `${output.textContent}, paused` : `${output.textContent}, cancelled`);
     else start();
   });
+  addEventListener("pagehide", leave); // the server ends the search or the tail
   start();
 }
 
@@ -274,21 +281,33 @@ if (charts) {
     $(".area", figure).setAttribute("d", `M0,80 L${line} L300,80 Z`);
     $("output", figure).textContent = shown(points.at(-1), figure.dataset.unit);
   };
-  const source = new EventSource(charts.dataset.events);
-  source.addEventListener("rates", (event) => {
-    const rates = JSON.parse(event.data);
-    for (const [name, each] of series) {
-      if (rates[name] === null) continue;
-      each.points = [...each.points, rates[name]].slice(-POINTS_MAX);
-      draw(each);
-    }
-    const topics = new Map(rates.topics);
-    for (const output of $$("output[data-topic]")) {
-      output.textContent = topics.has(output.dataset.topic) ? `${compact.format(topics.get(output.dataset.topic))}/s` : "–";
-    }
-  });
-  source.addEventListener("problem", () => source.close());
-  addEventListener("pagehide", () => source.close());
+  let source;
+  const leave = () => {
+    source?.close();
+    source = undefined;
+  };
+  const watch = () => {
+    leave();
+    for (const each of series.values()) each.points = []; // the server tells the past again
+    source = new EventSource(charts.dataset.events);
+    source.addEventListener("rates", (event) => {
+      const rates = JSON.parse(event.data);
+      for (const [name, each] of series) {
+        if (rates[name] === null || rates[name] === undefined) continue;
+        each.points = [...each.points, rates[name]].slice(-POINTS_MAX);
+        draw(each);
+      }
+      const topics = new Map(rates.topics);
+      for (const output of $$("output[data-topic]")) {
+        output.textContent = topics.has(output.dataset.topic) ? `${compact.format(topics.get(output.dataset.topic))}/s` : "–";
+      }
+    });
+    source.addEventListener("problem", leave);
+  };
+  // Nobody watches a page that is left or hidden: the server looks for nobody, and a deployed one bills each look.
+  addEventListener("pagehide", leave);
+  document.addEventListener("visibilitychange", () => (document.hidden ? leave() : watch()));
+  if (!document.hidden) watch();
 }
 
 // --- narrow windows: what is chosen is in sight -----------------------------------------------------------------------
@@ -298,18 +317,136 @@ for (const each of $$(".bar nav [aria-current], .tabs [aria-current]")) {
   list.scrollLeft = each.offsetLeft - list.offsetLeft - (list.clientWidth - each.clientWidth) / 2;
 }
 
-// --- times and keys ---------------------------------------------------------------------------------------------------
+// --- what the server cannot know or a script does better: local times, narrow tables, copies, choices -----------------
+
+const inZone = (zone) =>
+  new Intl.DateTimeFormat("sv-SE", { dateStyle: "short", timeStyle: "medium", ...(zone && { timeZone: zone }) });
+const [local, utc] = [inZone(), inZone("UTC")];
 
 function showLocalTimes() {
-  for (const time of $$("time[data-ms]:not([title])")) {
+  for (const time of $$("time[data-ms]:not([datetime])")) {
     const moment = new Date(Number(time.dataset.ms));
-    if (!Number.isNaN(moment.getTime())) {
-      time.title = moment.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
-      time.dateTime = moment.toISOString();
-    }
+    if (Number.isNaN(moment.getTime())) continue;
+    time.title = moment.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
+    time.dateTime = moment.toISOString();
+    const [here, there] = [local.format(moment), utc.format(moment)];
+    if (here === there) continue;
+    const [day, clock] = here.split(" ");
+    const text = there.startsWith(day) ? clock : here;
+    time.append(" ", Object.assign(document.createElement("small"), { className: "local", textContent: `local ${text}` }));
   }
 }
-showLocalTimes();
+
+// A table of more than three columns becomes a list of cards in a narrow window, each value with the name of its column.
+function labelCells() {
+  for (const table of $$("table.rows:not(.records, .matrix, [data-labelled])")) {
+    const names = $$("thead th", table).map((head) => (head.querySelector(".hide") ? "" : head.textContent.replace(/[↑↓]/g, "").trim()));
+    if (names.length < 4) continue;
+    for (const row of $$("tbody tr", table)) {
+      for (const [index, cell] of [...row.children].entries()) if (names[index]) cell.dataset.label = names[index];
+      ($(".name", row)?.closest("td") ?? row.firstElementChild).classList.add("title");
+    }
+    table.classList.add("cards");
+    table.dataset.labelled = "";
+  }
+}
+
+function complete() {
+  showLocalTimes();
+  labelCells();
+  for (const each of $$("[data-copy][hidden], [data-copy-of][hidden], [data-all][hidden]")) each.hidden = false;
+  countChosen();
+}
+
+async function copied(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = Object.assign(document.createElement("textarea"), { value: text, className: "hide" }); // http on a name
+  document.body.append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy], [data-copy-of]");
+  if (!button) return;
+  const source = button.dataset.copyOf;
+  const done = await copied(source ? document.getElementById(source).textContent : button.dataset.copy).then(() => true, () => false);
+  button.textContent = done ? "Copied" : "Not allowed";
+  setTimeout(() => (button.textContent = "Copy"), 2000);
+});
+
+function countChosen() {
+  const form = $("[data-choice]");
+  if (!form || !$("[data-chosen]", form)) return;
+  const boxes = $$("input[name=topic]", form);
+  const count = boxes.filter((box) => box.checked).length;
+  const all = $("[data-all]", form);
+  all.checked = count > 0 && count === boxes.length;
+  all.indeterminate = count > 0 && count < boxes.length;
+  const text = $("[data-count]", form);
+  text.dataset.none ??= text.textContent;
+  text.textContent = count ? `${count} ${count === 1 ? "topic is" : "topics are"} ticked.` : text.dataset.none;
+  for (const button of $$("[data-chosen] button", form)) button.disabled = !count;
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.matches("[data-all]")) {
+    for (const box of $$("input[name=topic]", event.target.form)) box.checked = event.target.checked;
+  }
+  if (event.target.closest("[data-choice]")) countChosen();
+});
+complete();
+
+// --- saved searches: names for addresses of this page, kept in this browser -------------------------------------------
+
+for (const section of $$("[data-saved]")) {
+  const base = section.dataset.saved;
+  const key = `odradek.saved:${base}`;
+  const list = $("ul", section);
+  const [label, form] = [$(".hint", section), $("form", section)];
+  const read = () => {
+    try {
+      const found = JSON.parse(localStorage.getItem(key) ?? "[]");
+      return Array.isArray(found) ? found.filter((each) => typeof each?.name === "string" && typeof each?.query === "string") : [];
+    } catch {
+      return []; // no storage in this browser, or somebody else's value
+    }
+  };
+  const write = (saved) => {
+    localStorage.setItem(key, JSON.stringify(saved));
+    show();
+  };
+  const show = () => {
+    const saved = read();
+    list.replaceChildren(
+      ...saved.map(({ name, query }) => {
+        const link = Object.assign(document.createElement("a"), { href: `${base}?${new URLSearchParams(query)}`, textContent: name });
+        if (`?${query}` === location.search) link.setAttribute("aria-current", "page");
+        const forget = Object.assign(document.createElement("button"), { type: "button", className: "quiet", textContent: "×" });
+        forget.setAttribute("aria-label", `Forget ${name}`);
+        forget.addEventListener("click", () => write(read().filter((each) => each.name !== name)));
+        const row = document.createElement("li");
+        row.append(link, forget);
+        return row;
+      })
+    );
+    label.hidden = !saved.length;
+    form.hidden = location.search.length < 2;
+    section.hidden = label.hidden && form.hidden;
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const name = form.elements.name.value.trim();
+    if (!name) return;
+    write([...read().filter((each) => each.name !== name), { name, query: location.search.slice(1) }].sort((a, b) => (a.name < b.name ? -1 : 1)));
+    form.reset();
+  });
+  addEventListener("storage", (event) => event.key === key && show());
+  show();
+}
+
+// --- keys -------------------------------------------------------------------------------------------------------------
 
 const keys = $("#keys");
 const keysButton = $("[data-keys]");
