@@ -15,8 +15,9 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from odradek.adapters.expressions import State, after, holds
+from odradek.adapters.expressions import State, after
 from odradek.errors import StoreError
+from odradek.ports.condition_value import holds
 from odradek.ports.table import Check, Item, Key, Operation
 
 _OF_A_KEY = 10  # calls that are remembered, by each item that they would write, and asked when it changes

@@ -15,14 +15,15 @@ from odradek.engine.maintenance import sweep
 from odradek.engine.partition import claims, producer_places, shared_spill
 from odradek.engine.partition.extents import Extent
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import PartitionAppend, PartitionIndex
+from odradek.engine.partition.head_append import PartitionAppend
+from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.producer_rows import ProducerRows
 from odradek.engine.partition.shared_head import Page, SharedHead
 from odradek.engine.partition.shared_spill import SharedSpills
 from odradek.ports.table import AllOf, Copy, Update
 
 from tests.simulation.plan import Scenario
-from tests.simulation.planted.bug import bug, settings
+from tests.simulation.planted.bug import as_expressions, bug, settings
 from tests.simulation.store.ports import Fates
 
 PER_HEAD = 3
@@ -50,7 +51,7 @@ def only_the_first_partition_is_asked() -> Iterator[None]:
     original = PartitionIndex.append_update
 
     def append_update(self: PartitionIndex, head_id: Any, parts: Any, *args: Any) -> Update:
-        update = original(self, head_id, parts, *args)
+        update = as_expressions(original(self, head_id, parts, *args))
         assert isinstance(update.condition, AllOf)
         spared = {id(clause.condition) for part in parts[1:] for clause in part.clauses}
         kept = tuple(each for each in update.condition.conditions if id(each) not in spared)

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from odradek.engine.leaders import leaders
 from odradek.engine.partition.claims import Claim
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import PartitionAppend
+from odradek.engine.partition.head_append import PartitionAppend
 from odradek.engine.transactions import commit, transactions
 from odradek.format.tail_entry import TailEntry
 from odradek.ports.table import Absent, AnyOf, Check, Condition, Delete, Exists, Put, Set

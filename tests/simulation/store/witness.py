@@ -5,13 +5,15 @@ It sits below the faults, so it knows what truly happened however the caller was
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from odradek.adapters.expressions import State, after, after_live
 from odradek.adapters.memory import MemoryObjectStore, MemoryStore, MemoryTable, MemoryTableCatalog
+from odradek.errors import StoreError
 from odradek.model.log import Buffer
 from odradek.ports.clock import Clock
-from odradek.ports.table import Key
+from odradek.ports.table import Key, LiveUpdate, Operation
 from odradek.ports.table_catalog import LoadedTable, TableChange
 from odradek.ports.tables import TableName
 
@@ -38,12 +40,31 @@ class _WitnessedTable(MemoryTable):
         self._name: TableName = name
         self._ledger = ledger
         self._visibility = visibility
+        self._contents: dict[Key, str] = {}
+
+    def _write(self, name: str, operation: Operation) -> State:
+        if isinstance(operation, LiveUpdate):
+            old = self._find(operation.key)
+            if _outcome(after_live, operation, old) != _outcome(after, operation, old):
+                self._ledger.problem(f"an append to {operation.key.pk} decides otherwise than its expressions")
+        return super()._write(name, operation)
 
     def _store(self, key: Key, state: Any) -> None:
         old = self._find(key).item
+        if old is not None and self._contents.pop(key) != repr(old):
+            self._ledger.problem(f"somebody has changed the item {key} that a read returned")
+        if state.item is not None:
+            self._contents[key] = repr(state.item)
         super()._store(key, state)
         self._visibility.changed(self._name, Key(*key), old)
         self._ledger.stored(self._name, Key(*key), old, state.item)
+
+
+def _outcome(apply: Callable[[Any, State], State], update: LiveUpdate, old: State) -> State | str:
+    try:
+        return apply(update, old)
+    except StoreError as error:
+        return repr(error)
 
 
 def _seen(table: MemoryTable, visibility: Visibility, pk: str) -> tuple[dict[str, Any], bool]:

@@ -9,57 +9,43 @@ a document path without its parent map, a number added or a list appended to ano
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from odradek.adapters.validation import KEY_ATTRIBUTES, checked, shown
+from odradek.adapters.validation import checked, shown
 from odradek.errors import ConditionFailed, ItemTooLarge, StoreRejected, TransactionCanceled
-from odradek.format.item_size import item_size
+from odradek.format.item_size import attributes_size, item_size, value_size
 from odradek.limits import TABLE_ITEM_BYTES_MAX, TABLE_TRANSACTION_BYTES_MAX
+from odradek.ports.condition_value import holds
 from odradek.ports.table import (
-    Absent,
     Action,
     Add,
-    AllOf,
-    AnyOf,
     Append,
     Check,
-    Compare,
-    Condition,
-    Contains,
     Copy,
     Delete,
-    Exists,
     Item,
+    KeptItem,
     Key,
-    Not,
+    LiveUpdate,
     Operation,
     Path,
     Put,
     Remove,
     RemoveFirst,
     Set,
+    Undecided,
     Update,
     Value,
 )
 
 T = TypeVar("T")
-_MISSING: Final = object()
-_ORDER: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 class State(NamedTuple):
     """The stored item of a key. It is never changed in place: a write creates another state."""
 
-    item: Item | None  # None: there is none
+    item: KeptItem | None  # None: there is none
     size_bytes: int  # as DynamoDB counts it, 0 where there is no item
 
 
@@ -68,10 +54,28 @@ NOTHING: Final = State(None, 0)
 
 def state_of(key: Key, item: Item) -> State:
     """Return the state of a stored item. Raises ItemTooLarge above 400 KB."""
-    size = item_size(key[0], key[1], item)
+    return _sized(item, item_size(key[0], key[1], item))
+
+
+def _changed(key: Key, item: Item, old: State) -> State:
+    """Return the state of an item that has been made from an older one: only what is another object is measured."""
+    before = old.item
+    if before is None:
+        return state_of(key, item)
+    size = old.size_bytes
+    for name, value in item.items():
+        was = before.get(name)
+        if value is not was:
+            size += value_size(value) - value_size(was) if was is not None else attributes_size({name: value})
+    if not before.keys() <= item.keys():
+        size -= attributes_size({name: before[name] for name in before.keys() - item.keys()})
+    return _sized(item, size)
+
+
+def _sized(item: Item, size: int) -> State:
     if size > TABLE_ITEM_BYTES_MAX:
         raise ItemTooLarge(size)
-    return State(item, size)
+    return State(KeptItem(item), size)
 
 
 # --- operations ---------------------------------------------------------------------------------------------------
@@ -83,8 +87,19 @@ def after(operation: Operation, old: State) -> State:
     Raises ConditionFailed, ItemTooLarge, StoreRejected (a path without its parent, a value of another type).
     """
     if not holds(operation.condition, operation.key, old.item):
-        raise ConditionFailed(copied(old.item))
+        raise ConditionFailed(old.item)
     return _applied(operation, old)
+
+
+def after_live(update: LiveUpdate, old: State) -> State:
+    """Return the state after an update that decides by itself; the same as `after`, and raises the same."""
+    try:
+        item = update.decide(old.item)
+    except Undecided:
+        return after(update, old)
+    if item is None:
+        raise ConditionFailed(old.item)
+    return _changed(update.key, item, old)
 
 
 def after_all(operations: Sequence[Operation], olds: Sequence[State]) -> list[State]:
@@ -93,7 +108,7 @@ def after_all(operations: Sequence[Operation], olds: Sequence[State]) -> list[St
     Raises TransactionCanceled if a condition is false; otherwise as `after`.
     """
     failures = [
-        None if holds(operation.condition, operation.key, old.item) else ConditionFailed(copied(old.item))
+        None if holds(operation.condition, operation.key, old.item) else ConditionFailed(old.item)
         for operation, old in zip(operations, olds, strict=True)
     ]
     if any(failures):
@@ -111,53 +126,13 @@ def _applied(operation: Operation, old: State) -> State:
             item: Item = dict(old.item or {})  # maps and lists below are copied where an action changes them
             for action in actions:
                 _apply(action, item, old.item or {})
-            return state_of(key, item)
+            return _changed(key, item, old)
         case Put(key, item):
             return state_of(key, copied(item))
         case Delete():
             return NOTHING
         case Check():
             return old
-
-
-# --- conditions ---------------------------------------------------------------------------------------------------
-
-
-def holds(condition: Condition | None, key: Key, item: Item | None) -> bool:
-    """Return True if the item (None: missing) meets the condition; None as the condition is always met."""
-    match condition:
-        case None:
-            return True
-        case Exists(path):
-            return _find(path, key, item) is not _MISSING
-        case Absent(path):
-            return _find(path, key, item) is _MISSING
-        case Compare(path, op, value):
-            found = _find(path, key, item)
-            return type(found) is type(value) and _ORDER[op](found, value)
-        case Contains(path, value):
-            found = _find(path, key, item)
-            # True == 1 in Python and nowhere else, so the types are compared too.
-            return isinstance(found, list) and any(type(each) is type(value) and each == value for each in found)
-        case Not(inner):
-            return not holds(inner, key, item)
-        case AllOf(conditions):
-            return all(holds(each, key, item) for each in conditions)
-        case AnyOf(conditions):
-            return any(holds(each, key, item) for each in conditions)
-
-
-def _find(path: Path, key: Key, item: Item | None) -> Any:
-    if item is None:
-        return _MISSING
-    if path[0] in KEY_ATTRIBUTES:
-        return getattr(key, path[0]) if len(path) == 1 else _MISSING
-    found: Any = item
-    for step in path:
-        if not isinstance(found, dict) or step not in found:
-            return _MISSING
-        found = found[step]
-    return found
 
 
 # --- actions ------------------------------------------------------------------------------------------------------
@@ -220,7 +195,7 @@ def copied(value: T) -> T:
 
 def _copied(value: Any) -> Any:
     kind = type(value)
-    if kind is dict:
+    if kind is dict or kind is KeptItem:
         return {name: _copied(each) for name, each in value.items()}
     if kind is list:
         return [_copied(each) for each in value]

@@ -35,6 +35,7 @@ from odradek.limits import (
     TABLE_TRANSACTION_ITEMS_MAX,
     TRANSACT_GET_KEYS_MAX,
 )
+from odradek.ports.condition_value import KEY_ATTRIBUTES
 from odradek.ports.expression_text import Expressions, condition_operators, update_operators
 from odradek.ports.table import (
     Absent,
@@ -59,7 +60,6 @@ from odradek.ports.table import (
     Update,
 )
 
-KEY_ATTRIBUTES: Final = ("pk", "sk")
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=")
 _NUMBER_LIMIT: Final = 10**TABLE_NUMBER_DIGITS_MAX
 _KEY_PARTS: Final = (("partition", TABLE_PARTITION_KEY_BYTES_MAX), ("sort", TABLE_SORT_KEY_BYTES_MAX))

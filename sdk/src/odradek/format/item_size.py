@@ -60,7 +60,7 @@ def _number_size(number: int) -> int:
     if number == 0:
         return 1
     digits = str(abs(number))
-    significant = len(digits.rstrip("0"))
+    significant = len(digits) if digits[-1] != "0" else len(digits.rstrip("0"))
     # Digits are stored in pairs aligned to the decimal point, so 100 has one pair and 123 two.
     if (len(digits) - significant) % 2:
         significant += 1

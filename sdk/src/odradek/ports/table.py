@@ -15,7 +15,9 @@ Semantics are DynamoDB's:
   reads, `get_many` and `query` may see some items before and others after it. Only `transact_get` reads several items
   at one moment; docs/decisions/0010 says which readers need that.
 * A write of an item that a transaction is being applied to is refused (StoreUnavailable).
-* Returned values belong to the caller: changing them does not change the store.
+* Returned values may be the store's own, which others get as well: nobody changes them. Values that are given to the
+  store belong to the caller again when the call has ended.
+* An update that knows its own outcome (`LiveUpdate`) is decided by itself where the store has the item in memory.
 
 A bug of the caller is a ValueError in every backend: an attribute of another type (float, None, tuple), two actions of
 one update on overlapping paths, an update that changes nothing, an attribute called `pk` or `sk` (conditions may refer
@@ -30,11 +32,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 Value = str | int | bytes | bool | list["Value"] | dict[str, "Value"]
 Item = dict[str, Value]
 Path = tuple[str, ...]
+
+
+class KeptItem(dict[str, Value]):
+    """An item that a store keeps in memory until it is written again.
+
+    Attributes:
+        image: what a reader decoded from it, for the next one; None: nobody has.
+    """
+
+    __slots__ = ("image",)
+
+    def __init__(self, item: Item) -> None:
+        super().__init__(item)
+        self.image: Any = None
 
 
 class Key(NamedTuple):
@@ -162,6 +178,25 @@ class Update:
     key: Key
     actions: tuple[Action, ...]
     condition: Condition | None = None
+
+
+class Undecided(Exception):
+    """A live update cannot tell what its expressions would do to this item."""
+
+
+class LiveUpdate(Update):
+    """An update of an item that many requests change, which is also a decision on the item itself.
+
+    Its condition and its actions are the definition. A store that evaluates expressions itself asks `decide` instead,
+    which does the same without them.
+    """
+
+    def decide(self, item: Item | None) -> Item | None:
+        """Return the item after the update, or None if the condition is false. Leaves `item` as it is.
+
+        Raises Undecided: evaluate the expressions.
+        """
+        raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from odradek.adapters import capacity
 from odradek.adapters.aws.attribute_values import from_item, to_attribute, to_item, to_key, to_parameters
 from odradek.adapters.aws.calls import BACKOFF, READ_ATTEMPTS_MAX, Calls, Refused
 from odradek.adapters.aws.transaction import transact, transact_get
-from odradek.adapters.expressions import copied
 from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import check_key, check_operation, check_query
 from odradek.errors import ConditionFailed, StoreUnavailable
@@ -63,9 +62,7 @@ class DynamoTable:
                 check_key(key)
             for part in await asyncio.gather(*(self._get_chunk(chunk, consistent) for chunk in chunks)):
                 found |= part
-        if len(unique) == len(keys):
-            return [found.get(key) for key in keys]
-        return [copied(found.get(key)) for key in keys]
+        return [found.get(key) for key in keys]
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
         return await transact_get(self._client, self._calls, self._meter, self.table_name, keys)

@@ -3,7 +3,8 @@
     callers (any thread, any event loop) ──> queue ──> writer thread: drain, evaluate all, one commit ──> futures
 
 The writer takes all requests in its queue and evaluates each in turn against the stored items and the results of
-earlier requests of the same group (a refused request changes nothing and does not affect the others). It writes the
+earlier requests of the same group (a refused request changes nothing and does not affect the others). What it read or
+wrote last is in memory (kept_states.py). It writes the
 final state of every touched item, commits once, and only then answers. So all requests that arrived during the previous
 commit share one fsync, and an item that is updated a hundred times in a group is written once.
 
@@ -35,14 +36,14 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from odradek.adapters.embedded.item_codec import decode_item, encode_item
+from odradek.adapters.embedded.kept_states import KEPT_BYTES_MAX, KeptStates, Place
 from odradek.adapters.embedded.private import create_file, make_folder
 from odradek.adapters.embedded.write_ahead_log import warn_of_torn_log
 from odradek.adapters.expressions import NOTHING, State, state_of
 from odradek.errors import OutcomeUnknown, StoreError, StoreFull, StoreUnavailable
-from odradek.ports.table import Key
 
 GROUP_REQUESTS_MAX: Final = 1000  # so that the first of a group does not wait for thousands
 DIRECT_PLACES_MAX: Final = 16  # of a request that is committed in its caller's thread
@@ -67,13 +68,6 @@ Synchronous = Literal["FULL", "NORMAL"]
 Check = Literal["none", "quick", "full"]
 _QUICK_CHECK_S: Final = 5.0  # the time limit of a check at opening; an audit checks the whole file
 _CHECK_STEPS: Final = 10_000  # steps of SQLite's virtual machine between two checks of the time
-
-
-class Place(NamedTuple):
-    """The location of an item in the file."""
-
-    table: int
-    key: Key
 
 
 # Given the states at the request's places, return the result and the new states (None: nothing to write).
@@ -120,6 +114,7 @@ class Database:
             raise ValueError(f"synchronous must be FULL or NORMAL, not {synchronous!r}")
         self._path = path
         self._read_only = read_only
+        self._kept = KeptStates(0 if read_only else KEPT_BYTES_MAX)  # another process may write what this one reads
         self._readers: deque[sqlite3.Connection] = deque()
         self._requests: queue.SimpleQueue[_Queued | _Told] = queue.SimpleQueue()
         self._writing = threading.Lock()  # held by who uses the connection
@@ -192,6 +187,18 @@ class Database:
     def _refuse_unless_open(self) -> None:
         if self._closed or self._read_only:
             raise StoreUnavailable(f"{self._path} is " + ("opened for reading" if self._read_only else "closed"))
+
+    def find(self, place: Place) -> State:
+        """Return the committed state of an item, from memory if it is kept there. Raises StoreUnavailable."""
+        if self._closed:
+            raise StoreUnavailable(f"{self._path} is closed")
+        state = self._kept.find(place)
+        if state is None:
+            moment = self._kept.moment
+            with self.reading() as connection:
+                state = _selected(connection, place)
+            self._kept.read(place, state, moment)
+        return state
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -271,6 +278,7 @@ class Database:
         """Evaluate and store a group; afterwards every request has its result or its error."""
         states: dict[Place, State] = {}
         changed: set[Place] = set()
+        created: set[Place] = set()  # hardly any new item is read soon; what is read is kept then
         for request in group:
             try:
                 olds = [self._load(place, states) for place in request.places]
@@ -282,9 +290,17 @@ class Database:
                 if new is not old:
                     states[place] = new
                     changed.add(place)
+                    if old.item is None:
+                        created.add(place)
         if not changed:
             return
-        refusal = self._store({place: states[place] for place in changed})
+        self._kept.begin(changed)
+        refusal: StoreError | None = None
+        try:
+            refusal = self._store({place: states[place] for place in changed})
+        finally:
+            kept = changed - created if refusal is None else ()
+            self._kept.end({place: states[place] for place in kept})
         if refusal is not None:
             for request in group:
                 request.error = refusal
@@ -292,9 +308,7 @@ class Database:
     def _load(self, place: Place, states: dict[Place, State]) -> State:
         state = states.get(place)
         if state is None:
-            row = self._connection.execute(_SELECT, (place.table, *place.key)).fetchone()
-            state = NOTHING if row is None else state_of(place.key, decode_item(row[0]))
-            states[place] = state
+            state = states[place] = self._kept.find(place) or _selected(self._connection, place)
         return state
 
     def _store(self, states: dict[Place, State]) -> StoreError | None:
@@ -329,6 +343,12 @@ class Database:
                 self._connection.execute("ROLLBACK")
             except sqlite3.Error:
                 pass
+
+
+def _selected(connection: sqlite3.Connection, place: Place) -> State:
+    """Read the state of an item. Raises sqlite3.Error."""
+    row = connection.execute(_SELECT, (place.table, *place.key)).fetchone()
+    return NOTHING if row is None else state_of(place.key, decode_item(row[0]))
 
 
 def _answer(group: Sequence[_Queued]) -> None:

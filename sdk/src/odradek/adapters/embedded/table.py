@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from odradek.adapters import capacity
-from odradek.adapters.embedded.database import Database, Place
+from odradek.adapters.embedded.database import Database
 from odradek.adapters.embedded.item_codec import decode_item
-from odradek.adapters.expressions import State, after, after_all, copied
+from odradek.adapters.embedded.kept_states import Place
+from odradek.adapters.expressions import State, after, after_all, after_live
 from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import (
     check_key,
@@ -25,7 +26,7 @@ from odradek.adapters.validation import (
 from odradek.errors import ConditionFailed, TransactionCanceled
 from odradek.format.item_size import item_size
 from odradek.ports.meter import Meter
-from odradek.ports.table import Delete, Item, Key, Operation, Put, Row, Update
+from odradek.ports.table import Delete, Item, Key, LiveUpdate, Operation, Put, Row, Update
 from odradek.ports.tables import TableName, TableOperation
 
 TABLE_NUMBERS: Final[dict[TableName, int]] = {"log": 0, "groups": 1, "catalog": 2, "rows": 3}
@@ -44,10 +45,9 @@ class SqliteTable:
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
         with RejectionsTold(self._meter, "GetItem", key):
             check_key(key)
-        with self._database.reading() as connection:
-            item = self._find(connection, key)
-        self._meter.add("GetItem", capacity.get_usage(_size(key, item), consistent=consistent))
-        return item
+        state = self._database.find(Place(self._number, key))
+        self._meter.add("GetItem", capacity.get_usage(state.size_bytes, consistent=consistent))
+        return state.item
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
         with RejectionsTold(self._meter, "BatchGetItem", keys):
@@ -55,13 +55,10 @@ class SqliteTable:
                 check_key(key)
         if not keys:
             return []
-        with self._database.reading() as connection:
-            found = {key: self._find(connection, key) for key in keys}
-        sizes = [_size(key, item) for key, item in found.items()]
-        self._meter.add("BatchGetItem", capacity.get_many_usage(sizes, consistent=consistent))
-        if len(found) == len(keys):
-            return list(found.values())
-        return [copied(found[key]) for key in keys]
+        found = {key: self._database.find(Place(self._number, key)) for key in keys}
+        usage = capacity.get_many_usage([state.size_bytes for state in found.values()], consistent=consistent)
+        self._meter.add("BatchGetItem", usage)
+        return [found[key].item for key in keys]
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
         with RejectionsTold(self._meter, "TransactGetItems", keys):
@@ -121,15 +118,16 @@ class SqliteTable:
         def evaluate(olds: list[State]) -> tuple[Item | None, Sequence[State]]:
             (old,) = olds
             try:
-                new = after(operation, old)
+                new = after_live(operation, old) if isinstance(operation, LiveUpdate) else after(operation, old)
             except ConditionFailed:
                 self._meter.add(name, capacity.write_usage(old.size_bytes))
                 raise
             self._meter.add(name, capacity.write_usage(old.size_bytes, new.size_bytes))
-            return copied(new.item) if name == "UpdateItem" else None, (new,)
+            return new.item, (new,)
 
         with RejectionsTold(self._meter, name, operation.key):
-            check_operation(operation)
+            if not isinstance(operation, LiveUpdate):  # which nobody sends as text
+                check_operation(operation)
             place = Place(self._number, operation.key)
             return cast("Item | None", await self._database.write((place,), evaluate))
 

@@ -1,6 +1,6 @@
 """Tables in dicts. Every call runs to its end without yielding, under one lock, so it is atomic for tasks and threads.
 
-The items in the dicts are never changed in place: an update stores a new one. Callers get copies.
+The items in the dicts are never changed in place: an update stores a new one, and callers get them as they are.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 
 from odradek.adapters import capacity
-from odradek.adapters.expressions import NOTHING, State, after, after_all, copied
+from odradek.adapters.expressions import NOTHING, State, after, after_all
 from odradek.adapters.rejections import RejectionsTold
 from odradek.adapters.validation import (
     check_key,
@@ -40,7 +40,7 @@ class MemoryTable:
         with self._lock:
             found = self._find(key)
         self._meter.add("GetItem", capacity.get_usage(found.size_bytes, consistent=consistent))
-        return copied(found.item)
+        return found.item
 
     async def get_many(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
         with RejectionsTold(self._meter, "BatchGetItem", keys):
@@ -52,7 +52,7 @@ class MemoryTable:
             found = {key: self._find(key) for key in keys}
         usage = capacity.get_many_usage([each.size_bytes for each in found.values()], consistent=consistent)
         self._meter.add("BatchGetItem", usage)
-        return [copied(found[key].item) for key in keys]
+        return [found[key].item for key in keys]
 
     async def transact_get(self, keys: Sequence[Key]) -> list[Item | None]:
         with RejectionsTold(self._meter, "TransactGetItems", keys):
@@ -60,7 +60,7 @@ class MemoryTable:
         with self._lock:
             found = [self._find(key) for key in keys]
         self._meter.add("TransactGetItems", capacity.transact_get_usage(each.size_bytes for each in found))
-        return [copied(each.item) for each in found]
+        return [each.item for each in found]
 
     async def query(
         self,
@@ -82,12 +82,12 @@ class MemoryTable:
             found = [(Key(pk, sk), self._partitions[pk][sk]) for sk in sort_keys[:limit]]
         usage = capacity.query_usage((state.size_bytes for _, state in found), consistent=consistent)
         self._meter.add("Query", usage)
-        return [Row(key, copied(state.item)) for key, state in found if state.item is not None]
+        return [Row(key, state.item) for key, state in found if state.item is not None]
 
     async def update(self, update: Update) -> Item:
         new = self._write("UpdateItem", update).item
         assert new is not None
-        return copied(new)
+        return new
 
     async def put(self, put: Put) -> None:
         self._write("PutItem", put)

@@ -48,7 +48,8 @@ from odradek.engine.leaders.leaders import Leaders
 from odradek.engine.marks import Marks
 from odradek.engine.partition.claims import FLEET_CLAIM
 from odradek.engine.partition.head import PartitionHead
-from odradek.engine.partition.index import PartitionAppend, PartitionIndex
+from odradek.engine.partition.head_append import PartitionAppend
+from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.shared_head import HeadImage, decode_image, ends_of, view_of
 from odradek.errors import (
     ConditionFailed,

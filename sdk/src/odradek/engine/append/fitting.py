@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from odradek.engine.partition.index import PartitionAppend
+from odradek.engine.partition.head_append import PartitionAppend
 from odradek.ports.expression_text import share_of_limits
 from odradek.ports.table import Update
 

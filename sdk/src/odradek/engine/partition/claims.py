@@ -31,7 +31,7 @@ from odradek.engine.partition.head import VERSION, PartitionHead
 from odradek.engine.partition.shared_head import HeadImage
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.cluster import FLEET_BROKER_ID
-from odradek.ports.table import Action, Compare, Condition, Copy, Set, all_of
+from odradek.ports.table import Action, Compare, Condition, Copy, Item, Set, all_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,10 @@ class Claim:
         """The clause of a write that is applied only under this claim."""
         leader = Compare(("li",), "=", self.leader_id)
         return leader if self.leader_epoch is None else all_of(leader, Compare(("le",), "=", self.leader_epoch))
+
+    def is_of(self, item: Item) -> bool:
+        """Return True if the head's item meets the condition."""
+        return item.get("li") == self.leader_id and self.leader_epoch in (None, item.get("le"))
 
     def holds(self, head: HeadImage) -> bool:
         """Return True if the head still grants the claim."""

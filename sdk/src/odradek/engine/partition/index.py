@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.fields import check_version, is_version
-from odradek.engine.partition.growth_fence import fences_nobody, raise_fence
+from odradek.engine.partition.growth_fence import raise_fence
 from odradek.engine.partition.head import (
-    MARK,
     NO_FLOOR,
     VERSION,
     PartitionHead,
@@ -23,11 +21,11 @@ from odradek.engine.partition.head import (
     encode_head,
     head_key,
 )
+from odradek.engine.partition.head_append import HeadAppend, PartitionAppend
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, is_ghost, without_ghosts
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
-from odradek.engine.partition.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.engine.partition.pages import Pages
-from odradek.engine.partition.producer_places import SequenceClause, joined
+from odradek.engine.partition.producer_places import SequenceClause
 from odradek.engine.partition.producer_rows import ProducerRows
 from odradek.engine.partition.row_swap import covers, row_swap
 from odradek.engine.partition.shared_head import (
@@ -36,7 +34,6 @@ from odradek.engine.partition.shared_head import (
     SharedHead,
     decode_image,
     encode_shared_head,
-    is_at,
     is_below,
     log_start_path,
     next_offset_path,
@@ -53,21 +50,16 @@ from odradek.format.item_keys import (
     index_sk,
     partition_pk,
 )
-from odradek.format.tail_entry import TailEntry, encode_tail_entry
+from odradek.format.tail_entry import TailEntry
 from odradek.limits import PRODUCER_BATCHES_REMEMBERED, TABLE_TRANSACTION_ITEMS_MAX
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.table import (
     Absent,
-    Action,
-    Add,
-    Append,
     Compare,
-    Condition,
-    Contains,
     Delete,
     Item,
+    KeptItem,
     Key,
-    Not,
     Put,
     Set,
     Table,
@@ -82,26 +74,17 @@ _RECENT_ROWS = 32
 ROWS_REPLACED_MAX = TABLE_TRANSACTION_ITEMS_MAX - 2  # the lease's check and the head's update are among them
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAppend:
-    """What one update appends to one partition: entries that share a commit time."""
-
-    partition: PartitionId
-    entries: Sequence[TailEntry]
-    clauses: Sequence[SequenceClause] = ()
-    expected_offset: int | None = None
-    chosen_by: int | None = None  # by how many partitions the keys chose this one
-
-
 class PartitionIndex:
     """Heads and index rows of all partitions.
 
     Attributes:
         producer_rows: of producers that left the heads.
+        reads_kept_items: whether the store keeps what it reads: an unchanged head is the same image then.
     """
 
     def __init__(self, log: Table, settings: Settings) -> None:
         self._log = log
+        self.reads_kept_items = False
         self._spills = Spills(log, settings)
         self._pages = Pages(log)
         self.producer_rows = ProducerRows(log)
@@ -147,6 +130,7 @@ class PartitionIndex:
     async def read_image(self, head_id: PartitionId) -> HeadImage | None:
         """What a head's item says, by a consistent read, or None. Raises StoreUnavailable, FormatError."""
         item = await self._log.get(head_key(head_id))
+        self.reads_kept_items = type(item) is KeptItem
         return None if item is None else decode_image(head_id, item)
 
     async def read_images(
@@ -165,6 +149,7 @@ class PartitionIndex:
             return {distinct[0]: await self.read_image(distinct[0])}
         else:
             items = await self._log.get_many(keys, consistent=consistent)
+            self.reads_kept_items = all(type(item) is KeptItem for item in items)
         return {
             head_id: None if item is None else decode_image(head_id, item)
             for head_id, item in zip(distinct, items, strict=True)
@@ -261,42 +246,8 @@ class PartitionIndex:
         *,
         is_unmarked: bool = False,
     ) -> Update:
-        """Return the update that appends entries of one commit time to partitions of one head.
-
-        A transaction may contain it.
-
-        Args:
-            is_unmarked: refuse it where somebody waits at the head (engine/marks.py): a transaction returns no image.
-        """
-        entries = [entry for part in parts for entry in part.entries]
-        if head_id.shares_head:
-            placed = [PlacedEntry(part.partition.place, entry) for part in parts for entry in part.entries]
-            packed: tuple[bytes, ...] = (encode_packed_entries(placed),)
-        else:
-            packed = tuple(encode_tail_entry(entry) for entry in entries)
-        sequences, advances = joined(clause for part in parts for clause in part.clauses)
-        conditions: list[Condition] = [
-            is_version(VERSION),
-            claim.condition,
-            Compare(("wf",), "<=", min(entry.object_id for entry in entries)),
-            Compare(("sf",), "<", entries[0].commit_ms),
-            Not(Contains(("t",), packed[0])),
-            *sequences,
-            *((Absent((MARK,)),) if is_unmarked else ()),
-            *fences_nobody(part.chosen_by for part in parts),
-        ]
-        actions: list[Action] = []
-        for part in parts:
-            path = next_offset_path(part.partition)
-            if part.expected_offset is not None:
-                conditions.append(is_at(path, part.expected_offset, may_be_absent=head_id.shares_head))
-            actions.append(Add(path, sum(entry.offset_count for entry in part.entries)))
-        actions += [
-            Add(("by",), sum(entry.length for entry in entries)),
-            Append(("t",), packed),
-            *advances,
-        ]
-        return Update(head_key(head_id), tuple(actions), all_of(*conditions))
+        """See `HeadAppend`; a transaction may contain it."""
+        return HeadAppend(head_id, parts, claim, is_unmarked=is_unmarked)
 
     # --- spill ----------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ from odradek.format.tail_entry import encode_tail_entry
 from odradek.limits import PARTITIONS_PER_HEAD_MAX, SEQUENCE_MAX
 from odradek.model.cluster import FLEET_BROKER_ID
 from odradek.model.topic_partition import PartitionId
-from odradek.ports.table import Absent, AnyOf, Compare, Condition, Item, Key, Path, Value
+from odradek.ports.table import Absent, AnyOf, Compare, Condition, Item, KeptItem, Key, Path, Value
 
 PAGE_VERSION = 1
 PAGE_PREFIX = "c#"
@@ -324,8 +324,16 @@ def ends_of(image: HeadImage, partition: PartitionId) -> tuple[int, int]:
 
 
 def decode_image(head_id: PartitionId, item: Item) -> HeadImage:
-    """A head from its item. Raises FormatError for an unknown version or a damaged item."""
-    return decode_shared_head(item) if head_id.shares_head else decode_head(item)
+    """A head from its item, once for an item that its store keeps.
+
+    Raises FormatError for an unknown version or a damaged item.
+    """
+    if type(item) is not KeptItem:
+        return decode_shared_head(item) if head_id.shares_head else decode_head(item)
+    if item.image is None:
+        item.image = decode_shared_head(item) if head_id.shares_head else decode_head(item)
+    image: HeadImage = item.image
+    return image
 
 
 def encode_shared_head(head: SharedHead) -> Item:

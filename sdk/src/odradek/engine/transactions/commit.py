@@ -35,7 +35,8 @@ from odradek.engine.offsets.classic import explain_fence, fence
 from odradek.engine.offsets.decisions import Committer, commit_operation, decide_refusal
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import Claim
-from odradek.engine.partition.index import PartitionAppend, PartitionIndex
+from odradek.engine.partition.head_append import PartitionAppend
+from odradek.engine.partition.index import PartitionIndex
 from odradek.engine.partition.producer_places import places_of
 from odradek.engine.partition.producer_rows import EvictedProducer
 from odradek.engine.partition.shared_head import HeadImage, view_of
