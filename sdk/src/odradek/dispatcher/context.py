@@ -15,6 +15,7 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import Request
 
 if TYPE_CHECKING:
+    from odradek.dispatcher.records.idle_polls import IdlePolls
     from odradek.engine.engine import Engine
 
 Append = Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]]
@@ -48,6 +49,8 @@ class Call:
     access: Access
     takes_uploads: bool = False  # True: clients may commit what they stored in the object store themselves
     arrival: Arrival | None = None  # its position among concurrent requests of its connection
+    frame: Buffer | None = None  # that the request came in
+    idle_polls: IdlePolls | None = None
     began_s: float = 0.0  # when its frame was given to the dispatcher, by the engine's monotonic clock
 
     @property

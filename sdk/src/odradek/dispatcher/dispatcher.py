@@ -26,6 +26,7 @@ from odradek.dispatcher.authorization import FREE, require
 from odradek.dispatcher.cluster.api_versions import unsupported_api_versions
 from odradek.dispatcher.context import Answer, Append, BadFrame, Call, RequestContext
 from odradek.dispatcher.handlers import HANDLERS, Handler
+from odradek.dispatcher.records.idle_polls import IdlePolls
 from odradek.dispatcher.store_errors import translated
 from odradek.engine.access.busy_time import BusyTime
 from odradek.engine.access.decisions import NOTHING, AclSet
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_FETCH = int(ApiKey.FETCH).to_bytes(2, "big")
 _NOTHING_ALLOWED = AclSet(everyone=NOTHING)  # until the rules have been read
 _UNEXPECTED = "unexpected error in the server, see its log; the request may have been applied"
 
@@ -69,6 +71,7 @@ class Dispatcher:
         self._append = append or engine.produce
         self._cluster = cluster
         self._takes_uploads = takes_uploads
+        self._idle_polls = IdlePolls(engine)
 
     async def dispatch(
         self, frame: Buffer, context: RequestContext, arrival: Arrival | None = None
@@ -86,6 +89,8 @@ class Dispatcher:
                 acks=0 was refused over TCP.
         """
         now_s = self._engine.clock.monotonic()
+        if frame[:2] == _FETCH and (idle := await self._idle_polls.answer(frame, context, now_s)) is not None:
+            return idle
         header = _header(frame)
         api_key = _check_api(header, context)
         if not is_supported(api_key, header.api_version):
@@ -113,6 +118,8 @@ class Dispatcher:
             unasked,
             self._takes_uploads,
             arrival,
+            frame,
+            self._idle_polls,
             began_s=now_s,
         )
         return await _answer(call, busy)

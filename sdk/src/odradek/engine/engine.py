@@ -82,7 +82,9 @@ if TYPE_CHECKING:
     from odradek.engine.read.fetch import Fetcher
     from odradek.engine.read.list_offsets import OffsetLister
     from odradek.engine.read.log_reader import LogReader, PieceReader
+    from odradek.engine.read.looks import Looks
     from odradek.engine.read.partition_states import PartitionStates
+    from odradek.engine.read.quiet import QuietFetches
     from odradek.engine.read.read_replicas import ReadReplicas
     from odradek.engine.read.segment_reader import SegmentIndexes
     from odradek.engine.share.fetch import ShareFetcher
@@ -188,11 +190,22 @@ class Engine:
     @cached_property
     def fetcher(self) -> Fetcher:
         from odradek.engine.read.fetch import Fetcher
+
+        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs, self._looks)
+
+    @cached_property
+    def quiet_fetches(self) -> QuietFetches:
+        from odradek.engine.read.quiet import QuietFetches
+
+        return QuietFetches(self.index, self.topics, self._looks, self.clock)
+
+    @cached_property
+    def _looks(self) -> Looks:
         from odradek.engine.read.looks import Looks
 
         looks = Looks(self.index, self.clock, self.settings)
         self.marks.on_append = looks.appended
-        return Fetcher(self.tools, self.index, self.reader, self.pieces, self.topics, self.epochs, looks)
+        return looks
 
     @cached_property
     def _read_replicas(self) -> ReadReplicas:

@@ -19,7 +19,7 @@ from odradek.dispatcher.context import Answer, Call
 from odradek.dispatcher.records.produce import NIL, STORE_BUSY_PAUSE_MS
 from odradek.errors import ErrorCode
 from odradek.model.acl import AclOperation
-from odradek.model.log import FetchPartition, FetchResult
+from odradek.model.log import Buffer, FetchPartition, FetchResult
 from odradek.protocol.fetch_response import TOPIC_ID_FROM, encode_fetch_response
 
 _RESPONSE_OVERHEAD_BYTES = 64
@@ -63,7 +63,10 @@ async def handle_fetch(call: Call) -> Answer:
     pause_ms = await call.engine.quotas.fetched(call.context.principal, call.request.client_id, size_bytes)
     if any(result.error in (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.CORRUPT_MESSAGE) for result in results):
         pause_ms = max(pause_ms, STORE_BUSY_PAUSE_MS)
-    return _answer(call, iter(results), pause_ms)
+    answer = _answer(call, iter(results), pause_ms)
+    if call.idle_polls is not None and not pause_ms and not _asks_for_a_rack(call):
+        await call.idle_polls.note(call, partitions, results, answer)
+    return answer
 
 
 async def _fetch(call: Call, partitions: Sequence[FetchPartition]) -> list[FetchResult]:
@@ -72,7 +75,8 @@ async def _fetch(call: Call, partitions: Sequence[FetchPartition]) -> list[Fetch
     here = [asked for asked, result in zip(partitions, moved, strict=True) if result is None]
     read: Sequence[FetchResult] = ()
     if here:
-        max_wait_ms = max(0, min(to_ms(message.max_wait), call.engine.settings.request_timeout_ms))
+        passed_ms = int((call.engine.clock.monotonic() - call.began_s) * 1000)  # it may have waited for its rights
+        max_wait_ms = max(0, min(to_ms(message.max_wait), call.engine.settings.request_timeout_ms) - passed_ms)
         read = await call.engine.fetch(
             here,
             max_wait_ms=max_wait_ms if len(here) == len(partitions) else 0,
@@ -85,10 +89,15 @@ async def _fetch(call: Call, partitions: Sequence[FetchPartition]) -> list[Fetch
 
 async def _moved(call: Call, partitions: Sequence[FetchPartition]) -> Sequence[FetchResult | None]:
     """For each partition the answer that names a gateway of the consumer's own rack; None: it is read here."""
-    rack, own = getattr(call.message, "rack_id", ""), call.cluster.broker
-    if not rack or own.rack is None or rack == own.rack:
+    if not _asks_for_a_rack(call):
         return [None] * len(partitions)
-    return await call.engine.move_reads(partitions, rack)
+    return await call.engine.move_reads(partitions, call.message.rack_id)
+
+
+def _asks_for_a_rack(call: Call) -> bool:
+    """Return True if the consumer stands in another rack than this gateway."""
+    rack, own = getattr(call.message, "rack_id", ""), call.cluster.broker
+    return bool(rack) and own.rack is not None and rack != own.rack
 
 
 def refuse_fetch(call: Call, code: ErrorCode, message: str) -> Answer:
@@ -119,7 +128,7 @@ def _overhead_bytes(call: Call) -> int:
     )
 
 
-def _answer(call: Call, results: Iterator[FetchResult], pause_ms: int = 0) -> Answer:
+def _answer(call: Call, results: Iterator[FetchResult], pause_ms: int = 0) -> list[Buffer]:
     return encode_fetch_response(
         [(name, topic_id, [next(results) for _ in topic.partitions]) for name, topic_id, topic in _topics(call)],
         api_version=call.api_version,

@@ -98,6 +98,7 @@ class Acls:
         self._super_users = tuple(filter(None, (name.strip() for name in settings.super_users.split(";"))))
         self._lock = asyncio.Lock()
         self._copy = AclSet()
+        self._rules: Sequence[AclBinding] | None = None  # of the copy
         self._copy_until = float("-inf")  # monotonic
 
     async def current(self) -> AclSet:
@@ -107,11 +108,14 @@ class Acls:
         async with self._lock:  # one request reads for all that wait
             if self._clock.monotonic() >= self._copy_until:
                 read_at = self._clock.monotonic()
-                self._copy = AclSet(
-                    await self._all(),
-                    super_users=self._super_users,
-                    everyone=self._settings.allow_everyone_if_no_acl_found,
-                )
+                rules = await self._all()
+                if rules != self._rules:  # as long as they are the same, so is the set
+                    self._rules = rules
+                    self._copy = AclSet(
+                        rules,
+                        super_users=self._super_users,
+                        everyone=self._settings.allow_everyone_if_no_acl_found,
+                    )
                 self._copy_until = read_at + self._settings.acl_cache_ms / 1000
             return self._copy
 

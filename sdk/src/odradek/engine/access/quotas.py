@@ -95,6 +95,13 @@ class Quotas:
         self._client_quotas = client_quotas
         self._buckets: OrderedDict[tuple[str, object], Bucket] = OrderedDict()
 
+    async def limit_nobody(self) -> bool:
+        """Return True if no quota of records, requests or time is set for anybody."""
+        settings = self._settings
+        if settings.quota_requests_per_s or settings.quota_produce_bytes_per_s or settings.quota_fetch_bytes_per_s:
+            return False
+        return self._client_quotas is None or not await self._client_quotas.current()
+
     async def produced(self, principal: str, client_id: str | None, size_bytes: int) -> int:
         """Charge a produce request; return the throttle time in ms."""
         otherwise = self._settings.quota_produce_bytes_per_s
