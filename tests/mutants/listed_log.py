@@ -9,6 +9,7 @@ _APPEND = "engine/append/conditional_append.py"
 _COMMIT_TIMES = "engine/append/commit_times.py"
 _ORDER = "engine/append/order.py"
 _SEARCH = "engine/append/row_search.py"
+_HEAD_APPEND = "engine/partition/head_append.py"
 _INDEX = "engine/partition/index.py"
 _ROW = "engine/partition/index_row.py"
 _SWAP = "engine/partition/row_swap.py"
@@ -356,17 +357,45 @@ MUTANTS = [
     # --- the partition's index
     Mutant(
         "append does not compare the sweep floor of equal ids",
-        _INDEX,
-        'Compare(("wf",), "<=", min(entry.object_id for entry in entries)),',
-        'Compare(("wf",), "<=", max(entry.object_id for entry in entries) + bytes(1)),',
+        _HEAD_APPEND,
+        'Compare(("wf",), "<=", self._object_id),',
+        'Compare(("wf",), "<=", self._object_id + bytes(1)),',
         equivalent="all entries of one append share one object, and an id with a byte more sorts right after it",
     ),
     Mutant(
         "append at the spill floor is taken",
-        _INDEX,
-        'Compare(("sf",), "<", entries[0].commit_ms),',
-        'Compare(("sf",), "<=", entries[0].commit_ms),',
+        _HEAD_APPEND,
+        'Compare(("sf",), "<", self._commit_ms),',
+        'Compare(("sf",), "<=", self._commit_ms),',
         killed_by="tests/unit/engine/append/test_append.py::test_a_lost_answer_is_found_in_the_index_rows",
+    ),
+    Mutant(
+        "append that decides by itself is taken at the spill floor",
+        _HEAD_APPEND,
+        "or floor_ms >= self._commit_ms",
+        "or floor_ms > self._commit_ms",
+        killed_by="tests/property/engine/test_head_append.py::test_each_condition_refuses_by_itself",
+    ),
+    Mutant(
+        "append that decides by itself does not look for its entry",
+        _HEAD_APPEND,
+        "or self._packed[0] in tail",
+        "or not tail",
+        killed_by="tests/property/engine/test_head_append.py::test_each_condition_refuses_by_itself",
+    ),
+    Mutant(
+        "append that decides by itself does not ask who leads",
+        _HEAD_APPEND,
+        "or not self._claim.is_of(item)",
+        "or self._claim is None",
+        killed_by="tests/property/engine/test_head_append.py::test_each_condition_refuses_by_itself",
+    ),
+    Mutant(
+        "append that decides by itself asks for one producer",
+        _HEAD_APPEND,
+        "for clause in self._clauses:",
+        "for clause in self._clauses[:1]:",
+        killed_by="tests/property/engine/test_head_append.py::test_each_condition_refuses_by_itself",
     ),
     Mutant(
         "late sweep floor lowers a higher one",

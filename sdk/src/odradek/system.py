@@ -14,8 +14,7 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)  # asked twenty times for a request: without a call in between
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -9,6 +9,7 @@ a batch is rounded separately, the items of a query's page together. A missing i
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from odradek.adapters.expressions import State
 from odradek.limits import TABLE_READ_UNIT_BYTES, TABLE_WRITE_UNIT_BYTES
@@ -31,12 +32,22 @@ def read_units(size: int, *, consistent: bool) -> float:
 
 def write_usage(*sizes: int) -> Usage:
     """Return the usage of one single-item write."""
-    return Usage(table_write_units=write_units(*sizes), table_requests=1)
+    return _written(write_units(*sizes))
 
 
 def get_usage(size: int, *, consistent: bool) -> Usage:
     """Return the usage of one GetItem."""
-    return Usage(table_read_units=read_units(size, consistent=consistent), table_requests=1)
+    return _read(read_units(size, consistent=consistent))
+
+
+@lru_cache(maxsize=1024)
+def _written(units: float) -> Usage:
+    return Usage(table_write_units=units, table_requests=1)
+
+
+@lru_cache(maxsize=1024)
+def _read(units: float) -> Usage:
+    return Usage(table_read_units=units, table_requests=1)
 
 
 def get_many_usage(sizes: list[int], *, consistent: bool) -> Usage:

@@ -75,7 +75,7 @@ def _changed(key: Key, item: Item, old: State) -> State:
 def _sized(item: Item, size: int) -> State:
     if size > TABLE_ITEM_BYTES_MAX:
         raise ItemTooLarge(size)
-    return State(KeptItem(item), size)
+    return State(KeptItem(item, size), size)
 
 
 # --- operations ---------------------------------------------------------------------------------------------------

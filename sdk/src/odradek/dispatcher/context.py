@@ -37,9 +37,9 @@ class RequestContext:
     connection: int | None = None  # id of the connection, over which requests arrive in the order of sending
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Call:
-    """A decoded request with everything that a handler needs."""
+    """A decoded request with everything that a handler needs. Its access is known once the rights have been read."""
 
     request: Request
     context: RequestContext

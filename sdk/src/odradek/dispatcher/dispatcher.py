@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -108,7 +107,7 @@ class Dispatcher:
         request = _request(frame, header)
         if busy is not None:
             busy.add(began_s)
-        unasked = _unasked(context.principal, context.client_host)
+        unasked = _rights(_NOTHING_ALLOWED, context.principal, context.client_host)
         call = Call(
             request,
             context,
@@ -125,10 +124,10 @@ class Dispatcher:
         return await _answer(call, busy)
 
 
-@lru_cache(maxsize=1024)
-def _unasked(principal: str, host: str) -> Access:
-    """The rights of a caller whose ACLs have not been looked up."""
-    return Access(_NOTHING_ALLOWED, principal, host)
+@lru_cache(maxsize=1024)  # a set of rules stays the same until they change, and callers ask again and again
+def _rights(acls: AclSet, principal: str, host: str) -> Access:
+    """The rights of a caller."""
+    return Access(acls, principal, host)
 
 
 def _header(frame: Buffer) -> RequestHeader:
@@ -164,7 +163,9 @@ async def _answer(call: Call, busy: BusyTime | None) -> list[Buffer] | None:
     try:
         with translated(call):
             if call.request.api_key not in FREE:
-                call = replace(call, access=await _access(call))
+                call.access = _rights(
+                    await call.engine.acls.current(), call.context.principal, call.context.client_host
+                )
                 require(call)
             answer = await _handled(call, handler, busy)
         audit(call, answer)
@@ -195,11 +196,6 @@ async def _handled(call: Call, handler: Handler, busy: BusyTime | None) -> Answe
     if isinstance(answer, Mapping) and pause_ms > answer.get("throttle_time", 0):
         return {**answer, "throttle_time": pause_ms}
     return answer
-
-
-async def _access(call: Call) -> Access:
-    """Return the caller's rights. Raises KafkaError(COORDINATOR_NOT_AVAILABLE)."""
-    return Access(await call.engine.acls.current(), call.context.principal, call.context.client_host)
 
 
 def _encode(call: Call, answer: Answer) -> list[Buffer] | None:

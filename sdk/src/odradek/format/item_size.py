@@ -30,7 +30,8 @@ def attributes_size(item: dict[str, Any]) -> int:
     """Bytes of an item's attributes without its key."""
     size = 0
     for name, value in item.items():
-        size += _text_size(name) + value_size(value)
+        size += len(name) if name.isascii() else len(name.encode())
+        size += len(value) if type(value) is bytes else value_size(value)
     return size
 
 
@@ -46,7 +47,10 @@ def value_size(value: Any) -> int:
     if kind is bool:
         return 1
     if kind is list:
-        return 3 + len(value) + sum(map(value_size, value))
+        size = 3 + len(value)
+        for element in value:
+            size += len(element) if type(element) is bytes else value_size(element)
+        return size
     if kind is dict:
         return 3 + len(value) + attributes_size(value)
     raise ValueError(f"an item cannot hold a value of type {kind.__name__}")

@@ -14,18 +14,31 @@ from contextvars import ContextVar
 
 from odradek.ports.meter import Meter, NullMeter, Usage
 
+_ADDED_MAX = 1000
+
 
 class Tally:
-    """A running sum of usage."""
+    """A running sum of usage. It is added up when somebody asks, or when much has come: most requests ask nobody."""
 
-    __slots__ = ("calls", "usage")
+    __slots__ = ("_sum", "calls")
 
     def __init__(self) -> None:
-        self.usage = Usage()
+        self._sum: tuple[Usage, list[Usage]] = Usage(), []  # and what has come since
         self.calls: dict[str, int] = {}  # number of calls by AWS operation
 
+    @property
+    def usage(self) -> Usage:
+        """The sum of what was added; any thread may ask."""
+        usage, added = self._sum
+        for one in tuple(added):
+            usage += one
+        return usage
+
     def add(self, operation: str, usage: Usage) -> None:
-        self.usage += usage
+        """Count a call."""
+        self._sum[1].append(usage)
+        if len(self._sum[1]) >= _ADDED_MAX:
+            self._sum = self.usage, []
         self.calls[operation] = self.calls.get(operation, 0) + 1
 
 

@@ -43,13 +43,15 @@ class KeptItem(dict[str, Value]):
     """An item that a store keeps in memory until it is written again.
 
     Attributes:
+        size_bytes: with its key, by DynamoDB's rules.
         image: what a reader decoded from it, for the next one; None: nobody has.
     """
 
-    __slots__ = ("image",)
+    __slots__ = ("image", "size_bytes")
 
-    def __init__(self, item: Item) -> None:
+    def __init__(self, item: Item, size_bytes: int) -> None:
         super().__init__(item)
+        self.size_bytes = size_bytes
         self.image: Any = None
 
 

@@ -78,7 +78,7 @@ Evaluate = Callable[[list[State]], tuple[Any, Sequence[State] | None]]
 class _Request:
     places: Sequence[Place]
     evaluate: Evaluate
-    context: Context  # of the caller: what `evaluate` counts belongs to the caller's invocation
+    context: Context | None  # of the caller, in another thread: what `evaluate` counts belongs to its invocation
     result: Any = None
     error: BaseException | None = None
 
@@ -155,7 +155,7 @@ class Database:
         """
         if self._may_commit_directly(places) and self._writing.acquire(blocking=False):
             try:
-                return self._write_directly(_Request(places, evaluate, copy_context()))
+                return self._write_directly(_Request(places, evaluate, None))
             finally:
                 await asyncio.sleep(0)  # as a call of a store does everywhere else: others have their turn
         loop = asyncio.get_running_loop()
@@ -188,11 +188,15 @@ class Database:
         if self._closed or self._read_only:
             raise StoreUnavailable(f"{self._path} is " + ("opened for reading" if self._read_only else "closed"))
 
-    def find(self, place: Place) -> State:
-        """Return the committed state of an item, from memory if it is kept there. Raises StoreUnavailable."""
+    def kept(self, place: Place) -> State | None:
+        """Return the committed state of an item that is in memory, or None. Raises StoreUnavailable."""
         if self._closed:
             raise StoreUnavailable(f"{self._path} is closed")
-        state = self._kept.find(place)
+        return self._kept.find(place)
+
+    def find(self, place: Place) -> State:
+        """Return the committed state of an item, from memory if it is there. Raises StoreUnavailable."""
+        state = self.kept(place)
         if state is None:
             moment = self._kept.moment
             with self.reading() as connection:
@@ -282,7 +286,10 @@ class Database:
         for request in group:
             try:
                 olds = [self._load(place, states) for place in request.places]
-                request.result, news = request.context.run(request.evaluate, olds)
+                if request.context is None:
+                    request.result, news = request.evaluate(olds)
+                else:
+                    request.result, news = request.context.run(request.evaluate, olds)
             except Exception as error:
                 request.error = _translated(error)
                 continue

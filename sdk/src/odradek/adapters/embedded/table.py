@@ -43,9 +43,12 @@ class SqliteTable:
         self._meter = meter
 
     async def get(self, key: Key, *, consistent: bool = True) -> Item | None:
-        with RejectionsTold(self._meter, "GetItem", key):
-            check_key(key)
-        state = self._database.find(Place(self._number, key))
+        place = Place(self._number, key)
+        state = self._database.kept(place)
+        if state is None:
+            with RejectionsTold(self._meter, "GetItem", key):
+                check_key(key)
+            state = self._database.find(place)
         self._meter.add("GetItem", capacity.get_usage(state.size_bytes, consistent=consistent))
         return state.item
 

@@ -78,13 +78,16 @@ async def _permitted(
     produce: Callable[[Sequence[ProducePartition]], Awaitable[Sequence[ProduceResult]]],
 ) -> Sequence[ProduceResult]:
     """Produce to what the caller may write to, and refuse the rest, as well as partitions that are named twice."""
-    counts = Counter(map(_place, partitions)) if len(partitions) > 1 else {_place(each): 1 for each in partitions}
+    counts = Counter(map(_place, partitions)) if len(partitions) > 1 else Counter()
+    has_repeated = len(counts) < len(partitions) > 1
     names = await call.access.names_of(call.engine.topics, (each.topic_id for each in partitions))
 
     async def in_order(allowed: Sequence[ProducePartition]) -> Sequence[ProduceResult]:
         if call.arrival is not None:
             await call.arrival.turn()
             call.arrival.enter()
+        if not has_repeated:
+            return await produce(allowed) if allowed else ()
         once = [each for each in allowed if counts[_place(each)] == 1]
         taken = iter(await produce(once) if once else ())
         return [next(taken) if counts[_place(each)] == 1 else _repeated(each) for each in allowed]

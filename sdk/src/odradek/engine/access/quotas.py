@@ -152,8 +152,8 @@ class Quotas:
 
     async def _rate(self, name: str, principal: str, client_id: str | None, otherwise: float) -> tuple[object, float]:
         """Return the key of the bucket that is charged, and its rate."""
-        if self._client_quotas is not None:
-            found = quota_of(await self._client_quotas.current(), name, principal, client_id)
+        if self._client_quotas is not None and (quotas := await self._client_quotas.current()):
+            found = quota_of(quotas, name, principal, client_id)
             if found is not None:
                 return found
         return (principal, client_id), otherwise

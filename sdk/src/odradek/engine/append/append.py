@@ -179,7 +179,7 @@ class Appender:
     async def _append(self, upload: Upload, turn: Turn, shared: SharedAppends) -> ProduceResult:
         placed = upload.entries
         # Entries of producers go one by one: each may be a duplicate of its own.
-        idempotent = any(entry.producer_id >= 0 for entry in placed)
+        idempotent = len(placed) > 1 and any(entry.producer_id >= 0 for entry in placed)
         base_offset = -1
         expected_offset, chosen_by = upload.request.expected_offset, upload.request.chosen_by
         for group in ([entry] for entry in placed) if idempotent else (placed,):
@@ -220,11 +220,12 @@ def _runs(stored: Sequence[Upload]) -> list[list[Upload]]:
 
 
 def _goes_on(run: Sequence[Upload], upload: Upload) -> bool:
-    entries = [entry for each in (*run, upload) for entry in each.entries]
+    if run[0].partition != upload.partition:
+        return False
+    entries = [entry for member in (*run, upload) for entry in member.entries]
     requests = run[-1].request, upload.request
     return (
-        run[0].partition == upload.partition
-        and requests[0].chosen_by == requests[1].chosen_by
+        requests[0].chosen_by == requests[1].chosen_by
         and all(request.expected_offset is None for request in requests)
         and len(entries) <= RUN_ENTRIES_MAX
         and len({entry.producer_id < 0 for entry in entries}) == 1

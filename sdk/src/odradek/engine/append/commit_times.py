@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from odradek.format.tail_entry import FLAG_LOG_APPEND_TIME, TailEntry
+from odradek.format.tail_entry import TailEntry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
 
@@ -50,10 +50,4 @@ def stamped(entries: Sequence[TailEntry], commit_ms: int, now_ms: int) -> list[T
         now_ms: by the writer's clock.
     """
     append_ms = commit_ms if commit_ms - now_ms <= _COMMIT_AHEAD_MS_MAX else now_ms
-    return [
-        entry._replace(
-            commit_ms=commit_ms,
-            max_timestamp_ms=append_ms if entry.flags & FLAG_LOG_APPEND_TIME else entry.max_timestamp_ms,
-        )
-        for entry in entries
-    ]
+    return [entry.committed_at(commit_ms, append_ms) for entry in entries]

@@ -91,7 +91,7 @@ class AppendTools:
 
 
 OnSettled = Callable[[Member, Outcome], None]
-Verdicts = dict[PartitionId, Verdict]
+Verdicts = dict[Member, Verdict]
 
 
 class ConditionalAppend:
@@ -193,7 +193,7 @@ class ConditionalAppend:
                 return
             verdicts = self._next(self._image)
         for member in list(self._members):
-            self._settle(member, self._gave_up(member, verdicts[member.partition]))
+            self._settle(member, self._gave_up(member, verdicts[member]))
 
     # --- verdicts -------------------------------------------------------------------------------------------------
 
@@ -212,14 +212,14 @@ class ConditionalAppend:
                 return self._next(self._image)
             self._is_gone = False
         there = seen.present(self._head_id, entries)
-        return {member.partition: self._blind(member, there) for member in self._members}
+        return {member: self._blind(member, there) for member in self._members}
 
     def _blind(self, member: Member, there: Collection[int]) -> Verdict:
         verdict = decide_sequences(member.entries, None, member.known, places=member.places, there=there)
         return as_a_whole(verdict, member.entries, None) if member.is_run else verdict
 
     def _next(self, image: HeadImage) -> Verdicts:
-        return {member.partition: self._next_of(member, view_of(image, member.partition)) for member in self._members}
+        return {member: self._next_of(member, view_of(image, member.partition)) for member in self._members}
 
     def _next_of(self, member: Member, head: PartitionHead) -> Verdict:
         if self._claim is None:
@@ -244,20 +244,20 @@ class ConditionalAppend:
     def _settle_decided(self, verdicts: Verdicts) -> Verdicts:
         """Settle the partitions that have a result; return the verdicts of the others."""
         for member in list(self._members):
-            match verdicts[member.partition]:
+            match verdicts[member]:
                 case Applied(base_offset):
                     self._settle(member, self._appended(member, base_offset))
                 case Reject() as rejection:
                     self._settle(member, rejection)
                 case Apart():  # an attempt of unknown outcome may still arrive: nothing may be decided of each
                     self._settle(member, MAYBE_APPENDED if self._maybe_applied else APART)
-        return {member.partition: verdicts[member.partition] for member in self._members}
+        return {member: verdicts[member] for member in self._members}
 
     def _part(self, verdicts: Verdicts) -> Verdicts:
         """Let those that have to wait continue each by itself; return the verdicts of the others."""
-        for member in [each for each in self._members if isinstance(verdicts[each.partition], Ahead)]:
+        for member in [member for member in self._members if isinstance(verdicts[member], Ahead)]:
             self._parted.append(self._parted_with([member]))
-        return {member.partition: verdicts[member.partition] for member in self._members}
+        return {member: verdicts[member] for member in self._members}
 
     def _parted_with(self, members: Sequence[Member]) -> ConditionalAppend:
         """An append that goes on with these."""
@@ -320,7 +320,7 @@ class ConditionalAppend:
         parts = [
             PartitionAppend(member.partition, member.entries, verdict.clauses, member.expected_offset, member.chosen_by)
             for member in self._members
-            if isinstance(verdict := verdicts[member.partition], Try)
+            if isinstance(verdict := verdicts[member], Try)
         ]
         count = fitting(parts, lambda some: index.append_update(self._head_id, some, claim))
         parts = parts[:count]
@@ -388,7 +388,7 @@ class ConditionalAppend:
         return self._all(not_leader(view_of(self._image, self._head_id)))
 
     def _all(self, verdict: Verdict) -> Verdicts:
-        return {member.partition: verdict for member in self._members}
+        return dict.fromkeys(self._members, verdict)
 
     async def _upload_again(self) -> bool:
         """The entries' own bytes under a new id, for a writer that stalled past the sweep floor."""
@@ -493,12 +493,12 @@ class ConditionalAppend:
         try:
             rows = await asyncio.gather(*(self._tools.index.producer_rows.read(self._head_id, each) for each in wanted))
             read = dict(zip(wanted, rows, strict=True))
-            await asyncio.gather(*(self._read_recent(each, verdicts[each.partition]) for each in self._members))
+            await asyncio.gather(*(self._read_recent(member, verdicts[member]) for member in self._members))
         except StoreUnavailable:
             await self._tools.backoff.pause(attempt - 1)
             return
         for member in self._members:
-            match verdicts[member.partition]:
+            match verdicts[member]:
                 case ReadProducerRows(producer_ids):
                     assert self._image is not None
                     head = view_of(self._image, member.partition)

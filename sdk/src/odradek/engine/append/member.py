@@ -72,19 +72,13 @@ class Member:
         self.turn = turn
         self.chosen_by = chosen_by
         self.places = places_of(partition)
+        # A batch of no idempotent producer: only its entry tells it from a new one.
+        self.is_plain = any(entry.producer_id < 0 for entry in entries)
+        self.offset_count = sum([entry.offset_count for entry in entries])
         self.known = _NOTHING_KNOWN
         self.accept_unknown = False
         self.ahead_until_s: float | None = None
         self.ahead_poll_s = AHEAD_POLL_S
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a batch is of no idempotent producer: only its entry tells it from a new one."""
-        return any(entry.producer_id < 0 for entry in self.entries)
-
-    @property
-    def offset_count(self) -> int:
-        return sum(entry.offset_count for entry in self.entries)
 
     def first_entries(self) -> Collection[TailEntry]:
         """The first entry of each producer, by whose sequence the log must know it, or not."""

@@ -222,7 +222,7 @@ class AppendOrder:
 
     def settle(self, turn: Turn, fate: Fate, result: ProduceResult | None) -> None:
         """See Turn.settle."""
-        ended = [(turn, fate, follower_result(result))]
+        ended = [(turn, fate, follower_result(result) if fate is Fate.FOR_NOW else COME_AGAIN)]
         while ended:  # a loop, since a long line may fall at once
             turn, fate, refusal = ended.pop()
             if turn.fate is not None:

@@ -70,11 +70,11 @@ class SharedAppends:
                     settled.set_exception(error)
 
     async def _append(self, waiting: _Waiting) -> None:
-        settled = {member.partition: each for member, each in waiting}
+        futures = dict(waiting)
 
         def tell(member: Member, outcome: Outcome) -> None:
-            if not settled[member.partition].done():
-                settled[member.partition].set_result(outcome)
+            if not futures[member].done():
+                futures[member].set_result(outcome)
 
         await ConditionalAppend(self._tools, [member for member, _ in waiting], tell).run(self._deadline_s)
 

@@ -43,7 +43,7 @@ _too_old = partial(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Upload:
     """The batches of one partition that passed validation."""
 
@@ -188,17 +188,9 @@ class Uploads:
         object_id = new_object_id(self._clock.now_ms(), self._rng.random_bytes)
         parts: list[Buffer] = [upload.bytes_ for upload in uploads]
         flags = await self._wal.upload(object_id, parts)
-        return [
-            Upload(
-                upload.index,
-                upload.topic,
-                upload.partition,
-                upload.request,
-                tuple(entry._replace(object_id=object_id, flags=entry.flags | flags) for entry in upload.entries),
-                upload.bytes_,
-            )
-            for upload in uploads
-        ]
+        for upload in uploads:
+            upload.entries = tuple([entry.in_object(object_id, flags) for entry in upload.entries])
+        return list(uploads)
 
     async def check_stored(self, entry: TailEntry) -> None:
         """See that a batch which another process stored as an object is there, by its header.

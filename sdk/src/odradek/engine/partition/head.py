@@ -47,6 +47,7 @@ FENCE = "g"
 NO_FLOOR = bytes(16)
 NO_TIMESTAMP = -(2**63)  # before every timestamp
 
+_BYTES = frozenset({bytes})
 _RECENT = struct.Struct(">hiIq")
 
 
@@ -237,7 +238,7 @@ def decode_head(item: Item) -> PartitionHead:
 
 def _tail(item: Item) -> tuple[bytes, ...]:
     tail = attribute(item, "t", list)
-    if not all(type(packed) is bytes for packed in tail):
+    if not _BYTES.issuperset(map(type, tail)):
         raise FormatError("the tail of a partition head does not consist of packed entries")
     return tuple(tail)
 

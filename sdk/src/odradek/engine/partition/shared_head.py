@@ -59,6 +59,7 @@ PAGE_PREFIX = "c#"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SEQUENCES = SEQUENCE_MAX + 1
 _FIRST = "f"
+_INTEGERS, _BYTES = frozenset({int}), frozenset({bytes})
 _LEFT_BYTES = 8  # of a producer's `u`, without its name
 
 Stamps = Mapping[str, int]
@@ -330,9 +331,14 @@ def decode_image(head_id: PartitionId, item: Item) -> HeadImage:
     """
     if type(item) is not KeptItem:
         return decode_shared_head(item) if head_id.shares_head else decode_head(item)
-    if item.image is None:
-        item.image = decode_shared_head(item) if head_id.shares_head else decode_head(item)
-    image: HeadImage = item.image
+    image: HeadImage | None = item.image
+    if image is None:
+        if head_id.shares_head:
+            image = decode_shared_head(item)
+            vars(image)["size_bytes"] = item.size_bytes - len(partition_pk(head_id))
+        else:
+            image = decode_head(item)
+        item.image = image
     return image
 
 
@@ -431,14 +437,14 @@ def _stamps_by_id(item: Item) -> dict[str, Stamps]:
 
 def _numbers(item: Mapping[str, object], name: str) -> dict[str, int]:
     found: dict[str, Value] = attribute(item, name, dict)
-    if not all(type(number) is int and key for key, number in found.items()):
+    if not _INTEGERS.issuperset(map(type, found.values())) or "" in found:
         raise FormatError(f"the map {name!r} of a shared head does not consist of numbers")
     return found  # type: ignore[return-value]
 
 
 def _elements(item: Item, name: str) -> tuple[bytes, ...]:
     found = attribute(item, name, list)
-    if not all(type(element) is bytes for element in found):
+    if not _BYTES.issuperset(map(type, found)):
         raise FormatError(f"the list {name!r} does not consist of elements")
     return tuple(found)
 

@@ -14,7 +14,14 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
 from odradek.errors import ErrorCode, FormatError
-from odradek.format.batch_header import COMPRESSION_MASK, check_crc, parse_header
+from odradek.format.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    check_crc,
+    parse_header,
+)
 from odradek.format.compression import decompress, has_linked_blocks
 from odradek.format.validation.runs import RUN_MAX, RUN_MIN, Wanted, pass_run
 from odradek.format.varint import decode_varint, decode_varlong
@@ -45,6 +52,9 @@ _RATIO_MAX: Mapping[int, int] = {
     CompressionType.LZ4: 255,
     CompressionType.ZSTD: 32 * 1024,
 }
+
+
+_FOREIGN_FLAGS = CONTROL_FLAG | DELETE_HORIZON_FLAG | LOG_APPEND_TIME_FLAG  # that no producer sets
 
 
 def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, BatchHeader]]:
@@ -82,16 +92,11 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
 
 
 def _check_fields(header: BatchHeader) -> None:
-    code = header.attributes & COMPRESSION_MASK
-    if code > CompressionType.ZSTD:
-        raise FormatError(f"unknown compression code {code}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-    compression = CompressionType(code)
-    if header.is_control:
-        raise _invalid("clients may not write control batches")
-    if header.delete_horizon_ms is not None:
-        raise _invalid("only compaction may set a delete horizon")
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-        raise FormatError("a producer may not set LogAppendTime", ErrorCode.INVALID_TIMESTAMP)
+    compression = header.attributes & COMPRESSION_MASK
+    if compression > CompressionType.ZSTD:
+        raise FormatError(f"unknown compression code {compression}", ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+    if header.attributes & _FOREIGN_FLAGS:
+        _refuse_flags(header)
     count = header.record_count
     if count < 1 or header.last_offset_delta != count - 1:
         raise _invalid(f"{count} records do not fill the offset deltas 0 to {header.last_offset_delta}")
@@ -106,6 +111,15 @@ def _check_fields(header: BatchHeader) -> None:
         raise _invalid(f"invalid producer id {header.producer_id}")
     elif header.is_transactional:
         raise _invalid("a transactional batch needs a producer id")
+
+
+def _refuse_flags(header: BatchHeader) -> None:
+    if header.is_control:
+        raise _invalid("clients may not write control batches")
+    if header.delete_horizon_ms is not None:
+        raise _invalid("only compaction may set a delete horizon")
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        raise FormatError("a producer may not set LogAppendTime", ErrorCode.INVALID_TIMESTAMP)
 
 
 def records_max(body_bytes: int, compression: int) -> int:
