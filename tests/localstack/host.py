@@ -1,6 +1,6 @@
 """LocalStack in host mode: from the package index alone, no Docker, no token. Python 3.13 is required by LocalStack.
 
-.localstack/env     an environment of its own (some 350 MB, made once; its pins fit each other)
+.localstack/env     an environment of its own (some 350 MB, made once), of plugin/pyproject.toml and plugin/uv.lock
 .localstack/root    what LocalStack writes; emptied at every start
 .localstack/log     what it says
 """
@@ -24,15 +24,6 @@ from tools.package import find_interpreter
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".localstack"
 PLUGIN = Path(__file__).parent / "plugin"
-PINS = (
-    "localstack-core[runtime]==4.14.0",
-    "cbor2==5.8.0",
-    "pyopenssl==25.3.0",
-    "cryptography>=46,<47",
-    "service-identity",
-    "setuptools",
-    "wheel",
-)
 SERVICES = "s3,dynamodb,sqs,lambda,iam,sts,cloudformation,logs,events"
 _READY_S = 120.0
 _GRACE_S = 5.0
@@ -51,22 +42,23 @@ def find_python() -> str:
 
 
 def prepare() -> Path:
-    """Make the environment if its pins changed; returns its interpreter. Raises CannotRun."""
+    """Make the environment if its lock or the plugin changed; returns its interpreter. Raises CannotRun."""
     environment = FOLDER / "env"
-    python, stamp = environment / "bin" / "python", environment / ".pins"
-    wanted = "\n".join((*PINS, *sorted(path.read_text() for path in PLUGIN.rglob("*.py"))))
+    python, stamp = environment / "bin" / "python", environment / ".lock"
+    wanted = "\n".join(
+        path.read_text() for path in sorted(PLUGIN.rglob("*")) if path.suffix in (".lock", ".py", ".toml")
+    )
     if stamp.is_file() and stamp.read_text() == wanted:
         return python
-    for arguments in (
-        ["venv", "--clear", "--python", find_python(), str(environment)],
-        ["pip", "install", "--python", str(python), *PINS],
-        ["pip", "install", "--python", str(python), "--no-build-isolation", "--no-deps", str(PLUGIN)],
-    ):
-        made = subprocess.run([_uv(), "--quiet", *arguments], capture_output=True, text=True, check=False)
-        if made.returncode:
-            raise CannotRun(f"LocalStack's environment cannot be made: {made.stderr.strip()[-500:]}")
-    for left in ("build", "odradek_localstack.egg-info"):
-        shutil.rmtree(PLUGIN / left, ignore_errors=True)
+    made = subprocess.run(
+        [_uv(), "sync", "--quiet", "--frozen", "--no-editable", "--project", str(PLUGIN), "--python", find_python()],
+        env={**os.environ, "UV_PROJECT_ENVIRONMENT": str(environment)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if made.returncode:
+        raise CannotRun(f"LocalStack's environment cannot be made: {made.stderr.strip()[-500:]}")
     stamp.write_text(wanted)
     return python
 
