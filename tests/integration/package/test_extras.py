@@ -170,7 +170,6 @@ NEXT = {
     "console": "console",
     "jobs run word_count --once": "spark",
     "local": "local",
-    "sql -e 'SHOW STREAMS;'": "spark",
     "query 'SELECT 1'": "query",
     "mcp": "mcp",
 }
