@@ -19,7 +19,7 @@ import os
 import sys
 
 from aws_cdk import App, Tags
-from constructs import Node
+from constructs import Construct, Node
 
 from infra.artifacts import ROOT, Artifacts
 from infra.capacity import with_capacities
@@ -38,8 +38,12 @@ from infra.stages import Stage, stage_of
 DEFAULT_STAGE = "dev"
 
 
-def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
-    """Add the stage's stacks. Storage comes first: the others name its bucket and tables."""
+def add_stacks(app: Construct, stage: Stage, artifacts: Artifacts) -> ApiStack:
+    """Add the stage's stacks to an app or a part of one; return that with the functions that clients call.
+
+    Storage comes first: the others name its bucket and tables. What the app has already gets no tags.
+    """
+    others = {child.node.path for child in app.node.children}
     prefix = f"odradek-{stage.name}"
     stage = with_memory(with_capacities(stage, app.node), app.node)
     gateway, console = GatewayOptions.of(app.node), ConsoleOptions.of(app.node)  # wrong ones before any work
@@ -60,8 +64,11 @@ def add_stacks(app: App, stage: Stage, artifacts: Artifacts) -> None:
         )
     if console is not None:
         ConsoleStack(app, f"{prefix}-console", stage=stage, store=store, artifacts=artifacts, options=console)
+    added = [child for child in app.node.children if child.node.path not in others]
     for key, value in {"odradek:stage": stage.name, **stage.tags, **tags_of(app.node)}.items():
-        Tags.of(app).add(key, value)
+        for stack in added:
+            Tags.of(stack).add(key, value)
+    return api
 
 
 def wants_tables(node: Node) -> bool:
