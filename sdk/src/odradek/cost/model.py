@@ -85,6 +85,7 @@ class Workload:
     tables: TableMode = TableMode.ON_DEMAND
     wal: WalClass = WalClass.STANDARD
     memory_mb: int = MEMORY_MB  # of the functions produce and fetch
+    stage: str = STAGE  # whose alarms, schedule and queues are billed: dev or prod (cost/fixtures.py)
 
     def processor_s(self, seconds: float) -> float:
         """Return what takes the processor of a function with 1 GB so long, with the memory of this workload's."""
@@ -154,7 +155,7 @@ def own_cost(load: Workload, measured: Measured, prices: PriceList = US_EAST_1) 
     usage = own_usage(load, measured)
     dollars = dict(cost(sum(usage.values(), start=Usage()), prices).components)
     dollars["logs"] = _log_gb(load, measured) * prices.logs_gb_ingested
-    dollars.update(fixed_cost(FIXTURES[STAGE], prices))
+    dollars.update(fixed_cost(FIXTURES[load.stage], prices))
     if load.tables is TableMode.PROVISIONED:
         dollars.update(provisioned_cost(usage, prices))
         dollars["alarms"] += provisioned_alarms(prices)
@@ -190,7 +191,7 @@ def own_usage(load: Workload, measured: Measured) -> Mapping[str, Usage]:
     )
     beats = MONTH_S / HEARTBEAT_S * load.consumers
     commits = MONTH_S / max(COMMIT_S, 1 / load.requests_per_s) * load.consumers if load.requests_per_s else 0.0
-    plans = MONTH_S / 60 / FIXTURES[STAGE].plan_every_minutes
+    plans = MONTH_S / 60 / FIXTURES[load.stage].plan_every_minutes
     usage = {
         "produce": _sum((measured.per_append, appends)) + _function(load.memory_mb, appends, produce_s),
         "fetch": _sum((measured.per_look, calls * looks), (reads, appends * load.consumers))
@@ -252,7 +253,7 @@ def merges_per_s(load: Workload) -> float:
     else:
         row_s = settings.spill_entries / load.requests_per_s
     enough_s = min(settings.merge_rows_min * row_s, max(row_s, settings.merge_age_ms / 1000))
-    return _MERGED_AGAIN / max(enough_s, 60 * FIXTURES[STAGE].plan_every_minutes)
+    return _MERGED_AGAIN / max(enough_s, 60 * FIXTURES[load.stage].plan_every_minutes)
 
 
 def _calls_s(usage: Usage) -> float:
@@ -286,7 +287,7 @@ def _log_gb(load: Workload, measured: Measured) -> float:
     processes = [(load.requests_per_s, load.requests_per_s * busy_s + 1 if load.requests_per_s else 0.0)]
     processes += [(calls_per_s, 1.0), (2 / HEARTBEAT_S, 1.0)] * load.consumers
     lines_per_s = sum(min(calls, count / interval_s) for calls, count in processes)
-    lines_per_s += 4 / (60 * FIXTURES[STAGE].plan_every_minutes)
+    lines_per_s += 4 / (60 * FIXTURES[load.stage].plan_every_minutes)
     return lines_per_s * MONTH_S * LOG_LINE_BYTES / GIB
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from odradek.errors import ErrorCode, KafkaError
 
 _SIZES = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+_SAVED_SHARE_MIN = 0.05
 _TIMES = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
@@ -34,6 +35,29 @@ def parse_time(text: str) -> float:
     except (ValueError, KeyError):
         pass
     raise KafkaError(ErrorCode.INVALID_CONFIG, f"invalid time {text!r}: use 7d, 12h or 30m")
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """A change of one option, and what it saves."""
+
+    change: str
+    percent: int  # of the month's cost, rounded down
+    dollars_month: float
+
+
+def best_saving(dollars_month: float, choices: Mapping[str, float]) -> Saving | None:
+    """Return the choice that costs least, or None if none saves a twentieth. Pure.
+
+    Args:
+        dollars_month: as it is.
+        choices: dollars a month with an option changed, by the option.
+    """
+    change, least = min(choices.items(), key=lambda item: item[1], default=("", dollars_month))
+    saved = dollars_month - least
+    if saved < _SAVED_SHARE_MIN * dollars_month or saved <= 0:
+        return None
+    return Saving(change, int(100 * saved / dollars_month), round(saved, 2))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,18 +13,23 @@ import typer
 from odradek.cli.command_group import CommandGroup
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cost.clients import Clients
+from odradek.cost.fixtures import FIXTURES
 from odradek.cost.tables import TARGET_PERCENT, TableMode
 from odradek.cost.wal import WalClass
 from odradek.errors import ErrorCode, KafkaError
 from odradek.extras import extra
-from odradek.operations.costs import parse_rate, parse_time
+from odradek.operations import plain
+from odradek.operations.costs import best_saving, parse_rate, parse_time
 
 if TYPE_CHECKING:
     from odradek.cost.model import Workload
 
+StageName = StrEnum("StageName", {name.upper(): name for name in FIXTURES})
+
 cost = typer.Typer(cls=CommandGroup, help="Estimate the cost of a workload.", no_args_is_help=True)
 
 _LINGERS_MS = (None, 100.0, 1000.0)
+_LINGER_MS_MAX = 1000.0  # that is advised
 _CHART_RATES = [2.0**power for power in range(10, 31, 2)]  # bytes/s: 1 KiB to 1 GiB
 
 
@@ -62,6 +68,9 @@ def estimate(
     memory_mb: Annotated[
         int, typer.Option("--memory-mb", min=256, max=10_240, help="Memory of the functions produce and fetch.")
     ] = 1024,
+    stage: Annotated[
+        StageName, typer.Option("--stage", help="Whose alarms, schedule and queues are billed.")
+    ] = StageName.PROD,
     chart: Annotated[Path | None, typer.Option("--chart", help="Draw cost against rate into this file.")] = None,
     output: OutputOption = Output.TABLE,
 ) -> None:
@@ -85,12 +94,14 @@ def estimate(
         tables=tables,
         wal=wal,
         memory_mb=memory_mb,
+        stage=stage.value,
     )
     lingers = _LINGERS_MS if linger_ms is None else (linger_ms,)
     if chart is not None:
         _refuse_format(chart)
     loads = [with_linger(load, each) for each in lingers]
     costs = [own_cost(each, asyncio.run(measure(each))) for each in loads]
+    saving = best_saving(sum(costs[0].values()), asyncio.run(_choices(loads[0])))
     dates = sorted({US_EAST_1.date, PEERS_US_EAST_1.date})
     if not show_data(
         {
@@ -100,19 +111,21 @@ def estimate(
             "tables": tables.value,
             "wal": wal.value,
             "memory_mb": memory_mb,
+            "stage": stage.value,
             "prices_of": dates,
             "odradek": [
                 {"linger_ms": linger, "requests_per_s": x.requests_per_s, "dollars_month": {**each}}
                 for linger, x, each in zip(lingers, loads, costs, strict=True)
             ],
             "others": dict(peer_costs(load)),
+            "saving": plain(saving),  # of the first linger
         },
         output,
     ):
         _print_table(load, lingers, loads, costs)
         typer.echo(
             f"Prices of {' and '.join(dates)}, {US_EAST_1.region}, without free tiers; requests counted by the engine; "
-            "function times from published latencies; alarms, logs and the queue of the stage prod."
+            f"function times from published latencies; alarms, logs and the queues of the stage {stage.value}."
         )
         if tables is TableMode.PROVISIONED:
             typer.echo(
@@ -124,9 +137,28 @@ def estimate(
                 "Uploads are on S3 Express One Zone: an acknowledged record is in one availability zone until it is "
                 "merged, about ten minutes (wal_zone_id of the stage)."
             )
+        if saving is not None:
+            typer.echo(f"{saving.change} saves {saving.percent} %: {Money(saving.dollars_month)} dollars a month")
     if chart is not None:
         _draw(load, lingers, chart)
         typer.echo(f"chart: {chart}", err=output is not Output.TABLE)
+
+
+async def _choices(load: Workload) -> dict[str, float]:
+    """Return what the same load costs with one option changed, by the option."""
+    from dataclasses import replace
+
+    from odradek.cost.measure import measure
+    from odradek.cost.model import own_cost, with_linger
+
+    changed = {}
+    if load.linger_ms is None or load.linger_ms < _LINGER_MS_MAX:
+        changed[f"linger_ms={_LINGER_MS_MAX:g} of producers"] = with_linger(load, _LINGER_MS_MAX)
+    if load.tables is TableMode.ON_DEMAND:
+        changed["A provisioned log table (--tables provisioned), for a steady load,"] = replace(
+            load, tables=TableMode.PROVISIONED
+        )
+    return {name: sum(own_cost(each, await measure(each)).values()) for name, each in changed.items()}
 
 
 def _print_table(
