@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import odradek
 import pytest
+from odradek.console.pages import groups as pages
 from odradek.errors import ErrorCode, KafkaError
 from odradek.local.threaded import ThreadedService
 from odradek.model.acl import AclOperation
@@ -78,6 +79,18 @@ async def test_the_groups_list_has_members_topics_and_lag(browser: Browser) -> N
 )
 async def test_groups_are_sorted_by_any_column(browser: Browser, sort: str, order: list[str]) -> None:
     assert [row[0] for row in rows(await browser.get(f"/groups?sort={sort}"))] == order
+
+
+async def test_a_sort_that_would_read_too_many_groups_says_so(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_ALL_AT_ONCE", 2)
+    html = await browser.get("/groups?sort=lag&desc=1")
+    assert "filter them to 2 first" in html
+    assert [row[0] for row in rows(await browser.get("/groups?sort=lag&desc=1&filter=a&type=classic"))] == [
+        "gamma", "beta", "alpha",
+    ], "by name, as there are too many still"  # fmt: skip
+    assert [row[0] for row in rows(await browser.get("/groups?sort=lag&filter=mma"))] == ["gamma"]
 
 
 async def test_a_list_of_groups_asks_for_all_ends_at_once(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
