@@ -9,8 +9,9 @@ nothing of a client counts. Each step has topics of its own.
     waiting          so many consumers whose long polls of half a second find nothing; the share of a core
 
 CPU is that of all threads of the service, by the kernel's scheduler. Each step is measured several times; the least
-counts, so that other load on the machine counts for little. `--profile` prints what the functions of the service took
-in one step in place of figures (cProfile's own cost is in them).
+counts, so that other load on the machine counts for little. Calls of Python functions in the thread of the loop, with
+one request in flight, are the same on every machine and at every load. `--profile` prints what the functions of the
+service took in one step in place of figures (cProfile's own cost is in them).
 
     python -m bench.port_requests [--quick] [--synced] [--profile produce|spread|fetch|waiting]
 """
@@ -55,10 +56,21 @@ async def serve(folder: str, *, is_synced: bool, profile: str | None) -> None:
 
     from odradek.gateway import Listener
     from odradek.local import LocalService
+    from odradek.settings import SERVER_MEMORY, Settings
 
-    synchronous = "FULL" if is_synced else "NORMAL"
-    async with LocalService(folder, synchronous=synchronous, kafka=Listener(port=0)) as service:  # type: ignore[arg-type]
+    async with LocalService(
+        folder,
+        synchronous="FULL" if is_synced else "NORMAL",
+        kafka=Listener(port=0),
+        settings=Settings(**SERVER_MEMORY),  # type: ignore[arg-type]
+    ) as service:
         print(service.kafka_bootstrap_servers, flush=True)
+        calls = 0
+
+        def count(frame: Any, event: str, argument: Any) -> None:
+            nonlocal calls
+            calls += event == "call"
+
         profiler = cProfile.Profile(time.thread_time)  # what others on the machine do is not in it
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
@@ -66,6 +78,12 @@ async def serve(folder: str, *, is_synced: bool, profile: str | None) -> None:
                 profiler.enable()
             elif profile is not None and line.startswith("end"):
                 profiler.disable()
+            elif line.startswith("begin"):
+                calls = 0
+                sys.setprofile(count)
+            elif line.startswith("end"):
+                sys.setprofile(None)
+                print(calls, flush=True)
         if profile is not None:
             pstats.Stats(profiler, stream=sys.stderr).sort_stats("tottime").print_stats(70)
 
@@ -91,6 +109,15 @@ class Service:
         self._process.stdin.write(f"{line}\n")
         self._process.stdin.flush()
         time.sleep(0.2)
+
+    @contextlib.contextmanager
+    def counted(self, calls: list[int]) -> Iterator[None]:
+        """Add the number of calls of Python functions that the service makes meanwhile."""
+        self.tell("begin")
+        yield
+        self.tell("end")
+        assert self._process.stdout is not None
+        calls.append(int(self._process.stdout.readline()))
 
     def stop(self) -> None:
         assert self._process.stdin is not None
@@ -261,6 +288,31 @@ def measure_fetch(service: Service, count: int) -> tuple[float, float]:
     return service.cpu_s() - began_s, count
 
 
+def count_calls(service: Service, requests: list[bytes]) -> float:
+    """Return the calls of Python functions a request, with one in flight; the first ones are not counted."""
+    client, calls = Client(service.address), list[int]()
+    client.ask_all(requests[:10], 1)
+    with service.counted(calls):
+        client.ask_all(requests[10:], 1)
+    return calls[0] / (len(requests) - 10)
+
+
+def calls_by_step(service: Service) -> dict[str, float]:
+    """Return the calls of one request of each step."""
+    client, topic, spread = Client(service.address), f"calls-{time.monotonic_ns()}", f"spread-{time.monotonic_ns()}"
+    topic_id = create(client, topic, 1)
+    create(client, spread, SPREAD)
+    batches = [produce_frame(topic, [records]) for records in batches_of(client, 40, BATCH_BYTES)]
+    spread_batches = [produce_frame(spread, [records] * SPREAD) for records in batches_of(client, 40, RECORD_BYTES)]
+    records_each = BATCH_BYTES // RECORD_BYTES
+    return {
+        "produce": count_calls(service, batches),
+        "spread": count_calls(service, spread_batches),
+        "fetch": count_calls(service, [fetch_frame(topic_id, 39 * records_each, WAIT_MS)] * 40),
+        "empty poll": count_calls(service, [fetch_frame(topic_id, 40 * records_each, 60)] * 20),
+    }
+
+
 def measure_waiting(service: Service, count: int) -> tuple[float, float]:
     """`count` is the number of milliseconds for which the consumers wait."""
     topic = f"waiting-{time.monotonic_ns()}"
@@ -305,11 +357,14 @@ def run(*, is_synced: bool, is_quick: bool) -> dict[str, Any]:
             count = (synced if is_synced else unsynced) // (3 if is_quick and name != "waiting" else 1)
             figures = [step(service, count) for _ in range(1 if name == "waiting" else rounds)]
             found[name] = min(taken_s / amount for taken_s, amount in figures)
+        calls = calls_by_step(service)
     print("CPU of the service, " + ("synced" if is_synced else "not synced"))
     for name in STEPS[:3]:
         print(f"{name:<10}{found[name] * 1e6:>10.0f} us a request")
     print(f"{'waiting':<10}{found['waiting'] * 100:>10.1f} % of a core, {CONSUMERS} consumers")
-    results = {"bench": "port_requests", "is_synced": is_synced, "python": sys.version.split()[0]} | found
+    print("calls of Python functions: " + ", ".join(f"{name} {number:.0f}" for name, number in calls.items()))
+    results = {"bench": "port_requests", "is_synced": is_synced, "python": sys.version.split()[0], "calls": calls}
+    results |= found
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     return results

@@ -7,7 +7,7 @@ condition and actions. What a refusal means is decided in append/decisions.py; l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
@@ -154,6 +154,23 @@ class PartitionIndex:
             head_id: None if item is None else decode_image(head_id, item)
             for head_id, item in zip(distinct, items, strict=True)
         }
+
+    async def kept_items(self, head_ids: Iterable[PartitionId]) -> dict[Key, KeptItem] | None:
+        """Return the items of heads that the store keeps; None: one is gone or not kept. Raises StoreUnavailable."""
+        items: dict[Key, KeptItem] = {}
+        for key in map(head_key, head_ids):
+            item = await self._log.get(key)
+            if not isinstance(item, KeptItem):
+                return None
+            items[key] = item
+        return items
+
+    async def are_unchanged(self, items: Mapping[Key, KeptItem]) -> bool:
+        """Return True if nobody has written these items since the store gave them. Raises StoreUnavailable."""
+        for key, item in items.items():
+            if await self._log.get(key) is not item:
+                return False
+        return True
 
     async def read_head(self, partition: PartitionId) -> PartitionHead | None:
         """The partition's head by consistent reads, whole, or None. Raises StoreUnavailable, FormatError."""

@@ -1,8 +1,8 @@
 """Fetches that find nothing, again and again: what a consumer that waits at the end of its partitions sends.
 
-A fetch that found nothing finds nothing as long as the heads say what they said. A store that keeps its items says so
-by the same image (partition/shared_head.py), so the next fetch of the same partitions and offsets needs no plan: it
-compares the images, and waits. Where the store keeps nothing, every fetch reads the heads, and nothing is remembered.
+A fetch that found nothing finds nothing as long as the heads are the same. A store that keeps its items in memory
+returns the same object until an item is written, so the next fetch of the same partitions and offsets needs no plan: it
+compares the items, and waits. Where the store keeps nothing, every fetch reads the heads, and nothing is remembered.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from uuid import UUID
 
 from odradek.engine.catalog.topics import Topics
 from odradek.engine.partition.index import PartitionIndex
-from odradek.engine.partition.shared_head import HeadImage, ends_of
+from odradek.engine.partition.shared_head import decode_image, ends_of
 from odradek.engine.read.looks import Looks
 from odradek.errors import ErrorCode, FormatError, KafkaError, StoreError
 from odradek.model.log import FetchPartition, FetchResult
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.clock import Clock
+from odradek.ports.table import KeptItem, Key
 
 _LEAST_WAIT_S = 0.001
 
@@ -30,12 +31,12 @@ class Quiet:
     Attributes:
         topics: as the request names them, with the ids that these names had.
         ends: the end offsets of its partitions, at which it reads.
-        images: what their heads said.
+        items: their heads.
     """
 
     topics: tuple[tuple[str, UUID | None, UUID], ...]
     ends: Mapping[PartitionId, int]
-    images: Mapping[PartitionId, HeadImage]
+    items: Mapping[Key, KeptItem]
 
 
 class QuietFetches:
@@ -59,13 +60,18 @@ class QuietFetches:
                 return None
             topics[request.topic, request.topic_id, result.topic_id] = None
             ends[PartitionId(result.topic_id, request.partition)] = request.offset
-        images = await self._images(ends)
-        if images is None:
+        head_ids = dict.fromkeys(partition.head_id for partition in ends)
+        try:
+            items = await self._index.kept_items(head_ids)
+            if items is None:
+                return None
+            images = dict(zip(head_ids, map(decode_image, head_ids, items.values()), strict=True))
+        except (StoreError, FormatError):
             return None
         for partition, result in zip(ends, results, strict=True):
             if ends_of(images[partition.head_id], partition) != (result.log_start_offset, result.high_watermark):
                 return None
-        return Quiet(tuple(topics), ends, images)
+        return Quiet(tuple(topics), ends, items)
 
     async def lasts(self, quiet: Quiet, deadline_s: float) -> bool:
         """Wait until the deadline, by the engine's monotonic clock; False, at once: the fetch must be made again."""
@@ -83,14 +89,7 @@ class QuietFetches:
         return False
 
     async def _is_unchanged(self, quiet: Quiet) -> bool:
-        images = await self._images(quiet.ends)
-        return images is not None and all(images[head_id] is image for head_id, image in quiet.images.items())
-
-    async def _images(self, ends: Mapping[PartitionId, int]) -> dict[PartitionId, HeadImage] | None:
-        """Return what the heads say now; None: one is gone, damaged or not to be read."""
         try:
-            found = await self._index.read_images([partition.head_id for partition in ends])
-        except (StoreError, FormatError):
-            return None
-        images = {head_id: image for head_id, image in found.items() if image is not None}
-        return images if len(images) == len(found) else None
+            return await self._index.are_unchanged(quiet.items)
+        except StoreError:
+            return False
