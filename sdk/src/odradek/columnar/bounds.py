@@ -13,17 +13,23 @@ import pyarrow.compute as pc
 
 def leaves_with_nan(field: pa.Field, cells: pa.Array) -> set[str]:
     """Return the paths of a field's leaves that hold NaN, as a Parquet file names them (arrow_kinds.leaf_paths)."""
-    kind = field.type
-    if pa.types.is_floating(kind):
+    data_type = field.type
+    if pa.types.is_floating(data_type):
         return {field.name} if pc.any(pc.is_nan(cells)).as_py() else set()
-    if pa.types.is_list(kind):
-        return {f"{field.name}.list.{path}" for path in leaves_with_nan(kind.value_field, cells.values)}
-    if pa.types.is_map(kind):
-        parts = ((kind.key_field, cells.keys), (kind.item_field, cells.items))
-        return {f"{field.name}.key_value.{path}" for each, inner in parts for path in leaves_with_nan(each, inner)}
-    if pa.types.is_struct(kind):
+    if pa.types.is_list(data_type):
+        return {f"{field.name}.list.{path}" for path in leaves_with_nan(data_type.value_field, cells.values)}
+    if pa.types.is_map(data_type):
+        parts = ((data_type.key_field, cells.keys), (data_type.item_field, cells.items))
         return {
-            f"{field.name}.{path}" for at, each in enumerate(kind) for path in leaves_with_nan(each, cells.field(at))
+            f"{field.name}.key_value.{path}"
+            for inner_field, inner in parts
+            for path in leaves_with_nan(inner_field, inner)
+        }
+    if pa.types.is_struct(data_type):
+        return {
+            f"{field.name}.{path}"
+            for at, child in enumerate(data_type)
+            for path in leaves_with_nan(child, cells.field(at))
         }
     return set()
 

@@ -103,20 +103,22 @@ def _multiply(column: pa.Int64Array, factor: int) -> pa.Int64Array:
 def _headers(column: pa.Array | None, name: str | None) -> pa.LargeListArray | None:
     if column is None or pa.types.is_null(column.type):
         return None
-    kind = column.type
-    if pa.types.is_map(kind):
+    column_type = column.type
+    if pa.types.is_map(column_type):
         names = ["key", "value"]
-    elif (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_struct(kind.value_type):
-        names = [field.name for field in kind.value_type]
+    elif (pa.types.is_list(column_type) or pa.types.is_large_list(column_type)) and pa.types.is_struct(
+        column_type.value_type
+    ):
+        names = [field.name for field in column_type.value_type]
     else:
         names = []
     if len(names) != 2:
-        raise _refuse(f"column {name!r} is {kind}: headers must be a list of structs (key, value), or a map")
+        raise _refuse(f"column {name!r} is {column_type}: headers must be a list of structs (key, value), or a map")
     pair = pa.struct([(names[0], pa.large_string()), (names[1], pa.large_binary())])
     try:
         column = column.cast(pa.large_list(pair))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-        raise _refuse(f"column {name!r} is {kind}: header keys must be text, values binary or text") from error
+        raise _refuse(f"column {name!r} is {column_type}: header keys must be text, values binary or text") from error
     if pc.struct_field(pc.list_flatten(column), 0).null_count:
         raise _refuse("a header key cannot be null")
     return column

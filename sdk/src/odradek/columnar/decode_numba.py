@@ -96,10 +96,10 @@ class _Binary:
         self.bits = np.zeros(rows_max // 8 + 1, np.uint8)
         self.data = np.empty(data_max, np.uint8)
 
-    def to_arrow(self, rows: int, nulls: int, kind: pa.DataType) -> pa.Array:
+    def to_arrow(self, rows: int, nulls: int, data_type: pa.DataType) -> pa.Array:
         bits = pa.py_buffer(self.bits) if nulls else None
         data = pa.py_buffer(self.data[: self.ends[rows]])
-        return pa.Array.from_buffers(kind, rows, [bits, pa.py_buffer(self.ends[: rows + 1]), data], nulls)
+        return pa.Array.from_buffers(data_type, rows, [bits, pa.py_buffer(self.ends[: rows + 1]), data], nulls)
 
 
 def _timestamps(timestamps_ms: Array) -> pa.Array:

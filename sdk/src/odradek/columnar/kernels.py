@@ -522,13 +522,13 @@ def write_records(
     base_timestamp = timestamps[order[first_row] if has_order else first_row]
     largest = base_timestamp
     written = np.int64(0)
-    place = first_row
-    while place < end_row:
-        row = order[place] if has_order else place
+    position = first_row
+    while position < end_row:
+        row = order[position] if has_order else position
         timestamp = timestamps[row]
         delta = timestamp - base_timestamp
         if (timestamp >= base_timestamp) != (delta >= 0):
-            return BAD_TIMESTAMP, place - first_row, written, largest
+            return BAD_TIMESTAMP, position - first_row, written, largest
         key_length = np.int64(-1)
         if has_key and (not has_key_nulls or key_valid[row] != 0):
             key_length = key_ends[row + 1] - key_ends[row]
@@ -539,11 +539,11 @@ def write_records(
         if has_headers and (not has_list_nulls or list_valid[row] != 0):
             first_header, end_header = list_ends[row], list_ends[row + 1]
         if end_header - first_header > HEADERS_PER_RECORD_MAX:
-            return BAD_HEADER, place - first_row, written, largest
+            return BAD_HEADER, position - first_row, written, largest
         size = (
             1
             + _varint_size(delta)
-            + _varint_size(place - first_row)
+            + _varint_size(position - first_row)
             + _varint_size(key_length)
             + max(key_length, 0)
             + _varint_size(value_length)
@@ -559,15 +559,15 @@ def write_records(
             size += _varint_size(length) + max(length, 0)
         total = size + _varint_size(size)
         if total > BODY_BYTES_MAX:
-            return BAD_LENGTH, place - first_row, written, largest
-        if written + total > body_bytes_max and place > first_row:
+            return BAD_LENGTH, position - first_row, written, largest
+        if written + total > body_bytes_max and position > first_row:
             break
         if written + total > out.size:
             return OK, np.int64(0), total, largest
         at = _put_varint(start + written, size)
         _set_byte(at, np.uint64(0))  # attributes
         at = _put_varint(at + 1, delta)
-        at = _put_varint(at, place - first_row)
+        at = _put_varint(at, position - first_row)
         at = _put_bytes(at, key_address + (key_ends[row] if key_length > 0 else 0), key_length)
         at = _put_bytes(at, value_address + (value_ends[row] if value_length > 0 else 0), value_length)
         at = _put_varint(at, end_header - first_header)
@@ -580,8 +580,8 @@ def write_records(
             at = _put_bytes(at, header_value_address + header_value_ends[number], length)
         written += total
         largest = max(largest, timestamp)
-        place += 1
-    return OK, place - first_row, written, largest
+        position += 1
+    return OK, position - first_row, written, largest
 
 
 # --- partitions ---------------------------------------------------------------------------------------------------
@@ -598,9 +598,9 @@ def _murmur2(address, length):
         k ^= k >> np.uint64(24)
         h = (h * multiplier & mask) ^ (k * multiplier & mask)
         address += 4
-    rest = length & np.int64(3)
-    if rest > 0:
-        for at in range(rest):
+    tail_bytes = length & np.int64(3)
+    if tail_bytes > 0:
+        for at in range(tail_bytes):
             h ^= _byte_at(address + at) << np.uint64(8 * at)
         h = h * multiplier & mask
     h ^= h >> np.uint64(13)

@@ -136,8 +136,8 @@ def _written(
         if recipes is not None:
             crcs.append(crc_of_values(table.column("value").to_pylist()))
             table = _with_recipes(table, recipes, values)
-        for each in values.schema:
-            with_nan |= leaves_with_nan(each, table.column(each.name).combine_chunks())
+        for field in values.schema:
+            with_nan |= leaves_with_nan(field, table.column(field.name).combine_chunks())
         if writer is None:
             left_out = set(with_nan)
             writer = _writer(sink, values.schema, has_recipes=recipes is not None, left_out=left_out)
@@ -183,7 +183,7 @@ def _writer(
         compression="zstd",
         compression_level=_LEVEL,
         use_dictionary=names,
-        column_encoding=_PLAIN if has_recipes else {each: _PLAIN[each] for each in _PLAIN if each != VALUE_REST},
+        column_encoding=_PLAIN if has_recipes else {leaf: _PLAIN[leaf] for leaf in _PLAIN if leaf != VALUE_REST},
         data_page_size=_PAGE_BYTES,
         write_page_checksum=True,
         write_statistics=["offset", "timestamp", _PARTITION.name, *(path for path in paths if path not in left_out)],
@@ -222,10 +222,10 @@ def _table(log: memoryview, batches: Batches, values: TypedValues, partition: in
     rows = records.num_rows
     cells: list[bytes | None] = [None] * rows
     row = 0
-    for position, each in batches:
-        at = row if each.record_count else 0
+    for position, batch_header in batches:
+        at = row if batch_header.record_count else 0
         cells[at] = (cells[at] or b"") + bytes(log[position : position + BATCH_HEADER_BYTES])
-        row += each.record_count
+        row += batch_header.record_count
     if row != rows:
         raise FormatError(f"the batches have {row} records, {rows} could be read")
     arrays = [
@@ -235,8 +235,8 @@ def _table(log: memoryview, batches: Batches, values: TypedValues, partition: in
     arrays.append(pa.repeat(pa.scalar(partition, _PARTITION.type), rows))
     misfits = 0
     if values.columns:
-        found, misfits = values.read(records.column("value"))
-        arrays += found
+        typed_arrays, misfits = values.read(records.column("value"))
+        arrays += typed_arrays
     return pa.Table.from_arrays(arrays, schema=pa.schema([*_FIELDS, _PARTITION, *values.schema])), misfits
 
 
@@ -272,16 +272,16 @@ def _indexed(
     timestamps: list[int] = []
     size = 0
     for number, batches in enumerate(groups):
-        there = metadata.row_group(number)
+        row_group = metadata.row_group(number)
         names = [*(name for name, _ in LEAVES), *(leaf.path for leaf in leaves)]
-        chunks = [there.column(leaf) for leaf in range(len(names))]
+        chunks = [row_group.column(leaf) for leaf in range(len(names))]
         if [chunk.path_in_schema for chunk in chunks] != names:
             raise FormatError("the Parquet writer has put the columns in another order")
         starts = [chunk.dictionary_page_offset or chunk.data_page_offset for chunk in chunks]
         lengths = tuple(chunk.total_compressed_size for chunk in chunks)
         if any(start + length != after for start, length, after in zip(starts, lengths, starts[1:], strict=False)):
             raise FormatError("the Parquet writer has left gaps between columns")
-        group = RowGroup(starts[0], there.num_rows, lengths, leaves, crcs[number] if leaves else 0)
+        group = RowGroup(starts[0], row_group.num_rows, lengths, leaves, crcs[number] if leaves else 0)
         again = memoryview(rebuild(file[starts[0] : starts[0] + group.size_bytes], group))
         _compare(log, batches, again)
         row_groups.append(group)

@@ -46,19 +46,19 @@ def index_of_file(file: Buffer, base_offset: int, end_offset: int, *, has_recipe
     epochs: list[tuple[int, int]] = []
     size = records = batches = 0
     for number in range(metadata.num_row_groups):
-        there = metadata.row_group(number)
-        chunks = [there.column(leaf) for leaf in range(len(LEAVES) + len(leaves))]
+        row_group = metadata.row_group(number)
+        chunks = [row_group.column(leaf) for leaf in range(len(LEAVES) + len(leaves))]
         lengths = tuple(chunk.total_compressed_size for chunk in chunks)
         group = RowGroup(
-            chunks[0].dictionary_page_offset or chunks[0].data_page_offset, there.num_rows, lengths, leaves
+            chunks[0].dictionary_page_offset or chunks[0].data_page_offset, row_group.num_rows, lengths, leaves
         )
         data = view[group.position : group.position + group.size_bytes]
         if leaves:
             group = RowGroup(group.position, group.row_count, lengths, leaves, values_crc_of(data, group))
         log = rebuild(data, group)
-        for place, header in iter_headers(log):
-            check_crc(log, place, header)
-            if not place:
+        for position, header in iter_headers(log):
+            check_crc(log, position, header)
+            if not position:
                 offsets.append(header.base_offset)
                 positions.append(size)
                 timestamps.append(timestamps[-1] if timestamps else header.max_timestamp_ms)
@@ -90,9 +90,11 @@ def _leaves(metadata: pq.FileMetaData) -> tuple[Leaf, ...]:
     columns = [metadata.schema.column(number) for number in range(len(LEAVES), metadata.num_columns)]
     return tuple(
         Leaf(
-            each.path,
-            "" if each.max_repetition_level or not each.max_definition_level else _PHYSICAL.get(each.physical_type, ""),
-            each.max_definition_level,
+            column.path,
+            ""
+            if column.max_repetition_level or not column.max_definition_level
+            else _PHYSICAL.get(column.physical_type, ""),
+            column.max_definition_level,
         )
-        for each in columns
+        for column in columns
     )

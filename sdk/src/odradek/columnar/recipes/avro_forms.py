@@ -71,32 +71,36 @@ class AvroForms:
         schema, space = resolved(schema, space, self._names)
         if isinstance(schema, list):
             return self._union(schema, space, path, depth)
-        kind = schema if isinstance(schema, str) else schema["type"]
-        if isinstance(kind, dict | list):
-            return self._walk_of(kind, space, path, depth + 1)
-        if kind in ("record", "error"):
+        type_name = schema if isinstance(schema, str) else schema["type"]
+        if isinstance(type_name, dict | list):
+            return self._walk_of(type_name, space, path, depth + 1)
+        if type_name in ("record", "error"):
             inside = full_name(schema["name"], schema.get("namespace", space)).rpartition(".")[0]
-            walks = [self._walk_of(each["type"], inside, (*path, each["name"]), depth + 1) for each in schema["fields"]]
+            walks = [
+                self._walk_of(field["type"], inside, (*path, field["name"]), depth + 1) for field in schema["fields"]
+            ]
             return lambda data, at, spans: _all(walks, data, at, spans)
-        if kind in ("array", "map"):
-            item = self._walk_of(schema["items" if kind == "array" else "values"], space, (), depth + 1)
-            return _as_text(_blocks(item, has_keys=kind == "map"), _NOWHERE)
-        if kind == "fixed":
+        if type_name in ("array", "map"):
+            item = self._walk_of(schema["items" if type_name == "array" else "values"], space, (), depth + 1)
+            return _as_text(_blocks(item, has_keys=type_name == "map"), _NOWHERE)
+        if type_name == "fixed":
             size = int(schema["size"])
             return _as_text(lambda data, at, _: _checked(data, at + size), _NOWHERE)
-        return _as_text(_scalar(kind), Hole(path, _ENCODINGS.get(kind, {})))
+        return _as_text(_scalar(type_name), Hole(path, _ENCODINGS.get(type_name, {})))
 
     def _union(self, schema: list[Any], space: str, path: tuple[str, ...], depth: int) -> _Walk:
-        walks = [self._walk_of(each, space, path, depth + 1) for each in schema]
-        there = [number for number, each in enumerate(schema) if each != "null"]
-        if len(schema) != 2 or len(there) != 1:
+        walks = [self._walk_of(branch, space, path, depth + 1) for branch in schema]
+        value_branches = [number for number, branch in enumerate(schema) if branch != "null"]
+        if len(schema) != 2 or len(value_branches) != 1:
             return _as_text(lambda data, at, _: _branch(walks, data, at, []), _NOWHERE)
-        kind, _ = resolved(schema[there[0]], space, self._names)
-        if isinstance(kind, dict) and not isinstance(kind["type"], dict | list):
-            kind = kind["type"]
-        if kind not in _ENCODINGS:
+        value_type, _ = resolved(schema[value_branches[0]], space, self._names)
+        if isinstance(value_type, dict) and not isinstance(value_type["type"], dict | list):
+            value_type = value_type["type"]
+        if value_type not in _ENCODINGS:
             return lambda data, at, spans: _branch(walks, data, at, spans)
-        hole = Hole(path, _ENCODINGS[kind], encode_varlong(1 - there[0]), encode_varlong(there[0]))
+        hole = Hole(
+            path, _ENCODINGS[value_type], encode_varlong(1 - value_branches[0]), encode_varlong(value_branches[0])
+        )
         return _as_text(lambda data, at, _: _branch(walks, data, at, []), hole)
 
 
@@ -140,17 +144,17 @@ def _blocks(item: _Walk, *, has_keys: bool) -> _Walk:
     return blocks
 
 
-def _scalar(kind: str) -> _Walk:
-    if kind == "null":
+def _scalar(type_name: str) -> _Walk:
+    if type_name == "null":
         return lambda data, at, spans: at
-    if kind in _FIXED:
-        size = _FIXED[kind]
+    if type_name in _FIXED:
+        size = _FIXED[type_name]
         return lambda data, at, spans: _checked(data, at + size)
-    if kind in ("string", "bytes"):
+    if type_name in ("string", "bytes"):
         return lambda data, at, spans: _sized(data, at)
-    if kind in ("int", "long", "enum"):
+    if type_name in ("int", "long", "enum"):
         return lambda data, at, spans: decode_varlong(data, at)[1]
-    raise ValueError(f"no type {kind}")
+    raise ValueError(f"no type {type_name}")
 
 
 def _sized(data: bytes, at: int) -> int:

@@ -68,13 +68,13 @@ class JsonForms:
             self._object(value, self._prefix_bytes, self._fields, (), spans)
         except (ValueError, IndexError):
             return None
-        found = self._forms.split(value, spans)
-        if found is not None:
-            form = found[0]
+        split = self._forms.split(value, spans)
+        if split is not None:
+            form = split[0]
             if id(form) not in self._patterns:
                 self._patterns[id(form)] = form, _pattern(form)
             self._patterns.move_to_end(id(form))
-        return found
+        return split
 
     def _object(self, value: bytes, at: int, fields: Fields, path: tuple[str, ...], spans: Spans) -> int:
         """Add the texts of an object that begins here. Return where it ends. Raises ValueError, IndexError."""
@@ -86,12 +86,12 @@ class JsonForms:
             if member is None:
                 raise ValueError("no member")
             name, at = _name(member[1]), member.end()
-            kind = fields.get(name)
-            if value[at] == 0x7B and kind is not None and kind.name == "struct":
-                at = self._object(value, at, kind.fields, (*path, name), spans)
+            data_type = fields.get(name)
+            if value[at] == 0x7B and data_type is not None and data_type.name == "struct":
+                at = self._object(value, at, data_type.fields, (*path, name), spans)
             else:
                 end = _end(value, at)
-                spans.append((at, end, self._hole((*path, name) if kind is not None else ())))
+                spans.append((at, end, self._hole((*path, name) if data_type is not None else ())))
                 at = end
             sign = _NEXT.match(value, at)
             if sign is None:
@@ -106,9 +106,9 @@ class JsonForms:
 
 @lru_cache(4096)
 def _name(text: bytes) -> str:
-    found = json.loads(text)
-    assert isinstance(found, str)
-    return found
+    name = json.loads(text)
+    assert isinstance(name, str)
+    return name
 
 
 def _end(value: bytes, at: int) -> int:

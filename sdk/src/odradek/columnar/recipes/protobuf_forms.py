@@ -62,12 +62,12 @@ class ProtobufForms:
         return self._forms.split(value, spans)
 
     def _hole(self, indexes: tuple[int, ...], tag: int) -> Hole:
-        found = self._holes.get((indexes, tag))
-        if found is None:
+        hole = self._holes.get((indexes, tag))
+        if hole is None:
             field: Any = message_type(self._file, list(indexes)).fields_by_number.get(tag >> 3)
             path = () if field is None else (field.name,)
-            found = self._holes[indexes, tag] = Hole(path, _ENCODINGS[tag & 7])
-        return found
+            hole = self._holes[indexes, tag] = Hole(path, _ENCODINGS[tag & 7])
+        return hole
 
 
 def _unsigned(data: bytes, at: int) -> tuple[int, int]:

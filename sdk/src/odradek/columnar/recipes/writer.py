@@ -65,8 +65,8 @@ class RecipeWriter:
 
     def __init__(self, values: TypedValues) -> None:
         self._values = values
-        self._columns = {each.field: each for each in values.columns}
-        self._fields = {each.field: each.kind for each in values.columns}
+        self._columns = {column.field: column for column in values.columns}
+        self._fields = {column.field: column.kind for column in values.columns}
         self._plain = self._forms(values.plain_schema, 0)
         self._by_id: dict[int, Forms | None] = {}
 
@@ -79,11 +79,11 @@ class RecipeWriter:
         kept = values.to_pylist()
         recipes: list[bytes | None] = [None] * len(kept)
         rests: list[bytes | None] = [None] * len(kept)
-        cells = _CellsOf(dict(zip((each.name for each in self._values.columns), typed, strict=True)))
+        cells = _CellsOf(dict(zip((column.name for column in self._values.columns), typed, strict=True)))
         for form, rows, texts in self._split(kept):
-            for row, recipe, rest in _recipes(form, rows, texts, self._paths(form, cells)):
-                kept[row], recipes[row], rests[row] = None, recipe, rest
-        return Columns(*(pa.array(each, pa.binary()) for each in (kept, recipes, rests)))
+            for row, recipe, rest_bytes in _recipes(form, rows, texts, self._paths(form, cells)):
+                kept[row], recipes[row], rests[row] = None, recipe, rest_bytes
+        return Columns(*(pa.array(cells, pa.binary()) for cells in (kept, recipes, rests)))
 
     def _forms(self, schema: ValueSchema | None, prefix_bytes: int) -> Forms | None:
         try:
@@ -103,7 +103,7 @@ class RecipeWriter:
 
     def _split(self, values: Sequence[bytes | None]) -> Iterator[tuple[Form, list[int], list[Sequence[bytes]]]]:
         """Yield each form with its rows and their texts."""
-        found: dict[int, tuple[Form, list[int], list[Sequence[bytes]]]] = {}
+        rows_by_form: dict[int, tuple[Form, list[int], list[Sequence[bytes]]]] = {}
         for row, value in enumerate(values):
             if not value:
                 continue
@@ -111,52 +111,52 @@ class RecipeWriter:
             forms = self._plain if schema_id is None else self._forms_of(schema_id)
             split = None if forms is None else forms.split(value)
             if split is not None:
-                _, rows, texts = found.setdefault(id(split[0]), (split[0], [], []))
+                _, rows, texts = rows_by_form.setdefault(id(split[0]), (split[0], [], []))
                 rows.append(row)
                 texts.append(split[1])
-        yield from found.values()
+        yield from rows_by_form.values()
 
     def _paths(self, form: Form, cells: _CellsOf) -> list[tuple[Hole, str, Kind, Cells] | None]:
         """Return path, type and cells of the typed column that each hole has, None where none can make it."""
-        found: list[tuple[Hole, str, Kind, Cells] | None] = []
+        sources: list[tuple[Hole, str, Kind, Cells] | None] = []
         for hole in form.holes:
             column = self._columns.get(hole.path[0]) if hole.path else None
-            kind = None if column is None else _kind_at(column.kind, hole.path[1:])
-            if column is None or kind is None or kind.name not in hole.encodings:
-                found.append(None)
+            data_type = None if column is None else _kind_at(column.kind, hole.path[1:])
+            if column is None or data_type is None or data_type.name not in hole.encodings:
+                sources.append(None)
                 continue
             names = (column.name, *hole.path[1:])
-            found.append((hole, ".".join(names), kind, cells.of(names)))
-        return found
+            sources.append((hole, ".".join(names), data_type, cells.of(names)))
+        return sources
 
 
 def further_leaves(columns: Sequence[Column]) -> tuple[Leaf, ...]:
     """Return the leaves of typed columns in a file, as an index has them."""
-    return tuple(leaf for each in columns for leaf in _leaves(each.name, each.kind, 1))
+    return tuple(leaf for column in columns for leaf in _leaves(column.name, column.kind, 1))
 
 
-def _leaves(path: str, kind: Kind, depth: int) -> Iterator[Leaf]:
-    if kind.name == "struct":
-        for name, inner in kind.fields.items():
+def _leaves(path: str, data_type: Kind, depth: int) -> Iterator[Leaf]:
+    if data_type.name == "struct":
+        for name, inner in data_type.fields.items():
             yield from _leaves(f"{path}.{name}", inner, depth + 1)
-    elif kind.name == "array":
-        for leaf in _leaves(f"{path}.list.element", kind.inner[0], depth + 2):
+    elif data_type.name == "array":
+        for leaf in _leaves(f"{path}.list.element", data_type.inner[0], depth + 2):
             yield leaf._replace(physical="")
-    elif kind.name == "map":
-        for name, inner in zip(("key", "value"), kind.inner, strict=True):
+    elif data_type.name == "map":
+        for name, inner in zip(("key", "value"), data_type.inner, strict=True):
             for leaf in _leaves(f"{path}.key_value.{name}", inner, depth + 2):
                 yield leaf._replace(physical="")
     else:
-        yield Leaf(path, _PHYSICAL.get(kind.name, ""), depth)
+        yield Leaf(path, _PHYSICAL.get(data_type.name, ""), depth)
 
 
-def _kind_at(kind: Kind, path: Sequence[str]) -> Kind | None:
+def _kind_at(data_type: Kind, path: Sequence[str]) -> Kind | None:
     for name in path:
-        inner = kind.fields.get(name) if kind.name == "struct" else None
+        inner = data_type.fields.get(name) if data_type.name == "struct" else None
         if inner is None:
             return None
-        kind = inner
-    return kind if kind.name in _PHYSICAL else None
+        data_type = inner
+    return data_type if data_type.name in _PHYSICAL else None
 
 
 class _CellsOf:
@@ -192,23 +192,24 @@ def _recipes(
     for column, wanted in zip(columns, zip(*texts, strict=True), strict=True):
         step, fits = None, [False] * len(rows)
         if column is not None:
-            hole, path, kind, all_cells = column
+            hole, path, data_type, all_cells = column
             cells = [all_cells[row] for row in rows]
-            encoding, fits = _best(hole, kind, cells, wanted)
+            encoding, fits = _best(hole, data_type, cells, wanted)
             step = CellStep(encoding, path, hole.null, hole.before) if encoding else None
             if not all(has_cell):
                 has_cell = [
-                    known or (fit and cell is not None) for known, fit, cell in zip(has_cell, fits, cells, strict=True)
+                    is_known or (fit and cell is not None)
+                    for is_known, fit, cell in zip(has_cell, fits, cells, strict=True)
                 ]
         steps.append(step)
         flags.append(fits)
     patterns = list(zip(*flags, strict=True))
-    counted = Counter(pattern for pattern, there in zip(patterns, has_cell, strict=True) if there)
+    counted = Counter(pattern for pattern, present in zip(patterns, has_cell, strict=True) if present)
     packed = {pattern: _packed(form, steps, pattern) for pattern, _ in counted.most_common(_RECIPES_MAX)}
-    for row, own, pattern, there in zip(rows, texts, patterns, has_cell, strict=True):
-        if there and pattern in packed:
-            rest = [text for text, fits in zip(own, pattern, strict=True) if not fits]
-            yield row, packed[pattern], encode_rest(rest) if rest else None
+    for row, own, pattern, present in zip(rows, texts, patterns, has_cell, strict=True):
+        if present and pattern in packed:
+            left_over = [text for text, fits in zip(own, pattern, strict=True) if not fits]
+            yield row, packed[pattern], encode_rest(left_over) if left_over else None
 
 
 def _packed(form: Form, steps: Sequence[CellStep | None], pattern: Sequence[bool]) -> bytes:
@@ -221,10 +222,10 @@ def _packed(form: Form, steps: Sequence[CellStep | None], pattern: Sequence[bool
     return encode_recipe(recipe)
 
 
-def _best(hole: Hole, kind: Kind, cells: Cells, wanted: Sequence[bytes]) -> tuple[str, list[bool]]:
+def _best(hole: Hole, data_type: Kind, cells: Cells, wanted: Sequence[bytes]) -> tuple[str, list[bool]]:
     """Return the encoding that makes most of the texts, empty if none makes any, and which it makes."""
     best, fitting, count = "", [False] * len(wanted), 0
-    for encoding in hole.encodings[kind.name]:
+    for encoding in hole.encodings[data_type.name]:
         if encoding == "#":
             encoding = _digits(wanted)
             if not encoding:
@@ -234,13 +235,13 @@ def _best(hole: Hole, kind: Kind, cells: Cells, wanted: Sequence[bytes]) -> tupl
         except FormatError:
             continue
         if hole.null is None and None in cells:  # a null makes nothing there
-            found = [cell is not None and one == other for cell, one, other in zip(cells, made, wanted, strict=True)]
+            matches = [cell is not None and one == other for cell, one, other in zip(cells, made, wanted, strict=True)]
         elif tuple(made) == tuple(wanted):
             return encoding, [True] * len(wanted)
         else:
-            found = [one == other for one, other in zip(made, wanted, strict=True)]
-        if sum(found) > count:
-            best, fitting, count = encoding, found, sum(found)
+            matches = [one == other for one, other in zip(made, wanted, strict=True)]
+        if sum(matches) > count:
+            best, fitting, count = encoding, matches, sum(matches)
     return best, fitting
 
 

@@ -66,9 +66,9 @@ def _fields(record: Any, space: str, names: dict[str, Any], within: tuple[str, .
     name = full_name(record["name"], record.get("namespace", space))
     inside = name.rpartition(".")[0]
     return [
-        (each["name"], _kind(each["type"], inside, names, (*within, name)))
-        for each in record["fields"]
-        if kinds.is_name(each["name"])
+        (field["name"], _kind(field["type"], inside, names, (*within, name)))
+        for field in record["fields"]
+        if kinds.is_name(field["name"])
     ]
 
 
@@ -79,35 +79,35 @@ def _kind(schema: Any, space: str, names: dict[str, Any], within: tuple[str, ...
     schema, space = resolved(schema, space, names)
     if isinstance(schema, str):
         return _PRIMITIVES.get(schema, kinds.STRING)
-    kind = schema["type"]
-    if isinstance(kind, dict | list):
-        return _kind(kind, space, names, within)
+    type_name = schema["type"]
+    if isinstance(type_name, dict | list):
+        return _kind(type_name, space, names, within)
     logical = schema.get("logicalType")
-    if logical == "decimal" and kind in ("bytes", "fixed"):
+    if logical == "decimal" and type_name in ("bytes", "fixed"):
         try:
             return kinds.decimal(int(schema["precision"]), int(schema.get("scale", 0)))
         except ValueError:
             return kinds.STRING  # more digits than a file's decimal has
-    if (kind, logical) in _LOGICAL:
-        return _LOGICAL[kind, logical]
-    if kind in ("record", "error"):
+    if (type_name, logical) in _LOGICAL:
+        return _LOGICAL[type_name, logical]
+    if type_name in ("record", "error"):
         if full_name(schema["name"], schema.get("namespace", space)) in within or len(within) > _DEPTH_MAX:
             return kinds.STRING
         fields = _fields(schema, space, names, within)
         return kinds.struct(fields) if fields and kinds.are_distinct(name for name, _ in fields) else kinds.STRING
-    if kind == "array":
+    if type_name == "array":
         return Kind("array", (_kind(schema["items"], space, names, within),))
-    if kind == "map":
+    if type_name == "map":
         return Kind("map", (kinds.STRING, _kind(schema["values"], space, names, within)))
-    if kind == "fixed":
+    if type_name == "fixed":
         return kinds.STRING if logical == "uuid" else kinds.BINARY
-    return _PRIMITIVES.get(kind, kinds.STRING)
+    return _PRIMITIVES.get(type_name, kinds.STRING)
 
 
 def _only(schema: Any) -> Any:
     """Return the type of a nullable union; a union of several stays one."""
     if isinstance(schema, list):
-        left = [each for each in schema if each != "null"]
+        left = [branch for branch in schema if branch != "null"]
         return left[0] if len(left) == 1 else left
     return schema
 
@@ -129,17 +129,17 @@ def full_name(name: str, space: str | None) -> str:
 def collect_names(schema: Any, space: str, names: dict[str, Any]) -> None:
     """Add the named types of a schema."""
     if isinstance(schema, list):
-        for each in schema:
-            collect_names(each, space, names)
+        for branch in schema:
+            collect_names(branch, space, names)
         return
     if not isinstance(schema, dict):
         return
-    kind = schema.get("type")
-    if kind in ("record", "error", "enum", "fixed"):
+    type_name = schema.get("type")
+    if type_name in ("record", "error", "enum", "fixed"):
         name = full_name(schema["name"], schema.get("namespace", space))
         names[name], space = schema, name.rpartition(".")[0]
-        for each in schema.get("fields", ()):
-            collect_names(each["type"], space, names)
+        for field in schema.get("fields", ()):
+            collect_names(field["type"], space, names)
     for inner in ("type", "items", "values"):
         if isinstance(schema.get(inner), dict | list):
             collect_names(schema[inner], space, names)
@@ -148,31 +148,31 @@ def collect_names(schema: Any, space: str, names: dict[str, Any]) -> None:
 def _has_free_items(schema: Any, space: str, names: dict[str, Any]) -> bool:
     """Return True if a type has arrays whose items take no bytes: a short value may have any number of them."""
     if isinstance(schema, list):
-        return any(_has_free_items(each, space, names) for each in schema)
+        return any(_has_free_items(branch, space, names) for branch in schema)
     if not isinstance(schema, dict):
         return False
     if schema.get("type") in ("record", "error"):
         inside = full_name(schema["name"], schema.get("namespace", space)).rpartition(".")[0]
-        return any(_has_free_items(each["type"], inside, names) for each in schema["fields"])
+        return any(_has_free_items(field["type"], inside, names) for field in schema["fields"])
     if schema.get("type") == "array" and _is_free(schema["items"], space, names, {}):
         return True
     return any(_has_free_items(schema.get(inner), space, names) for inner in ("type", "items", "values"))
 
 
-def _is_free(schema: Any, space: str, names: dict[str, Any], known: dict[str, bool]) -> bool:
-    """Return True if data of a type take no bytes. `known` has what is known of records."""
+def _is_free(schema: Any, space: str, names: dict[str, Any], is_free: dict[str, bool]) -> bool:
+    """Return True if data of a type take no bytes. `is_free` has what is known of records."""
     schema, space = resolved(schema, space, names)
     if not isinstance(schema, dict):
         return bool(schema == "null")
-    kind = schema["type"]
-    if kind in ("record", "error"):
+    type_name = schema["type"]
+    if type_name in ("record", "error"):
         name = full_name(schema["name"], schema.get("namespace", space))
-        if name not in known:
-            known[name] = True
+        if name not in is_free:
+            is_free[name] = True
             inside = name.rpartition(".")[0]
-            known[name] = all(_is_free(each["type"], inside, names, known) for each in schema["fields"])
-        return known[name]
-    return bool(kind == "null" or (kind == "fixed" and not schema["size"]))
+            is_free[name] = all(_is_free(field["type"], inside, names, is_free) for field in schema["fields"])
+        return is_free[name]
+    return bool(type_name == "null" or (type_name == "fixed" and not schema["size"]))
 
 
 # fastavro rounds a decimal to its declared precision, and leaves a uuid of fixed(16) bytes. Types of our own names have
@@ -183,16 +183,16 @@ _OWN = {("bytes", "decimal"), ("fixed", "decimal"), ("fixed", "uuid")}
 def _with_own_types(schema: Any) -> Any:
     """Return a schema with logical types of _OWN under names of ours."""
     if isinstance(schema, list):
-        return [_with_own_types(each) for each in schema]
+        return [_with_own_types(branch) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    found = {
+    renamed = {
         name: _with_own_types(inner) if name in ("type", "items", "values", "fields") else inner
         for name, inner in schema.items()
     }
     if (str(schema.get("type")), schema.get("logicalType")) in _OWN:
-        found["logicalType"] = f"odradek-{schema['logicalType']}"
-    return found
+        renamed["logicalType"] = f"odradek-{schema['logicalType']}"
+    return renamed
 
 
 def _read_decimal(data: bytes, writer: Any, _: Any = None) -> Any:
@@ -209,9 +209,9 @@ class AvroValues:
     def __init__(self, newest: ValueSchema | None) -> None:
         with extra("avro"):
             self._fastavro = import_module("fastavro")
-        for kind, logical in _OWN:
+        for type_name, logical in _OWN:
             read = _read_uuid if logical == "uuid" else _read_decimal
-            self._fastavro.read.LOGICAL_READERS[f"{kind}-odradek-{logical}"] = read
+            self._fastavro.read.LOGICAL_READERS[f"{type_name}-odradek-{logical}"] = read
         self._newest = None if newest is None else self._parsed(newest)
 
     def reader(self, writer: ValueSchema) -> Callable[[bytes], Any]:
@@ -221,12 +221,12 @@ class AvroValues:
         def data(payload: bytes) -> Any:
             source = io.BytesIO(payload)
             try:
-                found = read(source, written, newest)
+                value = read(source, written, newest)
             except Exception as error:  # fastavro raises EOFError, IndexError and others for bytes that end too early
                 raise ValueError(f"{type(error).__name__}: {error}") from error
             if source.tell() != len(payload):
                 raise ValueError("bytes follow the Avro value")
-            return found
+            return value
 
         return data
 
@@ -235,9 +235,9 @@ class AvroValues:
         own: dict[str, Any] = {}
         try:
             texts = [json.loads(text) for text in (*(text for _, text in schema.references), schema.text)]
-            for each in texts:
-                collect_names(each, "", own)
-            if any(_has_free_items(each, "", own) for each in texts):
+            for text in texts:
+                collect_names(text, "", own)
+            if any(_has_free_items(text, "", own) for text in texts):
                 raise FormatError("it has arrays of items without bytes")
             for _, text in schema.references:
                 self._fastavro.parse_schema(_with_own_types(json.loads(text)), named_schemas=names)

@@ -18,17 +18,17 @@ Fit = Callable[[Any], Any]
 INT64, _INT32 = range(-(2**63), 2**63), range(-(2**31), 2**31)
 
 
-def fitter(kind: Kind) -> Fit:
+def fitter(data_type: Kind) -> Fit:
     """Return a function from data to a value of a type; None stays None. It raises ValueError if the data do not fit.
 
     Texts stand for dates, times, moments (ISO 8601; UTC where they name no zone) and decimals, since JSON has no other.
     """
-    fit = _SCALARS.get(kind.name) or _OTHERS[kind.name](kind)
+    fit = _SCALARS.get(data_type.name) or _OTHERS[data_type.name](data_type)
     return lambda value: None if value is None else fit(value)
 
 
-def _misfit(value: Any, kind: object) -> ValueError:
-    return ValueError(f"{type(value).__name__} is not {kind}")
+def _misfit(value: Any, data_type: object) -> ValueError:
+    return ValueError(f"{type(value).__name__} is not {data_type}")
 
 
 def _boolean(value: Any) -> Any:
@@ -56,9 +56,9 @@ def _double(value: Any) -> Any:
 
 
 def _float(value: Any) -> Any:
-    found = _double(value)
-    struct.pack("<f", found)  # OverflowError: an infinity would come of it
-    return found
+    number = _double(value)
+    struct.pack("<f", number)  # OverflowError: an infinity would come of it
+    return number
 
 
 def _string(value: Any) -> Any:
@@ -124,50 +124,54 @@ def _timestamp_ntz(value: Any) -> Any:
     raise _misfit(value, "timestamp_ntz")
 
 
-def _decimal(kind: Kind) -> Fit:
-    most = kind.precision - kind.scale  # digits before the point
+def _decimal(data_type: Kind) -> Fit:
+    most = data_type.precision - data_type.scale  # digits before the point
 
     def fit(value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-            raise _misfit(value, kind)
-        found = Decimal(repr(value) if isinstance(value, float) else value)
-        if not found.is_finite() or (found and found.adjusted() >= most) or not decimals.fits(found, kind.scale):
-            raise _misfit(value, kind)
-        return decimals.rescaled(found, kind.scale)
+            raise _misfit(value, data_type)
+        number = Decimal(repr(value) if isinstance(value, float) else value)
+        if (
+            not number.is_finite()
+            or (number and number.adjusted() >= most)
+            or not decimals.fits(number, data_type.scale)
+        ):
+            raise _misfit(value, data_type)
+        return decimals.rescaled(number, data_type.scale)
 
     return fit
 
 
-def _array(kind: Kind) -> Fit:
-    inner = fitter(kind.inner[0])
+def _array(data_type: Kind) -> Fit:
+    inner = fitter(data_type.inner[0])
 
     def fit(value: Any) -> Any:
         if isinstance(value, list | tuple):
-            return [inner(each) for each in value]
-        raise _misfit(value, kind)
+            return [inner(element) for element in value]
+        raise _misfit(value, data_type)
 
     return fit
 
 
-def _map(kind: Kind) -> Fit:
-    key, inner = map(fitter, kind.inner)
+def _map(data_type: Kind) -> Fit:
+    key, inner = map(fitter, data_type.inner)
 
     def fit(value: Any) -> Any:
         if isinstance(value, dict):
             # Keys may be equal in other spellings, such as 1 and 1.0 of decimals: the last one counts, as of members.
-            return list({key(each): inner(content) for each, content in value.items()}.items())
-        raise _misfit(value, kind)
+            return list({key(name): inner(content) for name, content in value.items()}.items())
+        raise _misfit(value, data_type)
 
     return fit
 
 
-def _struct(kind: Kind) -> Fit:
-    fields = [(name, fitter(inner)) for name, inner in kind.fields.items()]
+def _struct(data_type: Kind) -> Fit:
+    fields = [(name, fitter(inner)) for name, inner in data_type.fields.items()]
 
     def fit(value: Any) -> Any:
         if isinstance(value, dict):
             return {name: inner(value.get(name)) for name, inner in fields}
-        raise _misfit(value, kind)
+        raise _misfit(value, data_type)
 
     return fit
 

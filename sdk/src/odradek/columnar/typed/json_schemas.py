@@ -21,12 +21,12 @@ def json_fields(schema: ValueSchema) -> Fields:
     except (ValueError, RecursionError) as error:
         raise FormatError(f"the JSON Schema is not JSON: {error}") from error
     document = root
-    while isinstance(root, dict) and "$ref" in root and root is not (found := _at(document, root["$ref"])):
-        root = found
+    while isinstance(root, dict) and "$ref" in root and root is not (target := _at(document, root["$ref"])):
+        root = target
     properties = root.get("properties") if isinstance(root, dict) else None
-    found = properties.items() if isinstance(properties, dict) else ()
-    pairs = [(name, _kind(each, document, 0)) for name, each in found if kinds.is_name(name)]
-    return [(name, kind) for name, kind in pairs if kind is not None]
+    target = properties.items() if isinstance(properties, dict) else ()
+    pairs = [(name, _kind(property_schema, document, 0)) for name, property_schema in target if kinds.is_name(name)]
+    return [(name, data_type) for name, data_type in pairs if data_type is not None]
 
 
 def _kind(schema: Any, document: Any, depth: int) -> Kind | None:
@@ -34,20 +34,20 @@ def _kind(schema: Any, document: Any, depth: int) -> Kind | None:
         return None
     if "$ref" in schema:
         return _kind(_at(document, schema["$ref"]), document, depth + 1)
-    kind = schema.get("type")
+    type_name = schema.get("type")
     options = schema.get("anyOf") or schema.get("oneOf")
-    if kind is None and isinstance(options, list):
-        left = [each for each in options if not (isinstance(each, dict) and each.get("type") == "null")]
+    if type_name is None and isinstance(options, list):
+        left = [option for option in options if not (isinstance(option, dict) and option.get("type") == "null")]
         return _kind(left[0], document, depth + 1) if len(left) == 1 else None
-    if isinstance(kind, list):
-        left = [each for each in kind if each != "null"]
-        kind = left[0] if len(left) == 1 else None
-    if kind == "object":
+    if isinstance(type_name, list):
+        left = [name for name in type_name if name != "null"]
+        type_name = left[0] if len(left) == 1 else None
+    if type_name == "object":
         return _object(schema, document, depth)
-    if kind == "array":
+    if type_name == "array":
         inner = _kind(schema.get("items"), document, depth + 1)
         return None if inner is None else Kind("array", (inner,))
-    return _KINDS.get(kind) if isinstance(kind, str) else None
+    return _KINDS.get(type_name) if isinstance(type_name, str) else None
 
 
 def _object(schema: Any, document: Any, depth: int) -> Kind | None:
@@ -57,16 +57,16 @@ def _object(schema: Any, document: Any, depth: int) -> Kind | None:
         return None if inner is None else Kind("map", (kinds.STRING, inner))
     if not isinstance(properties, dict):
         return None
-    fields = {name: _kind(each, document, depth + 1) for name, each in properties.items()}
-    known = [(name, kind) for name, kind in fields.items() if kind is not None and kinds.is_name(name)]
-    return kinds.struct(known) if len(known) == len(fields) and kinds.are_distinct(fields) else None
+    fields = {name: _kind(property_schema, document, depth + 1) for name, property_schema in properties.items()}
+    typed = [(name, data_type) for name, data_type in fields.items() if data_type is not None and kinds.is_name(name)]
+    return kinds.struct(typed) if len(typed) == len(fields) and kinds.are_distinct(fields) else None
 
 
 def _at(document: Any, reference: Any) -> Any:
     """Return what a reference within the document names, else None."""
     if not isinstance(reference, str) or not reference.startswith("#/"):
         return None
-    found = document
+    node = document
     for part in reference[2:].split("/"):
-        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-    return found
+        node = node.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    return node

@@ -16,19 +16,19 @@ def read_objects(values: pa.BinaryArray, kinds: pa.Schema) -> pa.Table | None:
     two values cannot be, since a brace would follow another one or a line break stand in a text. Arrow takes text that
     is not UTF-8, and makes an infinity of a number that 32 bits do not hold: both are for the reader of single values.
     """
-    there = values.drop_null() if values.null_count else values
-    count = len(there)
+    present = values.drop_null() if values.null_count else values
+    count = len(present)
     if not count:
-        return pa.table([pa.nulls(len(values), kind.type) for kind in kinds], schema=kinds)
-    is_object = pc.and_(pc.starts_with(there, b"{"), pc.ends_with(there, b"}"))
+        return pa.table([pa.nulls(len(values), field.type) for field in kinds], schema=kinds)
+    is_object = pc.and_(pc.starts_with(present, b"{"), pc.ends_with(present, b"}"))
     if not pc.all(is_object).as_py():
         return None
     try:
-        there.cast(pa.string())
+        present.cast(pa.string())
     except pa.ArrowInvalid:
         return None
-    wide = pa.schema([each.with_type(_widened(each.type)) for each in kinds])
-    lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), there), b"\n")[0].as_buffer()
+    wide = pa.schema([field.with_type(_widened(field.type)) for field in kinds])
+    lines = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), present), b"\n")[0].as_buffer()
     try:
         table = pj.read_json(
             pa.BufferReader(lines),
@@ -50,13 +50,13 @@ def read_objects(values: pa.BinaryArray, kinds: pa.Schema) -> pa.Table | None:
     return table.select(kinds.names)
 
 
-def _widened(kind: pa.DataType) -> pa.DataType:
+def _widened(data_type: pa.DataType) -> pa.DataType:
     """Return a type with doubles for its floats: a number is rounded as Python rounds it, twice."""
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_widened(kind.value_type)))
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(_widened(each.type)) for each in kind])
-    return _WIDE.get(kind, kind)
+    if pa.types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_widened(data_type.value_type)))
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(_widened(field.type)) for field in data_type])
+    return _WIDE.get(data_type, data_type)
 
 
 def _overflows(cells: pa.Array) -> bool:

@@ -32,47 +32,49 @@ def built_in_descriptor(path: str) -> Any:
         except ImportError:
             raise KeyError(path) from None
         return made
-    given = BUILT_IN[path]
-    made.name, made.package, made.syntax = path, given.package, "proto3"
-    made.dependency.extend(given.imports)
+    built_in = BUILT_IN[path]
+    made.name, made.package, made.syntax = path, built_in.package, "proto3"
+    made.dependency.extend(built_in.imports)
     messages: dict[str, Any] = {}
-    for name, fields in given.messages.items():
+    for name, fields in built_in.messages.items():
         outer, _, own = name.rpartition(".")
         message = (messages[outer].nested_type if outer else made.message_type).add(name=own)
         messages[name] = message
-        for each in fields:
-            _add_field(pb2, message, each, f".{given.package}.{name}")
-    for name, values in given.enums.items():
+        for field in fields:
+            _add_field(pb2, message, field, f".{built_in.package}.{name}")
+    for name, values in built_in.enums.items():
         enum = made.enum_type.add(name=name)
         for number, value in enumerate(values):
             enum.value.add(name=value, number=number)
-    for options, name in given.extends:
+    for options, name in built_in.extends:
         made.extension.add(
-            name=name, number=META_NUMBER, label=1, type=11, type_name=f".{given.package}.Meta",
+            name=name, number=META_NUMBER, label=1, type=11, type_name=f".{built_in.package}.Meta",
             extendee=f".google.protobuf.{options}",
         )  # fmt: skip
     return made
 
 
-def _add_field(pb2: Any, message: Any, given: BuiltInField, path: str) -> None:
+def _add_field(pb2: Any, message: Any, built_in: BuiltInField, path: str) -> None:
     types = pb2.FieldDescriptorProto.Type
-    field = message.field.add(name=given.name, number=given.number, label=3 if given.is_repeated or given.key else 1)
-    if given.key:
-        entry = message.nested_type.add(name=f"{given.name.capitalize()}Entry")
+    field = message.field.add(
+        name=built_in.name, number=built_in.number, label=3 if built_in.is_repeated or built_in.key else 1
+    )
+    if built_in.key:
+        entry = message.nested_type.add(name=f"{built_in.name.capitalize()}Entry")
         entry.options.map_entry = True
-        for number, (name, kind) in enumerate((("key", given.key), ("value", given.type)), 1):
-            entry.field.add(name=name, number=number, label=1, type=types.Value(f"TYPE_{kind.upper()}"))
+        for number, (name, type_name) in enumerate((("key", built_in.key), ("value", built_in.type)), 1):
+            entry.field.add(name=name, number=number, label=1, type=types.Value(f"TYPE_{type_name.upper()}"))
         field.type, field.type_name = types.Value("TYPE_MESSAGE"), f"{path}.{entry.name}"
-    elif given.type.startswith("."):
-        field.type, field.type_name = types.Value("TYPE_MESSAGE"), given.type
+    elif built_in.type.startswith("."):
+        field.type, field.type_name = types.Value("TYPE_MESSAGE"), built_in.type
     else:
-        field.type = types.Value(f"TYPE_{given.type.upper()}")
-    if given.oneof:
-        names = [each.name for each in message.oneof_decl]
-        if given.oneof not in names:
-            message.oneof_decl.add(name=given.oneof)
-            names.append(given.oneof)
-        field.oneof_index = names.index(given.oneof)
+        field.type = types.Value(f"TYPE_{built_in.type.upper()}")
+    if built_in.oneof:
+        names = [oneof.name for oneof in message.oneof_decl]
+        if built_in.oneof not in names:
+            message.oneof_decl.add(name=built_in.oneof)
+            names.append(built_in.oneof)
+        field.oneof_index = names.index(built_in.oneof)
 
 
 @cache
@@ -94,17 +96,17 @@ def _options_with_meta() -> Any:
 
 def is_repeated(field: Any) -> bool:
     """Return True for a field with several values. Descriptors of older releases of protobuf say it by `label`."""
-    found = getattr(field, "is_repeated", None)
-    return bool(field.label == field.LABEL_REPEATED) if found is None else bool(found)
+    flag = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED) if flag is None else bool(flag)
 
 
 def is_map(field: Any) -> bool:
     """Return True for a map of proto3, and for a list of entries as Confluent's converter writes a map."""
-    kind = field.message_type
-    if kind is None or not is_repeated(field):
+    entry_type = field.message_type
+    if entry_type is None or not is_repeated(field):
         return False
-    is_entry = kind.name.endswith("Entry") and [each.name for each in kind.fields] == ["key", "value"]
-    return bool(kind.GetOptions().map_entry) or (is_entry and not any(map(is_repeated, kind.fields)))
+    is_entry = entry_type.name.endswith("Entry") and [field.name for field in entry_type.fields] == ["key", "value"]
+    return bool(entry_type.GetOptions().map_entry) or (is_entry and not any(map(is_repeated, entry_type.fields)))
 
 
 def decimal_of(field: Any) -> tuple[int | None, int] | None:

@@ -66,28 +66,28 @@ def descriptor_of(text: str, references: Iterable[tuple[str, str]]) -> Any:
         """Add one of Google's files, after those that it imports."""
         if file.name not in added:
             added.add(file.name)
-            for each in file.dependencies:
-                add_own(each)
+            for dependency in file.dependencies:
+                add_own(dependency)
             pool.AddSerializedFile(file.serialized_pb)
 
     def add_imports(proto: Any) -> None:
         """Add the files that need no reference and that a file imports, as far as none is given."""
         for path in proto.dependency:
-            if path in BUILT_IN and path not in added and path not in given:
+            if path in BUILT_IN and path not in added and path not in referenced:
                 added.add(path)
-                found = built_in_descriptor(path)
-                add_imports(found)
-                pool.Add(found)
+                built_in = built_in_descriptor(path)
+                add_imports(built_in)
+                pool.Add(built_in)
 
     for name in _GOOGLES:
         add_own(import_module(f"google.protobuf.{name}_pb2").DESCRIPTOR)
     references = tuple(references)
-    given = {name for name, _ in references}
+    referenced = {name for name, _ in references}
     try:
-        for name, each in (*references, ("schema.proto", text)):
+        for name, encoded in (*references, ("schema.proto", text)):
             if name not in added:
                 proto = descriptor_pb2.FileDescriptorProto()
-                proto.ParseFromString(base64.b64decode(each, validate=True))
+                proto.ParseFromString(base64.b64decode(encoded, validate=True))
                 proto.name = name
                 added.add(name)
                 add_imports(proto)
@@ -100,26 +100,26 @@ def descriptor_of(text: str, references: Iterable[tuple[str, str]]) -> Any:
 def message_type(file: Any, indexes: list[int]) -> Any:
     """Return the descriptor of the message type at a path of indexes. Raises FormatError if there is none."""
     try:
-        found = list(file.message_types_by_name.values())[indexes[0]]
+        message = list(file.message_types_by_name.values())[indexes[0]]
         for index in indexes[1:]:
-            found = list(found.nested_types)[index]
+            message = list(message.nested_types)[index]
     except IndexError:
         raise FormatError(f"the schema has no message type at {indexes}") from None
-    return found
+    return message
 
 
 def protobuf_fields(schema: ValueSchema) -> Fields:
     """Return the fields of the first message type. Raises FormatError; MissingExtra."""
     message = message_type(descriptor_of(schema.text, schema.references), [0])
-    return [(each.name, _kind(each, (message.full_name,))) for each in message.fields if kinds.is_name(each.name)]
+    return [(field.name, _kind(field, (message.full_name,))) for field in message.fields if kinds.is_name(field.name)]
 
 
 def _kind(field: Any, within: tuple[str, ...]) -> Kind:
     if is_map(field):
         key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
         return Kind("map", (_kind_of_one(key, within), _kind_of_one(value, within, field)))
-    kind = _kind_of_one(field, within)
-    return Kind("array", (kind,)) if is_repeated(field) else kind
+    data_type = _kind_of_one(field, within)
+    return Kind("array", (data_type,)) if is_repeated(field) else data_type
 
 
 def _kind_of_one(field: Any, within: tuple[str, ...], declared: Any = None) -> Kind:
@@ -139,7 +139,7 @@ def _kind_of_one(field: Any, within: tuple[str, ...], declared: Any = None) -> K
     if _is_text(message, within):
         return kinds.STRING
     inside = (*within, message.full_name)
-    return kinds.struct((each.name, _kind(each, inside)) for each in message.fields)
+    return kinds.struct((field.name, _kind(field, inside)) for field in message.fields)
 
 
 def _is_wrapper(message: Any) -> bool:
@@ -148,7 +148,7 @@ def _is_wrapper(message: Any) -> bool:
 
 def _is_text(message: Any, within: tuple[str, ...]) -> bool:
     is_googles = message.full_name.startswith("google.protobuf.")
-    has_struct = bool(message.fields) and kinds.are_distinct(each.name for each in message.fields)
+    has_struct = bool(message.fields) and kinds.are_distinct(field.name for field in message.fields)
     return is_googles or message.full_name in within or not has_struct or len(within) > _DEPTH_MAX
 
 
@@ -171,11 +171,11 @@ class ProtobufValues:
         names: dict[tuple[int, ...], str] = {}
 
         def data(indexes: list[int], payload: bytes) -> Any:
-            place = tuple(indexes)
-            if place not in names:
-                names[place] = message_type(file, indexes).full_name
-            if names[place] != self._message.full_name:
-                raise ValueError(f"the value is a {names[place]}, the columns are of {self._message.full_name}")
+            message_path = tuple(indexes)
+            if message_path not in names:
+                names[message_path] = message_type(file, indexes).full_name
+            if names[message_path] != self._message.full_name:
+                raise ValueError(f"the value is a {names[message_path]}, the columns are of {self._message.full_name}")
             return self.read(payload)
 
         return data
@@ -192,20 +192,20 @@ class ProtobufValues:
 
 def _getters(message: Any, within: tuple[str, ...]) -> dict[str, _Get]:
     inside = (*within, message.full_name)
-    return {each.name: _getter(each, inside) for each in message.fields if kinds.is_name(each.name)}
+    return {field.name: _getter(field, inside) for field in message.fields if kinds.is_name(field.name)}
 
 
 def _getter(field: Any, within: tuple[str, ...]) -> _Get:
     name = field.name
     if is_map(field):
-        key, value = (_convert(field.message_type.fields_by_name[each], within) for each in ("key", "value"))
+        key, value = (_convert(field.message_type.fields_by_name[part], within) for part in ("key", "value"))
         if field.message_type.GetOptions().map_entry:
             return lambda message: {key(k): value(v) for k, v in getattr(message, name).items()}
         parts = _getters(field.message_type, within)
-        return lambda message: {parts["key"](each): parts["value"](each) for each in getattr(message, name)}
+        return lambda message: {parts["key"](entry): parts["value"](entry) for entry in getattr(message, name)}
     convert = _convert(field, within)
     if is_repeated(field):
-        return lambda message: [convert(each) for each in getattr(message, name)]
+        return lambda message: [convert(element) for element in getattr(message, name)]
     if field.has_presence:
         return lambda message: convert(getattr(message, name)) if message.HasField(name) else None
     return lambda message: convert(getattr(message, name))
@@ -214,22 +214,22 @@ def _getter(field: Any, within: tuple[str, ...]) -> _Get:
 def _convert(field: Any, within: tuple[str, ...]) -> _Get:
     """Return what makes data of one value of a field."""
     if field.type == _ENUM:
-        names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+        names = {number: enum_value.name for number, enum_value in field.enum_type.values_by_number.items()}
         return lambda number: names.get(number, str(number))
     if field.type not in (_MESSAGE, _GROUP):
         return lambda value: value
     message = field.message_type
     if message.full_name == _TIMESTAMP:
-        return lambda each: _EPOCH + timedelta(seconds=each.seconds, microseconds=each.nanos // 1000)
+        return lambda message: _EPOCH + timedelta(seconds=message.seconds, microseconds=message.nanos // 1000)
     if message.full_name == DECIMAL and decimal_of(field) is None:
-        return lambda each: str(VALUES[DECIMAL](each))
+        return lambda message: str(VALUES[DECIMAL](message))
     if message.full_name in VALUES:
         return VALUES[message.full_name]
     if _is_wrapper(message):
-        return lambda each: each.value
+        return lambda message: message.value
     if _is_text(message, within):
         from google.protobuf.json_format import MessageToDict
 
-        return lambda each: MessageToDict(each, preserving_proto_field_name=True)
+        return lambda message: MessageToDict(message, preserving_proto_field_name=True)
     getters = _getters(message, within)
-    return lambda each: {name: get(each) for name, get in getters.items()}
+    return lambda message: {name: get(message) for name, get in getters.items()}

@@ -54,9 +54,9 @@ class TypedValues:
         self, columns: Sequence[Column], newest: ValueSchema | None = None, *, is_prefixed: bool = True
     ) -> None:
         self.columns = tuple(columns)
-        self.schema = arrow_schema((each.name, each.kind) for each in columns)
+        self.schema = arrow_schema((column.name, column.kind) for column in columns)
         self._is_prefixed = is_prefixed
-        self._by_name = {each.name: each for each in columns}
+        self._by_name = {column.name: column for column in columns}
         self._newest = newest
         self._avro: AvroValues | None = None
         self._protobuf: ProtobufValues | None = None
@@ -82,9 +82,9 @@ class TypedValues:
 
     def with_columns(self, more: Iterable[Column]) -> TypedValues:
         """Return a reader with further columns, which knows what this one knows."""
-        found = TypedValues((*self.columns, *more), self._newest, is_prefixed=self._is_prefixed)
-        found._known, found._json_ids, found._schemas = self._known, self._json_ids, self._schemas
-        return found
+        extended = TypedValues((*self.columns, *more), self._newest, is_prefixed=self._is_prefixed)
+        extended._known, extended._json_ids, extended._schemas = self._known, self._json_ids, self._schemas
+        return extended
 
     def read(self, values: pa.BinaryArray, names: Sequence[str] | None = None) -> tuple[list[pa.Array], int]:
         """Return these typed columns of a chunk of values (all by default), and how many values do not fit.
@@ -96,7 +96,7 @@ class TypedValues:
         table = self._read_json(values, columns, ids)
         if table is not None:
             return [column.combine_chunks() for column in table.columns], 0
-        fits = [(each.field, fitter(each.kind)) for each in columns]
+        fits = [(column.field, fitter(column.kind)) for column in columns]
         nothing: list[Any] = [None] * len(columns)
         rows, misfits = [], 0
         for value in values.to_pylist():
@@ -110,7 +110,7 @@ class TypedValues:
                 except Exception:
                     misfits += 1
             rows.append(row)
-        types = [self.schema.field(each.name).type for each in columns]
+        types = [self.schema.field(column.name).type for column in columns]
         try:
             return _arrays(rows, types), misfits
         except Exception:  # a cell that passed and that Arrow does not take
@@ -153,24 +153,26 @@ class TypedValues:
         """Return the ids of the schemas that values name. Raises SchemasNeeded if one is not known."""
         if not self._is_prefixed or not pc.any(pc.starts_with(values, b"\0")).as_py():
             return set()
-        prefixes = [each for each in pc.unique(pc.binary_slice(values, 0, PREFIX_BYTES)).to_pylist() if each]
-        found = {
-            int.from_bytes(each[1:], "big") for each in prefixes if each[:1] == b"\0" and len(each) == PREFIX_BYTES
+        prefixes = [prefix for prefix in pc.unique(pc.binary_slice(values, 0, PREFIX_BYTES)).to_pylist() if prefix]
+        schema_ids = {
+            int.from_bytes(prefix[1:], "big")
+            for prefix in prefixes
+            if prefix[:1] == b"\0" and len(prefix) == PREFIX_BYTES
         }
-        if not found <= self._known.keys():
-            raise SchemasNeeded(found - self._known.keys())
-        return found
+        if not schema_ids <= self._known.keys():
+            raise SchemasNeeded(schema_ids - self._known.keys())
+        return schema_ids
 
     def _read_json(self, values: pa.BinaryArray, columns: Sequence[Column], ids: set[int]) -> pa.Table | None:
         """Read a chunk by Arrow's JSON reader, if all of it is JSON of one form."""
-        if not all(_is_by_arrow(each.kind) for each in columns) or not self._plain_is_json:
+        if not all(_is_by_arrow(column.kind) for column in columns) or not self._plain_is_json:
             return None
         if ids:
             if not ids <= self._json_ids or not pc.all(pc.starts_with(values, b"\0")).as_py():
                 return None
             values = pc.binary_slice(values, PREFIX_BYTES)
-        table = read_objects(values, arrow_schema((each.field, each.kind) for each in columns))
-        return None if table is None else table.rename_columns([each.name for each in columns])
+        table = read_objects(values, arrow_schema((column.field, column.kind) for column in columns))
+        return None if table is None else table.rename_columns([column.name for column in columns])
 
     @property
     def _plain_is_json(self) -> bool:
@@ -201,7 +203,7 @@ class TypedValues:
 
 def _arrays(rows: Sequence[Sequence[Any]], types: Sequence[pa.DataType]) -> list[pa.Array]:
     columns = zip(*rows, strict=True) if rows else [()] * len(types)
-    return [pa.array(cells, kind) for cells, kind in zip(columns, types, strict=True)]
+    return [pa.array(cells, data_type) for cells, data_type in zip(columns, types, strict=True)]
 
 
 def _fits(row: Sequence[Any], types: Sequence[pa.DataType]) -> bool:
@@ -216,5 +218,5 @@ def _json(value: bytes) -> Any:
     return json.loads(value)
 
 
-def _is_by_arrow(kind: Kind) -> bool:
-    return kind.name in _BY_ARROW and all(map(_is_by_arrow, kind.inner))
+def _is_by_arrow(data_type: Kind) -> bool:
+    return data_type.name in _BY_ARROW and all(map(_is_by_arrow, data_type.inner))
