@@ -81,15 +81,15 @@ class _Reader:
     def partitions(self) -> dict[str, list[int]]:
         """The topics, each with its partitions."""
         self._at = 2
-        found: dict[str, list[int]] = {}
+        partitions: dict[str, list[int]] = {}
         for _ in range(self._count()):
             name = self._name()
             count = self._count()
             if 4 * count > len(self._data) - self._at:
                 raise ValueError("a list is longer than its bytes")
-            found.setdefault(name, []).extend(self._unpack(f">{count}i", self._at))
+            partitions.setdefault(name, []).extend(self._unpack(f">{count}i", self._at))
             self._at += 4 * count
-        return found
+        return partitions
 
     @property
     def position(self) -> int:

@@ -159,9 +159,9 @@ def transaction_pk(transactional_id: str) -> str:
     return f"{TRANSACTION_PREFIX}{transactional_id}"
 
 
-def transaction_sk(number: int, rest: str) -> str:
+def transaction_sk(number: int, suffix: str) -> str:
     """Return the `sk` of a pending item of the transaction with that number."""
-    return f"{number:020d}#{rest}"
+    return f"{number:020d}#{suffix}"
 
 
 def transaction_end_sk(number: int) -> str:

@@ -89,13 +89,13 @@ def decode_task(message: str) -> MaintenanceTask:
             f"the maintenance task has version {document['version']!r}; this release knows {VERSION}: upgrade it"
         )
     try:
-        kind = TaskKind(str(document.get("task")))
+        task_kind = TaskKind(str(document.get("task")))
     except ValueError:
         raise FormatError(f"unknown maintenance task {document.get('task')!r}") from None
     return MaintenanceTask(
-        kind,
-        _topic_id(document) if kind in (TaskKind.PARTITION, TaskKind.TABLE, TaskKind.TOPIC_DELETION) else None,
-        _partitions(document) if kind is TaskKind.PARTITION else (),
+        task_kind,
+        _topic_id(document) if task_kind in (TaskKind.PARTITION, TaskKind.TABLE, TaskKind.TOPIC_DELETION) else None,
+        _partitions(document) if task_kind is TaskKind.PARTITION else (),
     )
 
 
@@ -108,6 +108,6 @@ def _topic_id(document: dict[str, Any]) -> UUID:
 
 def _partitions(document: dict[str, Any]) -> tuple[int, ...]:
     numbers = document.get("partitions")
-    if not isinstance(numbers, list) or not numbers or any(type(each) is not int or each < 0 for each in numbers):
+    if not isinstance(numbers, list) or not numbers or any(type(number) is not int or number < 0 for number in numbers):
         raise FormatError(f"partitions of a maintenance task must be numbers from 0, not {numbers!r}")
     return tuple(numbers)

@@ -46,8 +46,8 @@ def wal_key_below(prefix: str, object_id: bytes) -> str:
 
 def segment_key(partition: PartitionId, base_offset: int, object_id: bytes, *, is_columnar: bool = False) -> str:
     """Return the key of a segment's log object, or of the Parquet file of a columnar one."""
-    kind = "parquet" if is_columnar else "log"
-    return f"{partition_prefix(partition)}{base_offset:020d}-{object_id.hex()}.{kind}"
+    extension = "parquet" if is_columnar else "log"
+    return f"{partition_prefix(partition)}{base_offset:020d}-{object_id.hex()}.{extension}"
 
 
 def index_key(partition: PartitionId, base_offset: int, object_id: bytes) -> str:

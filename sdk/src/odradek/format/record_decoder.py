@@ -113,9 +113,9 @@ def iter_rows(buf: Buffer, position: int, header: BatchHeader, *, verify_crc: bo
 
 def iter_parts(payload: bytes, header: BatchHeader) -> Iterator[list[Row]]:
     """Yield the records of a payload in parts of PART_BYTES and PART_ROWS. Raises FormatError(INVALID_RECORD)."""
-    place: Place | None = BEGINNING
-    while place is not None:
-        rows, place = decode_part(payload, header, place, PART_ROWS, PART_BYTES)
+    part_start: Place | None = BEGINNING
+    while part_start is not None:
+        rows, part_start = decode_part(payload, header, part_start, PART_ROWS, PART_BYTES)
         yield rows
 
 
@@ -137,12 +137,12 @@ BEGINNING = Place(0, 0, -1)
 
 
 def decode_part(
-    payload: bytes, header: BatchHeader, place: Place, rows_max: int, bytes_max: int
+    payload: bytes, header: BatchHeader, part_start: Place, rows_max: int, bytes_max: int
 ) -> tuple[list[Row], Place | None]:
     """Decode the next records of a payload, for readers to whom all of them might be too many.
 
     Args:
-        place: where to begin; BEGINNING, or what this function has returned for the same payload.
+        part_start: where to begin; BEGINNING, or what this function has returned for the same payload.
         rows_max: the most records.
         bytes_max: no further record is decoded once those before it have so many bytes.
 
@@ -153,19 +153,19 @@ def decode_part(
     """
     log_append_time = header.max_timestamp_ms if header.timestamp_type is TimestampType.LOG_APPEND_TIME else None
     try:
-        return _decode_records(payload, header, log_append_time, place, rows_max, bytes_max)
+        return _decode_records(payload, header, log_append_time, part_start, rows_max, bytes_max)
     except IndexError:
         raise _invalid("a record is truncated") from None
 
 
 def _decode_records(
-    data: bytes, header: BatchHeader, log_append_time_ms: int | None, place: Place, rows_max: int, bytes_max: int
+    data: bytes, header: BatchHeader, log_append_time_ms: int | None, part_start: Place, rows_max: int, bytes_max: int
 ) -> tuple[list[Row], Place | None]:
     # One flat loop: a call for each varint would double the time. The fast path of each is its one-byte form.
     base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
     last_offset_delta = header.last_offset_delta
     end = len(data)
-    position, number, last_delta = place
+    position, number, last_delta = part_start
     stop = position + bytes_max
     left = header.record_count - number
     rows: list[Row] = []

@@ -112,7 +112,7 @@ def challenge(
     return Challenge(mechanism, first, nonce, credential)
 
 
-def verify_client_final(given: Challenge, token: bytes) -> bytes:
+def verify_client_final(challenge: Challenge, token: bytes) -> bytes:
     """Check the proof and return the server's last message. Raises FormatError(SASL_AUTHENTICATION_FAILED)."""
     try:
         text = bytes(token).decode()
@@ -123,20 +123,20 @@ def verify_client_final(given: Challenge, token: bytes) -> bytes:
         nonce = fields["r"]
     except (ValueError, KeyError, binascii.Error):
         raise _bad() from None
-    if nonce == given.first.nonce + given.nonce:
+    if nonce == challenge.first.nonce + challenge.nonce:
         raise FormatError(
             "the SCRAM nonce repeats the client's part: this is librdkafka before 2.6.1 (confluent-kafka, kcat), which "
             "Kafka 4 refuses too; upgrade it, or log in by PLAIN over TLS",
             ErrorCode.SASL_AUTHENTICATION_FAILED,
         )
-    signed = f"{given.first.bare},{given.message},{without_proof}".encode()
-    signature = _hmac(given.mechanism, given.credential.stored_key, signed)
-    if nonce != given.nonce or header != given.first.header.encode() or len(proof) != len(signature):
+    signed = f"{challenge.first.bare},{challenge.message},{without_proof}".encode()
+    signature = _hmac(challenge.mechanism, challenge.credential.stored_key, signed)
+    if nonce != challenge.nonce or header != challenge.first.header.encode() or len(proof) != len(signature):
         raise _bad()
     client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
-    if not hmac.compare_digest(_hash(given.mechanism, client_key), given.credential.stored_key):
+    if not hmac.compare_digest(_hash(challenge.mechanism, client_key), challenge.credential.stored_key):
         raise FormatError("wrong user or password", ErrorCode.SASL_AUTHENTICATION_FAILED)
-    return b"v=" + base64.b64encode(_hmac(given.mechanism, given.credential.server_key, signed))
+    return b"v=" + base64.b64encode(_hmac(challenge.mechanism, challenge.credential.server_key, signed))
 
 
 def _hmac(mechanism: SaslMechanism, key: bytes, message: bytes) -> bytes:

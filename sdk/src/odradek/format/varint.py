@@ -58,10 +58,11 @@ def encode_varlongs(values: Sequence[int]) -> list[bytes]:
         last, before = _tables()
         zigzags = [value << 1 ^ value >> 63 for value in values]
         return [
-            last[each] if each < _TWO_BYTES else before[each & _TWO_BYTES - 1] + last[each >> 14] for each in zigzags
+            last[zigzag] if zigzag < _TWO_BYTES else before[zigzag & _TWO_BYTES - 1] + last[zigzag >> 14]
+            for zigzag in zigzags
         ]
-    known = {value: encode_varlong(value) for value in set(values)}
-    return list(itemgetter(*values)(known))
+    encoded = {value: encode_varlong(value) for value in set(values)}
+    return list(itemgetter(*values)(encoded))
 
 
 _TWO_BYTES = 1 << 14
@@ -71,10 +72,8 @@ _WIDE_MAX = 1 << 27  # four bytes
 @cache
 def _tables() -> tuple[list[bytes], list[bytes]]:
     """Return the bytes of all numbers of 14 bits: as the last ones, and as two that others follow."""
-    before = [bytes((each & 0x7F | 0x80, each >> 7 | 0x80)) for each in range(_TWO_BYTES)]
-    return [
-        bytes((each,)) if each < 128 else bytes((each & 0x7F | 0x80, each >> 7)) for each in range(_TWO_BYTES)
-    ], before
+    before = [bytes((low & 0x7F | 0x80, low >> 7 | 0x80)) for low in range(_TWO_BYTES)]
+    return [bytes((low,)) if low < 128 else bytes((low & 0x7F | 0x80, low >> 7)) for low in range(_TWO_BYTES)], before
 
 
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:

@@ -51,7 +51,7 @@ class Kind:
             return f"decimal({self.precision},{self.scale})"
         if self.name == "struct":
             fields = zip(self.names, self.inner, strict=True)
-            return f"struct<{', '.join(f'{quoted(name)}: {kind}' for name, kind in fields)}>"
+            return f"struct<{', '.join(f'{quoted(name)}: {field_type}' for name, field_type in fields)}>"
         return f"{self.name}<{', '.join(map(str, self.inner))}>" if self.inner else self.name
 
     @property
@@ -87,7 +87,7 @@ def decimal(precision: int, scale: int) -> Kind:
 def struct(fields: Iterable[tuple[str, Kind]]) -> Kind:
     """Return a struct type."""
     pairs = list(fields)
-    return Kind("struct", tuple(kind for _, kind in pairs), tuple(name for name, _ in pairs))
+    return Kind("struct", tuple(data_type for _, data_type in pairs), tuple(name for name, _ in pairs))
 
 
 def is_name(name: str) -> bool:
@@ -119,28 +119,28 @@ def quoted(name: str) -> str:
 def kind_of(text: str) -> Kind:
     """Parse one type. Raises ValueError."""
     parser = _Parser(text)
-    found = parser.kind(0)
+    parsed = parser.kind(0)
     parser.end()
-    return found
+    return parsed
 
 
 def columns_of(text: str) -> tuple[tuple[str, Kind], ...]:
     """Parse `name type, name type`. Raises ValueError that names what is wrong."""
     parser = _Parser(text)
-    found: dict[str, Kind] = {}
+    columns: dict[str, Kind] = {}
     while not parser.is_done:
-        if found:
+        if columns:
             parser.expect(",")
         name = parser.name()
-        if name.lower() in map(str.lower, found):
+        if name.lower() in map(str.lower, columns):
             raise ValueError(f"{name} is there twice")
-        found[name] = parser.kind(0)
-    return tuple(found.items())
+        columns[name] = parser.kind(0)
+    return tuple(columns.items())
 
 
 def text_of(columns: Iterable[tuple[str, Kind]]) -> str:
     """Return what `columns_of` reads."""
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
+    return ", ".join(f"{quoted(name)} {data_type}" for name, data_type in columns)
 
 
 class _Parser:
@@ -192,15 +192,15 @@ class _Parser:
             raise ValueError(f"{name!r} is no type")
         self.expect("<")
         if name == "struct":
-            found = self._struct(depth)
+            parsed = self._struct(depth)
         else:
             inner = [self.kind(depth + 1)]
             if name == "map":
                 self.expect(",")
                 inner.append(self.kind(depth + 1))
-            found = Kind(name, tuple(inner))
+            parsed = Kind(name, tuple(inner))
         self.expect(">")
-        return found
+        return parsed
 
     def _decimal(self) -> Kind:
         self.expect("(")
@@ -244,8 +244,8 @@ def joined(old: Kind, new: Kind) -> Kind | None:
         return replace(old, precision=max(old.precision, new.precision)) if old.scale == new.scale else None
     if old.name == "struct":
         fields = old.fields
-        for name, kind in new.fields.items():
-            both = joined(fields[name], kind) if name in fields else kind
+        for name, data_type in new.fields.items():
+            both = joined(fields[name], data_type) if name in fields else data_type
             if both is None:
                 return None
             fields[name] = both
@@ -253,7 +253,7 @@ def joined(old: Kind, new: Kind) -> Kind | None:
     if old.name == "map" and old.inner[0] != new.inner[0]:
         return None
     inner = [joined(one, other) for one, other in zip(old.inner, new.inner, strict=True)]
-    return None if None in inner else replace(old, inner=tuple(each for each in inner if each is not None))
+    return None if None in inner else replace(old, inner=tuple(part for part in inner if part is not None))
 
 
 def can_become(old: Kind, new: Kind) -> bool:
@@ -270,32 +270,32 @@ def columns_of_versions(versions: Iterable[tuple[int, Fields]]) -> tuple[Column,
     Args:
         versions: number and fields of each, oldest first.
     """
-    known: dict[str, Kind] = {}  # of every column so far
+    columns: dict[str, Kind] = {}  # of every column so far
     column_of: dict[str, str] = {}  # by field
     fields: Fields = []
     for number, fields in versions:
-        for field, kind in fields:
-            name = column_of.get(field) or _free(field, known)
-            both = joined(known[name], kind) if name in known else kind
+        for field, data_type in fields:
+            name = column_of.get(field) or _free(field, columns)
+            both = joined(columns[name], data_type) if name in columns else data_type
             if both is None:
-                name, both = _free(f"{field}_v{number}", known), kind
-            column_of[field], known[name] = name, both
-    return tuple(Column(column_of[field], known[column_of[field]], field) for field, _ in fields)
+                name, both = _free(f"{field}_v{number}", columns), data_type
+            column_of[field], columns[name] = name, both
+    return tuple(Column(column_of[field], columns[column_of[field]], field) for field, _ in fields)
 
 
-def _free(field: str, known: Iterable[str]) -> str:
+def _free(field: str, names: Iterable[str]) -> str:
     """Return a name for a field's column that neither a column of the record nor another one has."""
-    taken = {name.lower() for name in known} | RECORD_COLUMNS
+    taken = {name.lower() for name in names} | RECORD_COLUMNS
     name = field
     while name.lower() in taken:
         name = f"value_{name}"
     return name
 
 
-def with_given(columns: Iterable[Column], given: Iterable[tuple[str, Kind]]) -> tuple[Column, ...]:
+def with_given(columns: Iterable[Column], declared: Iterable[tuple[str, Kind]]) -> tuple[Column, ...]:
     """Return columns with those that a configuration names, which are what it says."""
-    found = {each.name.lower(): each for each in columns}
-    for name, kind in given:
-        there = found.get(name.lower())
-        found[name.lower()] = Column(name, kind, name if there is None else there.field)
-    return tuple(found.values())
+    columns_by_name = {column.name.lower(): column for column in columns}
+    for name, data_type in declared:
+        existing = columns_by_name.get(name.lower())
+        columns_by_name[name.lower()] = Column(name, data_type, name if existing is None else existing.field)
+    return tuple(columns_by_name.values())

@@ -96,7 +96,7 @@ _IMPORTS = {
     META: ("google/protobuf/descriptor.proto",),
 }
 _EXTENDS = {
-    META: tuple((f"{each}Options", f"{name}_meta") for each, name in (
+    META: tuple((f"{struct}Options", f"{name}_meta") for struct, name in (
         ("File", "file"), ("Message", "message"), ("Field", "field"), ("Enum", "enum"), ("EnumValue", "enum_value"),
     )),
 }  # fmt: skip
@@ -107,12 +107,12 @@ _FIELD = re.compile(
 
 
 def _fields(text: str) -> Iterator[BuiltInField]:
-    for each in text.split(", "):
-        found = _FIELD.fullmatch(each)
-        assert found is not None, each
+    for line in text.split(", "):
+        match = _FIELD.fullmatch(line)
+        assert match is not None, line
         yield BuiltInField(
-            found["name"], int(found["number"]), found["type"] or found["value"], bool(found["repeated"]),
-            found["oneof"] or "", found["key"] or "",
+            match["name"], int(match["number"]), match["type"] or match["value"], bool(match["repeated"]),
+            match["oneof"] or "", match["key"] or "",
         )  # fmt: skip
 
 

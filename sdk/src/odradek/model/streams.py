@@ -91,19 +91,19 @@ class Topology:
         """The names of the topics that must exist before tasks can be assigned."""
         return frozenset(
             name
-            for each in self.subtopologies
-            for name in (*each.sources, *(topic.name for topic in each.changelog_topics))
+            for subtopology in self.subtopologies
+            for name in (*subtopology.sources, *(topic.name for topic in subtopology.changelog_topics))
         )
 
     @property
     def all_topics(self) -> frozenset[str]:
         """The names of all topics that it mentions."""
-        return self.required_topics.union(*(each.repartition_sink_topics for each in self.subtopologies))
+        return self.required_topics.union(*(subtopology.repartition_sink_topics for subtopology in self.subtopologies))
 
     @property
     def sources(self) -> frozenset[str]:
         """The names of the topics that members read and commit."""
-        return frozenset(name for each in self.subtopologies for name in each.sources)
+        return frozenset(name for subtopology in self.subtopologies for name in subtopology.sources)
 
 
 class StreamsStatus(IntEnum):

@@ -117,7 +117,7 @@ class TableStatus:
 
     @property
     def lag(self) -> int:
-        return sum(each.lag for each in self.partitions)
+        return sum(partition.lag for partition in self.partitions)
 
     @property
     def state(self) -> str:
@@ -127,7 +127,7 @@ class TableStatus:
     @property
     def last_error(self) -> str:
         """The newest failure of any partition; empty: there is none."""
-        newest = max(self.partitions, key=lambda each: each.error_ms, default=None)
+        newest = max(self.partitions, key=lambda partition: partition.error_ms, default=None)
         return "" if newest is None else newest.error
 
 
@@ -193,40 +193,40 @@ def plain(value: Any) -> dict[str, Any]:
     return document
 
 
-def answer_document(answer: TableAnswer) -> dict[str, Any]:
+def answer_document(table_answer: TableAnswer) -> dict[str, Any]:
     """An answer as JSON has it."""
-    covered = {str(number): offset for number, offset in sorted(answer.covered.items())}
-    document: dict[str, Any] = {"rows": [plain(each) for each in answer.rows], "covered": covered}
-    return document | ({"cursor": answer.cursor} if answer.cursor else {})
+    covered = {str(number): offset for number, offset in sorted(table_answer.covered.items())}
+    document: dict[str, Any] = {"rows": [plain(row) for row in table_answer.rows], "covered": covered}
+    return document | ({"cursor": table_answer.cursor} if table_answer.cursor else {})
 
 
 def answer_of(document: Mapping[str, Any]) -> TableAnswer:
     """The answer of a document. Raises KeyError, TypeError: it is none."""
     covered = {int(number): offset for number, offset in document["covered"].items()}
-    return TableAnswer([TableRow(**each) for each in document["rows"]], covered, document.get("cursor", ""))
+    return TableAnswer([TableRow(**row) for row in document["rows"]], covered, document.get("cursor", ""))
 
 
 def status_document(status: TableStatus) -> dict[str, Any]:
     """A description as JSON has it."""
-    partitions = [plain(each) for each in status.partitions]
+    partitions = [plain(partition) for partition in status.partitions]
     return {"table": plain(status.table), "topic_exists": status.topic_exists, "partitions": partitions}
 
 
 def status_of(document: Mapping[str, Any]) -> TableStatus:
     """The description of a document. Raises KeyError, TypeError: it is none."""
-    partitions = [TablePartition(**each) for each in document["partitions"]]
+    partitions = [TablePartition(**partition) for partition in document["partitions"]]
     return TableStatus(table_of(document["table"]), document["topic_exists"], partitions)
 
 
 def table_of(document: Mapping[str, Any]) -> ServedTable:
     """The table of a document. Raises KafkaError(INVALID_REQUEST) for unknown names and wrong types."""
-    known = {spec.name: spec.type for spec in fields(ServedTable)}
+    option_types = {spec.name: spec.type for spec in fields(ServedTable)}
     for name, value in document.items():
-        if name not in known:
-            raise _invalid(f"unknown option {name!r}: use {', '.join(sorted(known))}")
-        kind = int if known[name] == "int" else str
-        if type(value) is not kind and not (kind is str and isinstance(value, str)):
-            raise _invalid(f"{name} must be {'a number' if kind is int else 'a text'}, not {value!r}")
+        if name not in option_types:
+            raise _invalid(f"unknown option {name!r}: use {', '.join(sorted(option_types))}")
+        option_type = int if option_types[name] == "int" else str
+        if type(value) is not option_type and not (option_type is str and isinstance(value, str)):
+            raise _invalid(f"{name} must be {'a number' if option_type is int else 'a text'}, not {value!r}")
     missing = [name for name in ("name", "topic") if not document.get(name)]
     if missing:
         raise _invalid(f"a table needs {', '.join(missing)}")

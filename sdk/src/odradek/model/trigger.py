@@ -153,56 +153,58 @@ class TriggerStatus:
 
     @property
     def lag(self) -> int:
-        return sum(each.lag for each in self.partitions)
+        return sum(partition.lag for partition in self.partitions)
 
     @property
     def invocations(self) -> int:
-        return sum(each.invocations for each in self.partitions)
+        return sum(partition.invocations for partition in self.partitions)
 
     @property
     def failures(self) -> int:
-        return sum(each.failures for each in self.partitions)
+        return sum(partition.failures for partition in self.partitions)
 
     @property
     def last_error(self) -> str:
         """The newest failure of any partition; empty: there was none."""
-        newest = max(self.partitions, key=lambda each: each.error_ms, default=None)
+        newest = max(self.partitions, key=lambda partition: partition.error_ms, default=None)
         return "" if newest is None else newest.error
 
 
 def status_document(status: TriggerStatus) -> dict[str, Any]:
     """A description as JSON has it."""
-    partitions = [{spec.name: getattr(each, spec.name) for spec in fields(each)} for each in status.partitions]
+    partitions = [
+        {spec.name: getattr(partition, spec.name) for spec in fields(partition)} for partition in status.partitions
+    ]
     trigger = document_of(status.trigger, with_secret=False)
     return {"trigger": trigger, "topic_exists": status.topic_exists, "partitions": partitions}
 
 
 def status_of(document: Mapping[str, Any]) -> TriggerStatus:
     """The description of a document. Raises KeyError, TypeError: it is none."""
-    partitions = [PartitionStatus(**each) for each in document["partitions"]]
+    partitions = [PartitionStatus(**partition) for partition in document["partitions"]]
     return TriggerStatus(trigger_of(document["trigger"]), document["topic_exists"], partitions)
 
 
 def trigger_of(document: Mapping[str, Any]) -> Trigger:
     """The trigger of a document. Raises KafkaError(INVALID_REQUEST) for unknown names and wrong types."""
-    known = {spec.name: spec for spec in fields(Trigger)}
+    options = {spec.name: spec for spec in fields(Trigger)}
     values: dict[str, Any] = {}
     for name, value in document.items():
-        if name not in known:
-            raise _invalid(f"unknown option {name!r}: use {', '.join(sorted(known))}")
-        values[name] = _typed(name, value, known[name].type)
+        if name not in options:
+            raise _invalid(f"unknown option {name!r}: use {', '.join(sorted(options))}")
+        values[name] = _typed(name, value, options[name].type)
     missing = [name for name in ("name", "topic", "function") if not values.get(name)]
     if missing:
         raise _invalid(f"a trigger needs {', '.join(missing)}")
     return Trigger(**values)
 
 
-def _typed(name: str, value: Any, kind: Any) -> Any:
-    if kind.startswith("tuple"):
-        if isinstance(value, list | tuple) and all(isinstance(each, str) for each in value):
+def _typed(name: str, value: Any, type_name: Any) -> Any:
+    if type_name.startswith("tuple"):
+        if isinstance(value, list | tuple) and all(isinstance(element, str) for element in value):
             return tuple(value)
         raise _invalid(f"{name} must be a list of texts")
-    wanted = {"str": str, "int": int, "bool": bool}[kind]
+    wanted = {"str": str, "int": int, "bool": bool}[type_name]
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise _invalid(f"{name} must be {'a number' if wanted is int else 'a text' if wanted is str else 'a boolean'}")
     return value

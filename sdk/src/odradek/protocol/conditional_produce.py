@@ -66,11 +66,11 @@ def conditional(
     partition_type = _element(topic_type, "partition_data")
 
     def partition(topic: str, data: Any) -> Any:
-        place = TopicPartition(topic, int(data.index))
+        tp = TopicPartition(topic, int(data.index))
         return partition_type(
             **_values(data),
-            expected_offset=i64(expected_offsets.get(place, NONE)),
-            chosen_by=i64(chosen_by.get(place, NONE)),
+            expected_offset=i64(expected_offsets.get(tp, NONE)),
+            chosen_by=i64(chosen_by.get(tp, NONE)),
         )
 
     topics = tuple(
@@ -93,12 +93,12 @@ def _extended(schema: type[Any], struct: str, name: str, tag: int) -> type[Any]:
     """Return the schema with the nested struct of that name extended by a tagged int64."""
     fields: list[tuple[str, Any, Any]] = []
     for field in dataclasses.fields(schema):
-        kind: Any = field.type
-        element = typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else None
+        field_type: Any = field.type
+        element = typing.get_args(field_type)[0] if typing.get_origin(field_type) is tuple else None
         if dataclasses.is_dataclass(element):
-            kind = tuple[_extended(typing.cast("type[Any]", element), struct, name, tag), ...]  # type: ignore[misc]
+            field_type = tuple[_extended(typing.cast("type[Any]", element), struct, name, tag), ...]  # type: ignore[misc]
         spec: Any = dataclasses.field(default=field.default, metadata=field.metadata)
-        fields.append((field.name, kind, spec))
+        fields.append((field.name, field_type, spec))
     if schema.__name__ == struct:
         metadata = {"kafka_type": "int64", "tag": tag}
         fields.append((name, i64, dataclasses.field(default=NONE, metadata=metadata)))

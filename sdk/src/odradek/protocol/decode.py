@@ -240,19 +240,19 @@ def _nullable_entity(read_entity: Reader) -> Reader:
     return read
 
 
-def _without_none(kind: Any) -> tuple[Any, bool]:
+def _without_none(annotation: Any) -> tuple[Any, bool]:
     """Return a type without its `None`, and whether it had one."""
-    if typing.get_origin(kind) not in (UnionType, typing.Union):
-        return kind, False
-    rest = [part for part in typing.get_args(kind) if part is not NoneType]
-    assert len(rest) == 1, kind
-    return rest[0], True
+    if typing.get_origin(annotation) not in (UnionType, typing.Union):
+        return annotation, False
+    members = [part for part in typing.get_args(annotation) if part is not NoneType]
+    assert len(members) == 1, annotation
+    return members[0], True
 
 
 def _field_reader(field: dataclasses.Field[Any], flexible: bool) -> Reader:
-    kind, nullable = _without_none(field.type)
-    is_array = typing.get_origin(kind) is tuple
-    element, element_nullable = _without_none(typing.get_args(kind)[0]) if is_array else (kind, nullable)
+    annotation, nullable = _without_none(field.type)
+    is_array = typing.get_origin(annotation) is tuple
+    element, element_nullable = _without_none(typing.get_args(annotation)[0]) if is_array else (annotation, nullable)
     if dataclasses.is_dataclass(element):
         reader = entity_reader(typing.cast("type[Any]", element))
         if element_nullable and not is_array and "tag" not in field.metadata:

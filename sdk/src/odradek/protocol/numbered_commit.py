@@ -94,9 +94,9 @@ def _extended(schema: type[Any], *more: tuple[str, Any, str, Any, int]) -> type[
         (spec.name, spec.type, dataclasses.field(default=spec.default, metadata=spec.metadata))
         for spec in dataclasses.fields(schema)
     ]
-    for name, kind, kafka_type, default, tag in more:
+    for name, annotation, kafka_type, default, tag in more:
         metadata = {"kafka_type": kafka_type, "tag": tag}
-        fields.append((name, kind, dataclasses.field(default=default, metadata=metadata)))
+        fields.append((name, annotation, dataclasses.field(default=default, metadata=metadata)))
     return dataclasses.make_dataclass(
         schema.__name__,
         fields,

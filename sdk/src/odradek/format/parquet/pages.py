@@ -111,22 +111,22 @@ def _plain(data: memoryview, physical: str, count: int) -> list[Any]:
     alike = _alike(raw, count)
     if alike is not None:
         return alike
-    found = []
+    values = []
     position = 0
     unpack = _LENGTH.unpack_from
     for _ in range(count):
         (length,) = unpack(raw, position)
         position += 4 + length
-        found.append(raw[position - length : position])
+        values.append(raw[position - length : position])
     if position > len(raw):
         raise FormatError("a page of the Parquet file ends within a value")
-    return found
+    return values
 
 
 def _alike(raw: bytes, count: int) -> list[bytes] | None:
     """Return the byte arrays of a page if all have the same length, without a step of Python for each."""
-    stride, rest = divmod(len(raw), count) if count else (0, 0)
-    if rest or stride < 4 or any(raw[i::stride].count(raw[i]) != count for i in range(4)):
+    stride, remainder = divmod(len(raw), count) if count else (0, 0)
+    if remainder or stride < 4 or any(raw[i::stride].count(raw[i]) != count for i in range(4)):
         return None
     (length,) = _LENGTH.unpack_from(raw)
     return [value for (value,) in struct.iter_unpack(f"4x{length}s", raw)] if length == stride - 4 else None
@@ -142,36 +142,36 @@ def _hybrid(data: memoryview, width: int, count: int) -> list[int]:
     """Read runs of RLE and bit-packed integers of `width` bits."""
     if width == 0:
         return [0] * count
-    found: list[int] = []
+    values: list[int] = []
     position = 0
     bytes_each = (width + 7) // 8
-    while len(found) < count:
+    while len(values) < count:
         header, position = _varint(data, position)
         if header & 1:
             size = (header >> 1) * width
-            found += _unpacked(data[position : position + size], width, (header >> 1) * 8)
+            values += _unpacked(data[position : position + size], width, (header >> 1) * 8)
             position += size
         else:
             value = int.from_bytes(data[position : position + bytes_each], "little")
             position += bytes_each
-            found += [value] * min(header >> 1, count - len(found))
-    return found[:count]
+            values += [value] * min(header >> 1, count - len(values))
+    return values[:count]
 
 
 def _unpacked(data: memoryview, width: int, count: int) -> list[int]:
     """Read `count` integers of `width` bits, the lowest bits first; eight integers are `width` bytes."""
     mask = (1 << width) - 1
-    found: list[int] = []
+    values: list[int] = []
     # 32 at once: with fewer, slicing takes longer than the integers do; with more, shifting does.
     whole = range(0, 32 * width, width)
     for start in range(0, len(data), 4 * width):
         piece = data[start : start + 4 * width]
         packed = int.from_bytes(piece, "little")
         shifts = whole if len(piece) == 4 * width else whole[: 8 * len(piece) // width]
-        found += [packed >> shift & mask for shift in shifts]
-    if len(found) < count:
+        values += [packed >> shift & mask for shift in shifts]
+    if len(values) < count:
         raise FormatError("a page of the Parquet file ends within a run")
-    return found[:count]
+    return values[:count]
 
 
 def _deltas(data: memoryview, count: int, bits: int) -> list[int]:
@@ -183,28 +183,28 @@ def _deltas(data: memoryview, count: int, bits: int) -> list[int]:
     if total != count or not miniblocks or block % miniblocks or (block // miniblocks) % 8:
         raise FormatError("a page of the Parquet file has wrong differences")
     per_miniblock = block // miniblocks
-    found = [value]
-    while len(found) < count:
+    values = [value]
+    while len(values) < count:
         least, position = _zigzag(data, position)
         widths = bytes(data[position : position + miniblocks])
         position += miniblocks
         for width in widths:
-            left = min(count - len(found), per_miniblock)
+            left = min(count - len(values), per_miniblock)
             if left <= 0:
                 break
             size = per_miniblock * width // 8
             if width:
                 steps = _unpacked(data[position : position + size], width, per_miniblock)[:left]
-                found += islice(accumulate([step + least for step in steps], initial=found[-1]), 1, None)
+                values += islice(accumulate([step + least for step in steps], initial=values[-1]), 1, None)
             elif least:
-                found += range(found[-1] + least, found[-1] + least * left + least, least)
+                values += range(values[-1] + least, values[-1] + least * left + least, least)
             else:
-                found += [found[-1]] * left
+                values += [values[-1]] * left
             position += size
     modulus, half = 1 << bits, 1 << (bits - 1)
-    if min(found) < -half or max(found) >= half:  # differences wrap around, as Parquet says
-        return [(value + half) % modulus - half for value in found]
-    return found
+    if min(values) < -half or max(values) >= half:  # differences wrap around, as Parquet says
+        return [(value + half) % modulus - half for value in values]
+    return values
 
 
 # --- Thrift's compact protocol ----------------------------------------------------------------------------------------
@@ -212,36 +212,36 @@ def _deltas(data: memoryview, count: int, bits: int) -> list[int]:
 
 def _read_struct(data: memoryview, position: int) -> tuple[dict[int, Any], int]:
     """Read a struct to its fields by id."""
-    found: dict[int, Any] = {}
+    members: dict[int, Any] = {}
     field = 0
     while True:
         head = data[position]
         position += 1
         if head == 0:
-            return found, position
-        kind = head & 0x0F
+            return members, position
+        type_code = head & 0x0F
         if head >> 4:
             field += head >> 4
         else:
             field, position = _zigzag(data, position)
-        found[field], position = _read_value(data, position, kind)
+        members[field], position = _read_value(data, position, type_code)
 
 
-def _read_value(data: memoryview, position: int, kind: int) -> tuple[Any, int]:
-    if kind in (1, 2):
-        return kind == 1, position
-    if kind == 3:
+def _read_value(data: memoryview, position: int, type_code: int) -> tuple[Any, int]:
+    if type_code in (1, 2):
+        return type_code == 1, position
+    if type_code == 3:
         return data[position], position + 1
-    if kind in (4, 5, 6):
+    if type_code in (4, 5, 6):
         return _zigzag(data, position)
-    if kind == 7:
+    if type_code == 7:
         return None, position + 8
-    if kind == 8:
+    if type_code == 8:
         length, position = _varint(data, position)
         return bytes(data[position : position + length]), position + length
-    if kind == 12:
+    if type_code == 12:
         return _read_struct(data, position)
-    raise FormatError(f"a page header of the Parquet file has a field of type {kind}")
+    raise FormatError(f"a page header of the Parquet file has a field of type {type_code}")
 
 
 def _varint(data: memoryview, position: int) -> tuple[int, int]:

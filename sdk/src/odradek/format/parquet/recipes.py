@@ -73,17 +73,17 @@ def encode_recipe(recipe: Recipe) -> bytes:
 
 def decode_recipe(data: bytes) -> list[Step]:
     """Decode a recipe. Raises FormatError."""
-    found: list[Step] = []
+    steps: list[Step] = []
     at = 0
     try:
         while at < len(data):
-            kind, at = data[at], at + 1
-            if kind == _REST:
-                found.append(None)
-            elif kind == _BYTES:
+            code, at = data[at], at + 1
+            if code == _REST:
+                steps.append(None)
+            elif code == _BYTES:
                 text, at = _taken(data, at)
-                found.append(text)
-            elif kind == _CELL:
+                steps.append(text)
+            elif code == _CELL:
                 encoding, at = chr(data[at]), at + 1
                 path, at = _taken(data, at)
                 has_null, at = data[at], at + 1
@@ -91,12 +91,12 @@ def decode_recipe(data: bytes) -> list[Step]:
                 before, at = _taken(data, at)
                 if encoding not in _ENCODINGS:
                     raise FormatError(f"a recipe has the encoding {encoding!r}, which this release does not know")
-                found.append(CellStep(encoding, path.decode(), null if has_null else None, before))
+                steps.append(CellStep(encoding, path.decode(), null if has_null else None, before))
             else:
-                raise FormatError(f"a recipe has a step of kind {kind}, which this release does not know")
+                raise FormatError(f"a recipe has a step of kind {code}, which this release does not know")
     except (IndexError, UnicodeDecodeError):
         raise FormatError("a recipe ends within a step") from None
-    return found
+    return steps
 
 
 def encode_rest(texts: Sequence[bytes]) -> bytes:
@@ -110,17 +110,17 @@ def encoded_cells(encoding: str, cells: Cells, null: bytes | None = None, before
     has_null = None in cells
     if has_null and null is None:
         raise FormatError("a cell is null, and its recipe says nothing of that")
-    there = [each for each in cells if each is not None] if has_null else cells
+    present = [cell for cell in cells if cell is not None] if has_null else cells
     try:
-        made = _ENCODINGS[encoding](there) if there else []
+        made = _ENCODINGS[encoding](present) if present else []
     except (ValueError, TypeError, OverflowError, struct.error) as error:
         raise FormatError(f"a cell cannot be encoded as its recipe says: {error}") from None
     if before:
-        made = [before + each for each in made]
+        made = [before + text for text in made]
     if not has_null:
         return made
     following = iter(made)
-    return [null or b"" if each is None else next(following) for each in cells]
+    return [null or b"" if cell is None else next(following) for cell in cells]
 
 
 def made_again(
@@ -190,9 +190,9 @@ def _taken(data: bytes, at: int) -> tuple[bytes, int]:
     return data[at : at + length], at + length
 
 
-def _texts(rest: bytes | None, count: int) -> list[bytes]:
-    data = rest or b""
-    found = []
+def _texts(rest_bytes: bytes | None, count: int) -> list[bytes]:
+    data = rest_bytes or b""
+    texts = []
     at = 0
     try:
         for _ in range(count):
@@ -204,11 +204,11 @@ def _texts(rest: bytes | None, count: int) -> list[bytes]:
             end = at + length
             if not at <= end <= len(data):
                 raise IndexError
-            found.append(data[at:end])
+            texts.append(data[at:end])
             at = end
     except IndexError:
         raise FormatError("the rest of a value ends within a text") from None
-    return found
+    return texts
 
 
 # --- encodings --------------------------------------------------------------------------------------------------------
@@ -217,18 +217,18 @@ def _texts(rest: bytes | None, count: int) -> list[bytes]:
 def _json_texts(encode: Callable[[str], str]) -> Callable[[Sequence[bytes]], list[bytes]]:
     def made(cells: Sequence[bytes]) -> list[bytes]:
         if _PLAIN_TEXT.fullmatch(b"".join(cells)):
-            return [b'"%b"' % each for each in cells]
-        return [encode(each.decode()).encode() for each in cells]
+            return [b'"%b"' % cell for cell in cells]
+        return [encode(cell.decode()).encode() for cell in cells]
 
     return made
 
 
 def _doubles(cells: Cells) -> list[bytes]:
-    return [repr(each).encode() for each in cells]
+    return [repr(cell).encode() for cell in cells]
 
 
 def _numbers(cells: Cells) -> list[bytes]:
-    return [b"%d" % each if each.is_integer() and abs(each) < _INTEGERS_MAX else repr(each).encode() for each in cells]
+    return [b"%d" % cell if cell.is_integer() and abs(cell) < _INTEGERS_MAX else repr(cell).encode() for cell in cells]
 
 
 def _fixed(digits: int) -> Callable[[Cells], list[bytes]]:
@@ -253,7 +253,7 @@ def _packed(form: str) -> Callable[[Cells], list[bytes]]:
 
 _ENCODINGS: dict[str, Callable[[Any], list[bytes]]] = {
     "i": lambda cells: list(map(b"%d".__mod__, cells)),
-    "t": lambda cells: [b"true" if each else b"false" for each in cells],
+    "t": lambda cells: [b"true" if cell else b"false" for cell in cells],
     "s": _json_texts(encode_basestring),
     "a": _json_texts(encode_basestring_ascii),
     "d": _doubles,
@@ -261,10 +261,10 @@ _ENCODINGS: dict[str, Callable[[Any], list[bytes]]] = {
     **{str(digits): _fixed(digits) for digits in range(1, 10)},
     "z": encode_varlongs,
     "u": lambda cells: list(map(_unsigned, cells)),
-    "m": lambda cells: encode_varlongs([each // 1000 for each in cells]),
-    "l": lambda cells: [size + each for size, each in zip(encode_varlongs(list(map(len, cells))), cells, strict=True)],
-    "p": lambda cells: [_unsigned(len(each)) + each for each in cells],
-    "B": lambda cells: [b"\1" if each else b"\0" for each in cells],
+    "m": lambda cells: encode_varlongs([cell // 1000 for cell in cells]),
+    "l": lambda cells: [size + cell for size, cell in zip(encode_varlongs(list(map(len, cells))), cells, strict=True)],
+    "p": lambda cells: [_unsigned(len(cell)) + cell for cell in cells],
+    "B": lambda cells: [b"\1" if cell else b"\0" for cell in cells],
     "F": _packed("<f"),
     "D": _packed("<d"),
     "w": _packed("<i"),

@@ -70,11 +70,13 @@ def rebuild(data: Buffer, group: RowGroup) -> bytes:
     cells = b"".join(columns[7].values)
     if len(cells) % BATCH_HEADER_BYTES or {len(offsets), len(timestamps), len(keys), len(values)} != {group.row_count}:
         raise FormatError("the columns of a row group do not belong together")
-    found = [BatchHeader(*HEADER.unpack_from(cells, position)) for position in range(0, len(cells), BATCH_HEADER_BYTES)]
-    found.sort(key=lambda header: header.base_offset)
+    batch_headers = [
+        BatchHeader(*HEADER.unpack_from(cells, position)) for position in range(0, len(cells), BATCH_HEADER_BYTES)
+    ]
+    batch_headers.sort(key=lambda header: header.base_offset)
     batches: list[bytes] = []
     row = 0
-    for header in found:
+    for header in batch_headers:
         stop = row + header.record_count
         if stop > group.row_count or (row < stop and not header.base_offset <= offsets[row] <= offsets[stop - 1]):
             raise FormatError(f"the batch at offset {header.base_offset} has other records than its header says")
@@ -118,13 +120,13 @@ def _values(view: memoryview, group: RowGroup) -> list[bytes | None]:
     if not group.leaves:
         return kept
     first = len(LEAVES)
-    recipes, rests = (_spread(each) for each in _columns(view, group, (first, first + 1)).values())
-    places = {leaf.path: number for number, leaf in enumerate(group.leaves, first) if leaf.physical}
+    recipes, rests = (_spread(column) for column in _columns(view, group, (first, first + 1)).values())
+    numbers_by_path = {leaf.path: number for number, leaf in enumerate(group.leaves, first) if leaf.physical}
     read: dict[str, list[Any]] = {}
 
     def cells_of(path: str) -> list[Any]:
         if path not in read:
-            number = places[path]
+            number = numbers_by_path[path]
             read[path] = _spread(_columns(view, group, (number,))[number], group.leaves[number - first].max_definition)
         return read[path]
 
@@ -197,15 +199,15 @@ def _columns(view: memoryview, group: RowGroup, wanted: Sequence[int]) -> dict[i
     if len(view) != group.size_bytes:
         raise FormatError(f"a row group has {group.size_bytes} bytes, {len(view)} exist")
     starts = (0, *accumulate(group.column_bytes))
-    found: dict[int, LeafValues] = {}
+    values_by_leaf: dict[int, LeafValues] = {}
     for number in wanted:
         if number < len(LEAVES):
-            kind = LEAVES[number][1]
+            leaf_column = LEAVES[number][1]
         else:
             leaf = group.leaves[number - len(LEAVES)]
-            kind = LeafColumn(leaf.physical, leaf.max_definition)
-        found[number] = read_chunk(view[starts[number] : starts[number + 1]], kind)
-    return found
+            leaf_column = LeafColumn(leaf.physical, leaf.max_definition)
+        values_by_leaf[number] = read_chunk(view[starts[number] : starts[number + 1]], leaf_column)
+    return values_by_leaf
 
 
 def _spread(column: LeafValues, greatest: int = 1) -> list[Any]:
@@ -226,15 +228,15 @@ def _headers(keys: LeafValues, values: LeafValues, rows: int) -> list[list[tuple
             raise FormatError("the headers of a row group do not belong to its rows")
         return None
     names, contents = iter(keys.values), iter(values.values)
-    found: list[list[tuple[bytes, bytes | None]]] = []
+    headers: list[list[tuple[bytes, bytes | None]]] = []
     for repetition, is_there, level in zip(keys.repetitions, keys.definitions, values.definitions, strict=True):
         if not repetition:
-            found.append([])
+            headers.append([])
         if is_there:
-            found[-1].append((next(names), next(contents) if level == 2 else None))
-    if len(found) != rows:
+            headers[-1].append((next(names), next(contents) if level == 2 else None))
+    if len(headers) != rows:
         raise FormatError("the headers of a row group do not belong to its rows")
-    return found
+    return headers
 
 
 def _batch(
@@ -249,9 +251,9 @@ def _batch(
     base_offset, base_timestamp = header.base_offset, header.base_timestamp_ms
     # Lists and no loop: each step is one of C for all records, which takes a third of the time.
     attributes = repeat(b"\x00")
-    times = attributes if is_fixed else encode_varlongs([each - base_timestamp for each in timestamps])
-    deltas = encode_varlongs([each - base_offset for each in offsets])
-    own = repeat(b"\x00") if headers is None else [_packed(each) for each in headers]
+    times = attributes if is_fixed else encode_varlongs([timestamp - base_timestamp for timestamp in timestamps])
+    deltas = encode_varlongs([offset - base_offset for offset in offsets])
+    own = repeat(b"\x00") if headers is None else [_packed(record_headers) for record_headers in headers]
     columns = (attributes, times, deltas, *_texts(keys), *_texts(values), own)
     records = list(map(b"".join, zip(*columns, strict=False)))  # some repeat without an end
     body = chain.from_iterable(zip(encode_varlongs(list(map(len, records))), records, strict=True))
@@ -267,10 +269,10 @@ def _batch(
 def _texts(values: Sequence[bytes | None]) -> tuple[Sequence[bytes], Sequence[bytes]]:
     """Return lengths and bytes of keys or values."""
     if None not in values:
-        there: Sequence[bytes] = values  # type: ignore[assignment]
-        return encode_varlongs(list(map(len, there))), there
-    lengths = encode_varlongs([-1 if each is None else len(each) for each in values])
-    return lengths, [each or b"" for each in values]
+        texts: Sequence[bytes] = values  # type: ignore[assignment]
+        return encode_varlongs(list(map(len, texts))), texts
+    lengths = encode_varlongs([-1 if value is None else len(value) for value in values])
+    return lengths, [value or b"" for value in values]
 
 
 def _packed(headers: Sequence[tuple[bytes, bytes | None]]) -> bytes:

@@ -75,7 +75,7 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
     if not len(buf):
         raise FormatError("a produce request must carry at least one record batch", ErrorCode.INVALID_RECORD)
     view = memoryview(buf)
-    found: list[tuple[int, BatchHeader]] = []
+    batches: list[tuple[int, BatchHeader]] = []
     position = 0
     while position < len(view):
         header = parse_header(view, position)
@@ -86,9 +86,9 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
             )
         check_crc(view, position, header)
         _check_fields(header)
-        found.append((position, header))
+        batches.append((position, header))
         position += header.size_bytes
-    return found
+    return batches
 
 
 def _check_fields(header: BatchHeader) -> None:
@@ -343,6 +343,6 @@ def _pass_headers(data: bytes, position: int, index: int) -> int:
     return position
 
 
-def _broken(index: int, what: str) -> FormatError:
-    message = f"record {index} of a batch is malformed: {what}"
+def _broken(index: int, defect: str) -> FormatError:
+    message = f"record {index} of a batch is malformed: {defect}"
     return FormatError(message, ErrorCode.INVALID_RECORD, ((index, message),))

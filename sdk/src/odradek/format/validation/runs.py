@@ -36,12 +36,12 @@ _EVEN_LAST: Final = _LAST[::2]  # of numbers that are not negative
 _EVEN_NOT_LAST: Final = _NOT_LAST[::2]
 _SINGLE_DELTAS: Final = _EVEN_LAST  # the offset deltas 0 to 63
 _FIRST_OF_DELTAS: Final = _EVEN_NOT_LAST * (_BLOCK // 64)
-_SECOND_OF_TWO: Final = b"".join(bytes((each,)) * 64 for each in range(_BLOCK // 64))
-_SECOND_OF_THREE: Final = b"".join(bytes((each | 0x80,)) * 64 for each in range(_BLOCK // 64))
+_SECOND_OF_TWO: Final = b"".join(bytes((byte,)) * 64 for byte in range(_BLOCK // 64))
+_SECOND_OF_THREE: Final = b"".join(bytes((byte | 0x80,)) * 64 for byte in range(_BLOCK // 64))
 _NULL: Final = 0x01  # the length -1
 _KEY_LENGTHS: Final = _EVEN_LAST  # 0 to 63
 _KEY_LENGTHS_OR_NULL: Final = _KEY_LENGTHS + bytes((_NULL,))
-_KEY_BYTES: Final = bytes((each & 0x7F) >> 1 for each in range(0x100))  # by the length's byte; null has none
+_KEY_BYTES: Final = bytes((byte & 0x7F) >> 1 for byte in range(0x100))  # by the length's byte; null has none
 
 # The bytes of the value length, by the bytes from there to the end of the record: the length itself, the value, and one
 # byte for no headers. Two bytes are left by an empty value and by null, one more than 65 by none.
@@ -243,7 +243,7 @@ def _pass_unequal(data: bytes, position: int, index: int, most: int, width: int,
     values = list(values)
     left = list(map(sub, ends, values))
     if min(left) < 0 or not all(
-        map(data.startswith, [_VALUE_LENGTHS[each] if each < _SHORT else _value_length(each) for each in left], values)
+        map(data.startswith, [_VALUE_LENGTHS[size] if size < _SHORT else _value_length(size) for size in left], values)
     ):
         return nothing
     return Passed(count, ends[count - 1], _largest(timestamps, count))
