@@ -74,16 +74,16 @@ class TriggersApi:
             _audit.info(_line(request, "NONE"))
         return 200, document
 
-    async def replace(self, document: str, known: str) -> Trigger:
+    async def replace(self, document: str, expected_name: str) -> Trigger:
         """Create the trigger of a JSON document, or change the options of the one that has its name.
 
         Args:
-            known: the name that it had before; empty: there was none. Under another name it is another trigger.
+            expected_name: the name that it had before; empty: there was none. Under another name it is another trigger.
 
         Raises KafkaError.
         """
         trigger = trigger_of(json.loads(document))
-        if known == trigger.name:
+        if expected_name == trigger.name:
             return await self._triggers.change(trigger)
         return await self._triggers.create(trigger)
 
@@ -116,8 +116,8 @@ class TriggersApi:
                 return document_of(changed, with_secret=False)
             case "POST", [name, "reset"]:
                 await self._known(name, access, AclOperation.READ)
-                asked = _document(request)
-                position, timestamp_ms = asked.get("position"), asked.get("timestamp_ms", 0)
+                document = _document(request)
+                position, timestamp_ms = document.get("position"), document.get("timestamp_ms", 0)
                 if not isinstance(position, str) or type(timestamp_ms) is not int:
                     raise _invalid("reset needs a position: LATEST, TRIM_HORIZON, or AT_TIMESTAMP with timestamp_ms")
                 offsets = await self._triggers.reset(name, position, timestamp_ms)
@@ -125,9 +125,9 @@ class TriggersApi:
         raise _invalid(f"triggers have no {request.method} {request.path!r}")
 
     async def _list(self, access: Access) -> dict[str, Any]:
-        found = await self._triggers.list_all()
-        seen = [each for each in found if _is_visible(each, access)]
-        return {"triggers": [document_of(_shown(each, access), with_secret=False) for each in seen]}
+        triggers = await self._triggers.list_all()
+        visible = [trigger for trigger in triggers if _is_visible(trigger, access)]
+        return {"triggers": [document_of(_shown(trigger, access), with_secret=False) for trigger in visible]}
 
     async def _create(self, document: Mapping[str, Any], access: Access) -> dict[str, Any]:
         if "created_ms" in document:
@@ -136,9 +136,9 @@ class TriggersApi:
         access.require(AclOperation.READ, ResourceType.TOPIC, trigger.topic)
         access.require(AclOperation.READ, ResourceType.GROUP, trigger.group)
         access.require(AclOperation.ALTER, *CLUSTER)
-        kind, _, place = trigger.on_failure.partition(":")
-        if kind == "topic":
-            access.require(AclOperation.WRITE, ResourceType.TOPIC, place)
+        destination_kind, _, destination = trigger.on_failure.partition(":")
+        if destination_kind == "topic":
+            access.require(AclOperation.WRITE, ResourceType.TOPIC, destination)
         created = await self._triggers.create(trigger)
         return document_of(created, with_secret=bool(created.secret))
 
@@ -167,8 +167,8 @@ def _shown(trigger: Trigger, access: Access) -> Trigger:
     if trigger.kind is FunctionKind.WEBHOOK and not access.may_cluster(AclOperation.ALTER):
         parts = urlsplit(trigger.function)
         trigger = replace(trigger, function=f"{parts.scheme}://{parts.hostname}/...")
-    kind, _, place = trigger.on_failure.partition(":")
-    if kind == "topic" and not access.may_topic(AclOperation.DESCRIBE, place):
+    destination_kind, _, destination = trigger.on_failure.partition(":")
+    if destination_kind == "topic" and not access.may_topic(AclOperation.DESCRIBE, destination):
         trigger = replace(trigger, on_failure="topic:...")
     return trigger
 

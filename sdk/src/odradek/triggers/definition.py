@@ -62,12 +62,12 @@ def check_trigger(trigger: Trigger) -> None:
     for pattern in trigger.filters:
         check_pattern(pattern)
     if trigger.on_failure:
-        kind, _, place = trigger.on_failure.partition(":")
-        if kind not in _FAILURE_KINDS or not place:
+        destination_kind, _, destination = trigger.on_failure.partition(":")
+        if destination_kind not in _FAILURE_KINDS or not destination:
             raise _invalid(
                 f"on_failure must be topic:NAME, sqs:QUEUE_URL, sns:TOPIC_ARN or s3:BUCKET, not {trigger.on_failure!r}"
             )
-        if kind == "topic" and place == trigger.topic:
+        if destination_kind == "topic" and destination == trigger.topic:
             raise _invalid("on_failure cannot be the trigger's own topic: failed records would call it again")
     if trigger.newest_only and (trigger.filters or trigger.tumbling_window_s or trigger.parallelization_factor > 1):
         raise _invalid("newest_only passes records unseen: it goes without filters, tumbling windows and lanes")

@@ -66,18 +66,22 @@ class TriggerDispatcher:
         """
         topic = await self._engine.topics.get_by_id(wake.head_id.topic_id)
         if topic is None:
-            await asyncio.gather(*(each.handle(None, wake, deadline_s) for each in self._followers))
+            await asyncio.gather(*(follower.handle(None, wake, deadline_s) for follower in self._followers))
             return
-        known = await self._definitions.current()
-        if wake.trigger is not None and not any(each.name == wake.trigger and each.is_enabled for each in known):
+        definitions = await self._definitions.current()
+        if wake.trigger is not None and not any(
+            trigger.name == wake.trigger and trigger.is_enabled for trigger in definitions
+        ):
             self._definitions.forget()  # it may have been created, or resumed, since they were read
-            known = await self._definitions.current()
+            definitions = await self._definitions.current()
         triggers = [
-            each for each in known if each.topic == topic.name and each.is_enabled and wake.trigger in (None, each.name)
+            trigger
+            for trigger in definitions
+            if trigger.topic == topic.name and trigger.is_enabled and wake.trigger in (None, trigger.name)
         ]
         await asyncio.gather(
-            *(self._run(each, topic, wake, deadline_s) for each in triggers),
-            *(each.handle(topic, wake, deadline_s) for each in self._followers),
+            *(self._run(trigger, topic, wake, deadline_s) for trigger in triggers),
+            *(follower.handle(topic, wake, deadline_s) for follower in self._followers),
         )
 
     async def _run(self, trigger: Trigger, topic: Topic, wake: Wake, deadline_s: float) -> None:
@@ -91,15 +95,15 @@ class TriggerDispatcher:
                     for lease in leases
                 )
             )
-            if any(each.ended is Ended.CUT for each in ended):
+            if any(drained.ended is Ended.CUT for drained in ended):
                 await self._send(Wake(head_id, trigger.name))
                 return
             await self._remind(trigger, wake, leases, ended)
-            if any(each.ended is Ended.FILLING for each in ended):
+            if any(drained.ended is Ended.FILLING for drained in ended):
                 return  # their message comes when they are due; until then no append needs to send one
-            seen, is_due = image, False
-            image = await self._engine.marks.arm(head_id, seen)
-            if image is not None and image.appended_bytes == seen.appended_bytes:
+            image_before, is_due = image, False
+            image = await self._engine.marks.arm(head_id, image_before)
+            if image is not None and image.appended_bytes == image_before.appended_bytes:
                 return
             if self._engine.clock.monotonic() >= deadline_s:
                 await self._send(Wake(head_id, trigger.name))
@@ -135,13 +139,14 @@ class TriggerDispatcher:
         # A reminder that comes early, by this process's clock, is the only one that was sent: it sends the next.
         now_ms, head_id, is_reminder = self._engine.clock.now_ms(), wake.head_id, wake.trigger is not None
         times = [
-            each.later_ms
-            for lease, each in zip(leases, ended, strict=True)
-            if each.later_ms and (is_reminder or each.later_ms != lease.progress.later_ms or each.later_ms <= now_ms)
+            drained.later_ms
+            for lease, drained in zip(leases, ended, strict=True)
+            if drained.later_ms
+            and (is_reminder or drained.later_ms != lease.progress.later_ms or drained.later_ms <= now_ms)
         ]
         if times:
             delay_s = min(DELAY_S_MAX, max(0, -(-(min(times) - now_ms) // 1000)))
-            is_filling = any(each.ended is Ended.FILLING for each in ended)
+            is_filling = any(drained.ended is Ended.FILLING for drained in ended)
             await self._send(Wake(head_id, trigger.name, is_filling), delay_s)
 
     async def _send(self, wake: Wake, delay_s: int = 0) -> None:
@@ -156,4 +161,4 @@ def partitions_of(topic: Topic, head_id: PartitionId, image: HeadImage) -> list[
     if isinstance(image, SharedHead):
         count = max(count, *(int(name, 36) + 1 for name in image.next_offsets), 0)
     count = min(count, partitions_per_head(head_id.topic_id))
-    return [PartitionId(head_id.topic_id, head_id.partition + place) for place in range(count)]
+    return [PartitionId(head_id.topic_id, head_id.partition + number) for number in range(count)]

@@ -175,15 +175,15 @@ class Drain:
     async def _records(self) -> _Read:
         """The records from the committed offset on, as many as one wave takes. Raises KafkaError."""
         offset, most = self._lease.committed, self._trigger.batch_size * self._trigger.parallelization_factor
-        known = self._read
-        if known is None or not known.start <= offset < known.end:
-            known = self._following(offset) or await self._fetch(offset)
+        chunk = self._read
+        if chunk is None or not chunk.start <= offset < chunk.end:
+            chunk = self._following(offset) or await self._fetch(offset)
             if self._trigger.newest_only:
-                known = await self._newest(known)
-        records = [record for record in known.records if record.offset >= known.start and record.offset >= offset]
-        self._read = replace(known, records=records, start=max(offset, known.start))
-        if known.start > offset:  # retention has removed them
-            self._lease = replace(self._lease, committed=known.start)
+                chunk = await self._newest(chunk)
+        records = [record for record in chunk.records if record.offset >= chunk.start and record.offset >= offset]
+        self._read = replace(chunk, records=records, start=max(offset, chunk.start))
+        if chunk.start > offset:  # retention has removed them
+            self._lease = replace(self._lease, committed=chunk.start)
         if len(records) <= most:
             return self._read
         return replace(self._read, records=records[:most], end=records[most].offset)
@@ -214,10 +214,10 @@ class Drain:
         start = max(offset, result.log_start_offset)
         self._batches = FetchedBatches(b"".join(result.records), offset)
         self._high_watermark = result.high_watermark
-        found = self._following(offset)
-        if found is None:
+        chunk = self._following(offset)
+        if chunk is None:
             return _Read([], start, start, result.high_watermark)
-        return replace(found, start=start, end=max(found.end, start))
+        return replace(chunk, start=start, end=max(chunk.end, start))
 
     def _following(self, offset: int) -> _Read | None:
         """The next part of the last fetch; None if it has none that begins at the offset."""

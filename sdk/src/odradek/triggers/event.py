@@ -129,7 +129,7 @@ def first_failure(response: bytes, partition: TopicPartition, offsets: Sequence[
     if not isinstance(failures, list):
         raise BadResponse(f"batchItemFailures must be a list, not {type(failures).__name__}")
     positions = {offset: position for position, offset in enumerate(offsets)}
-    offsets_said = [_offset(each, partition) for each in failures]
+    offsets_said = [_offset(failure, partition) for failure in failures]
     if any(offset not in positions for offset in offsets_said):
         raise BadResponse(
             'batchItemFailures names what is no record of this call: itemIdentifier must be {"partition": '

@@ -57,7 +57,7 @@ class GivenUp:
 class FailureDestination(Protocol):
     """A destination of one kind."""
 
-    async def put(self, place: str, batch: GivenUp) -> None:
+    async def put(self, address: str, batch: GivenUp) -> None:
         """Keep the batch. Raises CallFailed: it may not be kept."""
         ...
 
@@ -68,18 +68,18 @@ class TopicDestination:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def put(self, place: str, batch: GivenUp) -> None:
-        topic = await self._engine.topics.get(place)
+    async def put(self, topic_name: str, batch: GivenUp) -> None:
+        topic = await self._engine.topics.get(topic_name)
         if topic is None:
-            raise CallFailed(f"the topic {place!r} of on_failure does not exist: create it")
+            raise CallFailed(f"the topic {topic_name!r} of on_failure does not exist: create it")
         number = batch.partition.partition % topic.partition_count
         for kept in _batches(batch):
             try:
-                [result] = await self._engine.produce([ProducePartition(place, number, kept)])
+                [result] = await self._engine.produce([ProducePartition(topic_name, number, kept)])
             except KafkaError as error:
-                raise CallFailed(f"on_failure topic:{place}: {error.message}") from None
+                raise CallFailed(f"on_failure topic:{topic_name}: {error.message}") from None
             if result.error:
-                raise CallFailed(f"on_failure topic:{place}: {result.error.name}: {result.message}")
+                raise CallFailed(f"on_failure topic:{topic_name}: {result.error.name}: {result.message}")
 
 
 def _batches(batch: GivenUp) -> Iterator[bytes]:
@@ -173,11 +173,13 @@ class Failures:
             return
         if refusal := self._reach.refusal_of(batch.trigger.on_failure):
             raise CallFailed(refusal)
-        kind, _, place = batch.trigger.on_failure.partition(":")
-        destination = self._by_kind.get(kind)
+        destination_kind, _, address = batch.trigger.on_failure.partition(":")
+        destination = self._by_kind.get(destination_kind)
         if destination is None:
-            raise CallFailed(f"this service has no destination {kind}: use one of {', '.join(sorted(self._by_kind))}")
-        await destination.put(place, batch)
+            raise CallFailed(
+                f"this service has no destination {destination_kind}: use one of {', '.join(sorted(self._by_kind))}"
+            )
+        await destination.put(address, batch)
 
 
 class AwsDestination:
@@ -188,22 +190,22 @@ class AwsDestination:
         outside: created at the first failure: only who has one needs AWS.
     """
 
-    def __init__(self, kind: str, outside: Callable[[], Outside]) -> None:
-        self._kind = kind
+    def __init__(self, destination_kind: str, outside: Callable[[], Outside]) -> None:
+        self._kind = destination_kind
         self._create = outside
         self._outside: Outside | None = None
 
-    async def put(self, place: str, batch: GivenUp) -> None:
+    async def put(self, address: str, batch: GivenUp) -> None:
         if self._outside is None:
             self._outside = self._create()
         document = json.dumps(invocation_record(batch, with_payload=self._kind == "s3"))
         try:
             if self._kind == "sqs":
-                await self._outside.send_message(place, document)
+                await self._outside.send_message(address, document)
             elif self._kind == "sns":
-                await self._outside.publish(place, document)
+                await self._outside.publish(address, document)
             else:
-                bucket, _, prefix = place.partition("/")
+                bucket, _, prefix = address.partition("/")
                 await self._outside.put_object(bucket, object_key(prefix, batch), document.encode())
         except OutsideFailed as error:
-            raise CallFailed(f"on_failure {self._kind}:{place}: {error}") from None
+            raise CallFailed(f"on_failure {self._kind}:{address}: {error}") from None

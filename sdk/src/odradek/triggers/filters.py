@@ -62,15 +62,15 @@ def matches(patterns: Sequence[str], topic: str, partition: int, record: Record)
     if not patterns:
         return True
     parsed = [_parsed(text) for text in patterns]
-    fields = _fields(record, topic, partition, frozenset().union(*(each.names for each in parsed)))
-    return any(_holds(case, fields) for each in parsed for case in each.cases)
+    fields = _fields(record, topic, partition, frozenset().union(*(pattern.names for pattern in parsed)))
+    return any(_holds(case, fields) for pattern in parsed for case in pattern.cases)
 
 
 def matches_event(pattern: str, event: str) -> bool:
     """Return True if a pattern matches an event in JSON, as EventBridge tells. Raises ValueError: one is malformed."""
-    found = _cases(parse(pattern))
-    fields = fields_of(parse(event), _names(found))
-    return any(_holds(case, fields) for case in found)
+    alternatives = _cases(parse(pattern))
+    fields = fields_of(parse(event), _names(alternatives))
+    return any(_holds(case, fields) for case in alternatives)
 
 
 @lru_cache(maxsize=256)
@@ -121,12 +121,12 @@ def _with_members(cases: list[Case], pattern: Any, prefix: str, depth: int, *, w
 
 def _alternatives(cases: list[Case], options: Any, prefix: str, depth: int) -> list[Case]:
     is_list = isinstance(options, list) and not isinstance(options, Object) and len(options) >= _OR_MIN
-    if not is_list or not all(isinstance(each, Object) for each in options):
+    if not is_list or not all(isinstance(option, Object) for option in options):
         raise ValueError("$or of a filter must be a list of two objects or more")
-    found = [case for each in options for case in _with_members(cases, each, prefix, depth + 1, within_or=True)]
-    if len(found) > _CASES_MAX:
+    expanded = [case for option in options for case in _with_members(cases, option, prefix, depth + 1, within_or=True)]
+    if len(expanded) > _CASES_MAX:
         raise ValueError(f"the $or of a filter make more than {_CASES_MAX:,} cases")
-    return found
+    return expanded
 
 
 # --- records ----------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _fields(record: Record, topic: str, partition: int, names: frozenset[str]) -
     try:
         return fields_of(members, names)
     except RecursionError:
-        return fields_of([each for each in members if isinstance(each[1], str)], names)
+        return fields_of([member for member in members if isinstance(member[1], str)], names)
 
 
 def _members(record: Record, topic: str, partition: int, names: frozenset[str]) -> Iterator[tuple[str, Any]]:

@@ -79,10 +79,12 @@ def decode(partition: PartitionId, topic: str, slot: LeaseSlot, item: Item | Non
     if item is None or not has_lease(item, slot.suffix):
         return Lease(partition, topic, 0, Progress(), is_new=True)
     state = decode_lease(item, slot.suffix)
-    end, told = "x" + slot.suffix, "q" + slot.suffix
+    end, progress_name = "x" + slot.suffix, "q" + slot.suffix
     committed = 0 if state.committed is None else max(0, state.committed.offset)
     try:
-        progress = decode_progress(attribute(item, told, str), committed) if told in item else Progress()
+        progress = (
+            decode_progress(attribute(item, progress_name, str), committed) if progress_name in item else Progress()
+        )
     except (ValueError, TypeError, AttributeError) as error:
         raise FormatError(f"the progress of a trigger is damaged: {error}") from None
     return Lease(
@@ -116,10 +118,12 @@ class Leases:
 
     async def read(self, trigger: Trigger, partitions: Sequence[PartitionId]) -> list[Lease]:
         """The leases of partitions, in their order. Raises StoreUnavailable, FormatError."""
-        slots = {each: lease_slot(trigger.group, each) for each in partitions}
+        slots = {partition: lease_slot(trigger.group, partition) for partition in partitions}
         keys = list(dict.fromkeys(slot.key for slot in slots.values()))
         items = dict(zip(keys, await self._table.get_many(keys), strict=True))
-        return [decode(each, trigger.topic, slots[each], items[slots[each].key]) for each in partitions]
+        return [
+            decode(partition, trigger.topic, slots[partition], items[slots[partition].key]) for partition in partitions
+        ]
 
     def is_live(self, lease: Lease) -> bool:
         """Return True if somebody may be calling with the partition's records."""

@@ -36,7 +36,7 @@ class Reach:
 
     def __init__(self, targets: str = "", networks: str = "", *, is_embedded: bool = False) -> None:
         self._targets = _parts(targets)
-        self._networks = [ip_network(each) for each in _parts(networks)]
+        self._networks = [ip_network(network) for network in _parts(networks)]
         self._is_embedded = is_embedded
 
     def check(self, trigger: Trigger) -> None:
@@ -57,14 +57,14 @@ class Reach:
             if not self.allows_address(str(address)):
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, refused_address(str(address)))
 
-    def refusal_of(self, place: str) -> str | None:
+    def refusal_of(self, target: str) -> str | None:
         """Return why a function, URL or destination may not be used; None: it may."""
-        if place.startswith("http://") and not self._is_embedded:
-            return f"{place} is not called without TLS: use https"
-        if not place or place.startswith("topic:"):  # topics have ACLs
+        if target.startswith("http://") and not self._is_embedded:
+            return f"{target} is not called without TLS: use https"
+        if not target or target.startswith("topic:"):  # topics have ACLs
             return None
-        if self._targets and not any(fnmatchcase(place, pattern) for pattern in self._targets):
-            return f"{place} is none of the setting trigger_targets: have the operator add it"
+        if self._targets and not any(fnmatchcase(target, pattern) for pattern in self._targets):
+            return f"{target} is none of the setting trigger_targets: have the operator add it"
         return None
 
     def allows_address(self, text: str) -> bool:
@@ -92,4 +92,4 @@ def _unwrapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
 
 
 def _parts(text: str) -> list[str]:
-    return [each.strip() for each in text.split(";") if each.strip()]
+    return [part.strip() for part in text.split(";") if part.strip()]

@@ -50,7 +50,7 @@ class TriggerSweep:
         """
         failures: list[str] = []
         try:
-            triggers = [each for each in await self._definitions.read() if each.is_enabled]
+            triggers = [trigger for trigger in await self._definitions.read() if trigger.is_enabled]
         except _FAILURES as error:
             return 0, [f"triggers: {type(error).__name__}: {error}"]
         sent = 0
@@ -74,14 +74,14 @@ class TriggerSweep:
             async with slots:
                 return None if image is None else await self._wake(trigger, topic, head_id, image)
 
-        found = [each for each in await asyncio.gather(*map(look, heads)) if each is not None]
-        now = [encode_wake(each.wake) for each in found if each.at_ms == 0]
+        wakes = [due for due in await asyncio.gather(*map(look, heads)) if due is not None]
+        now = [encode_wake(due.wake) for due in wakes if due.at_ms == 0]
         for start in range(0, len(now), MESSAGES_PER_SEND_MAX):
             await self._queue.send(now[start : start + MESSAGES_PER_SEND_MAX])
-        later = [each for each in found if each.at_ms and queue_is_empty]
-        for each in later:
-            delay_s = min(DELAY_S_MAX, max(0, each.at_ms - self._engine.clock.now_ms()) // 1000 + 1)
-            await self._queue.send([encode_wake(each.wake)], delay_s=delay_s)
+        later = [due for due in wakes if due.at_ms and queue_is_empty]
+        for due in later:
+            delay_s = min(DELAY_S_MAX, max(0, due.at_ms - self._engine.clock.now_ms()) // 1000 + 1)
+            await self._queue.send([encode_wake(due.wake)], delay_s=delay_s)
         return len(now) + len(later)
 
     async def _wake(self, trigger: Trigger, topic: Topic, head_id: PartitionId, image: HeadImage) -> Waiting | None:

@@ -76,20 +76,20 @@ class HandlerTarget:
         if function in self._handlers:
             return self._handlers[function]
         module, _, name = function.partition(":")
-        if not any(module == each or module.startswith(f"{each}.") for each in self._modules):
+        if not any(module == allowed or module.startswith(f"{allowed}.") for allowed in self._modules):
             raise _refused(
                 f"{function!r} may not be called: start the service with its module "
                 f"(--trigger-modules {module.partition('.')[0]})"
             )
         try:
-            found: Any = importlib.import_module(module)
+            target: Any = importlib.import_module(module)
             for part in name.split("."):
-                found = getattr(found, part)
+                target = getattr(target, part)
         except (ImportError, AttributeError) as error:
             raise _refused(f"{function!r} cannot be imported: {error}") from None
-        if not callable(found):
+        if not callable(target):
             raise _refused(f"{function!r} is not a function")
-        handler: Handler = found
+        handler: Handler = target
         return handler
 
     async def call(self, call: Call) -> bytes:
@@ -102,11 +102,11 @@ class HandlerTarget:
         try:
             async with asyncio.timeout(call.timeout_s):
                 if inspect.iscoroutinefunction(handler):
-                    answer = await handler(event, context)
+                    result = await handler(event, context)
                 else:
                     loop = asyncio.get_running_loop()
-                    answer = await loop.run_in_executor(self._threads, handler, event, context)
-            return b"" if answer is None else json.dumps(answer).encode()
+                    result = await loop.run_in_executor(self._threads, handler, event, context)
+            return b"" if result is None else json.dumps(result).encode()
         except TimeoutError:
             raise CallFailed(f"Task timed out after {call.timeout_s:.2f} seconds") from None
         except Exception as error:  # the user's code: whatever it raises is its failure
@@ -131,8 +131,8 @@ class Targets:
             raise CallRefused(refusal)
         target = self._by_kind.get(call.trigger.kind)
         if target is None:
-            known = ", ".join(sorted(self._by_kind))
-            raise CallRefused(f"this service calls {known}, not {call.trigger.kind.value} {call.trigger.function!r}")
+            kinds = ", ".join(sorted(self._by_kind))
+            raise CallRefused(f"this service calls {kinds}, not {call.trigger.kind.value} {call.trigger.function!r}")
         return await target.call(call)
 
 

@@ -128,12 +128,12 @@ class Triggers:
             trigger = replace(trigger, secret=secret)
         trigger = replace(trigger, created_ms=self._engine.clock.now_ms())
         topic = await self._topic(trigger)
-        known = await self.list_all()
-        if any(each.name == trigger.name for each in known):
+        triggers = await self.list_all()
+        if any(other.name == trigger.name for other in triggers):
             raise KafkaError(ErrorCode.DUPLICATE_RESOURCE, f"trigger {trigger.name!r} exists: delete it first")
-        if len(known) >= _TRIGGERS_MAX:
+        if len(triggers) >= _TRIGGERS_MAX:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"a cluster has at most {_TRIGGERS_MAX} triggers")
-        if any(each.group == trigger.group for each in known):
+        if any(other.group == trigger.group for other in triggers):
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"another trigger has the group {trigger.group!r}")
         offsets = await self._starting_offsets(topic, trigger)
         await self._commit(trigger, offsets)
@@ -145,15 +145,15 @@ class Triggers:
     async def change(self, trigger: Trigger) -> Trigger:
         """Change the options of a trigger; its offsets, its secret and its state stay."""
         for _ in range(_ATTEMPTS):
-            known, version = await self._get(trigger.name)
-            if (trigger.topic, trigger.group) != (known.topic, known.group):
+            current, version = await self._get(trigger.name)
+            if (trigger.topic, trigger.group) != (current.topic, current.group):
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "topic and group of a trigger cannot be changed: create another one"
                 )
-            changed = replace(trigger, secret=known.secret, state=known.state, created_ms=known.created_ms)
+            changed = replace(trigger, secret=current.secret, state=current.state, created_ms=current.created_ms)
             check_trigger(changed)
             self._reach.check(changed)
-            if changed == known or await self._write(changed, version):
+            if changed == current or await self._write(changed, version):
                 topic = await self._engine.topics.get(trigger.topic)
                 if topic is not None and changed.is_enabled:
                     await self._wake(changed, topic)
@@ -177,18 +177,18 @@ class Triggers:
         topic = await self._engine.topics.get(trigger.topic)
         if topic is None:
             return TriggerStatus(trigger, topic_exists=False, partitions=())
-        places = [PartitionId(topic.topic_id, number) for number in range(topic.partition_count)]
+        partitions = [PartitionId(topic.topic_id, number) for number in range(topic.partition_count)]
         try:
-            images = await self._engine.index.read_images([each.head_id for each in places])
-            leases = await self._leases.read(trigger, places)
+            images = await self._engine.index.read_images([partition.head_id for partition in partitions])
+            leases = await self._leases.read(trigger, partitions)
         except StoreUnavailable:
             raise _unavailable() from None
-        found = []
-        for place, lease in zip(places, leases, strict=True):
-            image = images[place.head_id]
-            end = 0 if image is None else view_of(image, place).next_offset
-            found.append(self._status(lease, end))
-        return TriggerStatus(trigger, topic_exists=True, partitions=found)
+        statuses = []
+        for partition, lease in zip(partitions, leases, strict=True):
+            image = images[partition.head_id]
+            end = 0 if image is None else view_of(image, partition).next_offset
+            statuses.append(self._status(lease, end))
+        return TriggerStatus(trigger, topic_exists=True, partitions=statuses)
 
     def _status(self, lease: Lease, end: int) -> PartitionStatus:
         progress = lease.progress
@@ -260,12 +260,12 @@ class Triggers:
 
     async def _get(self, name: str) -> tuple[Trigger, int]:
         try:
-            found = await self._definitions.get(name)
+            stored = await self._definitions.get(name)
         except StoreUnavailable:
             raise _unavailable() from None
-        if found is None:
+        if stored is None:
             raise not_found(name)
-        return found
+        return stored
 
     async def _write(self, trigger: Trigger, version: int) -> bool:
         try:
@@ -298,11 +298,11 @@ class Triggers:
         }.get(StartingPosition(trigger.starting_position), trigger.starting_timestamp_ms)
         numbers = range(topic.partition_count)
         results = await self._engine.list_offsets(
-            [ListOffsetsPartition(topic.name, each, timestamp_ms) for each in numbers]
+            [ListOffsetsPartition(topic.name, number, timestamp_ms) for number in numbers]
         )
         if any(result.offset < 0 and not result.error for result in results):  # all records are older
             ends = await self._engine.list_offsets(
-                [ListOffsetsPartition(topic.name, each, LATEST_TIMESTAMP) for each in numbers]
+                [ListOffsetsPartition(topic.name, number, LATEST_TIMESTAMP) for number in numbers]
             )
             results = [end if result.offset < 0 else result for result, end in zip(results, ends, strict=True)]
         for result in results:
@@ -328,8 +328,8 @@ class Triggers:
         if self._queue is None:
             return
         later_s = min(DELAY_S_MAX, self._engine.settings.catalog_cache_ms // 1000 + _SPARE_S)
-        messages = [encode_wake(Wake(each, trigger.name)) for each in head_ids(topic)]
-        await asyncio.gather(*(self._send(each, delay_s) for each in messages for delay_s in (0, later_s)))
+        messages = [encode_wake(Wake(head_id, trigger.name)) for head_id in head_ids(topic)]
+        await asyncio.gather(*(self._send(message, delay_s) for message in messages for delay_s in (0, later_s)))
 
     async def _send(self, message: str, delay_s: int) -> None:
         assert self._queue is not None

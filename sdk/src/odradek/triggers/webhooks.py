@@ -81,8 +81,10 @@ class _PlainConnection(http.client.HTTPConnection):
 
     def opened(self) -> socket.socket:
         """Return a socket to the first of the host's addresses that answers. Raises CallRefused, OSError."""
-        addresses = [str(found[4][0]) for found in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)]
-        allowed = [each for each in dict.fromkeys(addresses) if self.reach.allows_address(each)]
+        addresses = [
+            str(resolved[4][0]) for resolved in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+        ]
+        allowed = [address for address in dict.fromkeys(addresses) if self.reach.allows_address(address)]
         if not allowed:
             raise CallRefused(refused_address(addresses[0] if addresses else self.host))
         for address in allowed[:-1]:
@@ -112,10 +114,10 @@ def _post(connection: _PlainConnection, path: str, body: bytes, headers: dict[st
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
         if 200 <= response.status < 300:
-            answer = response.read(RESPONSE_BYTES_MAX + 1)
-            if len(answer) > RESPONSE_BYTES_MAX:
+            body_read = response.read(RESPONSE_BYTES_MAX + 1)
+            if len(body_read) > RESPONSE_BYTES_MAX:
                 raise CallFailed(f"the answer has more than {RESPONSE_BYTES_MAX} bytes")
-            return answer
+            return body_read
         text = f"HTTP {response.status} {response.reason}: {response.read(_SAID_BYTES).decode('utf-8', 'replace')}"
         raise (CallRefused if response.status == _BUSY else CallFailed)(text)
     except socket.gaierror as error:

@@ -72,7 +72,7 @@ def wire_triggers(
         FunctionKind.WEBHOOK: WebhookTarget(engine.clock, reach, call_threads()),
         **(more or {}),
     }
-    aws = {kind: AwsDestination(kind, outside) for kind in ("sqs", "sns", "s3")}
+    aws = {service: AwsDestination(service, outside) for service in ("sqs", "sns", "s3")}
     tools = DrainTools(
         engine,
         leases,

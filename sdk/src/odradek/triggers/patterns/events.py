@@ -43,7 +43,7 @@ def fields_of(event: Iterable[tuple[str, Any]], names: Collection[str]) -> Field
 
     Raises RecursionError.
     """
-    found: Fields = {}
+    fields: Fields = {}
     arrays = iter(range(2**62))
 
     def add_members(members: Iterable[tuple[str, Any]], prefix: str, chain: Chain) -> None:
@@ -59,10 +59,10 @@ def fields_of(event: Iterable[tuple[str, Any]], names: Collection[str]) -> Field
             for index, element in enumerate(value):
                 add(element, path, (*chain, (array, index)) if isinstance(element, list) else chain)
         else:
-            found.setdefault(path, []).append((value if isinstance(value, str) else _LITERALS[value], chain))
+            fields.setdefault(path, []).append((value if isinstance(value, str) else _LITERALS[value], chain))
 
     add_members(event, "", ())
-    return found
+    return fields
 
 
 @dataclass(slots=True)
@@ -82,12 +82,12 @@ def lie_together(candidates: Iterable[Collection[Chain]]) -> bool:
     chosen: set[Chain] = {()}
     for chains, arrays in zip(chains_of, arrays_of, strict=True):
         node = _Node()
-        for chain in {tuple(each for each in chain if each[0] in shared) for chain in chains}:
+        for chain in {tuple(element for element in chain if element[0] in shared) for chain in chains}:
             _add(node, chain)
         counts.subtract(arrays)
         ahead = {array for array, count in counts.items() if count > 0}
         chosen = {
-            tuple(sorted(each for each in {*elements, *more} if each[0] in ahead))
+            tuple(sorted(element for element in {*elements, *more} if element[0] in ahead))
             for elements in chosen
             for more in _consistent(node, dict(elements))
         }
@@ -110,6 +110,6 @@ def _consistent(node: _Node, chosen: Mapping[int, int]) -> Iterator[Chain]:
     for array, elements in node.arrays.items():
         index = chosen.get(array)
         wanted = elements if index is None else {index} & elements.keys()
-        for each in wanted:
-            for further in _consistent(elements[each], chosen):
-                yield ((array, each), *further)
+        for position in wanted:
+            for further in _consistent(elements[position], chosen):
+                yield ((array, position), *further)

@@ -48,13 +48,13 @@ class Rules:
         return any(test(value) for test in self.tests)
 
 
-def rules_of(given: list[Any]) -> Rules:
+def rules_of(operands: list[Any]) -> Rules:
     """Return the rules of a list as `events.parse` has it. Raises ValueError: what is wrong with it."""
-    if not given:
+    if not operands:
         raise ValueError("a filter's list of rules cannot be empty")
     tests = []
     allows_absence = False
-    for rule in given:
+    for rule in operands:
         if not isinstance(rule, list):
             tests.append(_equal(rule))
             continue
@@ -117,8 +117,8 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         if _IPV4.fullmatch(text):
             return ipaddress.IPv4Address(bytes(map(int, text.split("."))))
         if _IPV6.fullmatch(text):
-            found = ipaddress.IPv6Address(text)
-            return found.ipv4_mapped or found
+            address = ipaddress.IPv6Address(text)
+            return address.ipv4_mapped or address
     except ValueError:
         pass
     return None
@@ -146,7 +146,7 @@ def _affix(operator: str, operand: Any) -> Test:
 
 def _ignoring_case(text: str) -> str:
     """Return a regular expression of a text in either case, letter by letter: ß is SS, and SS is not ß."""
-    return "".join(f"(?:{re.escape(each.lower())}|{re.escape(each.upper())})" for each in text)
+    return "".join(f"(?:{re.escape(char.lower())}|{re.escape(char.upper())})" for char in text)
 
 
 def _equals_ignore_case(operand: Any) -> Test:
@@ -162,7 +162,7 @@ def _wildcard(operand: Any) -> Test:
         raise ValueError(r"wildcard of a filter has a backslash only before * or \ ")
     parts = re.findall(r"\\[*\\]|\*|[^*\\]+", text)
     pattern = re.compile(
-        "".join(".*" if each == "*" else re.escape(each[1:] if each[0] == "\\" else each) for each in parts), re.DOTALL
+        "".join(".*" if part == "*" else re.escape(part[1:] if part[0] == "\\" else part) for part in parts), re.DOTALL
     )
     return _of_text(lambda value: pattern.fullmatch(value) is not None)
 
@@ -170,7 +170,7 @@ def _wildcard(operand: Any) -> Test:
 def _numeric(operand: Any) -> Test:
     if isinstance(operand, Object) or not isinstance(operand, list) or len(operand) not in (2, 4):
         raise ValueError('numeric of a filter is a comparison or two, such as [">", 0, "<=", 5]')
-    signs, bounds = [str(each) for each in operand[::2]], [_bound(each) for each in operand[1::2]]
+    signs, bounds = [str(sign) for sign in operand[::2]], [_bound(number) for number in operand[1::2]]
     if any(sign not in _COMPARE for sign in signs):
         raise ValueError(f"numeric of a filter compares by {', '.join(_COMPARE)}")
     if len(signs) == 2 and (signs[0] not in _LOWER or signs[1] not in _UPPER or bounds[0] >= bounds[1]):
@@ -199,7 +199,7 @@ def _cidr(operand: Any) -> Test:
     if base is None or not slash or not bits.isdigit() or int(bits) >= size:
         raise ValueError(f"cidr of a filter must be a range of addresses, such as 10.0.0.0/24, not {operand!r}")
     network = ipaddress.ip_network((base, int(bits)), strict=False)
-    return _of_text(lambda value: (found := _address(value)) is not None and found in network)
+    return _of_text(lambda value: (address := _address(value)) is not None and address in network)
 
 
 def _exists(operand: Any) -> Test:
@@ -216,15 +216,15 @@ def _anything_but(operand: Any) -> Test:
         texts = _listed(operand[0][1])
         if names[0] in ("prefix", "suffix") and "" in texts:
             raise ValueError(f"{names[0]} of a filter's anything-but cannot be empty")
-        excluded = [_OPERATORS[names[0]](_text(names[0], each)) for each in texts]
+        excluded = [_OPERATORS[names[0]](_text(names[0], operand_text)) for operand_text in texts]
         return _none_of(excluded)
     values = _listed(operand)
-    numbers = [isinstance(each, Literal) for each in values]
-    if not all(isinstance(each, str) for each in values) or any(numbers) != all(numbers):
+    numbers = [isinstance(value, Literal) for value in values]
+    if not all(isinstance(value, str) for value in values) or any(numbers) != all(numbers):
         raise ValueError("anything-but of a filter has texts or numbers, not both, and no other")
-    for each in values:
-        if isinstance(each, Literal):
-            _bound(each)
+    for value in values:
+        if isinstance(value, Literal):
+            _bound(value)
     return _none_of(map(_equal_or_exactly, values))
 
 
