@@ -96,10 +96,10 @@ class TablesApi:
         code = "NONE"
         try:
             access = Access(await self._acls.current(), request.principal, request.client_host)
-            found = await self._route(request, access)
-            if isinstance(found, str):
-                return Answer(200, found, EVENTS)
-            return Answer(200, json.dumps(found))
+            result = await self._route(request, access)
+            if isinstance(result, str):
+                return Answer(200, result, EVENTS)
+            return Answer(200, json.dumps(result))
         except KafkaError as refused:
             code = refused.code.name
             return Answer(refused.code.http_status, json.dumps({"error": code, "message": refused.message}))
@@ -115,9 +115,9 @@ class TablesApi:
         query = _Query(request.query)
         match request.method, parts:
             case "GET", []:
-                found = await self._tables.list_all()
+                tables = await self._tables.list_all()
                 return {
-                    "tables": [plain(each) for each in found if access.may_topic(AclOperation.DESCRIBE, each.topic)]
+                    "tables": [plain(table) for table in tables if access.may_topic(AclOperation.DESCRIBE, table.topic)]
                 }
             case "POST", []:
                 return await self._serve(_document(request), access)
@@ -133,9 +133,9 @@ class TablesApi:
             case "GET", [name] if not query.is_of_rows:
                 await self._known(name, access, AclOperation.DESCRIBE)
                 return status_document(await self._tables.describe(name))
-            case "GET", [name, *rest] if len(rest) <= 1:
+            case "GET", [name, *key_path] if len(key_path) <= 1:
                 await self._readable(name, access)
-                return await self._rows(name, rest[0] if rest else query.one("key"), query, request)
+                return await self._rows(name, key_path[0] if key_path else query.one("key"), query, request)
         raise _invalid(f"tables have no {request.method} {request.path!r}")
 
     async def _rows(self, name: str, key: str | None, query: _Query, request: Request) -> dict[str, Any] | str:
@@ -157,19 +157,19 @@ class TablesApi:
     async def _get_many(self, name: str, document: Mapping[str, Any], query: _Query, access: Access) -> dict[str, Any]:
         await self._readable(name, access)
         keys = document.get("keys")
-        if not isinstance(keys, list) or not all(isinstance(each, str) for each in keys) or set(document) != {"keys"}:
+        if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys) or set(document) != {"keys"}:
             raise _invalid('several keys are asked for with {"keys": ["...", ...]}')
-        found = await self._reader.get_many(name, keys, query.bounds("from", "to"), query.freshness())
-        return {"answers": [answer_document(each) for each in found]}
+        answers = await self._reader.get_many(name, keys, query.bounds("from", "to"), query.freshness())
+        return {"answers": [answer_document(table_answer) for table_answer in answers]}
 
     async def _changes(self, name: str, key: str | None, query: _Query, request: Request) -> dict[str, Any] | str:
         after = request.headers.get("last-event-id") or query.one("after")
         offsets = None if after is None else _read_offsets(after)
         wait_ms = query.wait_ms(_CHANGES_WAIT_MS)
-        found = await self._reader.changes(name, key, query.bounds("from", "to"), offsets, wait_ms=wait_ms)
+        changes = await self._reader.changes(name, key, query.bounds("from", "to"), offsets, wait_ms=wait_ms)
         if query.one("changes") == "json":
-            return {"changes": [plain(each) for each in found.changes], "after": _write_offsets(found.offsets)}
-        return events(found, None if after is None else _read_offsets(after))
+            return {"changes": [plain(change) for change in changes.changes], "after": _write_offsets(changes.offsets)}
+        return events(changes, None if after is None else _read_offsets(after))
 
     async def _serve(self, document: Mapping[str, Any], access: Access) -> dict[str, Any]:
         if {"created_ms", "state"} & document.keys():
@@ -253,14 +253,14 @@ class _Query:
         return Freshness(offsets, self.wait_ms(_WAIT_MS))
 
 
-def events(found: Changes, after: Mapping[int, int] | None) -> str:
+def events(changes: Changes, after: Mapping[int, int] | None) -> str:
     """Changes as server-sent events: each with the id after which a reader goes on. Pure."""
     lines = [f"retry: {_RETRY_MS}\n\n"]
     at = dict(after or {})
-    for change in found.changes:
+    for change in changes.changes:
         at[change.partition] = max(at.get(change.partition, 0), change.offset + 1)
         lines.append(f"id: {_write_offsets(at)}\nevent: change\ndata: {json.dumps(plain(change))}\n\n")
-    lines.append(f"id: {_write_offsets(found.offsets)}\n\n")
+    lines.append(f"id: {_write_offsets(changes.offsets)}\n\n")
     return "".join(lines)
 
 

@@ -60,22 +60,22 @@ def _full_name(schema: Any, namespace: str) -> str:
 def _collect(schema: Any, namespace: str, names: dict[str, Any]) -> None:
     """Note the named types of a schema, with the namespace in which their fields' types are looked up."""
     if isinstance(schema, list):
-        for each in schema:
-            _collect(each, namespace, names)
+        for branch in schema:
+            _collect(branch, namespace, names)
     elif isinstance(schema, dict):
-        kind = schema["type"]
-        if kind in ("record", "error", "enum", "fixed"):
+        type_name = schema["type"]
+        if type_name in ("record", "error", "enum", "fixed"):
             name = _full_name(schema, namespace)
             namespace = name.rpartition(".")[0]
             names[name] = (schema, namespace)
-            for each in schema.get("fields", ()):
-                _collect(each["type"], namespace, names)
-        elif kind == "array":
+            for field in schema.get("fields", ()):
+                _collect(field["type"], namespace, names)
+        elif type_name == "array":
             _collect(schema["items"], namespace, names)
-        elif kind == "map":
+        elif type_name == "map":
             _collect(schema["values"], namespace, names)
-        elif isinstance(kind, dict | list):
-            _collect(kind, namespace, names)
+        elif isinstance(type_name, dict | list):
+            _collect(type_name, namespace, names)
 
 
 class _Reader:
@@ -92,33 +92,33 @@ class _Reader:
         if isinstance(schema, str):
             if schema in _PRIMITIVES:
                 return self._primitive(schema)
-            known = self._names.get(f"{namespace}.{schema}" if namespace and "." not in schema else schema)
-            named, space = known if known is not None else self._names[schema]
+            named_schema = self._names.get(f"{namespace}.{schema}" if namespace and "." not in schema else schema)
+            named, space = named_schema if named_schema is not None else self._names[schema]
             return self._complex(named, space, depth)
-        kind = schema["type"]
-        if kind in ("record", "error", "enum", "fixed"):
+        type_name = schema["type"]
+        if type_name in ("record", "error", "enum", "fixed"):
             return self._complex(schema, _full_name(schema, namespace).rpartition(".")[0], depth)
-        if kind == "array":
+        if type_name == "array":
             return [self.read(schema["items"], namespace, depth + 1) for _ in self._blocks()]
-        if kind == "map":
+        if type_name == "map":
             return {self._text(): self.read(schema["values"], namespace, depth + 1) for _ in self._blocks()}
-        if schema.get("logicalType") == "decimal" and kind == "bytes":
+        if schema.get("logicalType") == "decimal" and type_name == "bytes":
             return self._decimal(self._bytes(), schema)
-        return self.read(kind, namespace, depth + 1)
+        return self.read(type_name, namespace, depth + 1)
 
     def _complex(self, schema: Any, namespace: str, depth: int) -> Any:
-        kind = schema["type"]
-        if kind == "enum":
+        type_name = schema["type"]
+        if type_name == "enum":
             return schema["symbols"][self._index(len(schema["symbols"]))]
-        if kind == "fixed":
+        if type_name == "fixed":
             data = self._take(int(schema["size"]))
             if schema.get("logicalType") == "decimal":
                 return self._decimal(data, schema)
             return base64.b64encode(data).decode()
-        return {each["name"]: self.read(each["type"], namespace, depth + 1) for each in schema["fields"]}
+        return {field["name"]: self.read(field["type"], namespace, depth + 1) for field in schema["fields"]}
 
-    def _primitive(self, kind: str) -> Any:
-        match kind:
+    def _primitive(self, type_name: str) -> Any:
+        match type_name:
             case "null":
                 return None
             case "boolean":

@@ -138,8 +138,8 @@ class Definitions:
         return self._all[1]
 
     def _has(self, name: str | None) -> bool:
-        known = [] if self._all is None else self._all[1]
-        return name is None or any(each.table.name == name for each in known)
+        definitions = [] if self._all is None else self._all[1]
+        return name is None or any(definition.table.name == name for definition in definitions)
 
     async def get(self, name: str, *, fresh: bool = False) -> Definition | None:
         """One definition. Raises StoreUnavailable, FormatError."""
@@ -149,9 +149,9 @@ class Definitions:
         if not fresh and kept is not None and self._clock.monotonic() < kept[0]:
             return kept[1]
         item = await self._catalog.get(table_key(name))
-        found = None if item is None else decode_definition(item)
-        self._known[name] = (self._clock.monotonic() + self._cache_s, found)
-        return found
+        definition = None if item is None else decode_definition(item)
+        self._known[name] = (self._clock.monotonic() + self._cache_s, definition)
+        return definition
 
     def forget(self, name: str) -> None:
         """Read it again at the next use."""

@@ -100,24 +100,24 @@ class TableMaintainer:
             return
         if topic is None:
             return
-        asked = wake.trigger or ""
-        named = asked.removeprefix(WAKE_PREFIX) if asked.startswith(WAKE_PREFIX) else None
+        name_woken = wake.trigger or ""
+        named = name_woken.removeprefix(WAKE_PREFIX) if name_woken.startswith(WAKE_PREFIX) else None
         tables = [
-            each
-            for each in await self._definitions.current(including=named)
-            if each.table.topic == topic.name
-            and each.table.is_enabled
-            and wake.trigger in (None, WAKE_PREFIX + each.table.name)
+            definition
+            for definition in await self._definitions.current(including=named)
+            if definition.table.topic == topic.name
+            and definition.table.is_enabled
+            and wake.trigger in (None, WAKE_PREFIX + definition.table.name)
         ]
-        await asyncio.gather(*(self._head(each, topic, wake, deadline_s) for each in tables))
+        await asyncio.gather(*(self._head(table, topic, wake, deadline_s) for table in tables))
 
     async def _head(self, definition: Definition, topic: Topic, wake: Wake, deadline_s: float) -> None:
         name, head_id = definition.table.name, wake.head_id
         image = await self._engine.index.read_image(head_id)
         waits = 0
         while image is not None:
-            places = partitions_of(topic, head_id, image)
-            ends = {each.partition: view_of(image, each).next_offset for each in places}
+            partitions = partitions_of(topic, head_id, image)
+            ends = {partition.partition: view_of(image, partition).next_offset for partition in partitions}
             ended = await self.catch_up(name, topic, ends, deadline_s)
             if set(ended) <= {Ended.CAUGHT_UP, Ended.BUSY} and Ended.BUSY in ended and waits < _WAITS:
                 # Two that were woken together may have a partition each: one of them has to set the mark.
@@ -126,12 +126,12 @@ class TableMaintainer:
                 image = await self._engine.index.read_image(head_id)
                 continue
             if set(ended) - {Ended.CAUGHT_UP}:
-                delay_s = max(_LATER_S[each] for each in ended)
+                delay_s = max(_LATER_S[outcome] for outcome in ended)
                 await self._send(Wake(head_id, WAKE_PREFIX + name), delay_s)
                 return
-            seen = image
-            image = await self._engine.marks.arm(head_id, seen)
-            if image is not None and image.appended_bytes == seen.appended_bytes:
+            image_before = image
+            image = await self._engine.marks.arm(head_id, image_before)
+            if image is not None and image.appended_bytes == image_before.appended_bytes:
                 return
             if self._clock.monotonic() >= deadline_s:
                 await self._send(Wake(head_id, WAKE_PREFIX + name))
@@ -158,9 +158,11 @@ class TableMaintainer:
         if definition.topic_id != topic.topic_id:
             definition = await self._definitions.renew(definition, topic)
         positions = await self._positions.read(definition.generation, sorted(ends))
-        behind = [each for each in positions if each.covered != ends[each.partition] or each.error]
+        behind = [position for position in positions if position.covered != ends[position.partition] or position.error]
         try:
-            return list(await asyncio.gather(*(self._follow(definition, topic, each, deadline_s) for each in behind)))
+            return list(
+                await asyncio.gather(*(self._follow(definition, topic, position, deadline_s) for position in behind))
+            )
         except LogShorter:
             await self._definitions.renew(definition, topic)
             return [Ended.CUT]
@@ -231,7 +233,7 @@ class TableMaintainer:
             too_large=position.too_large + too_large,
             unusable=position.unusable + unusable,
             lost=position.lost + fetched.start - position.covered,
-            timestamp_ms=max([position.timestamp_ms, *(each.timestamp_ms for each in fetched.records)]),
+            timestamp_ms=max([position.timestamp_ms, *(record.timestamp_ms for record in fetched.records)]),
         )
 
     async def _fetch(self, topic: Topic, position: Position) -> Fetched:

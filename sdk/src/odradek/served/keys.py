@@ -84,8 +84,8 @@ def row_place(table: ServedTable, generation: str, row: RowKey, partition: int) 
 
 def read_place(table: ServedTable, sk: str) -> tuple[RowKey, int]:
     """The row of an `sk`, and the partition that wrote it."""
-    text, _, rest = sk.rpartition(_END)
-    window, _, partition = rest.partition("/")
+    text, _, key_rest = sk.rpartition(_END)
+    window, _, partition = key_rest.partition("/")
     key = unescaped(table, text)
     if len(window) != _WINDOW_CHARACTERS:
         return RowKey(key), int(partition, 16)

@@ -63,7 +63,7 @@ class Positions:
 
     async def read(self, generation: str, partitions: Sequence[int]) -> list[Position]:
         """The positions of some partitions. Raises StoreUnavailable, FormatError."""
-        items = await self._rows.get_many([position_key(generation, each) for each in partitions])
+        items = await self._rows.get_many([position_key(generation, partition) for partition in partitions])
         return [decode(number, item) for number, item in zip(partitions, items, strict=True)]
 
     async def read_all(self, generation: str) -> dict[int, Position]:

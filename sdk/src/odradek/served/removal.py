@@ -53,11 +53,11 @@ class Removal:
         left = _ROWS_PER_RUN
         for shard in range(dropped.shards):
             while left > 0 and self._clock.monotonic() < deadline_s:
-                found = await self._rows.query(shard_pk(generation, shard), limit=min(left, _ROWS_AT_ONCE))
-                for key, _ in found:
+                rows = await self._rows.query(shard_pk(generation, shard), limit=min(left, _ROWS_AT_ONCE))
+                for key, _ in rows:
                     await self._rows.delete(Delete(key))
-                left -= len(found)
-                if not found:
+                left -= len(rows)
+                if not rows:
                     break
         is_done = left > 0 and self._clock.monotonic() < deadline_s
         if is_done and self._clock.now_ms() - dropped.dropped_ms > _KEPT_MS:

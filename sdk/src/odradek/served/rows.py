@@ -199,7 +199,7 @@ class RowWriter:
             except TransactionCanceled as refused:
                 if refused.failures[0] is not None:
                     raise Fenced from None
-                left = [each for each, why in zip(left, refused.failures[1:], strict=True) if why is None]
+                left = [change for change, why in zip(left, refused.failures[1:], strict=True) if why is None]
             except (StoreUnavailable, OutcomeUnknown):
                 await self._backoff.pause(attempt)
         raise StoreUnavailable("the table of rows does not answer")

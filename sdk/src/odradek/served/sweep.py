@@ -65,8 +65,8 @@ class TableSweep:
                     await self._expire(definition)
             except _FAILURES as error:
                 failures.append(f"table {definition.table.name}: {type(error).__name__}: {error}")
-        for each in dropped:
-            await self._queue.send([encode_wake(removal_of(each))])
+        for generation in dropped:
+            await self._queue.send([encode_wake(removal_of(generation))])
         return sent + len(dropped), failures
 
     async def _look(self, definition: Definition, failures: list[str]) -> int:
@@ -77,9 +77,9 @@ class TableSweep:
         positions = await self._positions.read_all(definition.generation)
         # What failed once is tried again; what has failed for longer than a sweep's interval, a person looks at.
         failures += [
-            f"table {table.name}: {topic.name}-{each.partition}: {each.error}"
-            for each in positions.values()
-            if each.error and self._engine.clock.now_ms() - each.error_ms < _TOLD_MS
+            f"table {table.name}: {topic.name}-{position.partition}: {position.error}"
+            for position in positions.values()
+            if position.error and self._engine.clock.now_ms() - position.error_ms < _TOLD_MS
         ]
         heads = head_ids(topic)
         images = await self._engine.index.read_images(heads, consistent=False)
@@ -89,13 +89,13 @@ class TableSweep:
             image = images[head_id]
             if image is None:
                 continue
-            places = partitions_of(topic, head_id, image)
-            found = [positions.get(each.partition) for each in places]
-            covered = [0 if each is None else each.covered for each in found]
+            partitions = partitions_of(topic, head_id, image)
+            partition_positions = [positions.get(partition.partition) for partition in partitions]
+            covered = [0 if position is None else position.covered for position in partition_positions]
             if topic.topic_id != definition.topic_id:
-                covered = [-1] * len(places)
-            is_busy = any(each is not None and each.busy_until_ms > now_ms for each in found)
-            ends = [view_of(image, each).next_offset for each in places]
+                covered = [-1] * len(partitions)
+            is_busy = any(position is not None and position.busy_until_ms > now_ms for position in partition_positions)
+            ends = [view_of(image, partition).next_offset for partition in partitions]
             if (covered != ends and not is_busy) or has_news(image) or (image.mark is None and not is_busy):
                 messages.append(encode_wake(Wake(head_id, WAKE_PREFIX + table.name)))
         for start in range(0, len(messages), MESSAGES_PER_SEND_MAX):
@@ -108,16 +108,16 @@ class TableSweep:
         for shard in range(definition.table.shards):
             after = ""
             while True:
-                found = await self._rows.query(
+                rows = await self._rows.query(
                     shard_pk(definition.generation, shard), sk_from=after, limit=_ROWS_AT_ONCE, consistent=False
                 )
-                for key, item in found:
+                for key, item in rows:
                     expires_s = item.get("x", 0)
                     if isinstance(expires_s, int) and 0 < expires_s <= now_s:
                         await _gone(self._rows, Delete(key, Compare(("x",), "<=", now_s)))
-                if len(found) < _ROWS_AT_ONCE:
+                if len(rows) < _ROWS_AT_ONCE:
                     break
-                after = found[-1].key.sk + "\x01"
+                after = rows[-1].key.sk + "\x01"
 
 
 async def _gone(rows: Table, delete: Delete) -> None:

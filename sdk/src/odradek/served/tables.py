@@ -50,33 +50,33 @@ class Tables:
             )
         made = whole(table, topic, self._engine.clock.now_ms())
         try:
-            known = await self._definitions.read()
-            there = next((each for each in known if each.table.name == table.name), None)
-            if there is None:
-                if len(known) >= _TABLES_MAX:
+            definitions = await self._definitions.read()
+            existing = next((definition for definition in definitions if definition.table.name == table.name), None)
+            if existing is None:
+                if len(definitions) >= _TABLES_MAX:
                     raise _invalid(f"a cluster serves at most {_TABLES_MAX} tables")
                 generation = self._definitions.new_generation()
                 definition = Definition(made, generation, topic.topic_id, topic.partition_count)
                 if not await self._definitions.put(definition):
-                    there = await self._definitions.get(table.name, fresh=True)
+                    existing = await self._definitions.get(table.name, fresh=True)
         except (StoreError, FormatError) as error:
             raise _refusal(error) from None
-        if there is not None:
-            same = replace(made, created_ms=there.table.created_ms, state=there.table.state)
-            if same != there.table:
+        if existing is not None:
+            same = replace(made, created_ms=existing.table.created_ms, state=existing.table.state)
+            if same != existing.table:
                 raise KafkaError(
                     ErrorCode.DUPLICATE_RESOURCE,
                     f"table {table.name!r} is served with other options: drop it first "
                     f"(odradek tables drop {table.name})",
                 )
-            return there.table if there.table.is_enabled else await self.resume(table.name)
+            return existing.table if existing.table.is_enabled else await self.resume(table.name)
         await self._wake(made, topic)
         return made
 
     async def list_all(self) -> list[ServedTable]:
         """All tables, by name."""
         try:
-            return [each.table for each in await self._definitions.read()]
+            return [definition.table for definition in await self._definitions.read()]
         except (StoreError, FormatError) as error:
             raise _refusal(error) from None
 
@@ -92,24 +92,24 @@ class Tables:
         topic = await self._engine.topics.get(definition.table.topic)
         if topic is None:
             return TableStatus(definition.table, topic_exists=False, partitions=())
-        places = [PartitionId(topic.topic_id, number) for number in range(topic.partition_count)]
+        partitions = [PartitionId(topic.topic_id, number) for number in range(topic.partition_count)]
         try:
             # Positions first: no table then seems to cover more than the log has.
             positions = await self._positions.read_all(definition.generation)
-            images = await self._engine.index.read_images(sorted({each.head_id for each in places}))
+            images = await self._engine.index.read_images(sorted({partition.head_id for partition in partitions}))
         except (StoreUnavailable, FormatError) as error:
             raise _refusal(error) from None
-        found = []
-        for place in places:
-            image = images[place.head_id]
-            end = 0 if image is None else view_of(image, place).next_offset
-            position = positions.get(place.partition) if definition.topic_id == topic.topic_id else None
+        statuses = []
+        for partition in partitions:
+            image = images[partition.head_id]
+            end = 0 if image is None else view_of(image, partition).next_offset
+            position = positions.get(partition.partition) if definition.topic_id == topic.topic_id else None
             if position is None:
-                found.append(TablePartition(place.partition, end_offset=end, lag=end))
+                statuses.append(TablePartition(partition.partition, end_offset=end, lag=end))
                 continue
-            found.append(
+            statuses.append(
                 TablePartition(
-                    place.partition,
+                    partition.partition,
                     position.covered,
                     end,
                     max(0, end - position.covered),
@@ -122,7 +122,7 @@ class Tables:
                     position.error_ms,
                 )
             )
-        return TableStatus(definition.table, topic_exists=True, partitions=found)
+        return TableStatus(definition.table, topic_exists=True, partitions=statuses)
 
     async def stop(self, name: str) -> ServedTable:
         """Follow the topic no more; the rows stay, and are read as they are."""
@@ -154,12 +154,12 @@ class Tables:
 
     async def _get(self, name: str) -> Definition:
         try:
-            found = await self._definitions.get(name, fresh=True)
+            definition = await self._definitions.get(name, fresh=True)
         except (StoreUnavailable, FormatError) as error:
             raise _refusal(error) from None
-        if found is None:
+        if definition is None:
             raise not_found(name)
-        return found
+        return definition
 
     async def _set_state(self, name: str, state: TableState) -> ServedTable:
         for _ in range(_ATTEMPTS):
@@ -189,8 +189,8 @@ class Tables:
             except (StoreUnavailable, OutcomeUnknown):
                 return
 
-        messages = [encode_wake(Wake(each, WAKE_PREFIX + table.name)) for each in head_ids(topic)]
-        await asyncio.gather(*(send(each, delay_s) for each in messages for delay_s in (0, known_s)))
+        messages = [encode_wake(Wake(head_id, WAKE_PREFIX + table.name)) for head_id in head_ids(topic)]
+        await asyncio.gather(*(send(message, delay_s) for message in messages for delay_s in (0, known_s)))
 
 
 def _invalid(message: str) -> KafkaError:

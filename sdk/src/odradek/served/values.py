@@ -52,22 +52,22 @@ class RegistrySchemas:
         if schema_id not in self._known:
             try:
                 stored = await self._subjects.schema(schema_id)
-                found: dict[tuple[str, int], str] = {}
-                await self._collect(stored.schema.references, found)
+                texts: dict[tuple[str, int], str] = {}
+                await self._collect(stored.schema.references, texts)
             except RegistryError as error:
                 raise FormatError(f"schema {schema_id} cannot be read: {error.message}") from None
-            self._known[schema_id] = (stored.schema.text, list(found.values()))
+            self._known[schema_id] = (stored.schema.text, list(texts.values()))
         return self._known[schema_id]
 
-    async def _collect(self, references: Sequence[Reference], found: dict[tuple[str, int], str]) -> None:
+    async def _collect(self, references: Sequence[Reference], texts: dict[tuple[str, int], str]) -> None:
         """Add the schemas of references, those that they use first."""
-        for each in references:
-            place = (each.subject, each.version)
-            if place in found or len(found) > _REFERENCED_MAX:
+        for reference in references:
+            version_key = (reference.subject, reference.version)
+            if version_key in texts or len(texts) > _REFERENCED_MAX:
                 continue
-            registered = await self._subjects.version(each.subject, each.version, deleted=True)
-            await self._collect(registered.stored.schema.references, found)
-            found[place] = registered.stored.schema.text
+            registered = await self._subjects.version(reference.subject, reference.version, deleted=True)
+            await self._collect(registered.stored.schema.references, texts)
+            texts[version_key] = registered.stored.schema.text
 
 
 async def decode(data: bytes, form: str, schemas: Schemas) -> Any:
