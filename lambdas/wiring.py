@@ -108,10 +108,10 @@ class Wiring:
         """Return what maintenance looks at beside the log."""
         if self.environment.wake_queue_url is None:
             return {}
-        found: dict[str, Sweeping] = {"triggers": self.triggers().sweep}
+        sweeps: dict[str, Sweeping] = {"triggers": self.triggers().sweep}
         if self.environment.rows_table is not None:
-            found["tables"] = self.tables().sweep
-        return found
+            sweeps["tables"] = self.tables().sweep
+        return sweeps
 
     def triggers(self) -> TriggerParts:
         """Return the parts of triggers. Raises KafkaError(INVALID_CONFIG) without their queue."""

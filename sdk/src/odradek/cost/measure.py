@@ -54,19 +54,21 @@ _measured: dict[_Load, Measured] = {}
 
 async def measure(load: Workload) -> Measured:
     """Run the engine like that workload. Raises KafkaError if it refuses an append."""
-    seen = _Load(load.partitions, load.partitions_per_request, load.producers, load.request_bytes)
-    if seen not in _measured:
-        measured = await _measure(seen)
+    shape = _Load(load.partitions, load.partitions_per_request, load.producers, load.request_bytes)
+    if shape not in _measured:
+        measured = await _measure(shape)
         while len(_measured) >= _KEPT_MAX:
             del _measured[next(iter(_measured))]
-        _measured[seen] = measured
-    return _measured[seen]
+        _measured[shape] = measured
+    return _measured[shape]
 
 
 async def _measure(load: _Load) -> Measured:
     short, long = await _Run(load, APPENDS // 2).measure(), await _Run(load, APPENDS).measure()
-    each = _times(long.per_merge - short.per_merge, 2 / APPENDS)
-    return replace(long, per_merge=_at_least_0(short.per_merge - _times(each, APPENDS / 2)), per_merged_append=each)
+    per_append = _times(long.per_merge - short.per_merge, 2 / APPENDS)
+    return replace(
+        long, per_merge=_at_least_0(short.per_merge - _times(per_append, APPENDS / 2)), per_merged_append=per_append
+    )
 
 
 class _Run:
@@ -121,9 +123,9 @@ class _Run:
         planned, _ = await self._count(engine.maintenance.plan(MaintenancePlan()))
         looked, _ = await self._count(engine.backlogs.look())
         share = self._share
-        each = (share if self._is_spread else 1) / self._appends
+        share_of_append = (share if self._is_spread else 1) / self._appends
         return Measured(
-            per_append=_times(appended, each, puts=puts / self._appends),
+            per_append=_times(appended, share_of_append, puts=puts / self._appends),
             per_merge=_times(merged, share if self._is_spread else 1),
             per_fetch=_times(fetched, share / self._appends),
             per_look=_times(idle_look, share),
@@ -167,19 +169,19 @@ class _Run:
         offsets = [0] * self._partitions
         for number in range(self._appends):
             writer = number % writers
-            places = [(number * spread + step) % self._partitions for step in range(spread)]
+            partitions = [(number * spread + step) % self._partitions for step in range(spread)]
             request = [
-                ProducePartition(_TOPIC, place, self._batch(each_bytes, writer, sequences[writer, place]))
-                for place in places
+                ProducePartition(_TOPIC, partition, self._batch(each_bytes, writer, sequences[writer, partition]))
+                for partition in partitions
             ]
             usage, results = await self._count(self._engine.produce(request))
-            for place, result in zip(places, results, strict=True):
+            for partition, result in zip(partitions, results, strict=True):
                 if result.error:
                     raise KafkaError(result.error, result.message or "the engine refused a measured append")
-                sequences[writer, place] += 1
+                sequences[writer, partition] += 1
             appended += usage
-            usage, found = await self._count(self._fetch(offsets))
-            offsets = [result.high_watermark for result in found]
+            usage, fetch_results = await self._count(self._fetch(offsets))
+            offsets = [result.high_watermark for result in fetch_results]
             fetched += usage
         return appended, fetched, offsets
 
@@ -189,7 +191,9 @@ class _Run:
         return builder.build(producer_id=writer, producer_epoch=0, base_sequence=sequence)
 
     def _fetch(self, offsets: list[int]) -> Awaitable[Any]:
-        return self._engine.fetch([FetchPartition(_TOPIC, place, offset) for place, offset in enumerate(offsets)])
+        return self._engine.fetch(
+            [FetchPartition(_TOPIC, partition, offset) for partition, offset in enumerate(offsets)]
+        )
 
     async def _count(self, work: Awaitable[Any]) -> tuple[Usage, Any]:
         before = self._meter.total()

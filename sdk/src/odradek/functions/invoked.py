@@ -82,8 +82,10 @@ class InvokedFunction(ABC):
 
     def call_attention(self, reason: Reason, **properties: Any) -> None:
         """Write a line that a person has to look at, which raises the alarm `attention`."""
-        told = self._instruments
-        told.write_line(attention_line(told.cluster_id, self._function, reason, told.clock.now_ms(), properties))
+        instruments = self._instruments
+        instruments.write_line(
+            attention_line(instruments.cluster_id, self._function, reason, instruments.clock.now_ms(), properties)
+        )
 
     def __call__(self, event: Event, context: LambdaContext) -> dict[str, Any]:
         """Run one invocation for Lambda."""
@@ -102,12 +104,12 @@ class InvokedFunction(ABC):
         raised: Exception | None = None
         with instruments.meter.invocation() as tally:
             try:
-                answer: dict[str, Any] | None = await self.work(event, context, invocation)
+                response: dict[str, Any] | None = await self.work(event, context, invocation)
             except Exception as error:
-                raised, answer = error, self.answer_to_fault(request_id)
+                raised, response = error, self.answer_to_fault(request_id)
                 instruments.write_line(fault_line(request_id, self._function, traceback.format_exc()))
                 invocation.faults, invocation.status = 1, 500
-                invocation.error = type(error).__name__ if answer is None else ErrorCode.UNKNOWN_SERVER_ERROR.name
+                invocation.error = type(error).__name__ if response is None else ErrorCode.UNKNOWN_SERVER_ERROR.name
             invocation.duration_ms = (instruments.clock.monotonic() - started) * 1000
             instruments.meter.add("Invoke", billed(invocation, context))
         self._log.add(invocation, tally.usage, instruments.clock.now_ms())
@@ -119,10 +121,10 @@ class InvokedFunction(ABC):
             self.call_attention(Reason.DAMAGE, request_id=request_id, damaged_ranges=ranges)
         if instruments.observe is not None:
             instruments.observe(invocation)
-        if answer is None:
+        if response is None:
             assert raised is not None
             raise raised
-        return answer
+        return response
 
 
 def billed(invocation: Invocation, context: LambdaContext) -> Usage:

@@ -32,12 +32,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-_API_NAMES = {int(each): each.name for each in ApiKey}
+_API_NAMES = {int(api_key): api_key.name for api_key in ApiKey}
 
 Labels = tuple[tuple[str, str], ...]
 
 
-class _Places(NamedTuple):
+class _LabelSets(NamedTuple):
     """The labels under which a request is counted."""
 
     api: Labels
@@ -47,9 +47,9 @@ class _Places(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _places(function: str, api: str, status: int) -> _Places:
+def _label_sets(function: str, api: str, status: int) -> _LabelSets:
     of = ("function", function)
-    return _Places(
+    return _LabelSets(
         (of, ("api", api)),
         (of, ("api", api), ("status", str(status))),
         (of, ("direction", "in")),
@@ -75,26 +75,26 @@ class Metrics:
 
     def observe(self, invocation: Invocation) -> None:
         """Count one invocation."""
-        places = _places(invocation.function, invocation.api, invocation.status)
+        label_sets = _label_sets(invocation.function, invocation.api, invocation.status)
         if invocation.error:
             with self._lock:
-                self._errors[(*places.api, ("error", invocation.error))] += 1
-        self._count(places, invocation.duration_ms, invocation.bytes_in, invocation.bytes_out)
+                self._errors[(*label_sets.api, ("error", invocation.error))] += 1
+        self._count(label_sets, invocation.duration_ms, invocation.bytes_in, invocation.bytes_out)
 
     def observe_kafka(self, api_key: int, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
         """Count one request of the Kafka port, as of a function named "kafka"."""
         name = _API_NAMES.get(api_key, "unknown")  # the bare tokens of a login after SaslHandshake 0
-        self._count(_places("kafka", name, 200), duration_ms, bytes_in, bytes_out)
+        self._count(_label_sets("kafka", name, 200), duration_ms, bytes_in, bytes_out)
 
-    def _count(self, places: _Places, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
+    def _count(self, label_sets: _LabelSets, duration_ms: float, bytes_in: int, bytes_out: int) -> None:
         duration_s = duration_ms / 1000
         bucket = bisect_left(_BUCKETS_S, duration_s)
         with self._lock:
-            self._requests[places.status] += 1
-            self._bytes[places.bytes_in] += bytes_in
-            self._bytes[places.bytes_out] += bytes_out
-            self._durations.setdefault(places.api, [0] * (len(_BUCKETS_S) + 1))[bucket] += 1
-            self._duration_sums[places.api] += duration_s  # type: ignore[assignment]
+            self._requests[label_sets.status] += 1
+            self._bytes[label_sets.bytes_in] += bytes_in
+            self._bytes[label_sets.bytes_out] += bytes_out
+            self._durations.setdefault(label_sets.api, [0] * (len(_BUCKETS_S) + 1))[bucket] += 1
+            self._duration_sums[label_sets.api] += duration_s  # type: ignore[assignment]
 
     def text(self, backlog: Backlog | None = None) -> str:
         """Return all metrics as text."""
@@ -119,25 +119,25 @@ class Metrics:
         name = "odradek_request_duration_seconds"
         yield f"# HELP {name} Time in the function."
         yield f"# TYPE {name} histogram"
-        for place, counts in sorted(self._durations.items()):
+        for labels, counts in sorted(self._durations.items()):
             total = 0
             for bound, count in zip((*map(str, _BUCKETS_S), "+Inf"), counts, strict=True):
                 total += count
-                yield f"{name}_bucket{_labels((*place, ('le', bound)))} {total}"
-            yield f"{name}_sum{_labels(place)} {self._duration_sums[place]:.6f}"
-            yield f"{name}_count{_labels(place)} {total}"
+                yield f"{name}_bucket{_labels((*labels, ('le', bound)))} {total}"
+            yield f"{name}_sum{_labels(labels)} {self._duration_sums[labels]:.6f}"
+            yield f"{name}_count{_labels(labels)} {total}"
 
 
 def _family(
     name: str,
-    kind: str,
+    metric_type: str,
     help_text: str,
     values: Mapping[Labels, float] | Iterable[tuple[Labels, float]],
 ) -> list[str]:
     pairs = sorted(values.items() if isinstance(values, Mapping) else values)
     return [
         f"# HELP {name} {help_text}",
-        f"# TYPE {name} {kind}",
+        f"# TYPE {name} {metric_type}",
         *(f"{name}{_labels(labels)} {value:.6g}" if isinstance(value, float) else f"{name}{_labels(labels)} {value}"
           for labels, value in pairs),
     ]  # fmt: skip

@@ -40,8 +40,12 @@ class TablesHandler(InvokedFunction):
             invocation.errors = 1
             return json_response(400, {"error": "INVALID_REQUEST", "message": parsed})
         invocation.principal, invocation.bytes_in = parsed.principal, len(parsed.body)
-        given = event.get("headers")
-        headers = {str(name).lower(): str(value) for name, value in given.items()} if isinstance(given, Mapping) else {}
+        raw_headers = event.get("headers")
+        headers = (
+            {str(name).lower(): str(value) for name, value in raw_headers.items()}
+            if isinstance(raw_headers, Mapping)
+            else {}
+        )
         request = Request(
             parsed.method, parsed.path, parsed.query, parsed.body, parsed.principal, parsed.client_host, headers
         )

@@ -229,9 +229,9 @@ class _Guard:
         """Refuse pages, and who has not logged in. Raises _Refused."""
         port = self._port
         if port.browsers != OWN_PAGES:
-            found = refusal(port, headers, names=self._names, has_logins=self._logins is not None)
-            if found is not None:
-                raise _Refused(403, found)
+            reason = refusal(port, headers, names=self._names, has_logins=self._logins is not None)
+            if reason is not None:
+                raise _Refused(403, reason)
         if self._logins is not None and scope["path"] not in port.open:
             scope["user"] = await self._logins.user(headers.get("authorization", ""))
             if scope["user"] is None:
@@ -282,10 +282,10 @@ class _Guard:
             await send({"type": "http.response.body", "body": body})
 
     def _secured(self, headers: Any) -> list[tuple[bytes, bytes]]:
-        found = [(bytes(name), bytes(value)) for name, value in headers]
-        names = {name.lower() for name, _ in found}
+        pairs = [(bytes(name), bytes(value)) for name, value in headers]
+        names = {name.lower() for name, _ in pairs}
         own = [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
-        return [*found, *(pair for pair in own if pair[0] not in names)]
+        return [*pairs, *(pair for pair in own if pair[0] not in names)]
 
 
 class _Left(Exception):

@@ -50,7 +50,7 @@ def from_browser(headers: Mapping[str, str]) -> bool:
     return "origin" in headers or (headers.get("sec-fetch-site") or "none").lower() != "none"
 
 
-def is_foreign_host(headers: Mapping[str, str], known: Collection[str]) -> bool:
+def is_foreign_host(headers: Mapping[str, str], own_names: Collection[str]) -> bool:
     """Return True if the request is addressed to a name that a third party may own, or its Host is invalid.
 
     An IP address cannot be made to resolve elsewhere, and a name without a dot cannot be registered.
@@ -61,7 +61,7 @@ def is_foreign_host(headers: Mapping[str, str], known: Collection[str]) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return "." in host and host not in known
+        return "." in host and host not in own_names
     return False
 
 

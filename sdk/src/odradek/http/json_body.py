@@ -46,10 +46,10 @@ def _depth(document: Any) -> int:
     level, depth = [document], 0
     while level and depth <= DEPTH_MAX:
         below: list[Any] = []
-        for each in level:
-            if isinstance(each, dict):
-                below.extend(each.values())
-            elif isinstance(each, list):
-                below.extend(each)
+        for node in level:
+            if isinstance(node, dict):
+                below.extend(node.values())
+            elif isinstance(node, list):
+                below.extend(node)
         level, depth = below, depth + 1
     return depth - 1

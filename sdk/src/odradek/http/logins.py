@@ -36,9 +36,9 @@ class Logins:
 
 
 def _pair(authorization: str) -> tuple[str, str] | None:
-    kind, _, token = authorization.partition(" ")
+    scheme, _, token = authorization.partition(" ")
     try:
         user, _, password = base64.b64decode(token, validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         return None
-    return (user, password) if kind.lower() == "basic" and user and password else None
+    return (user, password) if scheme.lower() == "basic" and user and password else None

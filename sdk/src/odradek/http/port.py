@@ -148,9 +148,9 @@ class HttpPort:
         _check_text(request)
         port, logins = self._port, self._logins
         if port.browsers != SIGNATURE and (request.path in port.guarded or not port.guarded):
-            found = refusal(port, request.headers, names=self._names, has_logins=logins is not None)
-            if found is not None:
-                raise BadRequest(403, found)
+            reason = refusal(port, request.headers, names=self._names, has_logins=logins is not None)
+            if reason is not None:
+                raise BadRequest(403, reason)
         if logins is None or request.path in port.open:
             return None
         user = await logins.user(request.headers.get("Authorization", ""))

@@ -148,12 +148,12 @@ def route(path: str, more: Iterable[str] = ()) -> tuple[str, str]:
     """
     if path == DISCOVERY_PATH:
         return FunctionName.COORDINATOR.value, path
-    name, _, rest = path.removeprefix("/").partition("/")
-    names = [*(each.value for each in FunctionName), *more]
+    name, _, path_rest = path.removeprefix("/").partition("/")
+    names = [*(function.value for function in FunctionName), *more]
     if name not in names:
-        known = ", ".join(f"/{each}" for each in names)
-        raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}: use {known}.")
-    return name, f"/{rest}"
+        known_paths = ", ".join(f"/{name}" for name in names)
+        raise ServiceRefused(404, "ResourceNotFoundException", f"There is no function at {path!r}: use {known_paths}.")
+    return name, f"/{path_rest}"
 
 
 def _refusal(status: int, message: str) -> web.Response:
