@@ -114,19 +114,19 @@ class SourceDriver(_Waiting):
 
     def poll(self) -> list[SourceRecord]:
         """Poll once."""
-        found = list(self._task.poll() or ())
-        self._read += found
-        return [each for each in found if not each.is_position]
+        records = list(self._task.poll() or ())
+        self._read += records
+        return [record for record in records if not record.is_position]
 
     def poll_until(self, count: int) -> list[SourceRecord]:
         """Poll until there are so many records, or none for a while."""
-        found: list[SourceRecord] = []
+        records: list[SourceRecord] = []
         idle = 0
-        while len(found) < count and idle < _IDLE_POLLS:
+        while len(records) < count and idle < _IDLE_POLLS:
             some = self.poll()
             idle = 0 if some else idle + 1
-            found += some
-        return found
+            records += some
+        return records
 
     def store(self) -> None:
         """Store the offsets of what was polled, and tell the task."""
@@ -150,28 +150,28 @@ def _driver(under_test: SourceUnderTest, configs: Mapping[str, str], offsets: di
     return driver
 
 
-def _compare(under_test: SourceUnderTest, found: Sequence[Any]) -> None:
-    missing = [each for each in under_test.expected if each not in found]
+def _compare(under_test: SourceUnderTest, values: Sequence[Any]) -> None:
+    missing = [value for value in under_test.expected if value not in values]
     assert missing == [], f"{len(missing)} records are missing, such as {missing[0]!r}"
-    unknown = [each for each in found if each not in under_test.expected]
+    unknown = [value for value in values if value not in under_test.expected]
     assert unknown == [], f"{len(unknown)} records are not in the source, such as {unknown[0]!r}"
     if under_test.is_exactly_once:
-        assert len(found) == len(under_test.expected), f"{len(found)} records, {len(under_test.expected)} are there"
+        assert len(values) == len(under_test.expected), f"{len(values)} records, {len(under_test.expected)} are there"
 
 
 def source_reads_everything(under_test: SourceUnderTest) -> None:
     """All tasks together return every record once."""
-    found = []
+    values = []
     for configs in under_test.task_configs():
         driver = _driver(under_test, configs, {})
-        found += [under_test.value_of(each) for each in driver.poll_until(len(under_test.expected) + 1)]
+        values += [under_test.value_of(record) for record in driver.poll_until(len(under_test.expected) + 1)]
         driver.stop()
-    _compare(under_test, found)
+    _compare(under_test, values)
 
 
 def source_restarts_anywhere(under_test: SourceUnderTest) -> None:
     """A task that is stopped after any poll, and started again at the stored offsets, continues behind them."""
-    found = []
+    values = []
     for configs in under_test.task_configs():
         offsets: dict[str, Offset] = {}
         for _ in range(_POLLS_MAX):
@@ -181,35 +181,35 @@ def source_restarts_anywhere(under_test: SourceUnderTest) -> None:
             driver.stop()
             if not some:
                 break
-            found += [under_test.value_of(each) for each in some]
-    _compare(under_test, found)
+            values += [under_test.value_of(record) for record in some]
+    _compare(under_test, values)
 
 
 def source_repeats_what_was_not_stored(under_test: SourceUnderTest) -> None:
     """What a task returned before it died without storing offsets comes again."""
-    found = []
+    values = []
     for configs in under_test.task_configs():
         offsets: dict[str, Offset] = {}
         lost = _driver(under_test, configs, offsets)
         lost.poll_until(1)
         lost.stop()
         driver = _driver(under_test, configs, offsets)
-        found += [under_test.value_of(each) for each in driver.poll_until(len(under_test.expected) + 1)]
+        values += [under_test.value_of(record) for record in driver.poll_until(len(under_test.expected) + 1)]
         driver.stop()
-    _compare(under_test, found)
+    _compare(under_test, values)
 
 
 def source_survives_a_pause(under_test: SourceUnderTest) -> None:
     """A task that is not polled for an hour goes on where it was."""
-    found = []
+    values = []
     for configs in under_test.task_configs():
         driver = _driver(under_test, configs, {})
-        found += [under_test.value_of(each) for each in driver.poll()]
+        values += [under_test.value_of(record) for record in driver.poll()]
         driver.store()
         driver.wait(3_600)
-        found += [under_test.value_of(each) for each in driver.poll_until(len(under_test.expected) + 1)]
+        values += [under_test.value_of(record) for record in driver.poll_until(len(under_test.expected) + 1)]
         driver.stop()
-    _compare(under_test, found)
+    _compare(under_test, values)
 
 
 def source_begins_again_after_a_reset(under_test: SourceUnderTest) -> None:
@@ -310,9 +310,9 @@ class SinkDriver(_Waiting):
 
     def open(self) -> int:
         """Give the partition to the task, and return the offset that it begins at."""
-        place = self._under_test.place
-        self.task.open([place])
-        return self._sought.pop(place, self._committed.get(place, 0))
+        tp = self._under_test.place
+        self.task.open([tp])
+        return self._sought.pop(tp, self._committed.get(tp, 0))
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         self.task.put(records)
@@ -342,10 +342,10 @@ def _records(under_test: SinkUnderTest, first: int, end: int) -> list[SinkRecord
 
 
 def _look(under_test: SinkUnderTest, wanted: set[int], *, repeats: bool = False) -> None:
-    found = list(under_test.read())
-    assert wanted <= set(found), f"missing in the target: {sorted(wanted - set(found))}"
+    offsets = list(under_test.read())
+    assert wanted <= set(offsets), f"missing in the target: {sorted(wanted - set(offsets))}"
     if under_test.is_exactly_once or not repeats:
-        assert len(found) == len(set(found)), "a record is in the target twice"
+        assert len(offsets) == len(set(offsets)), "a record is in the target twice"
 
 
 def sink_writes_what_is_committed(under_test: SinkUnderTest) -> None:

@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 E = TypeVar("E", bound=BaseException)
 
 
-async def failure(kind: type[E], call: Awaitable[Any]) -> E:
+async def failure(error_type: type[E], call: Awaitable[Any]) -> E:
     """Return the call's error of that kind; raise AssertionError if there is none."""
     try:
-        answer = await call
-    except kind as error:
+        result = await call
+    except error_type as error:
         return error
-    raise AssertionError(f"expected {kind.__name__}, but the call answered {answer!r:.200}")
+    raise AssertionError(f"expected {error_type.__name__}, but the call answered {result!r:.200}")
 
 
 def check_id(check: Callable[..., Any]) -> str:

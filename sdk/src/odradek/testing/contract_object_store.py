@@ -112,11 +112,11 @@ async def list_goes_on_where_it_stopped(store: ObjectStore, prefix: str) -> None
     names = [f"{folder}/{number:02d}" for folder in ("x", "x-y", "z") for number in range(9)]
     await asyncio.gather(*(store.put(prefix + name, [b"x"]) for name in names))
     expected = sorted(prefix + name for name in names)
-    found: list[str] = []
-    while page := await store.list(prefix, start_after=found[-1] if found else "", limit=5):
+    keys: list[str] = []
+    while page := await store.list(prefix, start_after=keys[-1] if keys else "", limit=5):
         assert len(page) <= 5
-        found += [info.key for info in page]
-    assert found == expected
+        keys += [info.key for info in page]
+    assert keys == expected
     assert [i.key for i in await store.list(prefix + "x/", start_after=prefix + "x/03")] == expected_after(
         expected, prefix + "x/", prefix + "x/03"
     )

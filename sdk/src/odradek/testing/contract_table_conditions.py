@@ -47,8 +47,8 @@ async def _expect(table: Table, pk: str, verdicts: dict[Condition, bool]) -> Non
     key = Key(pk, "item")
     await table.put(Put(key, _ITEM))
     for condition, expected in verdicts.items():
-        found = await _verdict(table, key, condition)
-        assert found is expected, f"{condition} is {found}, not {expected}"
+        verdict = await _verdict(table, key, condition)
+        assert verdict is expected, f"{condition} is {verdict}, not {expected}"
         negated = await _verdict(table, key, Not(condition))
         assert negated is not expected, f"the negation of {condition} is {negated}"
 

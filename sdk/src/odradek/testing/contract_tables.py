@@ -142,9 +142,9 @@ async def racing_transfers_keep_the_sum(tables: Tables, pk: str) -> None:
         return 2
 
     moves = await asyncio.gather(*(move(number) for number in range(32)))
-    found = await table.get_many(accounts)
-    assert sum(item["balance"] for item in found if item) == 400  # type: ignore[misc]
-    assert sum(item["moves"] for item in found if item) == sum(moves)  # type: ignore[misc]
+    items = await table.get_many(accounts)
+    assert sum(item["balance"] for item in items if item) == 400  # type: ignore[misc]
+    assert sum(item["moves"] for item in items if item) == sum(moves)  # type: ignore[misc]
 
 
 async def racing_transactions_and_updates_lose_nothing(tables: Tables, pk: str) -> None:
@@ -170,14 +170,14 @@ async def transact_get_sees_transactions_whole(tables: Tables, pk: str) -> None:
     """Two items that only change together are never seen apart, whoever writes meanwhile."""
     table, keys = tables.log, [Key(pk, "left"), Key(pk, "right")]
     await table.transact([Put(key, {"n": 0}) for key in keys])
-    seen: list[int] = []
+    numbers: list[int] = []
 
     async def write() -> None:
         for _ in range(24):
             await _transact_until_applied(table, [Update(key, (Add(("n",), 1),)) for key in keys])
 
     async def read() -> None:
-        while not seen or seen[-1] < 24:
+        while not numbers or numbers[-1] < 24:
             try:
                 left, right = await table.transact_get(keys)
             except StoreUnavailable:
@@ -185,11 +185,11 @@ async def transact_get_sees_transactions_whole(tables: Tables, pk: str) -> None:
                 continue
             assert left == right
             assert left is not None
-            seen.append(int(left["n"]))  # type: ignore[arg-type]
+            numbers.append(int(left["n"]))  # type: ignore[arg-type]
             await asyncio.sleep(0)
 
     await asyncio.gather(write(), read(), read())
-    assert seen[-1] == 24
+    assert numbers[-1] == 24
 
 
 async def racing_transactions_on_one_lease_have_one_winner(tables: Tables, pk: str) -> None:

@@ -57,10 +57,10 @@ class Faulty:
                 raise OutcomeUnknown(f"{name}: made to be late")
             if fault is Fault.REPEATED:
                 await method(*args, **kwargs)
-            answer = await method(*args, **kwargs)
+            result = await method(*args, **kwargs)
             if fault is Fault.LOST_ANSWER:
                 raise OutcomeUnknown(f"{name}: made to fail")
-            return answer
+            return result
 
         return call
 

@@ -89,13 +89,13 @@ class ThrottledTable:
             call.close()
             raise
         try:
-            answer = await call
+            image = await call
         except ConditionFailed as refused:
             self._throttle.take(self._name, operation.key.pk, write_units(operation.key, refused.current))
             raise
-        item = operation.item if isinstance(operation, Put) else answer
+        item = operation.item if isinstance(operation, Put) else image
         self._throttle.take(self._name, operation.key.pk, write_units(operation.key, item))
-        return answer
+        return image
 
 
 class ThrottledTables:
@@ -114,8 +114,8 @@ class ThrottledTables:
 
 async def _transact(operations: Sequence[TableOperation], call: Any, throttle: Throttle) -> None:
     try:
-        for each in operations:
-            throttle.admit(each.table, each.operation.key.pk)
+        for operation in operations:
+            throttle.admit(operation.table, operation.operation.key.pk)
     except StoreUnavailable:
         call.close()
         raise
@@ -126,9 +126,11 @@ async def _transact(operations: Sequence[TableOperation], call: Any, throttle: T
         shown = canceled.failures
         raise
     finally:
-        for each, failure in zip(operations, shown, strict=False):
-            item = each.operation.item if isinstance(each.operation, Put) else failure and failure.current
-            throttle.take(each.table, each.operation.key.pk, 2 * write_units(each.operation.key, item or None))
+        for operation, failure in zip(operations, shown, strict=False):
+            item = operation.operation.item if isinstance(operation.operation, Put) else failure and failure.current
+            throttle.take(
+                operation.table, operation.operation.key.pk, 2 * write_units(operation.operation.key, item or None)
+            )
 
 
 def write_units(key: Key, item: Item | None) -> int:
