@@ -82,7 +82,7 @@ def wants_tables(node: Node) -> bool:
 def tags_of(node: Node) -> dict[str, str]:
     """The owner's tags in the context: `-c tags=team=flights,cost-centre=42`. Raises SystemExit."""
     text = str(node.try_get_context("tags") or "")
-    pairs = [each.strip().partition("=") for each in text.split(",") if each.strip()]
+    pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
     for key, equals, value in pairs:
         if not (key and equals and value) or key.lower().startswith("aws:"):
             raise SystemExit(f"infra: -c tags is key=value,..., and no key begins with aws:, not {text!r}")

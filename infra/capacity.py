@@ -26,23 +26,25 @@ _KINDS = ("writes", "reads")
 def with_capacities(stage: Stage, node: Node) -> Stage:
     """Return the stage with the capacities of the context in place of its own. Raises SystemExit for wrong ones."""
     target = _target(node)
-    found: dict[str, TableCapacity] = {}
+    capacities: dict[str, TableCapacity] = {}
     for table in TableName:
-        bounds = {kind: _bounds(node, f"{_CONTEXT}{table}_{kind}") for kind in _KINDS}
-        given = {kind: each for kind, each in bounds.items() if each is not None}
-        if not given:
+        bounds = {direction: _bounds(node, f"{_CONTEXT}{table}_{direction}") for direction in _KINDS}
+        given_bounds = {direction: bound for direction, bound in bounds.items() if bound is not None}
+        if not given_bounds:
             continue
-        if len(given) < len(_KINDS):
-            [missing] = set(_KINDS) - set(given)
-            raise SystemExit(f"infra: {table} has provisioned {', '.join(given)}: add -c {_CONTEXT}{table}_{missing}")
+        if len(given_bounds) < len(_KINDS):
+            [missing] = set(_KINDS) - set(given_bounds)
+            raise SystemExit(
+                f"infra: {table} has provisioned {', '.join(given_bounds)}: add -c {_CONTEXT}{table}_{missing}"
+            )
         try:
-            found[table] = TableCapacity(*given["writes"], *given["reads"], target or TARGET_PERCENT)
+            capacities[table] = TableCapacity(*given_bounds["writes"], *given_bounds["reads"], target or TARGET_PERCENT)
         except ValueError as error:
             raise SystemExit(f"infra: the capacity of the table {table}: {error}") from None
-    if target is not None and not found:
+    if target is not None and not capacities:
         raise SystemExit(f"infra: -c {_CONTEXT}target is for tables with -c {_CONTEXT}<table>_writes and _reads")
     try:
-        return replace(stage, capacities={**stage.capacities, **found})
+        return replace(stage, capacities={**stage.capacities, **capacities})
     except ValueError as error:
         raise SystemExit(f"infra: {error}") from None
 
@@ -58,7 +60,7 @@ def _bounds(node: Node, key: str) -> tuple[int, int] | None:
     text = str(node.try_get_context(key) or "")
     if not text:
         return None
-    found = _RANGE.fullmatch(text)
-    if found is None:
+    match = _RANGE.fullmatch(text)
+    if match is None:
         raise SystemExit(f"infra: {key} must be units a second like 2500-6000, not {text!r}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])

@@ -37,7 +37,7 @@ def connect_image_directory(artifacts: Artifacts, packages: Iterable[str] = (), 
         packages: requirements of pip beside the wheel's.
         base_image: by default Python's.
     """
-    more = "".join(f" {each!r}" for each in packages)
+    more = "".join(f" {package!r}" for package in packages)
     dockerfile = _DOCKERFILE.replace("{base_image}", base_image or BASE_IMAGE)
     dockerfile = dockerfile.replace("{more}", more).replace("{handler}", HANDLER)
     directory = build_context(CONNECT, dockerfile, artifacts, _DISTRIBUTIONS)

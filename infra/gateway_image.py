@@ -55,10 +55,10 @@ def build_context(name: str, dockerfile: str, artifacts: Artifacts, distribution
 def constraints(lock: Path = ROOT / "uv.lock") -> str:
     """Return every version of the lock, for pip, except packages with several versions by Python version."""
     packages = tomllib.loads(lock.read_text())["package"]
-    counts = Counter(each["name"] for each in packages)
+    counts = Counter(package["name"] for package in packages)
     lines = [
-        f"{each['name']}=={each['version']}"
-        for each in packages
-        if counts[each["name"]] == 1 and "registry" in each["source"]
+        f"{package['name']}=={package['version']}"
+        for package in packages
+        if counts[package["name"]] == 1 and "registry" in package["source"]
     ]
     return "\n".join(sorted(lines)) + "\n"

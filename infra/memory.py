@@ -20,13 +20,13 @@ _CONTEXT = "memory_mb"
 def with_memory(stage: Stage, node: Node) -> Stage:
     """Return the stage with the memory of the context in place of its own. Raises SystemExit for wrong ones."""
     text = str(node.try_get_context(_CONTEXT) or "")
-    found: dict[str, int] = {}
-    for pair in filter(None, (each.strip() for each in text.split(","))):
+    memory_mb: dict[str, int] = {}
+    for pair in filter(None, (pair.strip() for pair in text.split(","))):
         function, equals, megabytes = pair.partition("=")
         if not (function and equals and megabytes.isdigit()):
             raise SystemExit(f"infra: -c {_CONTEXT} is function=megabytes,..., not {text!r}")
-        found[function] = int(megabytes)
+        memory_mb[function] = int(megabytes)
     try:
-        return replace(stage, memory_mb={**stage.memory_mb, **found})
+        return replace(stage, memory_mb={**stage.memory_mb, **memory_mb})
     except ValueError as error:
         raise SystemExit(f"infra: {error}") from None

@@ -220,9 +220,9 @@ def union(rows: Iterable[Permissions]) -> Permissions:
         wakes |= {action for action in row.wakes if action == SEND}
         for table in row.tables:
             for action in table.actions:
-                known = keys.setdefault((table.table, action), set())
-                if known is not None and table.partition_keys:
-                    known.update(table.partition_keys)
+                partition_keys = keys.setdefault((table.table, action), set())
+                if partition_keys is not None and table.partition_keys:
+                    partition_keys.update(table.partition_keys)
                 else:
                     keys[table.table, action] = None
         for grant in row.objects:
@@ -232,7 +232,7 @@ def union(rows: Iterable[Permissions]) -> Permissions:
     for (name, action), under in keys.items():
         actions.setdefault((name, tuple(sorted(under or ()))), []).append(action)
     return Permissions(
-        tuple(TableGrant(name, tuple(found), under) for (name, under), found in actions.items()),
+        tuple(TableGrant(name, tuple(grants), under) for (name, under), grants in actions.items()),
         tuple(ObjectGrant(tuple(sorted(prefixes)), (action,)) for action, prefixes in objects.items()),
         may_list=may_list,
         wakes=tuple(sorted(wakes)),
@@ -358,7 +358,7 @@ _ROWS: dict[str, Permissions] = {
 
 PERMISSIONS: Mapping[str, Permissions] = {
     **_ROWS,
-    GATEWAY: union(_ROWS[name] for name in (*(each.value for each in FunctionName), REGISTRY)),
+    GATEWAY: union(_ROWS[name] for name in (*(function.value for function in FunctionName), REGISTRY)),
 }
 
 # What a maintainer has beside its row where it keeps Iceberg tables in Glue's catalog (`-c tables=true`): tables in the

@@ -20,11 +20,11 @@ def main(arguments: list[str], endpoint_url: str | None = None) -> int:
     stage = stage_of(arguments[0] if arguments else "")
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     try:
-        found = show_findings(examine_account(region, sum(stage.reserved_concurrency.values()), endpoint_url))
+        findings = show_findings(examine_account(region, sum(stage.reserved_concurrency.values()), endpoint_url))
     except KafkaError as error:
         print(f"infra: {error}", file=sys.stderr)
         return 2
-    return int(any(finding.outcome == "FAIL" for finding in found))
+    return int(any(finding.outcome == "FAIL" for finding in findings))
 
 
 if __name__ == "__main__":

@@ -21,18 +21,18 @@ _EXPORT = ("export", "--frozen", "--all-extras", "--all-groups", "--no-emit-work
 def report(dependencies: list[dict[str, Any]]) -> tuple[str, int]:
     """What to say of pip-audit's JSON, and the exit code."""
     lines = [
-        f"{each['name']} {each['version']}: {vulnerability['id']}, fixed in "
+        f"{dependency['name']} {dependency['version']}: {vulnerability['id']}, fixed in "
         f"{', '.join(vulnerability['fix_versions']) or 'no release'}"
-        for each in dependencies
-        for vulnerability in each.get("vulns", ())
+        for dependency in dependencies
+        for vulnerability in dependency.get("vulns", ())
     ]
-    unasked = [each["name"] for each in dependencies if "skip_reason" in each]
+    unasked = [dependency["name"] for dependency in dependencies if "skip_reason" in dependency]
     if unasked:
         lines.append(f"not audited, the service does not know them: {len(unasked)} of {len(dependencies)}")
     if not lines:
         lines.append(f"{len(dependencies)} dependencies, no known vulnerability")
-    found = any(each.get("vulns") for each in dependencies)
-    return "\n".join(lines), 1 if found else 2 if unasked else 0
+    is_vulnerable = any(dependency.get("vulns") for dependency in dependencies)
+    return "\n".join(lines), 1 if is_vulnerable else 2 if unasked else 0
 
 
 def main() -> int:

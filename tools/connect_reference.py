@@ -26,16 +26,16 @@ _SETTINGS = {
 }
 
 
-def definitions(kind: str, name: str) -> ConfigDef:
+def definitions(category: str, name: str) -> ConfigDef:
     """Return the definitions that a mark names. Raises KeyError, ConfigError."""
-    if kind == "settings":
+    if category == "settings":
         return _SETTINGS[name]
-    return plugins.find(cast(plugins.Category, kind), name).load().config_def
+    return plugins.find(cast(plugins.Category, category), name).load().config_def
 
 
 def filled(text: str) -> str:
     """Return a page with its tables made anew."""
-    return MARK.sub(lambda found: f"{found[1]}{_options(definitions(found[2], found[3]))}\n{found[4]}", text)
+    return MARK.sub(lambda match: f"{match[1]}{_options(definitions(match[2], match[3]))}\n{match[4]}", text)
 
 
 def _options(keys: ConfigDef) -> str:

@@ -48,8 +48,8 @@ class PlayedExtensions(MetaPathFinder, Loader):
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         last = fullname.rpartition(".")[2]
-        found = any(any(Path(folder).glob(f"{last}.*.so")) for folder in path or ())
-        return importlib.machinery.ModuleSpec(fullname, self) if found else None
+        is_compiled = any(any(Path(folder).glob(f"{last}.*.so")) for folder in path or ())
+        return importlib.machinery.ModuleSpec(fullname, self) if is_compiled else None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return Played(spec.name)

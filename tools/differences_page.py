@@ -25,20 +25,20 @@ answers as Apache Kafka does, or is a defect.
 
 def page() -> str:
     """The whole page, a line break at its end."""
-    return "\n".join((_HEAD, *(_section(each) for each in load())))
+    return "\n".join((_HEAD, *(_section(difference) for difference in load())))
 
 
 def _section(difference: Difference) -> str:
     more = f" [More]({difference.page})." if difference.page else ""
     reason = textwrap.fill(difference.reason + more, 120, break_long_words=False, break_on_hyphens=False)
     rows = [
-        (probe, f"`{place}`", _shown(one), _shown(other))
-        for probe, places in difference.probes.items()
-        for place, (one, other) in places.items()
+        (probe, f"`{question}`", _shown(one), _shown(other))
+        for probe, questions in difference.probes.items()
+        for question, (one, other) in questions.items()
     ]
     left = len(rows) - _ROWS_MAX
-    rest = f"\nAnd {left} more of the kind.\n" if left > 0 else ""
-    return f"## {difference.subject}\n\n{reason}\n\n{table([_COLUMNS, *rows[:_ROWS_MAX]])}{rest}"
+    more_line = f"\nAnd {left} more of the kind.\n" if left > 0 else ""
+    return f"## {difference.subject}\n\n{reason}\n\n{table([_COLUMNS, *rows[:_ROWS_MAX]])}{more_line}"
 
 
 _COLUMNS = "question", "where", "Apache Kafka", "Odradek"

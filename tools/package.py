@@ -185,12 +185,12 @@ def install_layer(python: Path, wheels: Mapping[str, Path], target: Target, scra
     strip_services(python)
 
 
-def install(python: Path, target: Target, *what: str) -> None:
+def install(python: Path, target: Target, *requirements: str) -> None:
     """Install for the target into a directory, without what a function does not need."""
     platform = ["--python-platform", target.platform] if target.platform else []
     version = ["--python", sys.executable] if target == Target.host() else ["--python-version", target.python_version]
     command = ["pip", "install", "--quiet", "--no-deps", "--target", str(python), "--only-binary", ":all:"]
-    run_uv(*command, *version, *platform, *what)
+    run_uv(*command, *version, *platform, *requirements)
     shutil.rmtree(python / "bin", ignore_errors=True)
     for name in (".lock", "MANIFEST.in", "README.md"):
         (python / name).unlink(missing_ok=True)
@@ -208,8 +208,8 @@ def build_tables(out: Path, target: Target, scratch: Path) -> Artifact:
     install(python, target, "-r", str(requirements))
     _keep_one_service(python)
     for package, patterns in TRIMMED.items():
-        for found in [path for pattern in patterns for path in (python / package).glob(pattern)]:
-            shutil.rmtree(found) if found.is_dir() else found.unlink(missing_ok=True)
+        for path in [path for pattern in patterns for path in (python / package).glob(pattern)]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     for soname in (python / "pyarrow").glob("*.so.*.*.*"):  # copies of what is there under the name that is loaded
         soname.unlink()
     for copy in (python / "pyarrow").glob("*.so.*"):
@@ -222,8 +222,8 @@ def _keep_one_service(python: Path) -> None:
     """Leave of botocore, which the other layer has, the description of the one service more."""
     kept = python / "service"
     (python / "botocore" / "data" / TABLES_SERVICE).rename(kept)
-    for found in python.glob("botocore*"):
-        shutil.rmtree(found)
+    for path in python.glob("botocore*"):
+        shutil.rmtree(path)
     (python / "botocore" / "data").mkdir(parents=True)
     kept.rename(python / "botocore" / "data" / TABLES_SERVICE)
 
@@ -307,10 +307,10 @@ def find_interpreter(version: str) -> Path | None:
 def _version_of(interpreter: str) -> str | None:
     question = "import sys; print('%d.%d' % sys.version_info[:2])"
     try:
-        answer = subprocess.run([interpreter, "-I", "-c", question], capture_output=True, text=True, check=True)
+        result = subprocess.run([interpreter, "-I", "-c", question], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
-    return answer.stdout.strip()
+    return result.stdout.strip()
 
 
 def write_zip(path: Path, tree: Path) -> Artifact:

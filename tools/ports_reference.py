@@ -19,7 +19,7 @@ MARK = re.compile(r"(<!-- ports -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def filled(text: str) -> str:
     """Return the page with its table made anew."""
-    return MARK.sub(lambda found: f"{found[1]}\n{table(_rows())}\n{found[2]}", text)
+    return MARK.sub(lambda match: f"{match[1]}\n{table(_rows())}\n{match[2]}", text)
 
 
 def _rows() -> Iterator[tuple[str, ...]]:
@@ -31,12 +31,12 @@ def _rows() -> Iterator[tuple[str, ...]]:
 
 
 def _browsers(port: Port) -> str:
-    found = port.browsers
+    text = port.browsers
     if port.guarded:
-        found += f"; {', '.join(f'`{path}`' for path in port.guarded)}: refused"
+        text += f"; {', '.join(f'`{path}`' for path in port.guarded)}: refused"
     if port.content_types:
-        found += "; a body needs " + " or ".join(f"`{each}`" for each in port.content_types)
-    return found
+        text += "; a body needs " + " or ".join(f"`{content_type}`" for content_type in port.content_types)
+    return text
 
 
 def _logins(port: Port) -> str:

@@ -131,17 +131,23 @@ def _escaped(text: str) -> str:
 def _topics() -> Iterator[Cells]:
     yield "name", "type", "default", "allowed", "effect"
     settings = Settings()
-    for name, each in sorted(topic_configs.DEFINITIONS.items()):
+    for name, config in sorted(topic_configs.DEFINITIONS.items()):
         default = topic_configs.default_of(name, settings)
         default = number_in_words(int(default)) if default.lstrip("-").isdigit() else default
-        yield f"`{name}`", each.type.name.lower(), default, each.check.allowed, each.documentation
+        yield f"`{name}`", config.type.name.lower(), default, config.check.allowed, config.documentation
 
 
 def _groups() -> Iterator[Cells]:
     yield "name", "type", "default", "allowed", "effect"
     settings = Settings()
-    for name, each in sorted(group_configs.DEFINITIONS.items()):
-        yield f"`{name}`", each.type.name.lower(), each.default(settings), each.check.allowed, each.documentation
+    for name, config in sorted(group_configs.DEFINITIONS.items()):
+        yield (
+            f"`{name}`",
+            config.type.name.lower(),
+            config.default(settings),
+            config.check.allowed,
+            config.documentation,
+        )
 
 
 def _settings() -> Iterator[Cells]:
@@ -153,21 +159,21 @@ def _settings() -> Iterator[Cells]:
 
 def _clients() -> Iterator[str]:
     shared = {spec.name for spec in fields(ClientConfig)}
-    for title, kind, left_out in (
+    for title, config_class, left_out in (
         ("All clients", ClientConfig, set[str]()),
         ("Producer", ProducerConfig, shared),
         ("Consumer", ConsumerConfig, shared),
         ("ShareConsumer", ShareConsumerConfig, shared),
     ):
         yield f"### {title}\n"
-        yield table(_client(kind, left_out))
+        yield table(_client(config_class, left_out))
     assert {spec.name for spec in fields(AdminConfig)} == shared, "an admin client has configurations of its own"
 
 
-def _client(kind: type[ClientConfig], left_out: set[str]) -> Iterator[Cells]:
+def _client(config_class: type[ClientConfig], left_out: set[str]) -> Iterator[Cells]:
     yield "name", "default", "allowed", "effect"
-    comments = field_comments(kind)
-    for spec in fields(kind):
+    comments = field_comments(config_class)
+    for spec in fields(config_class):
         if spec.name not in left_out:
             check = spec.metadata.get("check")
             allowed = check.allowed if isinstance(check, Check) else "an object"
@@ -192,10 +198,10 @@ def _jobs() -> Iterator[str]:
         yield table(_arguments(job.Arguments, base))
 
 
-def _arguments(kind: type[Any], left_out: Iterable[str]) -> Iterator[Cells]:
+def _arguments(arguments_class: type[Any], left_out: Iterable[str]) -> Iterator[Cells]:
     yield "argument", "type", "default", "effect"
-    comments, left_out = field_comments(kind), set(left_out)
-    for spec in fields(kind):
+    comments, left_out = field_comments(arguments_class), set(left_out)
+    for spec in fields(arguments_class):
         if spec.name not in left_out:
             kind_name = "list" if str(spec.type).startswith("tuple") else str(spec.type)
             yield f"`--{spec.name.replace('_', '-')}`", kind_name, _default(spec), comments[spec.name]

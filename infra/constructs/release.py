@@ -112,7 +112,7 @@ class Release(Construct):
             statistic="Sum",
             period=_MINUTE,
         )
-        found = cloudwatch.Metric(
+        faulted = cloudwatch.Metric(
             namespace=NAMESPACE,
             metric_name=ATTENTION,
             dimensions_map={"cluster_id": stage.settings.cluster_id, "function": name},
@@ -120,6 +120,6 @@ class Release(Construct):
             period=_MINUTE,
         )
         return [
-            add_alarm(self, stage, None, f"{name}-canary-{kind}", metric, 0, periods=1)
-            for kind, metric in (("errors", failed), *((("faults", found),) if faults else ()))
+            add_alarm(self, stage, None, f"{name}-canary-{outcome}", metric, 0, periods=1)
+            for outcome, metric in (("errors", failed), *((("faults", faulted),) if faults else ()))
         ]

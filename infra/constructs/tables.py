@@ -62,8 +62,11 @@ class Tables(Construct):
             resource = table.node.default_child
             assert isinstance(resource, dynamodb.CfnTable)
             resource.billing_mode = mode.PROVISIONED.value  # CDK leaves it out, and this may be a change of the mode
-            for kind, scale in (("writes", table.auto_scale_write_capacity), ("reads", table.auto_scale_read_capacity)):
-                least, most = capacity.bounds[kind]
+            for direction, scale in (
+                ("writes", table.auto_scale_write_capacity),
+                ("reads", table.auto_scale_read_capacity),
+            ):
+                least, most = capacity.bounds[direction]
                 scaling = scale(min_capacity=least, max_capacity=most)
                 scaling.scale_on_utilization(target_utilization_percent=capacity.target_percent)
         return table

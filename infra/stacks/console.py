@@ -70,25 +70,25 @@ class ConsoleOptions:
     @classmethod
     def of(cls, node: Node) -> ConsoleOptions | None:
         """Return the options in an app's context; None without any. Raises SystemExit for wrong ones."""
-        known = {name: str(node.try_get_context(f"console_{name}") or "") for name in _NAMES}
-        if not any(known.values()):
+        context = {name: str(node.try_get_context(f"console_{name}") or "") for name in _NAMES}
+        if not any(context.values()):
             return None
-        if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", known["domain"]):
-            raise SystemExit(f"infra: a console needs -c console_domain=lower-case-name, not {known['domain']!r}")
-        pairs = [each.strip().partition("=") for each in known["groups"].split(",") if each.strip()]
+        if not re.fullmatch(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?", context["domain"]):
+            raise SystemExit(f"infra: a console needs -c console_domain=lower-case-name, not {context['domain']!r}")
+        pairs = [pair.strip().partition("=") for pair in context["groups"].split(",") if pair.strip()]
         for group, equals, principal in pairs:
             if not (group and equals and re.fullmatch(r"User:[^,*]+", principal)):
-                raise SystemExit(f"infra: console_groups must be group=User:name,..., not {known['groups']!r}")
-        if known["read_only"] not in ("", "true", "false"):
-            raise SystemExit(f"infra: console_read_only must be true or false, not {known['read_only']!r}")
-        if known["base_image"] and not is_pinned(known["base_image"]):
-            raise SystemExit(f"infra: console_base_image must be name@sha256:digest, not {known['base_image']!r}")
+                raise SystemExit(f"infra: console_groups must be group=User:name,..., not {context['groups']!r}")
+        if context["read_only"] not in ("", "true", "false"):
+            raise SystemExit(f"infra: console_read_only must be true or false, not {context['read_only']!r}")
+        if context["base_image"] and not is_pinned(context["base_image"]):
+            raise SystemExit(f"infra: console_base_image must be name@sha256:digest, not {context['base_image']!r}")
         return cls(
-            known["domain"],
+            context["domain"],
             tuple((group, principal) for group, _, principal in pairs),
-            tuple(each.strip() for each in known["readers"].split(",") if each.strip()),
-            known["read_only"] == "true",
-            known["base_image"] or BASE_IMAGE,
+            tuple(reader.strip() for reader in context["readers"].split(",") if reader.strip()),
+            context["read_only"] == "true",
+            context["base_image"] or BASE_IMAGE,
         )
 
 

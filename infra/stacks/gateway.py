@@ -135,19 +135,19 @@ class GatewayOptions:
     @classmethod
     def of(cls, node: Node) -> GatewayOptions | None:
         """Return the options in an app's context; None without any. Raises SystemExit for incomplete ones."""
-        known = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, *_OPTIONAL)}
-        if not any(known.values()):
+        context = {name: str(node.try_get_context(f"gateway_{name}") or "") for name in (*_NEEDED, *_OPTIONAL)}
+        if not any(context.values()):
             return None
-        missing = [f"gateway_{name}" for name in _NEEDED if not known[name]]
+        missing = [f"gateway_{name}" for name in _NEEDED if not context[name]]
         if missing:
             raise SystemExit(f"infra: a gateway needs -c {', -c '.join(missing)}: see infra/stacks/gateway.py")
         for name in ("tasks", "tasks_max", "cpu", "memory_mb", "brokers"):
-            if known[name] and not (known[name].isdigit() and int(known[name])):
-                raise SystemExit(f"infra: gateway_{name} must be a number from 1, not {known[name]!r}")
-        tasks, tasks_max = int(known["tasks"] or cls.tasks), int(known["tasks_max"] or 0)
+            if context[name] and not (context[name].isdigit() and int(context[name])):
+                raise SystemExit(f"infra: gateway_{name} must be a number from 1, not {context[name]!r}")
+        tasks, tasks_max = int(context["tasks"] or cls.tasks), int(context["tasks_max"] or 0)
         if tasks_max and tasks_max < tasks:
             raise SystemExit(f"infra: gateway_tasks_max must be at least gateway_tasks ({tasks}), not {tasks_max}")
-        cpu, memory_mb = int(known["cpu"] or cls.cpu), int(known["memory_mb"] or cls.memory_mb)
+        cpu, memory_mb = int(context["cpu"] or cls.cpu), int(context["memory_mb"] or cls.memory_mb)
         if cpu not in _MEMORY_MB:
             raise SystemExit(f"infra: gateway_cpu must be one of {', '.join(map(str, _MEMORY_MB))}, not {cpu}")
         least, most = _MEMORY_MB[cpu]
@@ -156,32 +156,32 @@ class GatewayOptions:
                 f"infra: gateway_memory_mb must be {least} to {most} in steps of 1024 with gateway_cpu={cpu}, "
                 f"not {memory_mb}"
             )
-        brokers = int(known["brokers"] or 0)
-        if brokers and (known["tasks"] or known["tasks_max"]):
+        brokers = int(context["brokers"] or 0)
+        if brokers and (context["tasks"] or context["tasks_max"]):
             raise SystemExit("infra: gateway_brokers says how many gateways there are: leave gateway_tasks(_max) out")
         if brokers > BROKERS_MAX:
             raise SystemExit(f"infra: gateway_brokers must be at most {BROKERS_MAX}, not {brokers}")
-        architecture = known["architecture"] or cls.architecture
+        architecture = context["architecture"] or cls.architecture
         if architecture not in _ARCHITECTURES:
             raise SystemExit(f"infra: gateway_architecture must be {' or '.join(_ARCHITECTURES)}, not {architecture!r}")
-        if known["endpoints"]:
+        if context["endpoints"]:
             try:
-                ipaddress.IPv4Network(known["endpoints"])
+                ipaddress.IPv4Network(context["endpoints"])
             except ValueError:
                 raise SystemExit(
                     "infra: gateway_endpoints must be the range of the VPC, such as 172.31.0.0/16, "
-                    f"not {known['endpoints']!r}"
+                    f"not {context['endpoints']!r}"
                 ) from None
-        if known["base_image"] and not is_pinned(known["base_image"]):
-            raise SystemExit(f"infra: gateway_base_image must be name@sha256:digest, not {known['base_image']!r}")
-        subnet_ids = tuple(each.strip() for each in known["subnet_ids"].split(","))
-        zonal = known["zonal"].lower() or "false"
+        if context["base_image"] and not is_pinned(context["base_image"]):
+            raise SystemExit(f"infra: gateway_base_image must be name@sha256:digest, not {context['base_image']!r}")
+        subnet_ids = tuple(subnet.strip() for subnet in context["subnet_ids"].split(","))
+        zonal = context["zonal"].lower() or "false"
         if zonal not in ("true", "false"):
-            raise SystemExit(f"infra: gateway_zonal must be true or false, not {known['zonal']!r}")
-        direct = known["direct"].lower().rstrip(".")
+            raise SystemExit(f"infra: gateway_zonal must be true or false, not {context['zonal']!r}")
+        direct = context["direct"].lower().rstrip(".")
         if direct and not _DOMAIN.fullmatch(direct):
-            raise SystemExit(f"infra: gateway_direct must be a domain such as kafka.private, not {known['direct']!r}")
-        if direct and known["zonal"] and zonal == "false":
+            raise SystemExit(f"infra: gateway_direct must be a domain such as kafka.private, not {context['direct']!r}")
+        if direct and context["zonal"] and zonal == "false":
             raise SystemExit("infra: with gateway_direct each zone serves its clients: leave gateway_zonal out")
         name = "gateway_direct" if direct else "gateway_zonal" if zonal == "true" else ""
         if name and brokers:
@@ -192,19 +192,19 @@ class GatewayOptions:
                 f"the number of subnets, not {tasks}"
             )
         return cls(
-            known["vpc_id"],
+            context["vpc_id"],
             subnet_ids,
-            known["tls_secret_arn"],
-            known["client_cidr"],
-            known["advertised"],
+            context["tls_secret_arn"],
+            context["client_cidr"],
+            context["advertised"],
             tasks,
             tasks_max,
             cpu,
             memory_mb,
             brokers,
             architecture,
-            known["endpoints"],
-            known["base_image"] or BASE_IMAGE,
+            context["endpoints"],
+            context["base_image"] or BASE_IMAGE,
             bool(name),
             direct,
         )

@@ -185,10 +185,10 @@ class ObservabilityStack(Stack):
         used: dict[str, cloudwatch.IMetric] = {}
         terms = []
         for table, capacity in self._stage.capacities.items():
-            for kind, name in (("writes", "ConsumedWriteCapacityUnits"), ("reads", "ConsumedReadCapacityUnits")):
-                used[f"{table}_{kind}"] = self._of_table(name, TableName(table))
-                limit = round(capacity.scalable(kind) * _PERIOD.to_seconds())
-                terms.append(f"IF(FILL({table}_{kind}, 0) > {limit}, 1, 0)")
+            for direction, name in (("writes", "ConsumedWriteCapacityUnits"), ("reads", "ConsumedReadCapacityUnits")):
+                used[f"{table}_{direction}"] = self._of_table(name, TableName(table))
+                limit = round(capacity.scalable(direction) * _PERIOD.to_seconds())
+                terms.append(f"IF(FILL({table}_{direction}, 0) > {limit}, 1, 0)")
         return cloudwatch.MathExpression(
             expression=" + ".join(terms), using_metrics=used, period=_PERIOD, label="capacities at their maximum"
         )
@@ -342,13 +342,13 @@ class ObservabilityStack(Stack):
         return [
             cloudwatch.Metric(
                 namespace="AWS/DynamoDB",
-                metric_name=f"Consumed{kind}CapacityUnits",
+                metric_name=f"Consumed{direction}CapacityUnits",
                 dimensions_map={"TableName": table.table_name},
                 statistic="Sum",
                 period=_PERIOD,
             )
             for table in self._store.tables.values()
-            for kind in ("Write", "Read")
+            for direction in ("Write", "Read")
         ]
 
 
