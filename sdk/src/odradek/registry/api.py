@@ -203,10 +203,10 @@ class RegistryApi:
     async def _list_versions(self, call: _Call) -> Answer:
         (subject,) = call.parts
         require(call.access, _READ, subject)
-        found = await self._subjects.versions(
+        numbers = await self._subjects.versions(
             subject, deleted=call.flag("deleted"), deleted_only=call.flag("deletedOnly")
         )
-        return call.page(found)
+        return call.page(numbers)
 
     async def _get_version(self, call: _Call) -> Answer:
         return await self._shown(await self._found(call), call)
@@ -222,8 +222,8 @@ class RegistryApi:
     async def _referenced_by(self, call: _Call) -> Answer:
         subject, version = call.parts
         require(call.access, _READ, subject)
-        found = await self._subjects.referenced_by(subject, _version(version))
-        return call.page([each for each in found if await self._is_readable(each, call)])
+        schema_ids = await self._subjects.referenced_by(subject, _version(version))
+        return call.page([schema_id for schema_id in schema_ids if await self._is_readable(schema_id, call)])
 
     async def _is_readable(self, schema_id: int, call: _Call) -> bool:
         try:
@@ -235,10 +235,10 @@ class RegistryApi:
     async def _look_up(self, call: _Call) -> Answer:
         (subject,) = call.parts
         require(call.access, _READ, subject)
-        found = await self._subjects.lookup(
+        registered = await self._subjects.lookup(
             subject, _readable_schema(call), normalize=call.flag("normalize"), deleted=call.flag("deleted")
         )
-        return await self._shown(found, call)
+        return await self._shown(registered, call)
 
     async def _register(self, call: _Call) -> Answer:
         (subject,) = call.parts
@@ -282,14 +282,16 @@ class RegistryApi:
     # --- schemas ------------------------------------------------------------------------------------------------------
 
     async def _list_schemas(self, call: _Call) -> Answer:
-        found = await self._subjects.schemas(
+        schemas = await self._subjects.schemas(
             call.query.get("subjectPrefix", "").removeprefix(":*:"),
             deleted=call.flag("deleted"),
             latest_only=call.flag("latestOnly"),
         )
-        return [await self._shown(each, call) for each in call.page(found) if may(call.access, _READ, each.subject)][
-            :_LIMIT_MAX
-        ]
+        return [
+            await self._shown(registered, call)
+            for registered in call.page(schemas)
+            if may(call.access, _READ, registered.subject)
+        ][:_LIMIT_MAX]
 
     async def _types(self, call: _Call) -> Answer:
         return list(KINDS)
@@ -319,7 +321,7 @@ class RegistryApi:
     async def _uses(self, call: _Call) -> list[tuple[str, int]]:
         stored = await self._stored(call)
         uses = await self._subjects.uses(stored.schema_id, deleted=call.flag("deleted"))
-        return [each for each in uses if may(call.access, _READ, each[0])]
+        return [use for use in uses if may(call.access, _READ, use[0])]
 
     async def _stored(self, call: _Call) -> StoredSchema:
         text = call.parts[0]
@@ -337,9 +339,14 @@ class RegistryApi:
             return fresh
         raise errors.schema_not_found(stored.schema_id)
 
-    async def _shown(self, found: Registered, call: _Call) -> dict[str, Any]:
-        shown = await self._schema_shown(found.stored, call)
-        return {"subject": found.subject, "version": found.version, "id": found.stored.schema_id, **shown}
+    async def _shown(self, registered: Registered, call: _Call) -> dict[str, Any]:
+        shown = await self._schema_shown(registered.stored, call)
+        return {
+            "subject": registered.subject,
+            "version": registered.version,
+            "id": registered.stored.schema_id,
+            **shown,
+        }
 
     async def _schema_shown(self, stored: StoredSchema, call: _Call) -> dict[str, Any]:
         text = stored.schema.text
@@ -433,7 +440,8 @@ def _described(stored: StoredSchema) -> dict[str, Any]:
         shown["schemaType"] = schema.kind
     if schema.references:
         shown["references"] = [
-            {"name": each.name, "subject": each.subject, "version": each.version} for each in schema.references
+            {"name": reference.name, "subject": reference.subject, "version": reference.version}
+            for reference in schema.references
         ]
     return shown
 
@@ -444,23 +452,23 @@ def _readable_schema(call: _Call) -> Schema:
     Raises RegistryError.
     """
     schema = _schema(call.document())
-    for each in schema.references:
-        require(call.access, _READ, each.subject)
+    for reference in schema.references:
+        require(call.access, _READ, reference.subject)
     return schema
 
 
 def _schema(document: Mapping[str, Any]) -> Schema:
     """Return the schema of a body. Raises RegistryError."""
     _refuse(document, "metadata", "ruleSet", "schemaTagsToAdd", "schemaTagsToRemove")
-    kind, text = document.get("schemaType") or "AVRO", document.get("schema")
-    if kind not in KINDS:
-        raise errors.invalid_schema(f"the type {str(kind)[:40]!r} is not one of {', '.join(KINDS)}")
+    schema_type, text = document.get("schemaType") or "AVRO", document.get("schema")
+    if schema_type not in KINDS:
+        raise errors.invalid_schema(f"the type {str(schema_type)[:40]!r} is not one of {', '.join(KINDS)}")
     if not isinstance(text, str) or not text.strip():
         raise errors.invalid_schema("the schema is empty")
     references = document.get("references") or []
     if not isinstance(references, list):
         raise errors.invalid_schema("references must be a list")
-    return Schema(kind, text, tuple(map(_reference, references)))
+    return Schema(schema_type, text, tuple(map(_reference, references)))
 
 
 def _reference(data: Any) -> Reference:
@@ -483,9 +491,11 @@ def _positive(data: Mapping[str, Any], key: str) -> int | None:
 
 
 def _refuse(document: Mapping[str, Any], *keys: str) -> None:
-    found = [key for key in keys if document.get(key)]
-    if found:
-        raise RegistryError(42201, f"{', '.join(found)}: not supported by this registry, so nothing was registered")
+    unsupported = [key for key in keys if document.get(key)]
+    if unsupported:
+        raise RegistryError(
+            42201, f"{', '.join(unsupported)}: not supported by this registry, so nothing was registered"
+        )
 
 
 def _version(text: str) -> int | None:

@@ -58,9 +58,13 @@ Names = dict[str, AvroType]
 
 def _is_name(text: str) -> bool:
     """Return True for letters, digits and underscores, not beginning with a digit: letters of 16 bits, as Java's."""
-    kinds = [each == "_" or unicodedata.category(each) for each in text if each <= "\uffff"]
+    kinds = [char == "_" or unicodedata.category(char) for char in text if char <= "\uffff"]
     starts = bool(kinds) and (kinds[0] is True or str(kinds[0]).startswith("L"))
-    return starts and len(kinds) == len(text) and all(each is True or each[0] == "L" or each == "Nd" for each in kinds)
+    return (
+        starts
+        and len(kinds) == len(text)
+        and all(category is True or category[0] == "L" or category == "Nd" for category in kinds)
+    )
 
 
 def parse(text: str, names: Names | None = None, budget: Budget | None = None) -> AvroType:
@@ -91,7 +95,7 @@ def normalized(text: str) -> str:
 
 def _plain(data: Any) -> Any:
     if isinstance(data, list):
-        return [_plain(each) for each in data]
+        return [_plain(element) for element in data]
     if not isinstance(data, dict):
         return data
     if set(data) == {"type"} and isinstance(data["type"], str | dict | list):
@@ -102,8 +106,8 @@ def _plain(data: Any) -> Any:
             out[key] = _plain(out[key])
     if isinstance(out.get("fields"), list):
         out["fields"] = [
-            {**each, "type": _plain(each["type"])} if isinstance(each, dict) and "type" in each else each
-            for each in out["fields"]
+            {**field, "type": _plain(field["type"])} if isinstance(field, dict) and "type" in field else field
+            for field in out["fields"]
         ]
     return out
 
@@ -112,7 +116,7 @@ def _full_names(data: Any, namespace: str) -> Any:
     if isinstance(data, str):
         return data if data in PRIMITIVES else _full_name(data, namespace)
     if isinstance(data, list):
-        return [_full_names(each, namespace) for each in data]
+        return [_full_names(element, namespace) for element in data]
     if not isinstance(data, dict):
         return data
     out = dict(data)
@@ -120,9 +124,9 @@ def _full_names(data: Any, namespace: str) -> Any:
         out["name"] = _full_name(str(out.get("name", "")), str(out.pop("namespace", namespace)))
         namespace = out["name"].rpartition(".")[0]
         if isinstance(out.get("aliases"), list):
-            out["aliases"] = sorted(_full_name(str(each), namespace) for each in out["aliases"])
+            out["aliases"] = sorted(_full_name(str(alias), namespace) for alias in out["aliases"])
         if isinstance(out.get("fields"), list):
-            out["fields"] = [{**each, "type": _full_names(each["type"], namespace)} for each in out["fields"]]
+            out["fields"] = [{**field, "type": _full_names(field["type"], namespace)} for field in out["fields"]]
     elif isinstance(out.get("type"), dict | list):
         out["type"] = _full_names(out["type"], namespace)
     for key in ("items", "values"):
@@ -150,45 +154,45 @@ class _Parser:
             return self._union(data, namespace, at, depth)
         if not isinstance(data, dict):
             raise SchemaInvalid(f"{at or '/'}: a type must be a name, an object or a list, not {json.dumps(data)[:40]}")
-        kind = data.get("type")
-        if isinstance(kind, dict | list):
-            return self.parse(kind, namespace, at, depth + 1)
-        if kind in ("record", "error"):
+        type_name = data.get("type")
+        if isinstance(type_name, dict | list):
+            return self.parse(type_name, namespace, at, depth + 1)
+        if type_name in ("record", "error"):
             return self._record(data, namespace, at, depth)
-        if kind == "enum":
+        if type_name == "enum":
             return self._enum(data, namespace, at)
-        if kind == "fixed":
+        if type_name == "fixed":
             size = data.get("size")
             if not isinstance(size, int) or isinstance(size, bool) or size < 0:
                 raise SchemaInvalid(f"{at}: a fixed needs a size")
             return self._define(AvroType("fixed", size=size), data, namespace, at)
-        if kind in ("array", "map"):
-            key = "items" if kind == "array" else "values"
+        if type_name in ("array", "map"):
+            key = "items" if type_name == "array" else "values"
             if key not in data:
-                raise SchemaInvalid(f"{at}: a {kind} needs {key}")
-            return AvroType(kind, element=self.parse(data[key], namespace, f"{at}/{key}", depth + 1))
-        if isinstance(kind, str):
-            return self._named(kind, namespace, at)
+                raise SchemaInvalid(f"{at}: a {type_name} needs {key}")
+            return AvroType(type_name, element=self.parse(data[key], namespace, f"{at}/{key}", depth + 1))
+        if isinstance(type_name, str):
+            return self._named(type_name, namespace, at)
         raise SchemaInvalid(f"{at or '/'}: the type is missing")
 
     def _named(self, name: str, namespace: str, at: str) -> AvroType:
         if name in PRIMITIVES:
             return AvroType(name)
-        found = self._names.get(_full_name(name, namespace)) or self._names.get(name)
-        if found is None:
+        named_type = self._names.get(_full_name(name, namespace)) or self._names.get(name)
+        if named_type is None:
             raise SchemaInvalid(f"{at or '/'}: the type {name!r} is defined neither here nor in a reference")
-        return found
+        return named_type
 
     def _union(self, data: list[Any], namespace: str, at: str, depth: int) -> AvroType:
-        branches = [self.parse(each, namespace, f"{at}/{i}", depth + 1) for i, each in enumerate(data)]
-        seen = set()
+        branches = [self.parse(branch, namespace, f"{at}/{i}", depth + 1) for i, branch in enumerate(data)]
+        branch_keys = set()
         for branch in branches:
             key = branch.name or branch.kind
             if branch.kind == "union":
                 raise SchemaInvalid(f"{at}: a union must not contain a union")
-            if key in seen:
+            if key in branch_keys:
                 raise SchemaInvalid(f"{at}: a union contains {key} twice")
-            seen.add(key)
+            branch_keys.add(key)
         return AvroType("union", branches=branches)
 
     def _define(self, made: AvroType, data: Mapping[str, Any], namespace: str, at: str) -> AvroType:
@@ -203,7 +207,7 @@ class _Parser:
         if made.name in PRIMITIVES or made.name in self._names:
             raise SchemaInvalid(f"{at}: {made.name} is defined twice")
         inside = made.name.rpartition(".")[0]
-        made.aliases = tuple(_full_name(each, inside) for each in _strings(data.get("aliases", []), at, "aliases"))
+        made.aliases = tuple(_full_name(alias, inside) for alias in _strings(data.get("aliases", []), at, "aliases"))
         self._names[made.name] = made
         return made
 
@@ -221,68 +225,72 @@ class _Parser:
         inside, fields = made.name.rpartition(".")[0], data.get("fields")
         if not isinstance(fields, list):
             raise SchemaInvalid(f"{at}: {made.name} has no list of fields")
-        seen: set[str] = set()
+        field_names: set[str] = set()
         defaults: list[tuple[AvroType, Any, str]] = []
-        for i, each in enumerate(fields):
+        for i, declared in enumerate(fields):
             where = f"{at}/fields/{i}"
-            if not isinstance(each, dict) or "type" not in each:
+            if not isinstance(declared, dict) or "type" not in declared:
                 raise SchemaInvalid(f"{where}: a field needs a name and a type")
-            name = each.get("name")
+            name = declared.get("name")
             if not isinstance(name, str) or not _is_name(name):
                 raise SchemaInvalid(f"{where}: {json.dumps(name)[:60]} is not a valid name of a field")
-            if name in seen:
+            if name in field_names:
                 raise SchemaInvalid(f"{where}: {made.name} has two fields {name!r}")
-            seen.add(name)
-            kind = self.parse(each["type"], inside, f"{where}/type", depth + 1)
-            aliases = tuple(_strings(each.get("aliases", []), where, "aliases"))
-            made.fields.append(AvroField(name, kind, aliases, "default" in each))
-            if "default" in each:
-                defaults.append((kind, each["default"], where))
-        for kind, value, where in defaults:
-            if not _fits(kind, value, 0, self._budget):
+            field_names.add(name)
+            field_type = self.parse(declared["type"], inside, f"{where}/type", depth + 1)
+            aliases = tuple(_strings(declared.get("aliases", []), where, "aliases"))
+            made.fields.append(AvroField(name, field_type, aliases, "default" in declared))
+            if "default" in declared:
+                defaults.append((field_type, declared["default"], where))
+        for field_type, value, where in defaults:
+            if not _fits(field_type, value, 0, self._budget):
                 raise SchemaInvalid(
-                    f"{where}: the default {json.dumps(value)[:60]} is not a valid {kind.name or kind.kind}"
+                    f"{where}: the default {json.dumps(value)[:60]} is not a valid {field_type.name or field_type.kind}"
                 )
         return made
 
 
-def _strings(data: Any, at: str, what: str) -> Iterable[str]:
-    if not isinstance(data, list) or not all(isinstance(each, str) for each in data):
-        raise SchemaInvalid(f"{at}: {what} must be a list of strings")
+def _strings(data: Any, at: str, list_name: str) -> Iterable[str]:
+    if not isinstance(data, list) or not all(isinstance(string, str) for string in data):
+        raise SchemaInvalid(f"{at}: {list_name} must be a list of strings")
     return data
 
 
-def _fits(kind: AvroType, value: Any, depth: int, budget: Budget) -> bool:
+def _fits(avro_type: AvroType, value: Any, depth: int, budget: Budget) -> bool:
     """Return True if a JSON value is a valid default of the type, of any branch of a union (Avro 1.12)."""
     if depth > _DEPTH_MAX:
         return False
-    budget.spend(1 + len(kind.symbols) // 64)
+    budget.spend(1 + len(avro_type.symbols) // 64)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    match kind.kind:
+    match avro_type.kind:
         case "null":
             return value is None
         case "boolean":
             return isinstance(value, bool)
         case "int" | "long":
-            bits = 31 if kind.kind == "int" else 63
+            bits = 31 if avro_type.kind == "int" else 63
             return is_number and isinstance(value, int) and -(2**bits) <= value < 2**bits
         case "float" | "double":
             return is_number or value in ("NaN", "Infinity", "-Infinity")
         case "bytes" | "string" | "fixed" | "enum":
             return isinstance(value, str)
         case "array":
-            assert kind.element is not None
-            element = kind.element
-            return isinstance(value, list) and all(_fits(element, each, depth + 1, budget) for each in value)
+            assert avro_type.element is not None
+            element = avro_type.element
+            return isinstance(value, list) and all(
+                _fits(element, element_value, depth + 1, budget) for element_value in value
+            )
         case "map":
-            assert kind.element is not None
-            element = kind.element
-            return isinstance(value, dict) and all(_fits(element, each, depth + 1, budget) for each in value.values())
+            assert avro_type.element is not None
+            element = avro_type.element
+            return isinstance(value, dict) and all(
+                _fits(element, element_value, depth + 1, budget) for element_value in value.values()
+            )
         case "union":
-            return any(_fits(branch, value, depth + 1, budget) for branch in kind.branches)
+            return any(_fits(branch, value, depth + 1, budget) for branch in avro_type.branches)
     if not isinstance(value, dict):
         return False
     return all(
-        _fits(each.type, value[each.name], depth + 1, budget) if each.name in value else each.has_default
-        for each in kind.fields
+        _fits(field.type, value[field.name], depth + 1, budget) if field.name in value else field.has_default
+        for field in avro_type.fields
     )

@@ -58,12 +58,12 @@ def problems(level: Level, new: Parsed, old: Parsed, budget: Budget | None = Non
     if new.schema.kind != old.schema.kind:
         return [f"the earlier schema is {old.schema.kind}, this one {new.schema.kind}"]
     name = level.value.removesuffix("_TRANSITIVE")
-    found: list[str] = []
+    messages: list[str] = []
     if name in ("BACKWARD", "FULL"):
-        found += [f"new schema reading earlier data: {each}" for each in _unreadable(new, old, budget)]
+        messages += [f"new schema reading earlier data: {message}" for message in _unreadable(new, old, budget)]
     if name in ("FORWARD", "FULL"):
-        found += [f"earlier schema reading new data: {each}" for each in _unreadable(old, new, budget)]
-    return [_shortened(each) for each in found[:_MESSAGES_MAX]]
+        messages += [f"earlier schema reading new data: {message}" for message in _unreadable(old, new, budget)]
+    return [_shortened(message) for message in messages[:_MESSAGES_MAX]]
 
 
 def _shortened(message: str) -> str:

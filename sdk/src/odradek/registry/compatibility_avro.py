@@ -53,71 +53,73 @@ class _Memory:
             self.readable.popitem()
 
 
-def _compare(reader: AvroType, writer: AvroType, at: str, asked: _Memory) -> list[str]:
-    asked.budget.spend()
+def _compare(reader: AvroType, writer: AvroType, at: str, memory: _Memory) -> list[str]:
+    memory.budget.spend()
     pair = (id(reader), id(writer))
-    if pair in asked.readable:
+    if pair in memory.readable:
         return []
-    if pair in asked.failed:
-        return asked.failed[pair]
-    known = len(asked.readable)
-    asked.readable[pair] = None
-    problems = _differences(reader, writer, at, asked)
+    if pair in memory.failed:
+        return memory.failed[pair]
+    readable_count = len(memory.readable)
+    memory.readable[pair] = None
+    problems = _differences(reader, writer, at, memory)
     if problems:
-        asked.forget_after(known)
-        asked.failed[pair] = problems
+        memory.forget_after(readable_count)
+        memory.failed[pair] = problems
     return problems
 
 
-def _differences(reader: AvroType, writer: AvroType, at: str, asked: _Memory) -> list[str]:
-    here = at or "/"
+def _differences(reader: AvroType, writer: AvroType, at: str, memory: _Memory) -> list[str]:
+    location = at or "/"
     if writer.kind == "union":
         return [
             problem
             for i, branch in enumerate(writer.branches)
-            for problem in _compare(reader, branch, f"{at}/{i}", asked)
+            for problem in _compare(reader, branch, f"{at}/{i}", memory)
         ]
     if reader.kind == "union":
         for branch in reader.branches:
-            if not _compare(branch, writer, at, asked):
+            if not _compare(branch, writer, at, memory):
                 return []
-        return [f"{here}: no branch of the reader's union can read the writer's {_title(writer)}"]
+        return [f"{location}: no branch of the reader's union can read the writer's {_title(writer)}"]
     if reader.kind != writer.kind:
         if writer.kind in _WIDENS.get(reader.kind, ()):
             return []
-        return [f"{here}: the reader's {_title(reader)} cannot read the writer's {_title(writer)}"]
+        return [f"{location}: the reader's {_title(reader)} cannot read the writer's {_title(writer)}"]
     if reader.kind in ("record", "enum", "fixed"):
         if reader.short_name != writer.short_name and writer.name not in reader.aliases:
-            return [f"{here}: the reader's {_title(reader)} and the writer's {_title(writer)} have different names"]
+            return [f"{location}: the reader's {_title(reader)} and the writer's {_title(writer)} have different names"]
         if reader.kind == "record":
-            return _records(reader, writer, at, asked)
+            return _records(reader, writer, at, memory)
         if reader.kind == "enum":
-            known = set(reader.symbols)
-            lost = [symbol for symbol in writer.symbols if symbol not in known]
+            reader_symbols = set(reader.symbols)
+            lost = [symbol for symbol in writer.symbols if symbol not in reader_symbols]
             if lost and not reader.has_default:
-                return [f"{here}: the reader's enum has no default and lacks the writer's symbols {', '.join(lost)}"]
+                return [
+                    f"{location}: the reader's enum has no default and lacks the writer's symbols {', '.join(lost)}"
+                ]
             return []
         if reader.size != writer.size:
-            return [f"{here}: the reader's fixed has {reader.size} bytes, the writer's {writer.size}"]
+            return [f"{location}: the reader's fixed has {reader.size} bytes, the writer's {writer.size}"]
         return []
     if reader.element is not None and writer.element is not None:
         key = "items" if reader.kind == "array" else "values"
-        return _compare(reader.element, writer.element, f"{at}/{key}", asked)
+        return _compare(reader.element, writer.element, f"{at}/{key}", memory)
     return []
 
 
-def _records(reader: AvroType, writer: AvroType, at: str, asked: _Memory) -> list[str]:
-    written = {each.name: each for each in writer.fields}
+def _records(reader: AvroType, writer: AvroType, at: str, memory: _Memory) -> list[str]:
+    written = {field.name: field for field in writer.fields}
     problems = []
-    for i, each in enumerate(reader.fields):
+    for i, field in enumerate(reader.fields):
         where = f"{at}/fields/{i}"
-        found = next((written[name] for name in (each.name, *each.aliases) if name in written), None)
-        if found is not None:
-            problems += _compare(each.type, found.type, f"{where}/type", asked)
-        elif not each.has_default:
-            problems.append(f"{where}: the reader's field {each.name!r} has no default, and the writer lacks it")
+        written_field = next((written[name] for name in (field.name, *field.aliases) if name in written), None)
+        if written_field is not None:
+            problems += _compare(field.type, written_field.type, f"{where}/type", memory)
+        elif not field.has_default:
+            problems.append(f"{where}: the reader's field {field.name!r} has no default, and the writer lacks it")
     return problems
 
 
-def _title(kind: AvroType) -> str:
-    return f"{kind.kind} {kind.name}" if kind.name else kind.kind
+def _title(avro_type: AvroType) -> str:
+    return f"{avro_type.kind} {avro_type.name}" if avro_type.name else avro_type.kind

@@ -82,18 +82,18 @@ class _Question:
         self._budget.spend(8 + (self._size(r) + self._size(w) + len(at)) // 64)
         self._open[pair] = self._depth
         try:
-            found = self._compare(_as_dict(r), r_base, _as_dict(w), w_base, at)
+            problems = self._compare(_as_dict(r), r_base, _as_dict(w), w_base, at)
         finally:
             del self._open[pair]
-        self._budget.spend(sum(map(len, found)) // 256)
-        return found
+        self._budget.spend(sum(map(len, problems)) // 256)
+        return problems
 
     def _size(self, node: Node) -> int:
         """Return the length of a schema's text, which bounds the cost of reading it; kept as long as the question."""
-        known = self._sizes.get(id(node))
-        if known is None:
-            known = self._sizes[id(node)] = len(json.dumps(node))
-        return known
+        size = self._sizes.get(id(node))
+        if size is None:
+            size = self._sizes[id(node)] = len(json.dumps(node))
+        return size
 
     def _ask_inside(self, r: Node, r_base: Node, w: Node, w_base: Node, at: str) -> list[str]:
         """Compare the schemas of an element or a property, as `ask` does."""
@@ -115,35 +115,35 @@ class _Question:
             if not isinstance(node, dict) or "$ref" not in node:
                 return node, base
             target, target_base = document.resolve(node["$ref"], base)
-            rest = {key: each for key, each in node.items() if key != "$ref" and key not in _ANNOTATIONS}
-            if rest:  # siblings count too (2019-09 and later): both must hold
+            siblings = {key: subschema for key, subschema in node.items() if key != "$ref" and key not in _ANNOTATIONS}
+            if siblings:  # siblings count too (2019-09 and later): both must hold
                 if base is not target_base:
                     raise SchemaInvalid("a $ref to another document has siblings: move them there")
                 if id(node) not in self._joined:
-                    self._joined[id(node)] = {**rest, "allOf": [*rest.get("allOf", []), {"$ref": node["$ref"]}]}
+                    self._joined[id(node)] = {**siblings, "allOf": [*siblings.get("allOf", []), {"$ref": node["$ref"]}]}
                     self._made.append(node)
                 return self._joined[id(node)], base
             node, base = target, target_base
         raise SchemaInvalid("a $ref leads to itself")
 
     def _compare(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
-        here = at or "/"
+        location = at or "/"
         if unevaluated := sorted(_UNEVALUATED & (r.keys() | w.keys())):
-            return [] if self._is_same(r, w) else [f"{here}: {', '.join(unevaluated)} cannot be compared"]
+            return [] if self._is_same(r, w) else [f"{location}: {', '.join(unevaluated)} cannot be compared"]
         for key in ("anyOf", "oneOf"):
             if key in w and not self._is_same(w[key], r.get(key)):
                 return self._writers_branches(key, r, r_base, w, w_base, at)
         if "allOf" in w and not self._is_same(w["allOf"], r.get("allOf")):
             return self._writers_parts(r, r_base, w, w_base, at)
         problems = self._readers_parts(r, r_base, w, w_base, at)
-        problems += self._together(r, w, here)
+        problems += self._together(r, w, location)
         kinds = _types(r), _types_with_values(w)
         if lost := _lost_types(*kinds):
-            return [*problems, f"{here}: the type {', '.join(sorted(lost))} is no longer allowed"]
-        problems += _values(r, w, here)
+            return [*problems, f"{location}: the type {', '.join(sorted(lost))} is no longer allowed"]
+        problems += _values(r, w, location)
         if ("enum" in w or "const" in w) and not _BOUNDS & r.keys():
             return problems
-        problems += _numbers(r, w, kinds[1], here)
+        problems += _numbers(r, w, kinds[1], location)
         if "array" in kinds[1]:
             problems += self._arrays(r, r_base, w, w_base, at)
         if "object" in kinds[1]:
@@ -156,31 +156,31 @@ class _Question:
         self, key: str, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str
     ) -> list[str]:
         """The reader must accept each branch together with the keywords beside it, or those keywords alone."""
-        rest = self._keep({name: each for name, each in w.items() if name != key})
-        if not self.ask(r, r_base, rest, w_base, at):
+        without_key = self._keep({name: subschema for name, subschema in w.items() if name != key})
+        if not self.ask(r, r_base, without_key, w_base, at):
             return []
         problems = []
         for i, branch in enumerate(w[key]):
-            joined = branch if not _meaning(rest) else self._keep({"allOf": [branch, rest]})
+            joined = branch if not _meaning(without_key) else self._keep({"allOf": [branch, without_key]})
             problems += self.ask(r, r_base, joined, w_base, f"{at}/{key}/{i}")
         return problems
 
     def _writers_parts(self, r: dict[str, Any], r_base: Node, w: dict[str, Any], w_base: Node, at: str) -> list[str]:
         """A document of `allOf` matches each part: the reader must accept one of the parts, or all of them merged."""
-        rest = self._keep({name: each for name, each in w.items() if name != "allOf"})
-        merged = self._merge([*w["allOf"], rest], w_base)
-        found: list[str] = []
-        for part in [merged] if merged is not None else [*w["allOf"], rest]:
-            found = self.ask(r, r_base, part, w_base, at)
-            if not found:
+        without_all_of = self._keep({name: subschema for name, subschema in w.items() if name != "allOf"})
+        merged = self._merge([*w["allOf"], without_all_of], w_base)
+        problems: list[str] = []
+        for part in [merged] if merged is not None else [*w["allOf"], without_all_of]:
+            problems = self.ask(r, r_base, part, w_base, at)
+            if not problems:
                 return []
-        return found if merged is not None else [f"{at or '/'}: the parts of allOf cannot be compared together"]
+        return problems if merged is not None else [f"{at or '/'}: the parts of allOf cannot be compared together"]
 
     def _merge(self, parts: Sequence[Node], base: Node) -> dict[str, Any] | None:
         """Merge the parts of an allOf into one schema; return None if two parts have the same keyword."""
         merged: dict[str, Any] = {}
-        for each in parts:
-            part, part_base = self._follow(self._writer, each, base)
+        for unmerged in parts:
+            part, part_base = self._follow(self._writer, unmerged, base)
             if part is True:
                 continue
             if part is False or part_base is not base:
@@ -215,12 +215,12 @@ class _Question:
         for key in ("anyOf", "oneOf"):
             if key not in r or self._is_same(r[key], w.get(key)):
                 continue
-            fitting = next((each for each in r[key] if not self.ask(each, r_base, w, w_base, at)), None)
+            fitting = next((branch for branch in r[key] if not self.ask(branch, r_base, w, w_base, at)), None)
             if fitting is None:
                 problems.append(f"{at or '/'}: no branch of {key} accepts all of it")
             elif key == "oneOf":
-                others = [each for each in r[key] if each is not fitting]
-                if not all(self._is_apart(w, w_base, each, r_base) for each in others):
+                others = [branch for branch in r[key] if branch is not fitting]
+                if not all(self._is_apart(w, w_base, other, r_base) for other in others):
                     problems.append(f"{at or '/'}: the branches of oneOf cannot be distinguished; use anyOf or a const")
         return problems
 
@@ -245,7 +245,7 @@ class _Question:
                 return True
         return False
 
-    def _together(self, r: dict[str, Any], w: dict[str, Any], here: str) -> list[str]:
+    def _together(self, r: dict[str, Any], w: dict[str, Any], location: str) -> list[str]:
         """Compare keywords that must be equal or only the writer's; patternProperties may not be removed either."""
         problems = []
         for group in _TOGETHER:
@@ -254,12 +254,12 @@ class _Question:
             if group == ("pattern",) and not (_types(w) & {"string"}):
                 continue
             if mine and not self._is_same(mine, theirs):
-                problems.append(f"{here}: {', '.join(mine)} was added or changed, which cannot be compared")
+                problems.append(f"{location}: {', '.join(mine)} was added or changed, which cannot be compared")
             elif theirs and not mine and group == ("patternProperties",):
-                problems.append(f"{here}: patternProperties was removed, which cannot be compared")
-        known = _ANNOTATIONS | _KEYWORDS
-        unknown = [key for key in sorted(r.keys() - known) if _meaning(r[key]) != _meaning(w.get(key))]
-        return problems + [f"{here}: {key!r} is unknown, and was added or changed" for key in unknown]
+                problems.append(f"{location}: patternProperties was removed, which cannot be compared")
+        known_keywords = _ANNOTATIONS | _KEYWORDS
+        unknown = [key for key in sorted(r.keys() - known_keywords) if _meaning(r[key]) != _meaning(w.get(key))]
+        return problems + [f"{location}: {key!r} is unknown, and was added or changed" for key in unknown]
 
     def _keep(self, made: Node) -> Any:
         self._made.append(made)
@@ -288,27 +288,31 @@ class _Question:
             if not isinstance(declared, dict) or "default" not in declared:
                 problems.append(f"{at}/required: {name!r} is now required and has no default")
         for name in sorted(mine.keys() | theirs.keys()):
-            found = self._ask_inside(
+            property_problems = self._ask_inside(
                 self._property(r, name), r_base, self._property(w, name), w_base, f"{at}/properties/{name}"
             )
-            if found and name not in theirs:
-                found = [f"{at}/properties/{name}: it was added, but the earlier schema allows other properties"]
-            elif found and name not in mine:
-                found = [
+            if property_problems and name not in theirs:
+                property_problems = [
+                    f"{at}/properties/{name}: it was added, but the earlier schema allows other properties"
+                ]
+            elif property_problems and name not in mine:
+                property_problems = [
                     f"{at}/properties/{name}: it was removed, but no other property is allowed, or none of its type"
                 ]
-            problems += found
+            problems += property_problems
         r_rest, w_rest = r.get("additionalProperties", True), w.get("additionalProperties", True)
         problems += self._ask_inside(r_rest, r_base, w_rest, w_base, f"{at}/additionalProperties")
         return problems
 
     def _property(self, schema: dict[str, Any], name: str) -> Node:
         """Return the schema of a property: its own, those of matching patterns, or else that of other properties."""
-        found = [schema["properties"][name]] if name in schema.get("properties", {}) else []
-        found += [each for text, each in schema.get("patternProperties", {}).items() if self._fits(text, name)]
-        if not found:
+        schemas = [schema["properties"][name]] if name in schema.get("properties", {}) else []
+        schemas += [
+            subschema for text, subschema in schema.get("patternProperties", {}).items() if self._fits(text, name)
+        ]
+        if not schemas:
             return schema.get("additionalProperties", True)
-        return found[0] if len(found) == 1 else self._keep({"allOf": found})
+        return schemas[0] if len(schemas) == 1 else self._keep({"allOf": schemas})
 
     def _fits(self, text: str, name: str) -> bool:
         if len(name) > _MATCHED_LENGTH_MAX:
@@ -357,17 +361,17 @@ def _meaning(node: Any) -> str:
 
 def _bare(node: Any, *, is_schema: bool) -> Any:
     if isinstance(node, list):
-        return [_bare(each, is_schema=True) for each in node]
+        return [_bare(element, is_schema=True) for element in node]
     if not isinstance(node, dict):
         return node
     out = {}
-    for key, each in node.items():
+    for key, child in node.items():
         if is_schema and key in _ANNOTATIONS:
             continue
         if is_schema and key in ("enum", "const"):
-            out[key] = each
+            out[key] = child
         else:  # below `properties` and its like the keys are names, annotations' names included
-            out[key] = _bare(each, is_schema=not (is_schema and key in _NAMED))
+            out[key] = _bare(child, is_schema=not (is_schema and key in _NAMED))
     return out
 
 
@@ -385,11 +389,11 @@ def _types_with_values(schema: dict[str, Any]) -> set[str]:
         return kinds
     values = schema["enum"] if "enum" in schema else [schema["const"]]
     listed = {_type_of(value) for value in values}
-    return {kind for kind in listed if kind in kinds or (kind == "integer" and "number" in kinds)}
+    return {type_name for type_name in listed if type_name in kinds or (type_name == "integer" and "number" in kinds)}
 
 
 def _lost_types(r: set[str], w: set[str]) -> set[str]:
-    return {kind for kind in w if kind not in r and not (kind == "integer" and "number" in r)}
+    return {type_name for type_name in w if type_name not in r and not (type_name == "integer" and "number" in r)}
 
 
 def _overlap(one: set[str], other: set[str]) -> bool:
@@ -415,7 +419,7 @@ def _type_of(value: Any) -> str:
 
 
 def _listed(schema: dict[str, Any]) -> set[str] | None:
-    listed = {_value(each) for each in schema["enum"]} if "enum" in schema else None
+    listed = {_value(constant) for constant in schema["enum"]} if "enum" in schema else None
     if "const" not in schema:
         return listed
     const = {_value(schema["const"])}
@@ -428,43 +432,43 @@ def _value(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _values(r: dict[str, Any], w: dict[str, Any], here: str) -> list[str]:
+def _values(r: dict[str, Any], w: dict[str, Any], location: str) -> list[str]:
     mine, theirs = _listed(r), _listed(w)
     if mine is None:
         return []
     if theirs is None:
-        return [f"{here}: only some values are still allowed"]
+        return [f"{location}: only some values are still allowed"]
     lost = sorted(theirs - mine)
-    return [f"{here}: the value {', '.join(lost)} is no longer allowed"] if lost else []
+    return [f"{location}: the value {', '.join(lost)} is no longer allowed"] if lost else []
 
 
 def _limit(schema: dict[str, Any], inclusive: str, exclusive: str, sign: int) -> tuple[float, int] | None:
     """Return a bound as (number, 1 if excluded), with the sign changed so that larger is stricter."""
-    found = []
+    limits = []
     excluded = schema.get(exclusive)
     if inclusive in schema:
-        found.append((sign * schema[inclusive], int(excluded is True)))
+        limits.append((sign * schema[inclusive], int(excluded is True)))
     if isinstance(excluded, int | float) and not isinstance(excluded, bool):
-        found.append((sign * excluded, 1))
-    return max(found, default=None)
+        limits.append((sign * excluded, 1))
+    return max(limits, default=None)
 
 
-def _numbers(r: dict[str, Any], w: dict[str, Any], kinds: set[str], here: str) -> list[str]:
+def _numbers(r: dict[str, Any], w: dict[str, Any], kinds: set[str], location: str) -> list[str]:
     problems = []
     if kinds & {"number", "integer"}:
         for inclusive, exclusive, sign in (("minimum", "exclusiveMinimum", 1), ("maximum", "exclusiveMaximum", -1)):
             mine, theirs = _limit(r, inclusive, exclusive, sign), _limit(w, inclusive, exclusive, sign)
             if mine is not None and (theirs is None or mine > theirs):
-                problems.append(f"{here}: {inclusive} was added or is stricter")
+                problems.append(f"{location}: {inclusive} was added or is stricter")
         step, their_step = r.get("multipleOf"), w.get("multipleOf", None if "number" in kinds else 1)
         if step is not None and (their_step is None or Fraction(str(their_step)) % Fraction(str(step)) != 0):
-            problems.append(f"{here}: multipleOf was added or is stricter")
-    for key, kind in _LOWER[1:]:
-        if kind in kinds and r.get(key, 0) > w.get(key, 0):
-            problems.append(f"{here}: {key} was added or is stricter")
-    for key, kind in _UPPER[1:]:
-        if kind in kinds and key in r and (key not in w or r[key] < w[key]):
-            problems.append(f"{here}: {key} was added or is stricter")
+            problems.append(f"{location}: multipleOf was added or is stricter")
+    for key, type_name in _LOWER[1:]:
+        if type_name in kinds and r.get(key, 0) > w.get(key, 0):
+            problems.append(f"{location}: {key} was added or is stricter")
+    for key, type_name in _UPPER[1:]:
+        if type_name in kinds and key in r and (key not in w or r[key] < w[key]):
+            problems.append(f"{location}: {key} was added or is stricter")
     return problems
 
 

@@ -42,8 +42,8 @@ def _by_name(file: File) -> dict[str, Message]:
 
 
 def _compare(reader: Message, writer: Message, at: str, r_package: str, w_package: str) -> list[str]:
-    mine = {each.number: each for each in reader.fields}
-    theirs = {each.number: each for each in writer.fields}
+    mine = {field.number: field for field in reader.fields}
+    theirs = {field.number: field for field in writer.fields}
     problems = []
     for number in sorted(mine.keys() | theirs.keys()):
         r, w = mine.get(number), theirs.get(number)
@@ -57,17 +57,17 @@ def _compare(reader: Message, writer: Message, at: str, r_package: str, w_packag
                 problems.append(f"{at}.{w.name}: a field of the oneof {w.oneof} was removed")
         else:
             problems += _fields(r, w, f"{at}.{r.name}", r_package, w_package)
-    return problems + _moved(reader, theirs, {each.oneof for each in writer.fields if each.oneof}, at)
+    return problems + _moved(reader, theirs, {field.oneof for field in writer.fields if field.oneof}, at)
 
 
 def _moved(reader: Message, theirs: dict[int, Field], their_oneofs: set[str], at: str) -> list[str]:
     """List fields that were moved into a oneof, although a record may have several of them."""
     problems = []
     for oneof in reader.oneofs:
-        moved = [each for each in reader.fields if each.oneof == oneof and each.number in theirs]
-        alone = [each for each in moved if not theirs[each.number].oneof]
+        moved = [field for field in reader.fields if field.oneof == oneof and field.number in theirs]
+        alone = [field for field in moved if not theirs[field.number].oneof]
         if alone and (oneof in their_oneofs or len(alone) > 1):
-            names = ", ".join(each.name for each in alone)
+            names = ", ".join(field.name for field in alone)
             problems.append(f"{at}: {names} moved into the oneof {oneof}, which holds only one field")
     return problems
 
@@ -95,5 +95,5 @@ def _kind(name: str, package: str) -> str:
     return name[len(prefix) :] if package and name.startswith(prefix) else name
 
 
-def _title(each: Field) -> str:
-    return each.type.removeprefix(".")
+def _title(field: Field) -> str:
+    return field.type.removeprefix(".")

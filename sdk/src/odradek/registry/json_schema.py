@@ -48,11 +48,15 @@ def _check(node: Node, at: str, depth: int, budget: Budget) -> None:
         raise SchemaInvalid(f"{at or '/'}: a schema must be an object, true or false, not {json.dumps(node)[:40]}")
     kinds = node.get("type", [])
     kinds = [kinds] if isinstance(kinds, str) else kinds
-    if not isinstance(kinds, list) or not all(isinstance(each, str) and each in _TYPES for each in kinds):
+    if not isinstance(kinds, list) or not all(
+        isinstance(type_name, str) and type_name in _TYPES for type_name in kinds
+    ):
         raise SchemaInvalid(f"{at}/type: {json.dumps(node['type'])[:60]} is not a type of JSON Schema")
     required = node.get("required", [])
     is_draft_3 = isinstance(required, bool)
-    if not is_draft_3 and (not isinstance(required, list) or not all(isinstance(each, str) for each in required)):
+    if not is_draft_3 and (
+        not isinstance(required, list) or not all(isinstance(name_required, str) for name_required in required)
+    ):
         raise SchemaInvalid(f"{at}/required: it must be a list of names")
     if not isinstance(node.get("$ref", ""), str):
         raise SchemaInvalid(f"{at}/$ref: it must be a string")
@@ -68,18 +72,18 @@ def _check(node: Node, at: str, depth: int, budget: Budget) -> None:
         if key in node:
             _check(node[key], f"{at}/{key}", depth + 1, budget)
     items = node.get("items", True)
-    for i, each in enumerate(items if isinstance(items, list) else [items]):
-        _check(each, f"{at}/items/{i}", depth + 1, budget)
+    for i, item_schema in enumerate(items if isinstance(items, list) else [items]):
+        _check(item_schema, f"{at}/items/{i}", depth + 1, budget)
     for key in _LISTS:
         if not isinstance(node.get(key, []), list):
             raise SchemaInvalid(f"{at}/{key}: it must be a list of schemas")
-        for i, each in enumerate(node.get(key, [])):
-            _check(each, f"{at}/{key}/{i}", depth + 1, budget)
+        for i, branch in enumerate(node.get(key, [])):
+            _check(branch, f"{at}/{key}/{i}", depth + 1, budget)
     for key in _MAPS:
         if not isinstance(node.get(key, {}), dict):
             raise SchemaInvalid(f"{at}/{key}: it must be an object of schemas")
-        for name, each in node.get(key, {}).items():
-            _check(each, f"{at}/{key}/{name}", depth + 1, budget)
+        for name, subschema in node.get(key, {}).items():
+            _check(subschema, f"{at}/{key}/{name}", depth + 1, budget)
 
 
 class Document:
@@ -106,16 +110,16 @@ class Document:
         own = base.get("$id", "") if isinstance(base, dict) else ""
         if address and address != own:
             if address not in self._others:
-                known = self._parts(base)[0].get(address)
-                if known is None:
+                target = self._parts(base)[0].get(address)
+                if target is None:
                     raise SchemaInvalid(f"$ref {ref!r} is neither in the schema nor the name of a reference")
-                return known, base
+                return target, base
             document = self._others[address]
         if fragment and not fragment.startswith("/"):
-            known = self._parts(document)[1].get(fragment)
-            if known is None:
+            target = self._parts(document)[1].get(fragment)
+            if target is None:
                 raise SchemaInvalid(f"$ref {ref!r}: the anchor does not exist")
-            return known, document
+            return target, document
         node = document
         for step in fragment.split("/")[1:]:
             key = unquote(step).replace("~1", "/").replace("~0", "~")
@@ -131,10 +135,10 @@ class Document:
 
     def _parts(self, base: Node) -> tuple[dict[str, Node], dict[str, Node]]:
         """Return the parts of a document by `$id`, and those by `$anchor` or by an `$id` that is a fragment."""
-        known = self._named.get(id(base))
-        if known is None:
-            known = self._named[id(base)] = (base, *_named_parts(base))
-        return known[1], known[2]
+        parts = self._named.get(id(base))
+        if parts is None:
+            parts = self._named[id(base)] = (base, *_named_parts(base))
+        return parts[1], parts[2]
 
     def refs(self) -> Iterator[str]:
         """Yield every `$ref` of the schema, without those of its references."""
@@ -144,7 +148,7 @@ class Document:
             if isinstance(node, dict):
                 if isinstance(node.get("$ref"), str):
                     yield node["$ref"]
-                stack += [each for key, each in node.items() if key not in ("enum", "const", "default", "examples")]
+                stack += [child for key, child in node.items() if key not in ("enum", "const", "default", "examples")]
             elif isinstance(node, list):
                 stack += node
 

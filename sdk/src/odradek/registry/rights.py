@@ -44,12 +44,12 @@ def may(access: Access, operation: AclOperation, subject: str | None) -> bool:
 def require(access: Access, operation: AclOperation, subject: str | None) -> None:
     """Raise RegistryError(40301) if the caller is not allowed the operation."""
     if not may(access, operation, subject):
-        what = "the cluster" if subject is None else f"the topic {topic_of(subject)!r}"
+        resource = "the cluster" if subject is None else f"the topic {topic_of(subject)!r}"
         raise RegistryError(
-            40301, f"{access.principal} may not {operation.name} {what}: ask for an ACL (`odradek acls create`)"
+            40301, f"{access.principal} may not {operation.name} {resource}: ask for an ACL (`odradek acls create`)"
         )
 
 
 def may_read_any(access: Access, subjects: Iterable[str]) -> bool:
     """Return True if the caller may read a schema that is registered under these subjects."""
-    return not access.is_bound or any(may(access, AclOperation.DESCRIBE, each) for each in subjects)
+    return not access.is_bound or any(may(access, AclOperation.DESCRIBE, subject) for subject in subjects)

@@ -78,15 +78,15 @@ class Subject:
     @property
     def live(self) -> tuple[SubjectVersion, ...]:
         """The versions that are not soft-deleted."""
-        return tuple(each for each in self.versions if not each.is_deleted)
+        return tuple(version for version in self.versions if not version.is_deleted)
 
     def find(self, version: int) -> SubjectVersion | None:
-        return next((each for each in self.versions if each.version == version), None)
+        return next((subject_version for subject_version in self.versions if subject_version.version == version), None)
 
     def with_version(self, changed: SubjectVersion) -> Subject:
         """Return the row with a version added, or replaced if its number exists."""
-        others = [each for each in self.versions if each.version != changed.version]
-        return replace(self, versions=tuple(sorted([*others, changed], key=lambda each: each.version)))
+        others = [version for version in self.versions if version.version != changed.version]
+        return replace(self, versions=tuple(sorted([*others, changed], key=lambda version: version.version)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,12 @@ class Config:
 def encode_subject(subject: Subject) -> Item:
     """Encode the row with its next revision."""
     versions: list[Value] = []
-    for each in subject.versions:
-        entry: dict[str, Value] = {"n": each.version, "id": each.schema_id}
-        if each.is_deleted:
+    for version in subject.versions:
+        entry: dict[str, Value] = {"n": version.version, "id": version.schema_id}
+        if version.is_deleted:
             entry["del"] = True
-        if each.referrers:
-            entry["by"] = list(each.referrers)
+        if version.referrers:
+            entry["by"] = list(version.referrers)
         versions.append(entry)
     return {"v": VERSION, "rev": subject.rev + 1, "versions": versions}
 
@@ -142,7 +142,10 @@ def encode_schema(stored: StoredSchema) -> Item:
         "v": VERSION,
         "t": stored.schema.kind,
         "s": stored.schema.text,
-        "refs": [{"n": each.name, "s": each.subject, "v": each.version} for each in stored.schema.references],
+        "refs": [
+            {"n": reference.name, "s": reference.subject, "v": reference.version}
+            for reference in stored.schema.references
+        ],
         "guid": stored.guid.bytes,
         "in": list(stored.subjects),
     }
@@ -151,14 +154,14 @@ def encode_schema(stored: StoredSchema) -> Item:
 
 def decode_schema(schema_id: int, item: Item) -> StoredSchema:
     check_version(item, VERSION, f"schema {schema_id}")
-    kind = attribute(item, "t", str)
-    if kind not in KINDS:
-        raise FormatError(f"schema {schema_id}: unknown schema type {kind}")
+    schema_type = attribute(item, "t", str)
+    if schema_type not in KINDS:
+        raise FormatError(f"schema {schema_id}: unknown schema type {schema_type}")
     references = tuple(
-        Reference(attribute(each, "n", str), attribute(each, "s", str), attribute(each, "v", int))
-        for each in cast("list[dict[str, object]]", attribute(item, "refs", list))
+        Reference(attribute(reference, "n", str), attribute(reference, "s", str), attribute(reference, "v", int))
+        for reference in cast("list[dict[str, object]]", attribute(item, "refs", list))
     )
-    schema = Schema(kind, attribute(item, "s", str), references)
+    schema = Schema(schema_type, attribute(item, "s", str), references)
     subjects = tuple(cast("list[str]", attribute(item, "in", list)))
     guid = UUID(bytes=attribute(item, "guid", bytes))
     return StoredSchema(schema_id, schema, guid, subjects, item.get("more") is True)

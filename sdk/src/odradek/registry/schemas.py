@@ -62,7 +62,9 @@ class Parsed:
 
     @property
     def guid(self) -> UUID:
-        references = sorted((each.name, each.subject, each.version) for each in self.schema.references)
+        references = sorted(
+            (reference.name, reference.subject, reference.version) for reference in self.schema.references
+        )
         digest = hashlib.sha256(json.dumps([self.schema.kind, self.canonical, references]).encode()).digest()
         return UUID(bytes=digest[:16])
 
@@ -81,11 +83,13 @@ def parse(schema: Schema, references: Sequence[ReferencedText], budget: Budget |
             return _parse_avro(schema, references, budget)
         if schema.kind == "JSON":
             document = json_schema.Document(
-                json_schema.load(schema.text, budget), {each.name: each.text for each in references}, budget
+                json_schema.load(schema.text, budget),
+                {reference.name: reference.text for reference in references},
+                budget,
             )
             document.check_refs()
             return Parsed(schema, document, json_schema.canonical(schema.text))
-        referred = {each.name: parse_proto(each.text) for each in references}
+        referred = {reference.name: parse_proto(reference.text) for reference in references}
         file, types = files.resolve(parse_proto(schema.text), referred)
         return Parsed(schema, (file, types), files.canonical(file))
     except SchemaInvalid as error:
@@ -103,7 +107,7 @@ def _printable(message: str) -> str:
 
 def _parse_avro(schema: Schema, references: Sequence[ReferencedText], budget: Budget) -> Parsed:
     names: avro.Names = {}
-    for text in dict.fromkeys(each.text for each in references):  # several names may refer to one schema
+    for text in dict.fromkeys(reference.text for reference in references):  # several names may refer to one schema
         avro.parse(text, names, budget)
     return Parsed(schema, avro.parse(schema.text, names, budget), avro.canonical(schema.text))
 

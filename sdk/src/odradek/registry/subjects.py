@@ -88,25 +88,25 @@ class Subjects:
 
     async def names(self, prefix: str = "", *, deleted: bool = False, deleted_only: bool = False) -> list[str]:
         """List subjects with live versions; `deleted` adds those that have only soft-deleted ones."""
-        found = []
+        names = []
         for subject in await self._all():
             if not subject.versions or not subject.name.startswith(prefix):
                 continue
             is_live = bool(subject.live)
             if (deleted_only and not is_live) or (not deleted_only and (is_live or deleted)):
-                found.append(subject.name)
-        return found
+                names.append(subject.name)
+        return names
 
     async def versions(self, name: str, *, deleted: bool = False, deleted_only: bool = False) -> list[int]:
         """List the versions of a subject."""
         subject = await self._subject(name)
         if deleted_only:
-            found = [each.version for each in subject.versions if each.is_deleted]
+            numbers = [version.version for version in subject.versions if version.is_deleted]
         else:
-            found = [each.version for each in (subject.versions if deleted else subject.live)]
-        if not found:
+            numbers = [version.version for version in (subject.versions if deleted else subject.live)]
+        if not numbers:
             raise errors.subject_not_found(name)
-        return found
+        return numbers
 
     async def version(self, name: str, version: int | None, *, deleted: bool = False) -> Registered:
         """Return a version of a subject; None is the latest."""
@@ -117,7 +117,7 @@ class Subjects:
         """List the versions of a subject up to its latest one that is not deleted; deleted ones before it, too."""
         subject = await self._subject(name)
         last = subject.live[-1].version if subject.live else 0
-        return [await self._registered(subject, each) for each in subject.versions if each.version <= last]
+        return [await self._registered(subject, version) for version in subject.versions if version.version <= last]
 
     async def schema(self, schema_id: int) -> StoredSchema:
         """Return the schema of an id, even if no subject has it any more. Its list of subjects may be outdated."""
@@ -137,24 +137,24 @@ class Subjects:
     async def uses(self, schema_id: int, *, deleted: bool = False) -> list[tuple[str, int]]:
         """List the subjects and versions that have a schema."""
         stored = await self._read_schema(schema_id)
-        subjects = await self._all() if stored.has_more else [await self._subject(each) for each in stored.subjects]
+        subjects = await self._all() if stored.has_more else [await self._subject(name) for name in stored.subjects]
         return [
-            (subject.name, each.version)
+            (subject.name, version.version)
             for subject in subjects
-            for each in (subject.versions if deleted else subject.live)
-            if each.schema_id == schema_id
+            for version in (subject.versions if deleted else subject.live)
+            if version.schema_id == schema_id
         ]
 
     async def schemas(self, prefix: str = "", *, deleted: bool = False, latest_only: bool = False) -> list[Registered]:
         """List every version of the subjects with a prefix."""
-        found = []
+        schemas = []
         for subject in await self._all():
             if subject.name.startswith(prefix):
                 versions = subject.versions if deleted else subject.live
-                found += [
-                    await self._registered(subject, each) for each in (versions[-1:] if latest_only else versions)
+                schemas += [
+                    await self._registered(subject, version) for version in (versions[-1:] if latest_only else versions)
                 ]
-        return found
+        return schemas
 
     async def referenced_by(self, name: str, version: int | None) -> list[int]:
         """List the ids of registered schemas that refer to a version."""
@@ -167,10 +167,10 @@ class Subjects:
         if not (subject.versions if deleted else subject.live):
             raise errors.subject_not_found(name)
         parsed = await self._parse(schema, normalize=await self._normalizes(name, normalize))
-        found = await self._find(subject, parsed, deleted=deleted)
-        if found is None:
+        version = await self._find(subject, parsed, deleted=deleted)
+        if version is None:
             raise errors.schema_not_found()
-        return await self._registered(subject, found)
+        return await self._registered(subject, version)
 
     async def check(
         self, name: str, schema: Schema, *, version: int | None = None, every: bool = False, normalize: bool = False
@@ -231,8 +231,8 @@ class Subjects:
         """Set the mode. IMPORT is refused where schemas exist, unless it is forced."""
         _check_name(name)
         if mode == "IMPORT" and not force:
-            there = await self.names() if name is None else (await self._subject(name)).live
-            if there:
+            contents = await self.names() if name is None else (await self._subject(name)).live
+            if contents:
                 raise errors.not_permitted("Cannot import since there are schemas already; use force=true")
         await self._change_config(name, lambda config: replace(config, mode=mode))
 
@@ -266,10 +266,10 @@ class Subjects:
         parsed = await self._parse(schema, normalize=normalize or bool(config.normalize))
         for attempt in range(_ATTEMPTS):
             subject = await self._subject(name)
-            found = await self._find(subject, parsed, deleted=False)
-            if found is not None and (schema_id is None or schema_id == found.schema_id):
-                return await self._registered(subject, found)
-            if found is not None:
+            version_found = await self._find(subject, parsed, deleted=False)
+            if version_found is not None and (schema_id is None or schema_id == version_found.schema_id):
+                return await self._registered(subject, version_found)
+            if version_found is not None:
                 raise errors.id_does_not_match(schema_id or 0)
             if schema_id is None and version is None:
                 messages = await self._problems(config.level or DEFAULT_LEVEL, parsed, subject)
@@ -320,13 +320,13 @@ class Subjects:
             if not permanent and not subject.live:
                 raise errors.subject_soft_deleted(name)
             chosen = subject.versions if permanent else subject.live
-            for each in chosen:
-                if await self._live_referrers(each):
-                    raise errors.reference_exists(name, each.version)
+            for version in chosen:
+                if await self._live_referrers(version):
+                    raise errors.reference_exists(name, version.version)
             outcome = await self._write_subject(_without(subject, chosen, permanent=permanent), attempt)
             if outcome:
-                return [each.version for each in chosen]
-            done = [each.version for each in chosen] if outcome is None else done
+                return [version.version for version in chosen]
+            done = [version.version for version in chosen] if outcome is None else done
         raise errors.store_unavailable()
 
     # --- parts of writing ---------------------------------------------------------------------------------------------
@@ -336,14 +336,14 @@ class Subjects:
     ) -> tuple[SubjectVersion, list[Operation]]:
         """Return the new version and the operations that register it, on condition that the rows do not change."""
         row = await self._get(guid_key(parsed.guid))
-        known = int(str(row["id"])) if row is not None else None
-        if known is not None and schema_id not in (None, known):
+        existing_id = int(str(row["id"])) if row is not None else None
+        if existing_id is not None and schema_id not in (None, existing_id):
             raise errors.id_does_not_match(schema_id or 0)
         operations: list[Operation] = []
         counter = await self._get(COUNTER)
         following = int(str(counter["next"])) if counter is not None else 1
-        made_id = known or schema_id or following
-        if known is None:
+        made_id = existing_id or schema_id or following
+        if existing_id is None:
             if schema_id is not None and await self._get(schema_key(schema_id)) is not None:
                 raise errors.not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
             stored = StoredSchema(made_id, parsed.schema, parsed.guid, (subject.name,))
@@ -353,7 +353,7 @@ class Subjects:
             if made_id >= following:  # a smaller id is an import's; the counter has passed it
                 operations.append(Put(COUNTER, {"next": made_id + 1}, taken))
         else:
-            stored = await self._read_schema(known)
+            stored = await self._read_schema(existing_id)
             operations += _named(stored, subject.name)
         number = version or (subject.versions[-1].version + 1 if subject.versions else 1)
         if subject.find(number) is not None:
@@ -364,15 +364,15 @@ class Subjects:
             )
         made = SubjectVersion(number, made_id)
         rows = {subject.name: subject.with_version(made)}
-        for each in parsed.schema.references:
-            row_of = rows.get(each.subject) or await self._subject(each.subject)
-            used = row_of.find(each.version)
+        for reference in parsed.schema.references:
+            row_of = rows.get(reference.subject) or await self._subject(reference.subject)
+            used = row_of.find(reference.version)
             if used is None or used.is_deleted:
                 raise errors.invalid_schema(
-                    f"it refers to version {each.version} of subject {each.subject!r}, which does not exist"
+                    f"it refers to version {reference.version} of subject {reference.subject!r}, which does not exist"
                 )
             referrers = tuple(sorted({*used.referrers, made_id}))
-            rows[each.subject] = row_of.with_version(replace(used, referrers=referrers))
+            rows[reference.subject] = row_of.with_version(replace(used, referrers=referrers))
         operations += [_put_subject(row) for row in rows.values()]
         return made, operations
 
@@ -463,30 +463,33 @@ class Subjects:
     async def _find(self, subject: Subject, parsed: Parsed, *, deleted: bool) -> SubjectVersion | None:
         row = await self._get(guid_key(parsed.guid)) if subject.versions else None
         versions = subject.versions if deleted else subject.live
-        return next((each for each in reversed(versions) if row and each.schema_id == row["id"]), None)
+        return next((version for version in reversed(versions) if row and version.schema_id == row["id"]), None)
 
     async def _problems(self, level: Level, parsed: Parsed, subject: Subject) -> list[str]:
-        ids = {each.version: each.schema_id for each in subject.live}
-        found = []
-        for version in compared(level, [each.version for each in subject.live]):
+        ids = {version.version: version.schema_id for version in subject.live}
+        incompatibilities = []
+        for version in compared(level, [version.version for version in subject.live]):
             compare = partial(problems, level, parsed, await self.parsed(await self.schema(ids[version])))
-            found += [f"version {version}: {each}" for each in await self._beside.run(compare)]
-            if found:
+            incompatibilities += [f"version {version}: {problem}" for problem in await self._beside.run(compare)]
+            if incompatibilities:
                 break
-        return found
+        return incompatibilities
 
-    async def _normalizes(self, name: str, asked: bool) -> bool:
-        return asked or bool((await self.effective(name)).normalize)
+    async def _normalizes(self, name: str, requested: bool) -> bool:
+        return requested or bool((await self.effective(name)).normalize)
 
     async def _parse(self, schema: Schema, *, normalize: bool) -> Parsed:
-        stored = (schema.text, *(text for each in schema.references for text in (each.name, each.subject)))
+        stored = (
+            schema.text,
+            *(text for reference in schema.references for text in (reference.name, reference.subject)),
+        )
         size = sum(len(text.encode("utf-8", "surrogatepass")) for text in stored)
         if size > SCHEMA_BYTES_MAX:
             raise errors.schema_too_large(size, SCHEMA_BYTES_MAX)
         if len(schema.references) > SCHEMA_REFERENCES_MAX:
             raise errors.invalid_schema(f"it has more than {SCHEMA_REFERENCES_MAX} references")
-        for each in schema.references:
-            _check_name_of_reference(each.name)
+        for reference in schema.references:
+            _check_name_of_reference(reference.name)
         texts = await self.texts(schema)
 
         def understand(budget: Budget) -> Parsed:
@@ -496,25 +499,29 @@ class Subjects:
 
     async def texts(self, schema: Schema) -> list[ReferencedText]:
         """List the schemas that a schema needs, each after those that it needs itself."""
-        found: dict[tuple[str, int], ReferencedText] = {}
+        texts_by_version: dict[tuple[str, int], ReferencedText] = {}
         names: dict[tuple[str, int], set[str]] = {}
 
         async def visit(current: Schema, open_: tuple[tuple[str, int], ...]) -> None:
-            for each in current.references:
-                place = (each.subject, each.version)
-                names.setdefault(place, set()).add(each.name)
-                if place in found:
+            for reference in current.references:
+                version_key = (reference.subject, reference.version)
+                names.setdefault(version_key, set()).add(reference.name)
+                if version_key in texts_by_version:
                     continue
-                if place in open_ or len(found) >= _REFERENCED_MAX:
+                if version_key in open_ or len(texts_by_version) >= _REFERENCED_MAX:
                     raise errors.invalid_schema("its references form a cycle, or include too many schemas")
-                inner = await self._reference(each.subject, each.version, each.name)
+                inner = await self._reference(reference.subject, reference.version, reference.name)
                 if inner.kind != schema.kind:
                     raise errors.invalid_schema(f"its type is {schema.kind}, but a reference's is {inner.kind}")
-                await visit(inner, (*open_, place))
-                found[place] = ReferencedText(each.name, inner.text)
+                await visit(inner, (*open_, version_key))
+                texts_by_version[version_key] = ReferencedText(reference.name, inner.text)
 
         await visit(schema, ())
-        return [ReferencedText(name, text.text) for place, text in found.items() for name in _order(names[place])]
+        return [
+            ReferencedText(name, text.text)
+            for version_key, text in texts_by_version.items()
+            for name in _order(names[version_key])
+        ]
 
     async def _reference(self, subject: str, version: int, name: str) -> Schema:
         chosen = (await self._subject(subject)).find(version)
@@ -534,22 +541,26 @@ def _order(names: set[str]) -> list[str]:
 
 def _pick(subject: Subject, version: int | None, *, deleted: bool) -> SubjectVersion:
     """Return a version of a subject; None is the latest that is not deleted. Raises RegistryError."""
-    there = subject.versions if deleted else subject.live
-    if not there or (version is None and not subject.live):
+    candidates = subject.versions if deleted else subject.live
+    if not candidates or (version is None and not subject.live):
         raise errors.subject_not_found(subject.name)
     if version is None:
         return subject.live[-1]
-    found = next((each for each in there if each.version == version), None)
-    if found is None:
+    picked = next((candidate for candidate in candidates if candidate.version == version), None)
+    if picked is None:
         raise errors.version_not_found(version)
-    return found
+    return picked
 
 
 def _without(subject: Subject, versions: Sequence[SubjectVersion], *, permanent: bool) -> Subject:
-    gone = {each.version for each in versions}
+    removed = {version.version for version in versions}
     if permanent:
-        return replace(subject, versions=tuple(each for each in subject.versions if each.version not in gone))
-    marked = (replace(each, is_deleted=True) if each.version in gone else each for each in subject.versions)
+        return replace(
+            subject, versions=tuple(version for version in subject.versions if version.version not in removed)
+        )
+    marked = (
+        replace(version, is_deleted=True) if version.version in removed else version for version in subject.versions
+    )
     return replace(subject, versions=tuple(marked))
 
 

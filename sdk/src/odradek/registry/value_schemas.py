@@ -27,7 +27,7 @@ class RegistryValueSchemas:
         """See ports.value_schemas."""
         try:
             history = await self._subjects.history(subject)
-            return [await self._schema(each.stored, each.version) for each in history]
+            return [await self._schema(registered.stored, registered.version) for registered in history]
         except RegistryError as error:
             raise _translated(error, f"the subject {subject}") from error
 
@@ -55,25 +55,25 @@ class RegistryValueSchemas:
             raise FormatError(error.message) from error
 
     async def _schema(self, stored: StoredSchema, version: int) -> ValueSchema:
-        known = self._known.get(stored.schema_id)
-        if known is None:
+        value_schema = self._known.get(stored.schema_id)
+        if value_schema is None:
             texts = await self._subjects.texts(stored.schema)
-            known = await asyncio.to_thread(_as_value_schema, stored.schema, texts, 0)
-            self._known[stored.schema_id] = known
-        return ValueSchema(known.kind, known.text, known.references, version)
+            value_schema = await asyncio.to_thread(_as_value_schema, stored.schema, texts, 0)
+            self._known[stored.schema_id] = value_schema
+        return ValueSchema(value_schema.kind, value_schema.text, value_schema.references, version)
 
 
 def _as_value_schema(schema: Schema, texts: Sequence[ReferencedText], version: int) -> ValueSchema:
     """Return a schema with what it refers to; files of Protobuf as descriptors. Raises RegistryError."""
     if schema.kind != "PROTOBUF":
         parse(schema, texts)
-        return ValueSchema(schema.kind, schema.text, tuple((each.name, each.text) for each in texts), version)
-    files = [(each.name, parse(Schema("PROTOBUF", each.text), texts)) for each in texts]
+        return ValueSchema(schema.kind, schema.text, tuple((text.name, text.text) for text in texts), version)
+    files = [(text.name, parse(Schema("PROTOBUF", text.text), texts)) for text in texts]
     references = tuple((name, serialized(file, name)) for name, file in files)
     return ValueSchema("PROTOBUF", serialized(parse(schema, texts)), references, version)
 
 
-def _translated(error: RegistryError, what: str) -> Exception:
+def _translated(error: RegistryError, subject_or_id: str) -> Exception:
     if error.status >= _UNAVAILABLE:
-        return StoreUnavailable(f"the registry does not answer for {what}: {error.message}")
-    return FormatError(f"{what} cannot be read: {error.message}")
+        return StoreUnavailable(f"the registry does not answer for {subject_or_id}: {error.message}")
+    return FormatError(f"{subject_or_id} cannot be read: {error.message}")

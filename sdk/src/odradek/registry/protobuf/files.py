@@ -92,18 +92,18 @@ class Types:
 
 def types_of(file: File) -> Types:
     """Return every type that the file defines. Raises SchemaInvalid if one is defined twice."""
-    found = Types()
+    types = Types()
     prefix = f".{file.package}" if file.package else ""
-    for name, kind in _walk(prefix, file.messages, file.enums):
+    for name, declared in _walk(prefix, file.messages, file.enums):
         if len(name) > _NAME_LENGTH_MAX:
             raise SchemaInvalid(f"the name of a type must have at most {_NAME_LENGTH_MAX} characters with its package")
-        if name in found:
+        if name in types:
             raise SchemaInvalid(f"{name[1:]} is defined twice")
-        if isinstance(kind, Message):
-            found.messages[name] = kind
+        if isinstance(declared, Message):
+            types.messages[name] = declared
         else:
-            found.enums[name] = kind
-    return found
+            types.enums[name] = declared
+    return types
 
 
 def _walk(prefix: str, messages: tuple[Message, ...], enums: tuple[Enum, ...]) -> Iterator[tuple[str, Message | Enum]]:
@@ -124,78 +124,84 @@ def resolve(file: File, references: Mapping[str, File]) -> tuple[File, Types]:
     Raises SchemaInvalid for an import or a type that does not exist, and for a message that protoc would refuse.
     """
     references = {**_built_in_files(), **references}
-    seen = types_of(file)
+    types = types_of(file)
     for path in _imported(file, references):
         other = types_of(references[path])
-        seen.messages.update(other.messages)
-        seen.enums.update(other.enums)
+        types.messages.update(other.messages)
+        types.enums.update(other.enums)
     prefix = f".{file.package}" if file.package else ""
-    messages = tuple(_resolved(message, prefix, seen, file.syntax) for message in file.messages)
-    for enum in (each for each in types_of(file).enums.values()):
+    messages = tuple(_resolved(message, prefix, types, file.syntax) for message in file.messages)
+    for enum in (enum for enum in types_of(file).enums.values()):
         if not enum.values:
             raise SchemaInvalid(f"enum {enum.name} has no values")
         if file.syntax == "proto3" and enum.values[0][1] != 0:
             raise SchemaInvalid(f"the first value of enum {enum.name} must be 0 in proto3")
-    return replace(file, messages=messages), seen
+    return replace(file, messages=messages), types
 
 
 @cache
 def _built_in_files() -> dict[str, File]:
     """Return the files by path."""
-    return {path: _built_in(each) for path, each in BUILT_IN.items()}
+    return {path: _built_in(built_in) for path, built_in in BUILT_IN.items()}
 
 
-def _built_in(given: BuiltInFile) -> File:
-    roots = tuple(_built_in_message(name, given) for name in given.messages if "." not in name)
+def _built_in(built_in: BuiltInFile) -> File:
+    roots = tuple(_built_in_message(name, built_in) for name in built_in.messages if "." not in name)
     enums = tuple(
         Enum(name, tuple((value, number) for number, value in enumerate(values)))
-        for name, values in given.enums.items()
+        for name, values in built_in.enums.items()
     )
-    imports = tuple((path, "") for path in given.imports)
-    return File("proto3", given.package, imports, roots, enums)
+    imports = tuple((path, "") for path in built_in.imports)
+    return File("proto3", built_in.package, imports, roots, enums)
 
 
-def _built_in_message(name: str, given: BuiltInFile) -> Message:
+def _built_in_message(name: str, built_in: BuiltInFile) -> Message:
     fields = tuple(
-        Field(each.name, each.number, each.type, "repeated" if each.is_repeated else "", each.oneof, each.key)
-        for each in given.messages[name]
+        Field(field.name, field.number, field.type, "repeated" if field.is_repeated else "", field.oneof, field.key)
+        for field in built_in.messages[name]
     )
-    inner = tuple(_built_in_message(each, given) for each in given.messages if each.rpartition(".")[0] == name)
-    oneofs = tuple(dict.fromkeys(each.oneof for each in fields if each.oneof))
+    inner = tuple(
+        _built_in_message(message, built_in) for message in built_in.messages if message.rpartition(".")[0] == name
+    )
+    oneofs = tuple(dict.fromkeys(field.oneof for field in fields if field.oneof))
     return Message(name.rpartition(".")[2], fields, inner, oneofs=oneofs)
 
 
 def _imported(file: File, references: Mapping[str, File]) -> list[str]:
-    found, waiting = [], [path for path, _ in file.imports]
+    visible, waiting = [], [path for path, _ in file.imports]
     while waiting:
         path = waiting.pop()
-        if path in found or path.startswith(GOOGLE):
+        if path in visible or path.startswith(GOOGLE):
             continue
         if path not in references:
             raise SchemaInvalid(f"import {path!r} is not among the references")
-        found.append(path)
-        waiting += [inner for inner, kind in references[path].imports if kind == "public"]
-    return found
+        visible.append(path)
+        waiting += [inner for inner, modifier in references[path].imports if modifier == "public"]
+    return visible
 
 
-def _resolved(message: Message, scope: str, seen: Types, syntax: str) -> Message:
-    here = f"{scope}.{message.name}"
+def _resolved(message: Message, scope: str, types: Types, syntax: str) -> Message:
+    full_name = f"{scope}.{message.name}"
     numbers: set[int] = set()
     names: set[str] = set()
     reserved = _Reserved(message.reserved)
-    for each in message.fields:
-        if not 0 < each.number < 1 << 29 or 19_000 <= each.number < 20_000:
-            raise SchemaInvalid(f"{here[1:]}.{each.name}: {each.number} is not a valid field number")
-        if each.number in numbers or each.name in names:
-            raise SchemaInvalid(f"{here[1:]}.{each.name}: the name or the number {each.number} is used twice")
-        if each in reserved:
-            raise SchemaInvalid(f"{here[1:]}.{each.name}: the name or the number {each.number} is reserved")
-        if each.label == "required" and syntax == "proto3":
-            raise SchemaInvalid(f"{here[1:]}.{each.name}: proto3 has no required fields")
-        numbers.add(each.number)
-        names.add(each.name)
-    fields = tuple(replace(each, type=_full_type(each.type, here, seen)) for each in message.fields)
-    inner = tuple(_resolved(each, here, seen, syntax) for each in message.messages)
+    for declared in message.fields:
+        if not 0 < declared.number < 1 << 29 or 19_000 <= declared.number < 20_000:
+            raise SchemaInvalid(f"{full_name[1:]}.{declared.name}: {declared.number} is not a valid field number")
+        if declared.number in numbers or declared.name in names:
+            raise SchemaInvalid(
+                f"{full_name[1:]}.{declared.name}: the name or the number {declared.number} is used twice"
+            )
+        if declared in reserved:
+            raise SchemaInvalid(
+                f"{full_name[1:]}.{declared.name}: the name or the number {declared.number} is reserved"
+            )
+        if declared.label == "required" and syntax == "proto3":
+            raise SchemaInvalid(f"{full_name[1:]}.{declared.name}: proto3 has no required fields")
+        numbers.add(declared.number)
+        names.add(declared.name)
+    fields = tuple(replace(field, type=_full_type(field.type, full_name, types)) for field in message.fields)
+    inner = tuple(_resolved(message, full_name, types, syntax) for message in message.messages)
     return replace(message, fields=fields, messages=inner)
 
 
@@ -216,23 +222,23 @@ class _Reserved:
             accumulate((last for _, last in self._ranges), max)
         )  # the highest end of all ranges up to each
 
-    def __contains__(self, each: Field) -> bool:
-        if json.dumps(each.name) in self._names:
+    def __contains__(self, field: Field) -> bool:
+        if json.dumps(field.name) in self._names:
             return True
-        before = bisect_right(self._ranges, (each.number, 1 << 64))
-        return before > 0 and self._ends[before - 1] >= each.number
+        before = bisect_right(self._ranges, (field.number, 1 << 64))
+        return before > 0 and self._ends[before - 1] >= field.number
 
 
-def _full_type(name: str, scope: str, seen: Types) -> str:
+def _full_type(name: str, scope: str, types: Types) -> str:
     if name in SCALARS:
         return name
     if name.startswith("."):
-        if name in seen or name.startswith(".google.protobuf."):
+        if name in types or name.startswith(".google.protobuf."):
             return name
         raise SchemaInvalid(f"{scope[1:]}: the type {name[1:]} is not defined")
     while True:
         full = f"{scope}.{name}"
-        if full in seen:
+        if full in types:
             return full
         if not scope:
             break
@@ -249,8 +255,10 @@ def canonical(file: File) -> str:
             "syntax": file.syntax,
             "package": file.package,
             "imports": sorted(file.imports),
-            "messages": [_message(each, file.syntax) for each in sorted(file.messages, key=lambda each: each.name)],
-            "enums": [_enum(each) for each in sorted(file.enums, key=lambda each: each.name)],
+            "messages": [
+                _message(message, file.syntax) for message in sorted(file.messages, key=lambda message: message.name)
+            ],
+            "enums": [_enum(enum) for enum in sorted(file.enums, key=lambda enum: enum.name)],
             "options": sorted(file.options),
             "others": sorted(file.others),
         },
@@ -262,11 +270,20 @@ def _message(message: Message, syntax: str) -> object:
     return {
         "name": message.name,
         "fields": [
-            [each.number, each.name, each.type, each.label, each.oneof, each.key, each.default, sorted(each.options)]
-            for each in sorted(message.fields, key=lambda each: each.number)
+            [
+                field.number,
+                field.name,
+                field.type,
+                field.label,
+                field.oneof,
+                field.key,
+                field.default,
+                sorted(field.options),
+            ]
+            for field in sorted(message.fields, key=lambda field: field.number)
         ],
-        "messages": [_message(each, syntax) for each in sorted(message.messages, key=lambda each: each.name)],
-        "enums": [_enum(each) for each in sorted(message.enums, key=lambda each: each.name)],
+        "messages": [_message(nested, syntax) for nested in sorted(message.messages, key=lambda nested: nested.name)],
+        "enums": [_enum(enum) for enum in sorted(message.enums, key=lambda enum: enum.name)],
         "reserved": sorted(message.reserved),
         "options": sorted(message.options),
     }

@@ -44,15 +44,15 @@ class Meta:
         return f"{{ {' , '.join(filter(None, parts))} }}"
 
 
-def option_name(kind: str) -> str:
+def option_name(element: str) -> str:
     """Return the name of the option. Args: one of KINDS."""
-    return f"(confluent.{kind}_meta)"
+    return f"(confluent.{element}_meta)"
 
 
 def kind_of(name: str) -> str:
     """Return of what an option is, one of KINDS; empty if it is another option."""
-    found = _OPTION.fullmatch(name)
-    return "" if found is None else found[1]
+    match = _OPTION.fullmatch(name)
+    return "" if match is None else match[1]
 
 
 def folded(options: Iterable[tuple[str, str]], unquoted: Callable[[str], str]) -> Options:
@@ -66,14 +66,14 @@ def folded(options: Iterable[tuple[str, str]], unquoted: Callable[[str], str]) -
     made: dict[str, Meta] = {}
     try:
         for name, value in options:
-            found = _OPTION.fullmatch(name)
-            if found is not None:
-                _Reader(value, unquoted).add_to(made.setdefault(option_name(found[1]), Meta()), found[2] or "")
+            match = _OPTION.fullmatch(name)
+            if match is not None:
+                _Reader(value, unquoted).add_to(made.setdefault(option_name(match[1]), Meta()), match[2] or "")
     except (SchemaInvalid, ValueError):
         return options
     if not made:
         return options
-    kept = [each for each in options if not kind_of(each[0])]
+    kept = [option for option in options if not kind_of(option[0])]
     return (*kept, *((name, made[name].text()) for name in sorted(made)))
 
 
@@ -92,7 +92,7 @@ class _Reader:
     """Reads the text form of an option's value. Raises ValueError for what is none."""
 
     def __init__(self, text: str, unquoted: Callable[[str], str]) -> None:
-        self._tokens = [(str(each.lastgroup), each[str(each.lastgroup)]) for each in _TOKEN.finditer(text)]
+        self._tokens = [(str(token.lastgroup), token[str(token.lastgroup)]) for token in _TOKEN.finditer(text)]
         self._at = 0
         self._unquoted = unquoted
 
@@ -101,8 +101,8 @@ class _Reader:
         if name:
             self._value(meta, name)
         else:
-            for each in self._message():
-                self._value(meta, each)
+            for field_name in self._message():
+                self._value(meta, field_name)
         if self._at != len(self._tokens):
             raise ValueError("there is more")
 
@@ -114,10 +114,10 @@ class _Reader:
         elif name == "params":
             for _ in self._elements():
                 entry = {"key": "", "value": ""}
-                for each in self._message():
-                    if each not in entry:
-                        raise ValueError(each)
-                    entry[each] = self._string()
+                for field_name in self._message():
+                    if field_name not in entry:
+                        raise ValueError(field_name)
+                    entry[field_name] = self._string()
                 meta.params[entry["key"]] = entry["value"]
         else:
             raise ValueError(name)
@@ -128,8 +128,8 @@ class _Reader:
         if not end:
             raise ValueError("a message was expected")
         while not self._is(end):
-            kind, name = self._next()
-            if kind != "name":
+            lexeme_type, name = self._next()
+            if lexeme_type != "name":
                 raise ValueError(name)
             self._is(":")
             yield name

@@ -42,9 +42,9 @@ def _unquoted(text: str) -> str:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of escapes that only .proto files allow
-            found = str(ast.literal_eval(text))
-        found.encode()
-        return found
+            string = str(ast.literal_eval(text))
+        string.encode()
+        return string
     except SyntaxError as error:
         raise ValueError(text) from error
 
@@ -67,16 +67,16 @@ class _Parser:
     # --- tokens -------------------------------------------------------------------------------------------------------
 
     def _peek(self) -> str:
-        kind, text, _ = self._tokens[self._next]
-        return "" if kind == "end" else text
+        lexeme_type, text, _ = self._tokens[self._next]
+        return "" if lexeme_type == "end" else text
 
     def _wrong(self, wanted: str) -> SchemaInvalid:
         _, text, line = self._tokens[self._next]
         return SchemaInvalid(f"line {line}: expected {wanted}, not {text[:40]!r}")
 
-    def _take(self, kind: str, wanted: str) -> str:
-        found, text, _ = self._tokens[self._next]
-        if found != kind:
+    def _take(self, lexeme_type: str, wanted: str) -> str:
+        actual_type, text, _ = self._tokens[self._next]
+        if actual_type != lexeme_type:
             raise self._wrong(wanted)
         self._next += 1
         return text
@@ -117,12 +117,12 @@ class _Parser:
 
     def _constant(self) -> str:
         """Return the value of an option as text; an aggregate as its tokens."""
-        kind, text, _ = self._tokens[self._next]
-        if kind == "string":
+        lexeme_type, text, _ = self._tokens[self._next]
+        if lexeme_type == "string":
             return json.dumps(self._string())
         if text == "{":
             return self._block()
-        if kind in ("word", "number"):
+        if lexeme_type in ("word", "number"):
             self._next += 1
             return text
         if text in ("-", "+"):
@@ -134,8 +134,8 @@ class _Parser:
         """Return everything up to the matching closing brace."""
         begin, depth = self._next, 0
         while True:
-            kind, text, _ = self._tokens[self._next]
-            if kind == "end":
+            lexeme_type, text, _ = self._tokens[self._next]
+            if lexeme_type == "end":
                 raise self._wrong("'}'")
             self._next += 1
             depth += {"{": 1, "}": -1}.get(text, 0)
@@ -168,8 +168,8 @@ class _Parser:
                 made = replace(made, package=self._word())
                 self._must(";")
             elif self._is("import"):
-                kind = next((each for each in ("public", "weak") if self._is(each)), "")
-                imports.append((self._string(), kind))
+                modifier = next((word for word in ("public", "weak") if self._is(word)), "")
+                imports.append((self._string(), modifier))
                 self._must(";")
             elif self._is("option"):
                 options.append(self._option())
@@ -243,7 +243,7 @@ class _Parser:
                 self._next += 1
                 ranges = self._ranges()
                 if prefix:
-                    options += [("extensions", each) for each in ranges]
+                    options += [("extensions", span) for span in ranges]
                 else:
                     reserved += ranges
             elif self._peek() == "extend" and following == "word":
@@ -275,11 +275,11 @@ class _Parser:
             label = self._word()
         if self._peek() == "group":
             raise SchemaInvalid("groups are not supported: use a message")
-        kind, key = self._word(), ""
-        if kind == "map" and self._is("<"):
+        field_type, key = self._word(), ""
+        if field_type == "map" and self._is("<"):
             key = self._word()
             self._must(",")
-            kind = self._word()
+            field_type = self._word()
             self._must(">")
             if key not in _KEYS or label or oneof:
                 raise SchemaInvalid(f"line {self._tokens[self._next][2]}: this is not a map")
@@ -290,8 +290,8 @@ class _Parser:
         options = self._options()
         self._must(";")
         default = next((value for option, value in options if option == "default"), "")
-        kept = [each for each in options if each[0] != "default" and each[0] != "json_name"]
-        return Field(name, number, kind, label, oneof, key, default, folded(kept, _unquoted))
+        kept = [option for option in options if option[0] != "default" and option[0] != "json_name"]
+        return Field(name, number, field_type, label, oneof, key, default, folded(kept, _unquoted))
 
     def _enum(self) -> Enum:
         name = self._word()
@@ -317,17 +317,17 @@ class _Parser:
         return Enum(name, tuple(values), folded(options, _unquoted), tuple(reserved))
 
     def _ranges(self) -> list[str]:
-        found = []
+        ranges = []
         while True:
             if self._tokens[self._next][0] == "string":
-                found.append(json.dumps(self._string()))
+                ranges.append(json.dumps(self._string()))
             else:
                 first = self._integer()
                 last: int | str = first
                 if self._is("to"):
                     last = "max" if self._is("max") else self._integer()
-                found.append(f"{first}" if last == first else f"{first} to {last}")
+                ranges.append(f"{first}" if last == first else f"{first} to {last}")
             self._options()
             if self._is(";"):
-                return found
+                return ranges
             self._must(",")

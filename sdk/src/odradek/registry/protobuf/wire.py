@@ -59,12 +59,12 @@ def encode_descriptor(file: File, types: Types, name: str = "") -> str:
     for path, _ in file.imports:
         out += _text(3, path)
     scope = f".{file.package}" if file.package else ""
-    out += b"".join(_bytes(4, _encode_message(each, types, file.syntax, scope)) for each in file.messages)
-    out += b"".join(_bytes(5, _encode_enum(each)) for each in file.enums)
+    out += b"".join(_bytes(4, _encode_message(message, types, file.syntax, scope)) for message in file.messages)
+    out += b"".join(_bytes(5, _encode_enum(enum)) for enum in file.enums)
     out += _encode_options(8, file.options, _FILE_OPTIONS)
-    for i, (_, kind) in enumerate(file.imports):
-        if kind:
-            out += _number(10 if kind == "public" else 11, i)
+    for i, (_, modifier) in enumerate(file.imports):
+        if modifier:
+            out += _number(10 if modifier == "public" else 11, i)
     out += _text(12, file.syntax) if file.syntax != "proto2" else b""
     return base64.b64encode(out).decode()
 
@@ -114,28 +114,28 @@ class _Read:
     def __init__(self, data: int | bytes) -> None:
         if not isinstance(data, bytes):
             raise SchemaInvalid("it is neither a .proto file nor a descriptor in base64")
-        self.found: dict[int, list[int | bytes]] = {}
+        self.values: dict[int, list[int | bytes]] = {}
         self.raw: list[tuple[int, int | bytes, bytes]] = list(_parts(data))
         for number, value, _ in self.raw:
-            self.found.setdefault(number, []).append(value)
+            self.values.setdefault(number, []).append(value)
 
     def number(self, number: int, default: int = 0) -> int:
-        value = self.found.get(number, [default])[-1]
+        value = self.values.get(number, [default])[-1]
         if not isinstance(value, int):
             raise SchemaInvalid("it is not a descriptor: expected a number")
         return value - (1 << 64) if value >= 1 << 63 else value
 
     def text(self, number: int) -> str:
-        return self.texts(number)[-1] if number in self.found else ""
+        return self.texts(number)[-1] if number in self.values else ""
 
     def texts(self, number: int) -> list[str]:
-        values = self.found.get(number, [])
-        if not all(isinstance(each, bytes) for each in values):
+        values = self.values.get(number, [])
+        if not all(isinstance(value, bytes) for value in values):
             raise SchemaInvalid("it is not a descriptor: expected a string")
-        return [each.decode() for each in values if isinstance(each, bytes)]
+        return [value.decode() for value in values if isinstance(value, bytes)]
 
     def many(self, number: int) -> list[_Read]:
-        return [_Read(each) for each in self.found.get(number, [])]
+        return [_Read(value) for value in self.values.get(number, [])]
 
 
 def _file(data: bytes) -> File:
@@ -145,9 +145,9 @@ def _file(data: bytes) -> File:
         raise SchemaInvalid(f"syntax {syntax!r} is not proto2 or proto3")
     kinds = {**dict.fromkeys(_indexes(read, 10), "public"), **dict.fromkeys(_indexes(read, 11), "weak")}
     imports = tuple((path, kinds.get(i, "")) for i, path in enumerate(read.texts(3)))
-    messages = tuple(_message(each, syntax, 0) for each in read.many(4))
-    enums = tuple(_enum(each) for each in read.many(5))
-    if not messages and not enums and not read.found:
+    messages = tuple(_message(message_bytes, syntax, 0) for message_bytes in read.many(4))
+    enums = tuple(_enum(enum_bytes) for enum_bytes in read.many(5))
+    if not messages and not enums and not read.values:
         raise SchemaInvalid("it is empty")
     others = tuple(raw.hex() for number, _, raw in read.raw if number in (6, 7))
     options = _options(read, 8, _FILE_OPTIONS)
@@ -155,7 +155,7 @@ def _file(data: bytes) -> File:
 
 
 def _indexes(read: _Read, number: int) -> list[int]:
-    return [each for each in read.found.get(number, []) if isinstance(each, int)]
+    return [value for value in read.values.get(number, []) if isinstance(value, int)]
 
 
 def _message(read: _Read, syntax: str, depth: int) -> Message:
@@ -163,24 +163,24 @@ def _message(read: _Read, syntax: str, depth: int) -> Message:
         raise SchemaInvalid(f"messages are nested deeper than {_DEPTH_MAX}")
     maps: dict[str, tuple[str, str]] = {}
     messages = []
-    for each in read.many(3):
-        if any(options.number(7) for options in each.many(7)):  # map_entry
-            key, value = (_field_type(inner) for inner in each.many(2)[:2])
-            maps[each.text(1)] = key, value
+    for nested in read.many(3):
+        if any(options.number(7) for options in nested.many(7)):  # map_entry
+            key, value = (_field_type(inner) for inner in nested.many(2)[:2])
+            maps[nested.text(1)] = key, value
         else:
-            messages.append(_message(each, syntax, depth + 1))
-    oneofs = [each.text(1) for each in read.many(8)]
-    fields = [_field(each, oneofs, maps, syntax) for each in read.many(2)]
-    used = {each.oneof for each in fields}
-    reserved = [_range(each.number(1), each.number(2) - 1, _MAX_FIELD - 1) for each in read.many(9)]
-    reserved += [json.dumps(each) for each in read.texts(10)]
+            messages.append(_message(nested, syntax, depth + 1))
+    oneofs = [oneof.text(1) for oneof in read.many(8)]
+    fields = [_field(field_read, oneofs, maps, syntax) for field_read in read.many(2)]
+    used = {field.oneof for field in fields}
+    reserved = [_range(span.number(1), span.number(2) - 1, _MAX_FIELD - 1) for span in read.many(9)]
+    reserved += [json.dumps(text) for text in read.texts(10)]
     options = _options(read, 7, _MESSAGE_OPTIONS)
     options += tuple(
-        ("extensions", _range(each.number(1), each.number(2) - 1, _MAX_FIELD - 1)) for each in read.many(5)
+        ("extensions", _range(span.number(1), span.number(2) - 1, _MAX_FIELD - 1)) for span in read.many(5)
     )
     return Message(
-        read.text(1), tuple(fields), tuple(messages), tuple(_enum(each) for each in read.many(4)),
-        tuple(each for each in oneofs if each in used), tuple(reserved), options,
+        read.text(1), tuple(fields), tuple(messages), tuple(_enum(enum_read) for enum_read in read.many(4)),
+        tuple(oneof for oneof in oneofs if oneof in used), tuple(reserved), options,
     )  # fmt: skip
 
 
@@ -191,19 +191,19 @@ def _range(first: int, last: int, maximum: int) -> str:
 
 
 def _field_type(read: _Read) -> str:
-    kind = read.number(5)
-    if kind == _GROUP:
+    type_number = read.number(5)
+    if type_number == _GROUP:
         raise SchemaInvalid("groups are not supported: use a message")
-    name = _SCALAR_NAMES.get(kind) or read.text(6)
+    name = _SCALAR_NAMES.get(type_number) or read.text(6)
     if not name:
-        raise SchemaInvalid(f"{read.text(1)}: unknown field type {kind}")
+        raise SchemaInvalid(f"{read.text(1)}: unknown field type {type_number}")
     return name
 
 
 def _field(read: _Read, oneofs: list[str], maps: Mapping[str, tuple[str, str]], syntax: str) -> Field:
-    kind, key = _field_type(read), ""
+    field_type, key = _field_type(read), ""
     label, oneof = _LABELS.get(read.number(4), ""), ""
-    if 9 in read.found:
+    if 9 in read.values:
         index = read.number(9)
         if not 0 <= index < len(oneofs):
             raise SchemaInvalid(f"{read.text(1)}: the oneof does not exist")
@@ -212,47 +212,49 @@ def _field(read: _Read, oneofs: list[str], maps: Mapping[str, tuple[str, str]], 
         oneof = ""
     elif oneof or (syntax == "proto3" and label == "optional"):
         label = ""
-    if kind.rpartition(".")[2] in maps and label == "repeated":
-        key, kind = maps[kind.rpartition(".")[2]]
+    if field_type.rpartition(".")[2] in maps and label == "repeated":
+        key, field_type = maps[field_type.rpartition(".")[2]]
     default = read.text(7)
-    if default and kind in ("string", "bytes"):
+    if default and field_type in ("string", "bytes"):
         default = json.dumps(default)
-    return Field(read.text(1), read.number(3), kind, label, oneof, key, default, _options(read, 8, _FIELD_OPTIONS))
+    return Field(
+        read.text(1), read.number(3), field_type, label, oneof, key, default, _options(read, 8, _FIELD_OPTIONS)
+    )
 
 
 def _enum(read: _Read) -> Enum:
-    values = tuple((each.text(1), each.number(2)) for each in read.many(2))
-    reserved = [_range(each.number(1), each.number(2), _MAX_ENUM) for each in read.many(4)]
-    reserved += [json.dumps(each) for each in read.texts(5)]
+    values = tuple((value.text(1), value.number(2)) for value in read.many(2))
+    reserved = [_range(span.number(1), span.number(2), _MAX_ENUM) for span in read.many(4)]
+    reserved += [json.dumps(text) for text in read.texts(5)]
     return Enum(read.text(1), values, _options(read, 3, _ENUM_OPTIONS), tuple(reserved))
 
 
 def _options(read: _Read, number: int, names: Mapping[int, str]) -> Options:
-    found = []
+    named = []
     meta: Meta | None = None
     for options in read.many(number):
         for key, value, raw in options.raw:
             if key in names:
                 is_text = isinstance(value, bytes)
                 text = json.dumps(value.decode()) if isinstance(value, bytes) else ("true" if value else "false")
-                found.append((names[key], text if is_text or value in (0, 1) else str(value)))
+                named.append((names[key], text if is_text or value in (0, 1) else str(value)))
             elif key == 9 and number == 8 and names is _FILE_OPTIONS:
                 modes = {1: "SPEED", 2: "CODE_SIZE", 3: "LITE_RUNTIME"}
-                found.append(("optimize_for", modes.get(value if isinstance(value, int) else 0, "SPEED")))
+                named.append(("optimize_for", modes.get(value if isinstance(value, int) else 0, "SPEED")))
             elif key == META_NUMBER:
                 meta = _add_meta(meta or Meta(), _Read(value))
             else:
-                found.append((f"#{key}", raw.hex()))
+                named.append((f"#{key}", raw.hex()))
     if meta is not None:
-        [kind] = [kind for kind, each in _OPTIONS.items() if each is names]
-        found.append((option_name(kind), meta.text()))
-    return tuple(found)
+        [element] = [element for element, option_names in _OPTIONS.items() if option_names is names]
+        named.append((option_name(element), meta.text()))
+    return tuple(named)
 
 
 def _add_meta(meta: Meta, read: _Read) -> Meta:
     """Return Confluent's option with what a further message of it says."""
     meta.doc = read.text(1) or meta.doc
-    meta.params.update((each.text(1), each.text(2)) for each in read.many(2))
+    meta.params.update((param.text(1), param.text(2)) for param in read.many(2))
     meta.tags += read.texts(3)
     return meta
 
@@ -283,39 +285,39 @@ def _text(number: int, value: str) -> bytes:
 
 
 def _encode_message(message: Message, types: Types, syntax: str, scope: str) -> bytes:
-    here = f"{scope}.{message.name}"
-    made_up = [f"_{each.name}" for each in message.fields if syntax == "proto3" and each.label == "optional"]
+    full_name = f"{scope}.{message.name}"
+    made_up = [f"_{field.name}" for field in message.fields if syntax == "proto3" and field.label == "optional"]
     oneofs = [*message.oneofs, *made_up]  # the synthetic ones come last
     out = _text(1, message.name)
     entries = []
-    for each in message.fields:
-        field_type, label, oneof = each.type, each.label or "optional", each.oneof
+    for field in message.fields:
+        field_type, label, oneof = field.type, field.label or "optional", field.oneof
         type_name = ""
-        if each.key:
-            entry = "".join(part[:1].upper() + part[1:] for part in each.name.split("_")) + "Entry"
-            entries.append(_encode_entry(entry, each, types))
-            type_name, field_type = f"{here}.{entry}", ""
-        body = _text(1, each.name) + _number(3, each.number)
+        if field.key:
+            entry = "".join(part[:1].upper() + part[1:] for part in field.name.split("_")) + "Entry"
+            entries.append(_encode_entry(entry, field, types))
+            type_name, field_type = f"{full_name}.{entry}", ""
+        body = _text(1, field.name) + _number(3, field.number)
         body += _number(4, {"optional": 1, "required": 2, "repeated": 3}[label])
         body += _encode_type(field_type, types) if field_type else _number(5, _MESSAGE) + _text(6, type_name)
-        if each.default:
-            body += _text(7, str(json.loads(each.default)) if each.default.startswith('"') else each.default)
-        body += _encode_options(8, each.options, _FIELD_OPTIONS)
-        if syntax == "proto3" and each.label == "optional":
-            oneof = f"_{each.name}"
+        if field.default:
+            body += _text(7, str(json.loads(field.default)) if field.default.startswith('"') else field.default)
+        body += _encode_options(8, field.options, _FIELD_OPTIONS)
+        if syntax == "proto3" and field.label == "optional":
+            oneof = f"_{field.name}"
             body += _number(17, 1)
         if oneof:
             body += _number(9, oneofs.index(oneof))
         out += _bytes(2, body)
-    out += b"".join(_bytes(3, _encode_message(each, types, syntax, here)) for each in message.messages)
-    out += b"".join(_bytes(3, each) for each in entries)
-    out += b"".join(_bytes(4, _encode_enum(each)) for each in message.enums)
+    out += b"".join(_bytes(3, _encode_message(nested, types, syntax, full_name)) for nested in message.messages)
+    out += b"".join(_bytes(3, entry) for entry in entries)
+    out += b"".join(_bytes(4, _encode_enum(enum)) for enum in message.enums)
     for name, text in message.options:
         if name == "extensions":
             first, last = _bounds(text, _MAX_FIELD - 1)
             out += _bytes(5, _number(1, first) + _number(2, last + 1))
     out += _encode_options(7, message.options, _MESSAGE_OPTIONS)
-    out += b"".join(_bytes(8, _text(1, each)) for each in oneofs)
+    out += b"".join(_bytes(8, _text(1, oneof)) for oneof in oneofs)
     for text in message.reserved:
         if text.startswith('"'):
             out += _text(10, str(json.loads(text)))
@@ -330,9 +332,9 @@ def _bounds(text: str, maximum: int) -> tuple[int, int]:
     return int(first), maximum if last == "max" else int(last or first)
 
 
-def _encode_entry(name: str, each: Field, types: Types) -> bytes:
-    key = _text(1, "key") + _number(3, 1) + _number(4, 1) + _encode_type(each.key, types)
-    value = _text(1, "value") + _number(3, 2) + _number(4, 1) + _encode_type(each.type, types)
+def _encode_entry(name: str, field: Field, types: Types) -> bytes:
+    key = _text(1, "key") + _number(3, 1) + _number(4, 1) + _encode_type(field.key, types)
+    value = _text(1, "value") + _number(3, 2) + _number(4, 1) + _encode_type(field.type, types)
     return _text(1, name) + _bytes(2, key) + _bytes(2, value) + _bytes(7, _number(7, 1))
 
 
@@ -380,4 +382,4 @@ def _encode_meta(text: str) -> bytes:
         return b""
     body = _text(1, meta.doc) if meta.doc else b""
     body += b"".join(_bytes(2, _text(1, key) + _text(2, value)) for key, value in sorted(meta.params.items()))
-    return body + b"".join(_text(3, each) for each in meta.tags)
+    return body + b"".join(_text(3, tag) for tag in meta.tags)
