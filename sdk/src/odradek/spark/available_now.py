@@ -43,7 +43,7 @@ def latest_offsets(options: Mapping[str, str]) -> str:
     parsed = parse_options(options)
     with LogView(parsed.store) as view:
         bounds = view.bounds(view.partitions(parsed.subscription))
-    return json.dumps(offsets_document({place: there.next_offset for place, there in bounds.items()}))
+    return json.dumps(offsets_document({tp: partition_bounds.next_offset for tp, partition_bounds in bounds.items()}))
 
 
 def process_available(
@@ -82,12 +82,14 @@ def process_streams_available(
     if not _fits_one(sources, targets):
         with _wrapper(spark, enabled=False):
             done += _bounded_runs(spark, sources, [without_last(target) for target in targets], start)
-    unlimited = [{name: value for name, value in each.items() if name.lower() != _LIMIT} for each in sources]
+    unlimited = [{name: value for name, value in source.items() if name.lower() != _LIMIT} for source in sources]
     with _wrapper(spark, enabled=True):
         for _ in range(_IDLE_RUNS_MAX):  # the first may only finish what a crash interrupted
             progress = run_to_end(start, *_streams(spark, unlimited, targets))
             done += progress
-            if _reached(progress, _offsets(targets)) or not any(each["numInputRows"] for each in progress):
+            if _reached(progress, _offsets(targets)) or not any(
+                batch_progress["numInputRows"] for batch_progress in progress
+            ):
                 break
     return done
 
@@ -101,7 +103,7 @@ def _fits_one(sources: Sequence[Mapping[str, str]], targets: Sequence[str]) -> b
         with LogView(parsed.store) as view:
             bounds = view.bounds(view.partitions(parsed.subscription))
         ends = _offsets([target])
-        if sum(ends.get(place, 0) - there.log_start_offset for place, there in bounds.items()) > (
+        if sum(ends.get(tp, 0) - partition_bounds.log_start_offset for tp, partition_bounds in bounds.items()) > (
             parsed.max_offsets_per_trigger
         ):
             return False
@@ -133,7 +135,7 @@ def _bounded_runs(
         done += progress
         if _reached(progress, goal):
             return done
-        if not any(each["numInputRows"] for each in progress):
+        if not any(batch_progress["numInputRows"] for batch_progress in progress):
             idle_runs += 1
             # There was nothing to do, or an unfinished micro-batch without data came first.
             if not progress or idle_runs == _IDLE_RUNS_MAX:
@@ -184,13 +186,13 @@ def run_to_end(start: Callable[..., StreamingQuery], *streams: DataFrame) -> lis
             if not slow_starts.may_start_again(error):
                 raise
         else:
-            return [json.loads(each.json) for each in query.recentProgress]
+            return [json.loads(batch_progress.json) for batch_progress in query.recentProgress]
 
 
 def _reached(progress: list[dict[str, Any]], goal: Offsets) -> bool:
     """Return True if the last micro-batch ended at the goal; the slower of several readers of a topic counts."""
-    for each in reversed(progress):
-        ends = [source["endOffset"] for source in each["sources"] if source["endOffset"] is not None]
+    for batch_progress in reversed(progress):
+        ends = [source["endOffset"] for source in batch_progress["sources"] if source["endOffset"] is not None]
         if not ends:
             continue
         reached: dict[TopicPartition, int] = {}
@@ -201,7 +203,7 @@ def _reached(progress: list[dict[str, Any]], goal: Offsets) -> bool:
                 raise KafkaError(
                     ErrorCode.INVALID_CONFIG, "start must read only the streams that it is given"
                 ) from error
-            for place, offset in offsets.items():
-                reached[place] = min(offset, reached.get(place, offset))
-        return all(reached.get(place, 0) >= offset for place, offset in goal.items())
+            for tp, offset in offsets.items():
+                reached[tp] = min(offset, reached.get(tp, offset))
+        return all(reached.get(tp, 0) >= offset for tp, offset in goal.items())
     return False

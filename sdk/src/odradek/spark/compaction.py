@@ -96,7 +96,7 @@ def group_segments(rows: Iterable[IndexRow], policy: CompactionPolicy) -> list[l
     afterwards."""
     groups: list[list[IndexRow]] = []
     for row in rows:
-        size = sum(each.size_bytes for each in groups[-1]) if groups else 0
+        size = sum(segment.size_bytes for segment in groups[-1]) if groups else 0
         if groups and joins(groups[-1], size, row, policy, ROWS_REPLACED_MAX):
             groups[-1].append(row)
         else:
@@ -111,16 +111,16 @@ def segment_keys(plan: Rewriting, number: int) -> pa.RecordBatch:
     group, row = plan.segments[number]
 
     async def read(objects: ObjectStore) -> OffsetMap:
-        seen = OffsetMap(_EVERYTHING)
+        offset_map = OffsetMap(_EVERYTHING)
         async for stretch in read_stretches(objects, plan.partition, row, plan.read_bytes):
             for batch, header in stretch:
                 if not header.is_control:
-                    read_keys(batch, header, 0, seen)
-        return seen
+                    read_keys(batch, header, 0, offset_map)
+        return offset_map
 
-    found = _with_objects(plan.store, read).items()
-    latest = [offset if offset >= plan.first_dirty else -1 for _, offset in found]
-    digests = [digest for digest, _ in found]
+    offsets_by_digest = _with_objects(plan.store, read).items()
+    latest = [offset if offset >= plan.first_dirty else -1 for _, offset in offsets_by_digest]
+    digests = [digest for digest, _ in offsets_by_digest]
     return pa.RecordBatch.from_arrays(
         [pa.array([group] * len(digests), pa.int32()), pa.array(digests, pa.binary()), pa.array(latest, pa.int64())],
         ["grp", "digest", "latest"],
@@ -204,9 +204,9 @@ def latest_frame(keys: DataFrame) -> DataFrame:
     """Return the last dirty offset of each key, for each group to rewrite that contains the key."""
     from pyspark.sql import functions as F
 
-    known = keys.where("latest >= 0").groupBy("digest").agg(F.max("latest").alias("latest"))
+    latest_by_digest = keys.where("latest >= 0").groupBy("digest").agg(F.max("latest").alias("latest"))
     wanted = keys.where(f"grp <> {_ONLY_KEYS}").select("grp", "digest").distinct()
-    return wanted.join(known, "digest").select("grp", "digest", "latest")
+    return wanted.join(latest_by_digest, "digest").select("grp", "digest", "latest")
 
 
 def rewritten_frame(latest: DataFrame, plan: Rewriting, groups: Sequence[int]) -> DataFrame:
@@ -222,8 +222,8 @@ def rewritten_frame(latest: DataFrame, plan: Rewriting, groups: Sequence[int]) -
 
     def rewrite(key: tuple[Any, ...], rows: pa.Table) -> pa.Table:
         pairs = zip(rows["digest"].to_pylist(), rows["latest"].to_pylist(), strict=True)
-        known = {digest: offset for digest, offset in pairs if digest is not None}
-        return pa.Table.from_pylist(rewrite_group(plan, key[0].as_py(), known), arrow_schema)
+        offsets_by_digest = {digest: offset for digest, offset in pairs if digest is not None}
+        return pa.Table.from_pylist(rewrite_group(plan, key[0].as_py(), offsets_by_digest), arrow_schema)
 
     # Groups without dirty keys are included: their tombstones may have expired.
     every = latest.sparkSession.createDataFrame([(group,) for group in groups], "grp INT")
@@ -297,8 +297,8 @@ class SparkCompactor(Compactor):
         began_ms = self._engine.clock.now_ms()
         plan = replace(plan, bounds=replace(plan.bounds, now_ms=began_ms))
         held.left_clean = False  # repeated or abandoned tasks leave objects
-        found = await self._spark_does(held, lambda: rewritten_frame(latest, plan, list(wave)).collect())
-        by_group = {row.grp: row for row in found}
+        rows = await self._spark_does(held, lambda: rewritten_frame(latest, plan, list(wave)).collect())
+        by_group = {row.grp: row for row in rows}
         for number in wave:
             if self._engine.clock.now_ms() - began_ms > WAVE_MS_MAX:
                 raise KafkaError(

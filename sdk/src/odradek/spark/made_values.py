@@ -21,7 +21,9 @@ _LOCAL_TIME = "timestamp_ntz"  # which Spark turns into a number by the session'
 
 def can_make_values(typed: Sequence[tuple[str, Kind]]) -> bool:
     """Return True if Spark has the cells of these typed columns as the file has them."""
-    return all(kind.name != _LOCAL_TIME for name, kind in typed for _, kind in _leaves((name,), kind))
+    return all(
+        data_type.name != _LOCAL_TIME for name, data_type in typed for _, data_type in _leaves((name,), data_type)
+    )
 
 
 def made_value(typed: Sequence[tuple[str, Kind]]) -> Column:
@@ -29,14 +31,20 @@ def made_value(typed: Sequence[tuple[str, Kind]]) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql.types import BinaryType
 
-    leaves = [leaf for name, kind in typed for leaf in _leaves((name,), kind)]
+    leaves = [leaf for name, data_type in typed for leaf in _leaves((name,), data_type)]
     cells = []
-    for number, (path, kind) in enumerate(leaves):
+    for number, (path, data_type) in enumerate(leaves):
         cell = F.col(".".join(f"`{name}`" for name in path))
-        cell = F.unix_micros(cell) if kind.name == "timestamp" else F.unix_date(cell) if kind.name == "date" else cell
+        cell = (
+            F.unix_micros(cell)
+            if data_type.name == "timestamp"
+            else F.unix_date(cell)
+            if data_type.name == "date"
+            else cell
+        )
         cells.append(cell.alias(f"c{number}"))
-    places = {".".join(path): number for number, (path, _) in enumerate(leaves)}
-    make = F.udf(_Maker(places), BinaryType(), useArrow=False)  # with Arrow it would need pandas
+    cell_numbers = {".".join(path): number for number, (path, _) in enumerate(leaves)}
+    make = F.udf(_Maker(cell_numbers), BinaryType(), useArrow=False)  # with Arrow it would need pandas
     return make(F.col("value"), F.col(VALUE_RECIPE), F.col(VALUE_REST), F.struct(*cells) if cells else F.lit(None))
 
 
@@ -44,29 +52,29 @@ class _Maker:
     """Makes one value of a row.
 
     Args:
-        places: of the cells, by the path of their column.
+        cell_numbers: positions of the cells, by the path of their column.
     """
 
     __name__ = "value"
 
-    def __init__(self, places: Mapping[str, int]) -> None:
-        self._places = places
+    def __init__(self, cell_numbers: Mapping[str, int]) -> None:
+        self._cell_numbers = cell_numbers
 
-    def __call__(self, value: Any, recipe: Any, rest: Any, cells: Any) -> bytes | None:
+    def __call__(self, value: Any, recipe: Any, rest_bytes: Any, cells: Any) -> bytes | None:
         if recipe is None:
             return None if value is None else bytes(value)
-        texts = None if rest is None else bytes(rest)
-        [made] = made_again([bytes(recipe)], [texts], [None], lambda path: [_stored(cells[self._places[path]])])
+        texts = None if rest_bytes is None else bytes(rest_bytes)
+        [made] = made_again([bytes(recipe)], [texts], [None], lambda path: [_stored(cells[self._cell_numbers[path]])])
         return made
 
 
-def _leaves(path: tuple[str, ...], kind: Kind) -> Iterator[tuple[tuple[str, ...], Kind]]:
+def _leaves(path: tuple[str, ...], data_type: Kind) -> Iterator[tuple[tuple[str, ...], Kind]]:
     """Yield the columns of which recipes take cells."""
-    if kind.name == "struct":
-        for name, inner in kind.fields.items():
+    if data_type.name == "struct":
+        for name, inner in data_type.fields.items():
             yield from _leaves((*path, name), inner)
-    elif kind.name in _AS_THEY_ARE or kind.name in ("date", "timestamp", _LOCAL_TIME):
-        yield path, kind
+    elif data_type.name in _AS_THEY_ARE or data_type.name in ("date", "timestamp", _LOCAL_TIME):
+        yield path, data_type
 
 
 def _stored(cell: Any) -> Any:

@@ -67,15 +67,15 @@ def parse_assignment(option: str, text: str) -> list[TopicPartition]:
 def parse_ranges(option: str, text: str) -> Ranges:
     """Parse ranges of offsets, `{"topic": {"0": [[0, 10], [20, 30]]}}`, rising. Raises KafkaError(INVALID_CONFIG)."""
     try:
-        found = {
+        ranges = {
             TopicPartition(topic, _whole(int(partition))): tuple(
                 (_whole(first), _whole(end)) for first, end in sorted(spans)
             )
             for topic, partitions in json.loads(text).items()
             for partition, spans in partitions.items()
         }
-        bounds = [[offset for span in spans for offset in span] for spans in found.values()]
-        if not found or any(first > end for each in bounds for first, end in pairwise([0, *each])):
+        bounds = [[offset for span in spans for offset in span] for spans in ranges.values()]
+        if not ranges or any(first > end for bound in bounds for first, end in pairwise([0, *bound])):
             raise ValueError(text)
     except (ValueError, TypeError, AttributeError):
         raise KafkaError(
@@ -83,7 +83,7 @@ def parse_ranges(option: str, text: str) -> Ranges:
             f'option {option} must be JSON such as {{"topic": {{"0": [[0, 10], [20, 30]]}}}}, ranges that do not '
             f"overlap, not {text!r}",
         ) from None
-    return found
+    return ranges
 
 
 def ranges_document(ranges: Ranges) -> dict[str, dict[str, list[list[int]]]]:
@@ -143,21 +143,21 @@ def decode_position(document: Mapping[str, Any]) -> tuple[Offsets, Offsets | Non
         ) from None
 
 
-def resolve(option: str, asked: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]) -> Offsets:
+def resolve(option: str, requested: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]) -> Offsets:
     """Replace earliest and latest by numbers.
 
     Raises KafkaError(INVALID_CONFIG): the offsets do not name exactly the partitions that are read.
     """
-    _check_same(option, asked, bounds)
+    _check_same(option, requested, bounds)
     resolved: Offsets = {}
-    for place, offset in asked.items():
+    for tp, offset in requested.items():
         if offset < EARLIEST:
-            raise KafkaError(ErrorCode.INVALID_CONFIG, f"option {option}: {place} has no offset {offset}")
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"option {option}: {tp} has no offset {offset}")
         if offset == EARLIEST:
-            offset = bounds[place].log_start_offset
+            offset = bounds[tp].log_start_offset
         elif offset == LATEST:
-            offset = bounds[place].next_offset
-        resolved[place] = offset
+            offset = bounds[tp].next_offset
+        resolved[tp] = offset
     return resolved
 
 
@@ -166,13 +166,12 @@ def limit(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 
     A partition with a backlog advances by at least one offset, so none starves. Never before `start`, never past `end`.
     """
-    backlog = {place: max(0, stop - start.get(place, 0)) for place, stop in end.items()}
+    backlog = {tp: max(0, stop - start.get(tp, 0)) for tp, stop in end.items()}
     total = sum(backlog.values())
     if offsets_max is None or total <= offsets_max:
-        return {place: max(stop, start.get(place, 0)) for place, stop in end.items()}
+        return {tp: max(stop, start.get(tp, 0)) for tp, stop in end.items()}
     return {
-        place: start.get(place, 0) + (max(1, offsets_max * count // total) if count else 0)
-        for place, count in backlog.items()
+        tp: start.get(tp, 0) + (max(1, offsets_max * count // total) if count else 0) for tp, count in backlog.items()
     }
 
 
@@ -194,22 +193,22 @@ def check_loss(
     Raises:
         KafkaError: OFFSET_OUT_OF_RANGE that names the partition and the option failOnDataLoss.
     """
-    lost: list[str] = [f"{place} no longer exists" for place in start if place not in bounds]
+    lost: list[str] = [f"{tp} no longer exists" for tp in start if tp not in bounds]
     readable: dict[TopicPartition, tuple[int, int]] = {}
-    for place, stop in sorted(end.items()):
-        there = bounds.get(place)
-        if there is None:
-            if place not in start:
-                lost.append(f"{place} no longer exists")
+    for tp, stop in sorted(end.items()):
+        partition_bounds = bounds.get(tp)
+        if partition_bounds is None:
+            if tp not in start:
+                lost.append(f"{tp} no longer exists")
             continue
-        first = start.get(place, there.log_start_offset)
-        if first < there.log_start_offset and first < stop:
-            lost.append(f"{place} starts at {there.log_start_offset}, after {first}")
-        if stop > there.next_offset:
-            lost.append(f"{place} ends at {there.next_offset}, before {stop}")
-        low, high = max(first, there.log_start_offset), min(stop, there.next_offset)
+        first = start.get(tp, partition_bounds.log_start_offset)
+        if first < partition_bounds.log_start_offset and first < stop:
+            lost.append(f"{tp} starts at {partition_bounds.log_start_offset}, after {first}")
+        if stop > partition_bounds.next_offset:
+            lost.append(f"{tp} ends at {partition_bounds.next_offset}, before {stop}")
+        low, high = max(first, partition_bounds.log_start_offset), min(stop, partition_bounds.next_offset)
         if low < high:
-            readable[place] = (low, high)
+            readable[tp] = (low, high)
     if lost and fail:
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -218,8 +217,8 @@ def check_loss(
     return readable
 
 
-def _check_same(option: str, asked: Iterable[TopicPartition], bounds: Iterable[TopicPartition]) -> None:
-    missing, unknown = set(bounds) - set(asked), set(asked) - set(bounds)
+def _check_same(option: str, requested: Iterable[TopicPartition], bounds: Iterable[TopicPartition]) -> None:
+    missing, unknown = set(bounds) - set(requested), set(requested) - set(bounds)
     problems = []
     if missing:
         problems.append(f"lacks {_some(missing)}")
@@ -232,8 +231,8 @@ def _check_same(option: str, asked: Iterable[TopicPartition], bounds: Iterable[T
         )
 
 
-def _some(places: set[TopicPartition]) -> str:
-    names = [str(place) for place in sorted(places)]
+def _some(partitions: set[TopicPartition]) -> str:
+    names = [str(tp) for tp in sorted(partitions)]
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 

@@ -146,12 +146,12 @@ SOURCE_OPTIONS: Mapping[str, Option] = {
 }
 
 
-def parse_options(given: Mapping[str, str]) -> SourceOptions:
+def parse_options(raw_options: Mapping[str, str]) -> SourceOptions:
     """Parse the options of a reader; names are case-insensitive, as in Spark.
 
     Raises KafkaError(INVALID_CONFIG) that names the option and its valid values.
     """
-    options = known_options(given, tuple(SOURCE_OPTIONS), _HINTS)
+    options = known_options(raw_options, tuple(SOURCE_OPTIONS), _HINTS)
     return SourceOptions(
         store=parse_store(options),
         subscription=_subscription(options),
@@ -169,7 +169,7 @@ def parse_options(given: Mapping[str, str]) -> SourceOptions:
     )
 
 
-def known_options(given: Mapping[str, str], names: Sequence[str], hints: Mapping[str, str]) -> dict[str, str]:
+def known_options(raw_options: Mapping[str, str], names: Sequence[str], hints: Mapping[str, str]) -> dict[str, str]:
     """Return the options under their documented names.
 
     Args:
@@ -180,10 +180,10 @@ def known_options(given: Mapping[str, str], names: Sequence[str], hints: Mapping
     """
     by_lower = {name.lower(): name for name in names}
     options: dict[str, str] = {}
-    for name, value in given.items():
+    for name, value in raw_options.items():
         lower = name.lower()
-        known = by_lower.get(lower)
-        if known is None:
+        option = by_lower.get(lower)
+        if option is None:
             hint = hints.get(lower) or hints.get(lower.removeprefix("kafka."), "")
             if not hint and lower.startswith("kafka."):
                 hint = "Spark reads and writes the store directly, without brokers: set the option store"
@@ -191,7 +191,7 @@ def known_options(given: Mapping[str, str], names: Sequence[str], hints: Mapping
             if not hint and close:
                 hint = f"did you mean {by_lower[close[0]]}?"
             raise _refused(f"unknown option {name}: {hint or 'use one of ' + ', '.join(names)}")
-        options[known] = str(value)
+        options[option] = str(value)
     return options
 
 
@@ -212,21 +212,23 @@ def parse_store(options: Mapping[str, str]) -> StoreOptions:
 
 
 def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
+    first, *more_words = name.split("_")
+    return first + "".join(word.capitalize() for word in more_words)
 
 
 def _subscription(options: Mapping[str, str]) -> Subscription:
-    given = [name for name in ("subscribe", "subscribePattern", "assign", "ranges") if options.get(name)]
-    if len(given) != 1:
-        found = " and ".join(given) or "none"
-        raise _refused(f"set exactly one of the options subscribe, subscribePattern, assign and ranges, not {found}")
-    text = options[given[0]]
-    if given[0] == "ranges":
+    chosen = [name for name in ("subscribe", "subscribePattern", "assign", "ranges") if options.get(name)]
+    if len(chosen) != 1:
+        names_set = " and ".join(chosen) or "none"
+        raise _refused(
+            f"set exactly one of the options subscribe, subscribePattern, assign and ranges, not {names_set}"
+        )
+    text = options[chosen[0]]
+    if chosen[0] == "ranges":
         return Subscription(partitions=tuple(parse_ranges("ranges", text)))
-    if given[0] == "assign":
+    if chosen[0] == "assign":
         return Subscription(partitions=tuple(parse_assignment("assign", text)))
-    if given[0] == "subscribePattern":
+    if chosen[0] == "subscribePattern":
         try:
             re.compile(text)
         except re.error as error:

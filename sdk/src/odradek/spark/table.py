@@ -82,38 +82,43 @@ def table(
     with extra("spark"):
         import pyarrow  # noqa: F401  (what is missing is named before anything else)
         import pyspark  # noqa: F401
-    given = {"store": f"{EMBEDDED_PREFIX}{store}"} if isinstance(store, Path | str) else store
-    options = parse_store(known_options(given, tuple(STORE_OPTIONS), {}))
+    store_options = {"store": f"{EMBEDDED_PREFIX}{store}"} if isinstance(store, Path | str) else store
+    options = parse_store(known_options(store_options, tuple(STORE_OPTIONS), {}))
     with LogView(options) as view:
-        typed = {each.name: each.kind for each in view.columns_of(topic).columns}
+        typed = {column.name: column.kind for column in view.columns_of(topic).columns}
         names = _chosen(topic, columns, typed)
-        wanted = tuple((name, kind) for name, kind in typed.items() if name in names)
+        wanted = tuple((name, data_type) for name, data_type in typed.items() if name in names)
         ids = view.partitions(Subscription(topics=(topic,)))
         bounds = view.bounds(ids)
-        ranges = {place: (there.log_start_offset, there.next_offset) for place, there in bounds.items()}
+        ranges = {
+            tp: (partition_bounds.log_start_offset, partition_bounds.next_offset)
+            for tp, partition_bounds in bounds.items()
+        }
         if as_of is not None:
             ranges = _at(view, ranges, as_of)
-        by_id = {ids[place]: ends for place, ends in ranges.items() if ends[0] < ends[1]}
-        there = view.table_files(by_id) if has_plain_paths(options) else []
-        files = readable(view, there, wanted, with_values="value" in names)
+        by_id = {ids[tp]: ends for tp, ends in ranges.items() if ends[0] < ends[1]}
+        table_files = view.table_files(by_id) if has_plain_paths(options) else []
+        files = readable(view, table_files, wanted, with_values="value" in names)
         makers: list[TableFile] = []
         if "value" in names and can_make_values(every := tuple(typed.items())):
-            makers = readable(view, [file for file in there if file.has_recipes], every, with_values=False, alone=True)
-        rest = uncovered(ranges, {ids[place]: place for place in ranges}, [*files, *makers])
-        few = _few(view, ids, rest, names, wanted)
+            makers = readable(
+                view, [file for file in table_files if file.has_recipes], every, with_values=False, alone=True
+            )
+        uncovered_ranges = uncovered(ranges, {ids[tp]: tp for tp in ranges}, [*files, *makers])
+        small_rest = _few(view, ids, uncovered_ranges, names, wanted)
     parts = []
     rest_paths: list[str] = []
-    if files and few is not None and few.num_rows and _reads_here(spark):
-        rest_paths, few = _as_files(few), few.slice(0, 0)
+    if files and small_rest is not None and small_rest.num_rows and _reads_here(spark):
+        rest_paths, small_rest = _as_files(small_rest), small_rest.slice(0, 0)
     for some, columns_there in ((files, wanted), (makers, tuple(typed.items()))):
         if some:
             paths = paths_of(options, some, scheme or _scheme(spark)) + (rest_paths if some is files else [])
             parts.append(_of_files(spark, topic, paths, names, columns_there, makes_values=some is makers))
-    if few is not None and (few.num_rows or not parts):
+    if small_rest is not None and (small_rest.num_rows or not parts):
         schema = _schema(names, wanted)
-        parts.append(spark.createDataFrame(few if few.num_rows else [], schema=schema))
-    elif few is None:
-        parts.append(_of_rest(spark, given, rest, names, wanted))
+        parts.append(spark.createDataFrame(small_rest if small_rest.num_rows else [], schema=schema))
+    elif small_rest is None:
+        parts.append(_of_rest(spark, store_options, uncovered_ranges, names, wanted))
     return reduce(lambda frame, part: frame.unionAll(part), parts)
 
 
@@ -169,19 +174,19 @@ def _at(
 ) -> dict[TopicPartition, tuple[int, int]]:
     """Return the ranges as they were at a moment."""
     if isinstance(as_of, Mapping):
-        unknown = [each for each in as_of if all(each != place.partition for place in ranges)]
+        unknown = [partition for partition in as_of if all(partition != tp.partition for tp in ranges)]
         wrong = [end for end in as_of.values() if not isinstance(end, int) or end < 0]
         if unknown or wrong:
             raise _refused(
                 f"as_of: there is no partition {unknown[0]}" if unknown else f"as_of: {wrong[0]!r} is no offset"
             )
         return {
-            place: (first, max(first, min(as_of[place.partition], end)))
-            for place, (first, end) in ranges.items()
-            if place.partition in as_of
+            tp: (first, max(first, min(as_of[tp.partition], end)))
+            for tp, (first, end) in ranges.items()
+            if tp.partition in as_of
         }
     later = view.offsets_at(list(ranges), _milliseconds(as_of) + 1)
-    return {place: (first, max(first, min(later.get(place, end), end))) for place, (first, end) in ranges.items()}
+    return {tp: (first, max(first, min(later.get(tp, end), end))) for tp, (first, end) in ranges.items()}
 
 
 def _milliseconds(moment: int | str | datetime) -> int:
@@ -218,12 +223,16 @@ def _of_files(
 
 
 def _of_rest(
-    spark: SparkSession, store: Mapping[str, str], rest: Ranges, names: Sequence[str], typed: Sequence[tuple[str, Kind]]
+    spark: SparkSession,
+    store: Mapping[str, str],
+    uncovered_ranges: Ranges,
+    names: Sequence[str],
+    typed: Sequence[tuple[str, Kind]],
 ) -> DataFrame:
     plain = [name for name in names if name in COLUMNS] or ["offset"]
     options = {
         **store,
-        "ranges": json.dumps(ranges_document(rest)),
+        "ranges": json.dumps(ranges_document(uncovered_ranges)),
         "columns": ",".join(plain),
         "typedColumns": text_of(typed),
     }
@@ -231,16 +240,16 @@ def _of_rest(
 
     from odradek.spark.source.data_source import kinds_of, source_kinds
 
-    kinds, there = kinds_of(typed), source_kinds(typed)
+    kinds, source_types = kinds_of(typed), source_kinds(typed)
     frame = spark.read.format("odradek").options(**options).load()
-    return frame.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) if kinds[name] != there[name]
+    return frame.select(*(F.col(f"`{name}`").cast(kinds[name]).alias(name) if kinds[name] != source_types[name]
                           else F.col(f"`{name}`") for name in names))  # fmt: skip
 
 
 def _few(
     view: LogView,
     ids: Mapping[TopicPartition, PartitionId],
-    rest: Ranges,
+    uncovered_ranges: Ranges,
     names: Sequence[str],
     typed: Sequence[tuple[str, Kind]],
 ) -> pa.Table | None:
@@ -250,15 +259,15 @@ def _few(
     from odradek.columnar.schema import schema as records_schema
     from odradek.spark.source.typed import read_columns, typed_schema
 
-    if sum(end - first for spans in rest.values() for first, end in spans) > _FEW_RECORDS:
+    if sum(end - first for spans in uncovered_ranges.values() for first, end in spans) > _FEW_RECORDS:
         return None
     kinds = typed_schema(typed)
     schema = pa.schema([*records_schema(columns=COLUMNS), *kinds])
     parts = [
-        ReadRange(place.topic, ids[place].topic_id, place.partition, first, end, tuple(pieces))
-        for place, spans in rest.items()
+        ReadRange(tp.topic, ids[tp].topic_id, tp.partition, first, end, tuple(pieces))
+        for tp, spans in uncovered_ranges.items()
         for first, end in spans
-        if (pieces := view.pieces(ids[place], first, end))
+        if (pieces := view.pieces(ids[tp], first, end))
     ]
     if sum(part.size_bytes for part in parts) > _FEW_BYTES:
         return None

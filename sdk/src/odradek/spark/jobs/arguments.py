@@ -114,38 +114,38 @@ class StreamArguments(StoreArguments):
 A = TypeVar("A", bound=StoreArguments)
 
 
-def parse_arguments(kind: type[A], argv: Sequence[str], *, prog: str, description: str = "") -> A:
+def parse_arguments(arguments_class: type[A], argv: Sequence[str], *, prog: str, description: str = "") -> A:
     """Parse the arguments of a job.
 
     Raises:
         KafkaError: INVALID_CONFIG for a value, a missing name, or a wrong file.
         SystemExit: an unknown name on the command line, or --help; not on Glue.
     """
-    specs = {spec.name: spec for spec in fields(kind)}
-    given = _command_line(kind, [underscored(word) for word in argv], prog, description)
-    config = given.pop("config", None)
-    merged: dict[str, Any] = {**(_from_file(config, list(specs)) if config else {}), **given}
+    specs = {spec.name: spec for spec in fields(arguments_class)}
+    arguments = _command_line(arguments_class, [underscored(word) for word in argv], prog, description)
+    config = arguments.pop("config", None)
+    merged: dict[str, Any] = {**(_from_file(config, list(specs)) if config else {}), **arguments}
     missing = [spec.name for spec in specs.values() if spec.default is MISSING and spec.name not in merged]
     if missing:
         raise _refused(f"required: {', '.join('--' + name.replace('_', '-') for name in missing)}")
-    return kind(**{name: _typed(specs[name], value) for name, value in merged.items()})
+    return arguments_class(**{name: _typed(specs[name], value) for name, value in merged.items()})
 
 
-def _command_line(kind: type[Any], argv: Sequence[str], prog: str, description: str) -> dict[str, Any]:
+def _command_line(arguments_class: type[Any], argv: Sequence[str], prog: str, description: str) -> dict[str, Any]:
     try:
         from awsglue.utils import getResolvedOptions  # type: ignore[import-not-found]
     except ImportError:
-        return vars(_parser(kind, prog, description).parse_args(list(argv)))
-    names = [*(spec.name for spec in fields(kind)), "config"]
+        return vars(_parser(arguments_class, prog, description).parse_args(list(argv)))
+    names = [*(spec.name for spec in fields(arguments_class)), "config"]
     passed = {word.removeprefix("--").partition("=")[0] for word in argv if word.startswith("--")}
     wanted = [name for name in names if name in passed]
     resolved = getResolvedOptions(["job.py", *argv], wanted)
     return {name: resolved[name] for name in wanted}
 
 
-def _parser(kind: type[Any], prog: str, description: str) -> argparse.ArgumentParser:
+def _parser(arguments_class: type[Any], prog: str, description: str) -> argparse.ArgumentParser:
     """Return a parser whose help shows each argument's meaning, type and default, and whether it is required."""
-    needed = [spec.name for spec in fields(kind) if spec.default is MISSING]
+    needed = [spec.name for spec in fields(arguments_class) if spec.default is MISSING]
     parser = argparse.ArgumentParser(
         prog=prog,
         usage=" ".join([prog, *(f"--{name} {name.upper()}" for name in needed), "[--name value ...]"]),
@@ -154,13 +154,19 @@ def _parser(kind: type[Any], prog: str, description: str) -> argparse.ArgumentPa
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
     )
-    own = {spec.name for spec in fields(kind)} - {spec.name for base in kind.__bases__ for spec in _fields_of(base)}
-    groups = {
-        "required": [spec for spec in fields(kind) if spec.name in needed],
-        "arguments of this job": [spec for spec in fields(kind) if spec.name in own and spec.name not in needed],
-        "arguments of all jobs": [spec for spec in fields(kind) if spec.name not in own and spec.name not in needed],
+    own = {spec.name for spec in fields(arguments_class)} - {
+        spec.name for base in arguments_class.__bases__ for spec in _fields_of(base)
     }
-    comments = field_comments(kind)
+    groups = {
+        "required": [spec for spec in fields(arguments_class) if spec.name in needed],
+        "arguments of this job": [
+            spec for spec in fields(arguments_class) if spec.name in own and spec.name not in needed
+        ],
+        "arguments of all jobs": [
+            spec for spec in fields(arguments_class) if spec.name not in own and spec.name not in needed
+        ],
+    }
+    comments = field_comments(arguments_class)
     for title, specs in groups.items():
         group = parser.add_argument_group(title)
         for spec in specs:
@@ -176,8 +182,8 @@ def _parser(kind: type[Any], prog: str, description: str) -> argparse.ArgumentPa
 _METAVARS = {"str": "TEXT", "int": "N", "float": "NUMBER", "bool": "BOOL"}
 
 
-def _fields_of(kind: type[Any]) -> Sequence[Field[Any]]:
-    return fields(kind) if is_dataclass(kind) else ()
+def _fields_of(arguments_class: type[Any]) -> Sequence[Field[Any]]:
+    return fields(arguments_class) if is_dataclass(arguments_class) else ()
 
 
 def _help(spec: Field[Any], comment: str) -> str:
@@ -208,27 +214,27 @@ def _from_file(path: str, names: Sequence[str]) -> dict[str, Any]:
         raise _refused(f"{path} is not valid YAML{line}: {getattr(error, 'problem', None) or error}") from None
     if not isinstance(document, Mapping):
         raise _refused(f"{path} must map names of arguments to values")
-    found = {str(name).replace("-", "_"): value for name, value in document.items()}
-    for name in found:
+    arguments = {str(name).replace("-", "_"): value for name, value in document.items()}
+    for name in arguments:
         if name not in names:
             close = difflib.get_close_matches(name, names, n=1)
             hint = f": did you mean {close[0]}?" if close else ""
             raise _refused(f"{path}: unknown argument {name}{hint}")
-    return found
+    return arguments
 
 
 def _typed(spec: Field[Any], value: Any) -> Any:
-    kind = str(spec.type)
-    if kind.startswith("tuple"):
-        return tuple(str(each) for each in value) if isinstance(value, list) else tuple(split_list(str(value)))
+    type_name = str(spec.type)
+    if type_name.startswith("tuple"):
+        return tuple(str(element) for element in value) if isinstance(value, list) else tuple(split_list(str(value)))
     text = str(value).strip() if value is not None else ""
-    if kind == "bool":
+    if type_name == "bool":
         if text.lower() in _TRUE + _FALSE:
             return text.lower() in _TRUE
         raise _refused(f"--{spec.name} must be true or false, not {text!r}")
-    if kind in {"int", "float"}:
+    if type_name in {"int", "float"}:
         try:
-            return int(text) if kind == "int" else float(text)
+            return int(text) if type_name == "int" else float(text)
         except ValueError:
             raise _refused(f"--{spec.name} must be a number, not {text!r}") from None
     return text
@@ -251,7 +257,7 @@ def split_list(text: str) -> list[str]:
             part = ""
             continue
         part += character
-    return [each.strip() for each in [*parts, part] if each.strip()]
+    return [part.strip() for part in [*parts, part] if part.strip()]
 
 
 def _refused(message: str) -> KafkaError:

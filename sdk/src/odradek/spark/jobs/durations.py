@@ -26,14 +26,14 @@ def duration_us(text: str, *, name: str) -> int:
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    rest, total = text.strip(), 0
-    while rest:
-        part = _PART.match(rest)
+    text_left, total = text.strip(), 0
+    while text_left:
+        part = _PART.match(text_left)
         if part is None or part[2].lower() not in _MICROS:
             break
         total += int(part[1]) * _MICROS[part[2].lower()]
-        rest = rest[part.end() :]
-    if rest or total <= 0:
+        text_left = text_left[part.end() :]
+    if text_left or total <= 0:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
             f"{name} must be a duration such as '10 minutes' or '1 hour 30 minutes', not {text!r}",

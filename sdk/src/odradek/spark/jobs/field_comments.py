@@ -18,15 +18,15 @@ import tokenize
 from typing import Any
 
 
-def field_comments(kind: type[Any]) -> dict[str, str]:
+def field_comments(dataclass_type: type[Any]) -> dict[str, str]:
     """Return the comments of a class's fields, those of its bases first; empty if the source cannot be read."""
-    found: dict[str, str] = {}
-    for each in reversed(kind.__mro__[:-1]):
+    comments: dict[str, str] = {}
+    for base in reversed(dataclass_type.__mro__[:-1]):
         try:
-            found |= comments_in(textwrap.dedent(inspect.getsource(each)))
+            comments |= comments_in(textwrap.dedent(inspect.getsource(base)))
         except (OSError, TypeError):
             continue
-    return found
+    return comments
 
 
 def comments_in(source: str) -> dict[str, str]:
@@ -38,7 +38,7 @@ def comments_in(source: str) -> dict[str, str]:
     }
     lines = source.splitlines()
     [body] = [node.body for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
-    found = {}
+    by_name = {}
     for node in body:
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue
@@ -49,5 +49,5 @@ def comments_in(source: str) -> dict[str, str]:
                 break
             text, above = f"{comments[above]} {text}".strip(), above - 1
         if text:
-            found[node.target.id] = text
-    return found
+            by_name[node.target.id] = text
+    return by_name

@@ -37,9 +37,9 @@ def list_files(path: str, suffix: str) -> list[str]:
     from pyarrow.fs import FileSelector, FileType
 
     filesystem, name = _place(path)
-    found = filesystem.get_file_info(FileSelector(name, recursive=True, allow_not_found=True))
-    names = sorted(each.path for each in found if each.type == FileType.File and each.path.endswith(suffix))
-    return [path.rstrip("/") + each[len(name.rstrip("/")) :] for each in names]
+    file_infos = filesystem.get_file_info(FileSelector(name, recursive=True, allow_not_found=True))
+    names = sorted(info.path for info in file_infos if info.type == FileType.File and info.path.endswith(suffix))
+    return [path.rstrip("/") + file_path[len(name.rstrip("/")) :] for file_path in names]
 
 
 def _place(path: str) -> tuple[FileSystem, str]:

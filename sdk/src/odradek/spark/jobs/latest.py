@@ -32,7 +32,7 @@ def latest_per_key(records: DataFrame) -> DataFrame:
 
 def newest_per_key(records: DataFrame) -> DataFrame:
     """Return the newest record of each key, including tombstones, which override older records."""
-    columns = [F.col(name) for name in (*_KEPT, *(each for each in records.columns if each == _HEADERS))]
+    columns = [F.col(name) for name in (*_KEPT, *(column for column in records.columns if column == _HEADERS))]
     newest = records.where(F.col("key").isNotNull()).groupBy("key")
     return newest.agg(F.max_by(F.struct(*columns), "offset").alias("newest")).select("key", "newest.*")
 
@@ -50,9 +50,9 @@ class LatestTable:
     def fresh(self) -> DataFrame:
         """Return the records that arrived since the last call, at first all, tombstones included. Raises KafkaError."""
         end = latest_offsets(self._options)
-        found = self._read(self._end, end)
+        rows = self._read(self._end, end)
         self._end = end
-        return found
+        return rows
 
     def now(self) -> DataFrame:
         """Return the present table: key, value, partition, offset, timestamp, and headers. Raises KafkaError."""
@@ -70,11 +70,11 @@ class LatestTable:
     def _read(self, start: str | None, end: str) -> DataFrame:
         options = {**self._options, "endingOffsets": end}
         if start is not None:
-            known = json.loads(start)
+            offsets = json.loads(start)
             ends = json.loads(end)
             # A new partition is read from its beginning (-2).
             first = {
-                topic: {each: known.get(topic, {}).get(each, -2) for each in partitions}
+                topic: {partition: offsets.get(topic, {}).get(partition, -2) for partition in partitions}
                 for topic, partitions in ends.items()
             }
             options["startingOffsets"] = json.dumps(first)

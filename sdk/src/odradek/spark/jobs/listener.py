@@ -45,7 +45,7 @@ class LogEnds:
             ends: Offsets = {}
             for options, view in zip(self._options, self._views, strict=True):
                 bounds = view.bounds(view.partitions(options.subscription))
-                ends |= {place: there.next_offset for place, there in bounds.items()}
+                ends |= {tp: partition_bounds.next_offset for tp, partition_bounds in bounds.items()}
             return ends
 
     def close(self) -> None:
@@ -133,7 +133,7 @@ class ProgressListener(StreamingQueryListener):
 
 def behind(position: Offsets, ends: Offsets) -> int:
     """Return the number of offsets between; a partition that was not read yet counts completely."""
-    return sum(max(0, end - position.get(place, 0)) for place, end in ends.items())
+    return sum(max(0, end - position.get(tp, 0)) for tp, end in ends.items())
 
 
 class ProgressLines(StreamingQueryListener):
@@ -155,10 +155,10 @@ class ProgressLines(StreamingQueryListener):
         """Do nothing: the process says why it ends."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        found: dict[str, Any] = json.loads(event.progress.json)
-        if not found.get("name"):
+        progress: dict[str, Any] = json.loads(event.progress.json)
+        if not progress.get("name"):
             return
-        metrics = job_metrics(str(found["name"]), found, now_ms=time.time_ns() // 1_000_000, lag_offsets=None)
+        metrics = job_metrics(str(progress["name"]), progress, now_ms=time.time_ns() // 1_000_000, lag_offsets=None)
         line = {
             "query": metrics.job,
             "batch": metrics.batch_id,

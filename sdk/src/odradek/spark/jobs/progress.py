@@ -61,9 +61,9 @@ def job_metrics(job: str, progress: Mapping[str, Any], *, now_ms: int, lag_offse
         input_rows_per_s=float(progress.get("processedRowsPerSecond") or 0.0),
         batch_ms=int((progress.get("durationMs") or {}).get("triggerExecution") or 0),
         watermark="" if watermark.startswith("1970-01-01T00:00:00") else watermark,
-        state_rows=sum(int(each.get("numRowsTotal") or 0) for each in operators),
-        state_bytes=sum(int(each.get("memoryUsedBytes") or 0) for each in operators),
-        late_rows_dropped=sum(int(each.get("numRowsDroppedByWatermark") or 0) for each in operators),
+        state_rows=sum(int(operator.get("numRowsTotal") or 0) for operator in operators),
+        state_bytes=sum(int(operator.get("memoryUsedBytes") or 0) for operator in operators),
+        late_rows_dropped=sum(int(operator.get("numRowsDroppedByWatermark") or 0) for operator in operators),
         corrupt_batches=corrupt_batches_of(progress),
         lag_offsets=lag_offsets,
         lag_s=_lag_s(progress, now_ms, lag_offsets),
@@ -74,7 +74,7 @@ def _lag_s(progress: Mapping[str, Any], now_ms: int, lag_offsets: int | None) ->
     if lag_offsets == 0:
         return 0.0
     observed = progress.get("observedMetrics") or {}
-    times = [each.get("newest") for name, each in observed.items() if name.startswith(READ) and each]
+    times = [metrics.get("newest") for name, metrics in observed.items() if name.startswith(READ) and metrics]
     newest = max((time for time in times if time), default=None)
     return None if newest is None else max(0.0, (now_ms - epoch_ms(str(newest))) / 1000)
 
@@ -82,16 +82,18 @@ def _lag_s(progress: Mapping[str, Any], now_ms: int, lag_offsets: int | None) ->
 def corrupt_batches_of(progress: Mapping[str, Any]) -> int:
     """Return the number of corrupt batches that a micro-batch skipped and counted."""
     observed = progress.get("observedMetrics") or {}
-    return sum(int(each.get("corrupt") or 0) for name, each in observed.items() if name.startswith(CORRUPT) and each)
+    return sum(
+        int(metrics.get("corrupt") or 0) for name, metrics in observed.items() if name.startswith(CORRUPT) and metrics
+    )
 
 
 def reached(progress: Mapping[str, Any]) -> Offsets:
     """Return the end of a micro-batch over all sources; for a topic that is read twice, the slower one's."""
-    found: Offsets = {}
+    offsets: Offsets = {}
     for _, end in _stretches(progress):
-        for place, offset in end.items():
-            found[place] = min(offset, found.get(place, offset))
-    return found
+        for tp, offset in end.items():
+            offsets[tp] = min(offset, offsets.get(tp, offset))
+    return offsets
 
 
 def records_of(progress: Mapping[str, Any]) -> int:
@@ -99,12 +101,12 @@ def records_of(progress: Mapping[str, Any]) -> int:
     stretches = _stretches(progress)
     if not stretches:
         return int(progress.get("numInputRows") or 0)
-    return sum(max(0, offset - start.get(place, 0)) for start, end in stretches for place, offset in end.items())
+    return sum(max(0, offset - start.get(tp, 0)) for start, end in stretches for tp, offset in end.items())
 
 
 def _stretches(progress: Mapping[str, Any]) -> list[tuple[Offsets, Offsets]]:
     """Return start and end of each source that is a topic."""
-    found = []
+    stretches = []
     for source in progress.get("sources") or []:
         try:
             end, initial = _position(source.get("endOffset"))
@@ -112,8 +114,8 @@ def _stretches(progress: Mapping[str, Any]) -> list[tuple[Offsets, Offsets]]:
         except (OdradekError, ValueError, TypeError):
             continue  # a source of another kind
         if end:
-            found.append((start or initial or {}, end))
-    return found
+            stretches.append((start or initial or {}, end))
+    return stretches
 
 
 def _position(offset: Any) -> tuple[Offsets, Offsets | None]:
@@ -177,9 +179,9 @@ def embedded_metric(metrics: JobMetrics, *, now_ms: int, query: str = "") -> str
         "LagOffsets": metrics.lag_offsets,
         "LagTime": metrics.lag_s,
     }
-    known = {name: value for name, value in values.items() if value is not None}
+    known_values = {name: value for name, value in values.items() if value is not None}
     named = {"Query": query} if query else {}
-    return _line(metrics.job, known, now_ms, BatchId=metrics.batch_id, Watermark=metrics.watermark, **named)
+    return _line(metrics.job, known_values, now_ms, BatchId=metrics.batch_id, Watermark=metrics.watermark, **named)
 
 
 def _line(job: str, values: Mapping[str, float], now_ms: int, **more: int | str) -> str:

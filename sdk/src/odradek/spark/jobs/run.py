@@ -34,7 +34,7 @@ _STATE_STORES = {
 
 def run_job(
     name: str,
-    kind: type[A],
+    arguments_class: type[A],
     work: Callable[[SparkSession, A, Stop], dict[str, Any]],
     argv: Sequence[str] | None,
     *,
@@ -44,7 +44,7 @@ def run_job(
 
     Args:
         name: of the job's folder.
-        kind: its arguments.
+        arguments_class: its arguments.
         work: the job: returns a summary, and ends soon after the event is set.
         argv: the arguments; None: the process's.
     """
@@ -52,7 +52,9 @@ def run_job(
 
     end_with_parent(os.environ)
     try:
-        arguments = parse_arguments(kind, sys.argv[1:] if argv is None else argv, prog=name, description=description)
+        arguments = parse_arguments(
+            arguments_class, sys.argv[1:] if argv is None else argv, prog=name, description=description
+        )
         with stopping_signals() as stop, _ending(make_session(arguments, name)) as spark:
             summary = work(spark, arguments, stop)
     except (OdradekError, PySparkException, OSError) as error:

@@ -50,9 +50,9 @@ def load_slices(folder: str, writer_id: str) -> Slices:
     """Load the progress from a folder; new progress with this writer if there is none. Raises OSError, KafkaError."""
     path = _path(folder)
     try:
-        found = json.loads(read_text(path))
-        pairs = tuple((int(low), int(high)) for low, high in found["slices"])
-        return Slices(str(found["id"]), pairs, int(found["done"]))
+        document = json.loads(read_text(path))
+        pairs = tuple((int(low), int(high)) for low, high in document["slices"])
+        return Slices(str(document["id"]), pairs, int(document["done"]))
     except FileNotFoundError:
         return Slices(writer_id)
     except (ValueError, KeyError, TypeError):
@@ -87,13 +87,13 @@ def check_order(types: Sequence[tuple[str, str]], column: str) -> str:
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    found = dict(types).get(column)
-    if found is None:
+    type_name = dict(types).get(column)
+    if type_name is None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"unknown column {column}")
-    if found in {"tinyint", "smallint", "int", "bigint"} or found.endswith(",0)"):
+    if type_name in {"tinyint", "smallint", "int", "bigint"} or type_name.endswith(",0)"):
         return "bigint"
-    if found in {"timestamp", "timestamp_ntz", "date"}:
+    if type_name in {"timestamp", "timestamp_ntz", "date"}:
         return "timestamp"
     raise KafkaError(
-        ErrorCode.INVALID_CONFIG, f"column {column} is {found}: only whole numbers and times define an order"
+        ErrorCode.INVALID_CONFIG, f"column {column} is {type_name}: only whole numbers and times define an order"
     )

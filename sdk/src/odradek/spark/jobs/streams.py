@@ -115,7 +115,7 @@ def run_query(
             if stop.is_set():
                 finish(query)
                 break
-        return summary([json.loads(each.json) for each in query.recentProgress])
+        return summary([json.loads(batch_progress.json) for batch_progress in query.recentProgress])
     finally:
         spark.streams.removeListener(listener)
 
@@ -177,7 +177,7 @@ def _rest(
     looks = 0
     while not stop.is_set():
         ends = ends_now()
-        if any(end > position.get(place, 0) for place, end in ends.items()):
+        if any(end > position.get(tp, 0) for tp, end in ends.items()):
             return
         report()
         stop.wait(backoff.delay_s(looks))
@@ -199,12 +199,17 @@ def query_id(frame: DataFrame) -> str:
 
 def summary(progress: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return a summary of all micro-batches of a run."""
-    operators = [operator for each in progress for operator in each.get("stateOperators") or []]
-    observed = [metrics for each in progress for metrics in (each.get("observedMetrics") or {}).values() if metrics]
+    operators = [operator for batch_progress in progress for operator in batch_progress.get("stateOperators") or []]
+    observed = [
+        metrics
+        for batch_progress in progress
+        for metrics in (batch_progress.get("observedMetrics") or {}).values()
+        if metrics
+    ]
     return {
-        "batches": len([each for each in progress if each.get("numInputRows")]),
-        "records": sum(records_of(each) for each in progress),
-        "malformed": sum(each.get("malformed") or 0 for each in observed),
-        "corrupt_batches": sum(corrupt_batches_of(each) for each in progress),
+        "batches": len([batch_progress for batch_progress in progress if batch_progress.get("numInputRows")]),
+        "records": sum(records_of(batch_progress) for batch_progress in progress),
+        "malformed": sum(metrics.get("malformed") or 0 for metrics in observed),
+        "corrupt_batches": sum(corrupt_batches_of(batch_progress) for batch_progress in progress),
         "late_rows_dropped": sum(operator.get("numRowsDroppedByWatermark") or 0 for operator in operators),
     }

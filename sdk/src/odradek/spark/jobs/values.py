@@ -87,20 +87,20 @@ def time_of(schema: StructType, event_time: str) -> Column:
         return F.col("timestamp")
     require_fields(schema, [event_time])
     field = F.col("parsed").getField(event_time)
-    kind = schema[event_time].dataType
-    if isinstance(kind, TimestampType):
+    data_type = schema[event_time].dataType
+    if isinstance(data_type, TimestampType):
         return field
-    if isinstance(kind, LongType):
+    if isinstance(data_type, LongType):
         return F.timestamp_millis(field)
-    if isinstance(kind, NumericType):
+    if isinstance(data_type, NumericType):
         return F.timestamp_millis((field * 1).cast("long"))
     return F.try_to_timestamp(field.cast("string"))
 
 
 def require_fields(schema: StructType, names: Sequence[str]) -> None:
     """Raise KafkaError(INVALID_CONFIG) that names the fields missing from the schema."""
-    known = {*schema.fieldNames(), RECORD_KEY, EVENT_TIME}
-    missing = [name for name in names if name not in known]
+    known_fields = {*schema.fieldNames(), RECORD_KEY, EVENT_TIME}
+    missing = [name for name in names if name not in known_fields]
     if missing:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
@@ -137,7 +137,7 @@ def dead_letters(
 ) -> DataFrame:
     """Return records unchanged, for a topic, with headers that name the error and their origin."""
     why = F.lit(reason) if isinstance(reason, str) else reason
-    told = {
+    header_texts = {
         "odradek.error": why,
         "odradek.topic": F.col("topic"),
         "odradek.partition": F.col("partition").cast("string"),
@@ -145,7 +145,7 @@ def dead_letters(
         **(more or {}),
     }
     headers = F.array(
-        *(F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in told.items())
+        *(F.struct(F.lit(name).alias("key"), text.cast("binary").alias("value")) for name, text in header_texts.items())
     )
     return records.select(
         F.lit(topic).alias("topic"), "key", "value", "timestamp", headers.cast(_HEADERS).alias("headers")

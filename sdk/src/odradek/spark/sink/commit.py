@@ -106,7 +106,7 @@ async def commit_by_service(
         producer_id=ProducerId(-1),
         producer_epoch=i16(-1),
         committed=True,
-        uploaded=encode_uploaded(batch_id, [(each.partition, each.entries) for each in uploaded]),
+        uploaded=encode_uploaded(batch_id, [(upload.partition, upload.entries) for upload in uploaded]),
     )
 
     def check(response: Any) -> None:
@@ -130,11 +130,11 @@ async def commit_by_service(
 def service_credentials(data_dir: str) -> dict[str, str]:
     """Return the credentials in a data directory; empty without the file: then the environment's are used."""
     try:
-        found = json.loads(Path(data_dir, _CREDENTIALS).read_text())
+        document = json.loads(Path(data_dir, _CREDENTIALS).read_text())
         return {
-            "aws_access_key_id": found["access_key_id"],
-            "aws_secret_access_key": found["secret_access_key"],
-            "aws_region": found["region"],
+            "aws_access_key_id": document["access_key_id"],
+            "aws_secret_access_key": document["secret_access_key"],
+            "aws_region": document["region"],
         }
     except FileNotFoundError:
         return {}

@@ -54,12 +54,12 @@ class SinkOptions:
     batch_id: int = 0
 
 
-def parse_sink_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
+def parse_sink_options(raw_options: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
     """Parse the options of a writer; names are case-insensitive, as in Spark.
 
     Raises KafkaError(INVALID_CONFIG) that names the option and its valid values.
     """
-    own = {name: value for name, value in given.items() if name.lower() not in _SPARKS}
+    own = {name: value for name, value in raw_options.items() if name.lower() not in _SPARKS}
     options = known_options(own, tuple(SINK_OPTIONS), _HINTS)
     store = parse_store(options)
     servers = options.get("bootstrapServers", "")
@@ -89,8 +89,8 @@ def _compression(name: str) -> CompressionType:
     try:
         return CompressionType[name.upper()]
     except KeyError:
-        known = ", ".join(each.name.lower() for each in CompressionType)
-        raise _refused(f"option compressionType must be one of {known}, not {name!r}") from None
+        codec_names = ", ".join(codec.name.lower() for codec in CompressionType)
+        raise _refused(f"option compressionType must be one of {codec_names}, not {name!r}") from None
 
 
 def _refused(message: str) -> KafkaError:

@@ -83,13 +83,13 @@ def split_by_partition(
         return
     topics, topic_of = _topics(rows, default_topic)
     hashes = _hashes(rows)
-    asked = _column(rows, "partition")
+    partition_column = _column(rows, "partition")
     for code, topic in enumerate(topics):
         mine = np.arange(rows.num_rows) if topic_of is None else np.flatnonzero(topic_of == code)
         count = partition_count(topic)
-        places = _places(mine, hashes, asked, topic, count, sticky)
-        order = np.argsort(places, kind="stable")
-        partitions, firsts = np.unique(places[order], return_index=True)
+        numbers = _partition_numbers(mine, hashes, partition_column, topic, count, sticky)
+        order = np.argsort(numbers, kind="stable")
+        partitions, firsts = np.unique(numbers[order], return_index=True)
         for partition, chosen in zip(partitions, np.split(order, firsts[1:]), strict=True):
             whole = len(chosen) == rows.num_rows
             yield topic, int(partition), rows if whole else rows.take(pa.array(mine[chosen]))
@@ -110,8 +110,8 @@ def _topics(rows: pa.RecordBatch, default: str) -> tuple[list[str], Places | Non
     return encoded.dictionary.to_pylist(), encoded.indices.to_numpy().astype(np.int64)
 
 
-def _no_topic(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_RECORD, f"{what}: set the option topic, or give every row a topic")
+def _no_topic(row_or_option: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD, f"{row_or_option}: set the option topic, or give every row a topic")
 
 
 def _hashes(rows: pa.RecordBatch) -> tuple[Places, npt.NDArray[np.bool_]] | None:
@@ -122,29 +122,29 @@ def _hashes(rows: pa.RecordBatch) -> tuple[Places, npt.NDArray[np.bool_]] | None
     return (murmur2_column(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64), np.asarray(pc.is_valid(keys))
 
 
-def _places(
+def _partition_numbers(
     mine: Places,
     hashes: tuple[Places, npt.NDArray[np.bool_]] | None,
-    asked: pa.Array | None,
+    partition_column: pa.Array | None,
     topic: str,
     count: int,
     sticky: int,
 ) -> Places:
-    places = np.full(len(mine), sticky % count, np.int64)
+    numbers = np.full(len(mine), sticky % count, np.int64)
     if hashes is not None:
         positive, has_key = hashes
-        places = np.where(has_key[mine], positive[mine] % count, places)
-    if asked is not None:
-        given = np.asarray(asked.cast(pa.int64()).fill_null(-1))[mine]
-        valid = np.asarray(pc.is_valid(asked))[mine]
-        wrong = valid & ((given < 0) | (given >= count))
+        numbers = np.where(has_key[mine], positive[mine] % count, numbers)
+    if partition_column is not None:
+        requested = np.asarray(partition_column.cast(pa.int64()).fill_null(-1))[mine]
+        valid = np.asarray(pc.is_valid(partition_column))[mine]
+        wrong = valid & ((requested < 0) | (requested >= count))
         if wrong.any():
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic!r} has partitions 0 to {count - 1}, not {given[wrong][0]}",
+                f"topic {topic!r} has partitions 0 to {count - 1}, not {requested[wrong][0]}",
             )
-        places = np.where(valid, given, places)
-    return places
+        numbers = np.where(valid, requested, numbers)
+    return numbers
 
 
 def _column(rows: pa.RecordBatch, name: str) -> pa.Array | None:

@@ -77,7 +77,9 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
             continue
         types = _TYPES.get(field.name)
         if types is None or not isinstance(field.dataType, types):
-            wanted = f"of type {' or '.join(each.typeName() for each in types)}" if types else "that a record has"
+            wanted = (
+                f"of type {' or '.join(data_type.typeName() for data_type in types)}" if types else "that a record has"
+            )
             raise _refused(
                 f"column {field.name} {field.dataType.simpleString()} is not one {wanted}: "
                 f"select some of {', '.join(_TYPES)}"
@@ -150,14 +152,14 @@ def stream_key(query_id: str, name: str = "") -> str:
 
 def _query_id(messages: Sequence[WriterCommitMessage | None], batch_id: int) -> str:
     """Return the query id of all messages. Raises KafkaError: without it a repetition could add rows twice."""
-    told = {(each.query_id, each.batch_id) for each in messages if isinstance(each, Uploaded)}
-    if not told:
+    query_batches = {(message.query_id, message.batch_id) for message in messages if isinstance(message, Uploaded)}
+    if not query_batches:
         return "none"
-    query_id, of_batch = min(told, key=str)
-    if len(told) > 1 or not query_id or of_batch != str(batch_id):
+    query_id, of_batch = min(query_batches, key=str)
+    if len(query_batches) > 1 or not query_id or of_batch != str(batch_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"the tasks of batch {batch_id} belong to the queries {sorted(map(str, told))}: use foreachBatch "
+            f"the tasks of batch {batch_id} belong to the queries {sorted(map(str, query_batches))}: use foreachBatch "
             "with odradek.spark.exactly_once",
         )
     return query_id

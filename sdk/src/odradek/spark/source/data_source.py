@@ -95,24 +95,24 @@ class OdradekDataSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self.given = dict(options)  # of a reader or of a writer: it is not known yet which
+        self.raw_options = dict(options)  # of a reader or of a writer: it is not known yet which
 
     @classmethod
     def name(cls) -> str:
         return "odradek"
 
     def schema(self) -> StructType:
-        options = parse_options(self.given)
+        options = parse_options(self.raw_options)
         names = [*options.columns, *(name for name, _ in options.typed_columns)]
         kinds = source_kinds(options.typed_columns)
         return StructType([StructField(name, kinds[name]) for name in names])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = parse_options(self.given)
+        options = parse_options(self.raw_options)
         return BatchReader(options, _columns_of(schema, options))
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        options = parse_options(self.given)
+        options = parse_options(self.raw_options)
         if options.ranges is not None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, "option ranges is for batches: a stream has startingOffsets")
         if _TAKES_LIMITS:
@@ -124,34 +124,34 @@ class OdradekDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from odradek.spark.sink.writers import BatchWriter
 
-        return BatchWriter(parse_sink_options(self.given, is_streaming=False), schema, overwrite=overwrite)
+        return BatchWriter(parse_sink_options(self.raw_options, is_streaming=False), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from odradek.spark.sink.writers import StreamWriter
 
-        return StreamWriter(parse_sink_options(self.given, is_streaming=True), schema)
+        return StreamWriter(parse_sink_options(self.raw_options, is_streaming=True), schema)
 
 
 class NarrowingDataSource(OdradekDataSource):
     """The data source with filters that narrow the offsets to read, for sessions that allow it."""
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = parse_options(self.given)
+        options = parse_options(self.raw_options)
         return NarrowingReader(options, _columns_of(schema, options))
 
 
 def kinds_of(typed: Sequence[tuple[str, Kind]]) -> dict[str, DataType]:
     """Return Spark's types of the record's columns, and of typed ones, given as in `odradek.table.schema`."""
-    return _TYPES | {each.name: _spark_type(each.type) for each in typed_schema(typed)}
+    return _TYPES | {field.name: _spark_type(field.type) for field in typed_schema(typed)}
 
 
 def source_kinds(typed: Sequence[tuple[str, Kind]]) -> dict[str, DataType]:
     """Return the types that the source has: those of `kinds_of`, but texts for times of day."""
-    return _TYPES | {each.name: _spark_type(without_times(each.type)) for each in typed_schema(typed)}
+    return _TYPES | {field.name: _spark_type(without_times(field.type)) for field in typed_schema(typed)}
 
 
-def _spark_type(kind: pa.DataType) -> DataType:
-    return from_arrow_type(kind, prefer_timestamp_ntz=True)
+def _spark_type(arrow_type: pa.DataType) -> DataType:
+    return from_arrow_type(arrow_type, prefer_timestamp_ntz=True)
 
 
 def _columns_of(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
@@ -170,7 +170,9 @@ class RangesPartition(InputPartition):
     """The input of one Spark task."""
 
     def __init__(self, ranges: Sequence[ReadRange]) -> None:
-        super().__init__(", ".join(str(TopicPartition(each.topic, each.partition)) for each in ranges))
+        super().__init__(
+            ", ".join(str(TopicPartition(read_range.topic, read_range.partition)) for read_range in ranges)
+        )
         self.ranges = tuple(ranges)
 
 
@@ -205,11 +207,11 @@ class _Reader:
     def _start(self, bounds: dict[TopicPartition, Bounds], default: int) -> Offsets:
         """Return the start offsets by the options."""
         if self._options.starting_timestamp_ms is not None:
-            found = self._view().offsets_at(list(bounds), self._options.starting_timestamp_ms)
-            return {place: found.get(place, there.next_offset) for place, there in bounds.items()}
-        asked = self._options.starting_offsets
-        asked = default if asked is None else asked
-        by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
+            offsets = self._view().offsets_at(list(bounds), self._options.starting_timestamp_ms)
+            return {tp: offsets.get(tp, partition_bounds.next_offset) for tp, partition_bounds in bounds.items()}
+        starting = self._options.starting_offsets
+        starting = default if starting is None else starting
+        by_place = dict.fromkeys(bounds, starting) if isinstance(starting, int) else starting
         return resolve("startingOffsets", by_place, bounds)
 
     def _plan(self, start: Offsets, end: Offsets, topic_ids: Mapping[str, UUID] | None = None) -> list[RangesPartition]:
@@ -217,9 +219,9 @@ class _Reader:
         view = self._view()
         ids = self._ids()
         bounds = view.bounds(ids)
-        anew = made_anew(topic_ids or {}, {place.topic: partition.topic_id for place, partition in ids.items()})
-        there = {place: bound for place, bound in bounds.items() if place.topic not in anew}
-        readable = check_loss(start, end, there, fail=self._options.fail_on_data_loss)
+        anew = made_anew(topic_ids or {}, {tp.topic: partition.topic_id for tp, partition in ids.items()})
+        bounds_kept = {tp: bound for tp, bound in bounds.items() if tp.topic not in anew}
+        readable = check_loss(start, end, bounds_kept, fail=self._options.fail_on_data_loss)
         planned = self._ranges(ids, readable, self._options.range_bytes)
         smaller = range_bytes_of(
             (whole.size_bytes for whole in planned), self._options.range_bytes, self._options.min_partitions
@@ -235,9 +237,9 @@ class _Reader:
     ) -> list[ReadRange]:
         """Return one range per partition, with pieces of at most about `size` bytes."""
         planned = []
-        for place, (first, stop) in readable.items():
-            pieces = tuple(self._view().pieces(ids[place], first, stop, size))
-            planned.append(ReadRange(place.topic, ids[place].topic_id, place.partition, first, stop, pieces))
+        for tp, (first, stop) in readable.items():
+            pieces = tuple(self._view().pieces(ids[tp], first, stop, size))
+            planned.append(ReadRange(tp.topic, ids[tp].topic_id, tp.partition, first, stop, pieces))
         return planned
 
     def _read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -245,16 +247,16 @@ class _Reader:
             return
         with LogView(self._options.store) as view:
             if len(partition.ranges) > 1:
-                view.read_ahead([piece for each in partition.ranges for piece in each.pieces])
+                view.read_ahead([piece for read_range in partition.ranges for piece in read_range.pieces])
             for wanted in partition.ranges:
-                found = read_columns(
+                batches = read_columns(
                     wanted,
                     self._columns,
                     view,
                     self._options.typed_columns,
                     corrupt_batches=self._options.corrupt_batches,
                 )
-                yield from map(texts_for_times, found)
+                yield from map(texts_for_times, batches)
         settle()
 
 
@@ -271,8 +273,8 @@ class BatchReader(_Reader, DataSourceReader):
                 readable = check_loss(start, end, bounds, fail=self._options.fail_on_data_loss)
                 narrowed = self._narrowed(readable)
                 planned += self._plan(
-                    {place: first for place, (first, _) in narrowed.items()},
-                    {place: stop for place, (_, stop) in narrowed.items()},
+                    {tp: first for tp, (first, _) in narrowed.items()},
+                    {tp: stop for tp, (_, stop) in narrowed.items()},
                 )
             return planned
         finally:
@@ -285,27 +287,27 @@ class BatchReader(_Reader, DataSourceReader):
             yield self._start(bounds, EARLIEST), self._end(bounds)
             return
         for number in range(max(map(len, ranges.values()))):
-            there = {place: spans[number] for place, spans in ranges.items() if number < len(spans)}
+            spans_here = {tp: spans[number] for tp, spans in ranges.items() if number < len(spans)}
             yield (
-                {place: first for place, (first, _) in there.items()},
-                {place: end for place, (_, end) in there.items()},
+                {tp: first for tp, (first, _) in spans_here.items()},
+                {tp: end for tp, (_, end) in spans_here.items()},
             )
 
     def _narrowed(self, readable: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, tuple[int, int]]:
         """Return the part that the filters may keep."""
         wanted = self._narrowing
-        narrowed = {place: wanted.bounds(*bounds) for place, bounds in readable.items() if wanted.has(place)}
+        narrowed = {tp: wanted.bounds(*bounds) for tp, bounds in readable.items() if wanted.has(tp)}
         if wanted.timestamp_ms is not None:
-            found = self._view().offsets_at(list(narrowed), wanted.timestamp_ms)
-            narrowed = {place: (max(first, found.get(place, stop)), stop) for place, (first, stop) in narrowed.items()}
-        return {place: (first, stop) for place, (first, stop) in narrowed.items() if first < stop}
+            offsets = self._view().offsets_at(list(narrowed), wanted.timestamp_ms)
+            narrowed = {tp: (max(first, offsets.get(tp, stop)), stop) for tp, (first, stop) in narrowed.items()}
+        return {tp: (first, stop) for tp, (first, stop) in narrowed.items() if first < stop}
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         return self._read(partition)
 
     def _end(self, bounds: dict[TopicPartition, Bounds]) -> Offsets:
-        asked = self._options.ending_offsets
-        by_place = dict.fromkeys(bounds, asked) if isinstance(asked, int) else asked
+        ending = self._options.ending_offsets
+        by_place = dict.fromkeys(bounds, ending) if isinstance(ending, int) else ending
         return resolve("endingOffsets", by_place, bounds)
 
 
@@ -340,7 +342,7 @@ class StreamReader(_Reader, DataSourceStreamReader):
         start = self._began() if self._position is None else self._position
         ids = self._ids()
         bounds = self._view().bounds(ids)
-        topic_ids = {place.topic: partition.topic_id for place, partition in ids.items()}
+        topic_ids = {tp.topic: partition.topic_id for tp, partition in ids.items()}
         anew = made_anew(self._topic_ids, topic_ids)
         if anew and self._options.fail_on_data_loss:
             raise KafkaError(
@@ -348,11 +350,11 @@ class StreamReader(_Reader, DataSourceStreamReader):
                 f"topic {min(anew)} was deleted and recreated. Set failOnDataLoss to false to "
                 "read the new topic from its beginning",
             )
-        start = {place: offset for place, offset in start.items() if place.topic not in anew}
-        first = {place: start.get(place, there.log_start_offset) for place, there in bounds.items()}
+        start = {tp: offset for tp, offset in start.items() if tp.topic not in anew}
+        first = {tp: start.get(tp, partition_bounds.log_start_offset) for tp, partition_bounds in bounds.items()}
         check_loss(start, start, bounds, fail=self._options.fail_on_data_loss)
-        gone = {place: offset for place, offset in start.items() if place not in bounds}
-        reached = gone | limit(first, self._end(bounds, first), offsets_max)
+        deleted = {tp: offset for tp, offset in start.items() if tp not in bounds}
+        reached = deleted | limit(first, self._end(bounds, first), offsets_max)
         self._quiet_since = time.monotonic() if reached == start else None
         if self._document is not None and reached == self._position and not anew:
             return self._document  # Spark compares the text
@@ -366,8 +368,8 @@ class StreamReader(_Reader, DataSourceStreamReader):
             self._initial = initial
         topic_ids = decode_topic_ids(end)
         anew = made_anew(decode_topic_ids(start), topic_ids)
-        first = {place: offset for place, offset in first.items() if place.topic not in anew}
-        behind = [place for place, offset in first.items() if place in stop and stop[place] < offset]
+        first = {tp: offset for tp, offset in first.items() if tp.topic not in anew}
+        behind = [tp for tp, offset in first.items() if tp in stop and stop[tp] < offset]
         if behind:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG,
@@ -398,7 +400,10 @@ class StreamReader(_Reader, DataSourceStreamReader):
                     most,
                 )
             if self._options.starting_offsets is None and self._options.starting_timestamp_ms is None:
-                unread = sum(there.next_offset - there.log_start_offset for there in bounds.values())
+                unread = sum(
+                    partition_bounds.next_offset - partition_bounds.log_start_offset
+                    for partition_bounds in bounds.values()
+                )
                 if unread:
                     _log.warning(
                         "startingOffsets is not set, so the new stream begins at the end and skips %d existing "
@@ -409,14 +414,14 @@ class StreamReader(_Reader, DataSourceStreamReader):
 
     def _end(self, bounds: dict[TopicPartition, Bounds], first: Offsets) -> Offsets:
         """Return the present end, at most endingOffsets; a partition that those do not name does not move."""
-        asked = self._options.ending_offsets
-        if isinstance(asked, int):
-            return {place: there.next_offset for place, there in bounds.items()}
+        ending = self._options.ending_offsets
+        if isinstance(ending, int):
+            return {tp: partition_bounds.next_offset for tp, partition_bounds in bounds.items()}
         return {
-            place: there.next_offset
-            if asked.get(place) == LATEST
-            else max(first[place], min(asked.get(place, 0), there.next_offset))
-            for place, there in bounds.items()
+            tp: partition_bounds.next_offset
+            if ending.get(tp) == LATEST
+            else max(first[tp], min(ending.get(tp, 0), partition_bounds.next_offset))
+            for tp, partition_bounds in bounds.items()
         }
 
     def _pause_when_quiet(self) -> None:

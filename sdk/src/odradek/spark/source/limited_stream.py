@@ -27,24 +27,24 @@ class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):  # type: i
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = {place: there.next_offset for place, there in self._bounds().items()}
+        self._target = {tp: partition_bounds.next_offset for tp, partition_bounds in self._bounds().items()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # type: ignore[override]
         offsets, _ = decode_position(start)
         # Until the first micro-batch has ended, its start has to be in its end: see StreamReader.
         if self._initial is None or offsets != self._initial:
             self._position, self._document, self._topic_ids = offsets, start, decode_topic_ids(start)
-        found = self._latest(limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        latest = self._latest(limit.max_rows if isinstance(limit, ReadMaxRows) else None)
         # Spark takes it for new data if the text differs; the end of an empty start has a start of its own in it.
-        return start if decode_position(found)[0] == offsets and not self._gains(start, found) else found
+        return start if decode_position(latest)[0] == offsets and not self._gains(start, latest) else latest
 
-    def _gains(self, start: dict[str, Any], found: dict[str, Any]) -> bool:
+    def _gains(self, start: dict[str, Any], latest: dict[str, Any]) -> bool:
         """Return True if topics were made anew, or are known by id now that were not."""
-        before, now = decode_topic_ids(start), decode_topic_ids(found)
+        before, now = decode_topic_ids(start), decode_topic_ids(latest)
         return bool(before) and before != now
 
     def _end(self, bounds: dict[TopicPartition, Bounds], first: Offsets) -> Offsets:
         ends = super()._end(bounds, first)
         if self._target is None:
             return ends
-        return {place: max(first[place], min(end, self._target.get(place, 0))) for place, end in ends.items()}
+        return {tp: max(first[tp], min(end, self._target.get(tp, 0))) for tp, end in ends.items()}

@@ -148,41 +148,41 @@ class LogView(OpenedStore):
         return await self._columns.of(topic, (await self._topics.resolve(topic)).configs)
 
     async def _partitions(self, subscription: Subscription) -> dict[TopicPartition, PartitionId]:
-        found: dict[TopicPartition, PartitionId] = {}
+        ids: dict[TopicPartition, PartitionId] = {}
         if subscription.pattern:
             pattern = re.compile(subscription.pattern)
             topics = [topic for topic in await self._topics.list() if pattern.fullmatch(topic.name)]
         else:
-            names = subscription.topics or tuple(dict.fromkeys(place.topic for place in subscription.partitions))
+            names = subscription.topics or tuple(dict.fromkeys(tp.topic for tp in subscription.partitions))
             topics = [await self._topics.resolve(name) for name in names]
         for topic in topics:
             for partition in range(topic.partition_count):
-                found[TopicPartition(topic.name, partition)] = PartitionId(topic.topic_id, partition)
+                ids[TopicPartition(topic.name, partition)] = PartitionId(topic.topic_id, partition)
         if not subscription.partitions:
-            return found
-        missing = [place for place in subscription.partitions if place not in found]
+            return ids
+        missing = [tp for tp in subscription.partitions if tp not in ids]
         if missing:
             raise KafkaError(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"option assign names {missing[0]}, which does not exist"
             )
-        return {place: found[place] for place in subscription.partitions}
+        return {tp: ids[tp] for tp in subscription.partitions}
 
     async def _bounds(self, partitions: dict[TopicPartition, PartitionId]) -> dict[TopicPartition, Bounds]:
         heads = await self._index.read_heads(list(partitions.values())) if partitions else []
         return {
-            place: Bounds(head.log_start_offset, head.next_offset)
-            for place, head in zip(partitions, heads, strict=True)
+            tp: Bounds(head.log_start_offset, head.next_offset)
+            for tp, head in zip(partitions, heads, strict=True)
             if head is not None
         }
 
     async def _offsets_at(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> Offsets:
-        questions = [ListOffsetsPartition(place.topic, place.partition, timestamp_ms) for place in partitions]
+        questions = [ListOffsetsPartition(tp.topic, tp.partition, timestamp_ms) for tp in partitions]
         offsets: Offsets = {}
-        for place, answer in zip(partitions, await self._lister.list_offsets(questions), strict=True):
-            if answer.error is not ErrorCode.NONE:
-                raise KafkaError(answer.error, answer.message or f"cannot look up {place} by time")
-            if answer.offset >= 0:
-                offsets[place] = answer.offset
+        for tp, response in zip(partitions, await self._lister.list_offsets(questions), strict=True):
+            if response.error is not ErrorCode.NONE:
+                raise KafkaError(response.error, response.message or f"cannot look up {tp} by time")
+            if response.offset >= 0:
+                offsets[tp] = response.offset
         return offsets
 
     async def _table_files(self, ranges: Mapping[PartitionId, tuple[int, int]]) -> list[TableFile]:
@@ -192,12 +192,12 @@ class LogView(OpenedStore):
             async with slots:
                 return await self._files_of(partition, first, end)
 
-        found = await asyncio.gather(*(of_one(partition, *ends) for partition, ends in ranges.items()))
-        return [file for files in found for file in files]
+        files_by_partition = await asyncio.gather(*(of_one(partition, *ends) for partition, ends in ranges.items()))
+        return [file for files in files_by_partition for file in files]
 
     async def _files_of(self, partition: PartitionId, first: int, end: int) -> list[TableFile]:
         """Return the files of one partition; a row that is replaced meanwhile is only not among them."""
-        found = []
+        files = []
         offset = first
         while offset < end:
             rows = await self._index.rows_from(partition, offset, _ROWS_PER_QUERY)
@@ -212,11 +212,11 @@ class LogView(OpenedStore):
                 ):
                     key = segment_key(partition, row.base_offset, row.segment_id, is_columnar=True)
                     ends = row.base_offset, row.end_offset
-                    found.append(
+                    files.append(
                         TableFile(partition, *ends, key, row.file_bytes, row.max_timestamp_ms, row.has_recipes)
                     )
                 offset = max(offset, row.end_offset)
-        return found
+        return files
 
     async def _footers(self, files: Sequence[TableFile]) -> list[bytes | None]:
         slots = asyncio.Semaphore(_PARALLEL)

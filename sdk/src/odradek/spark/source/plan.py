@@ -66,15 +66,15 @@ def bundle_ranges(ranges: Iterable[ReadRange], bytes_max: int) -> list[tuple[Rea
     """Return what tasks read: neighbouring ranges with at most `bytes_max` of records in one, a larger one alone."""
     bundles: list[list[ReadRange]] = []
     size = 0
-    for each in ranges:
-        wanted = each.wanted_bytes
+    for read_range in ranges:
+        wanted = read_range.wanted_bytes
         if bundles and size + wanted <= bytes_max:
-            bundles[-1].append(each)
+            bundles[-1].append(read_range)
             size += wanted
         else:
-            bundles.append([each])
+            bundles.append([read_range])
             size = wanted
-    return [tuple(each) for each in bundles]
+    return [tuple(bundle) for bundle in bundles]
 
 
 def range_bytes_of(sizes: Iterable[int], range_bytes: int, min_partitions: int | None) -> int:

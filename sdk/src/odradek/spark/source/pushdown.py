@@ -54,10 +54,10 @@ class Narrowing:
     end_offset: int | None = None  # exclusive; None: no bound
     timestamp_ms: int | None = None  # from the first offset with at least this timestamp
 
-    def has(self, place: TopicPartition) -> bool:
+    def has(self, tp: TopicPartition) -> bool:
         """Return True if any part of a partition is read."""
-        return (self.topics is None or place.topic in self.topics) and (
-            self.partitions is None or place.partition in self.partitions
+        return (self.topics is None or tp.topic in self.topics) and (
+            self.partitions is None or tp.partition in self.partitions
         )
 
     def bounds(self, first: int, end: int) -> tuple[int, int]:
@@ -68,32 +68,36 @@ class Narrowing:
 
 def narrow(filters: Iterable[Any]) -> Narrowing:
     """Return the narrowing that all filters together allow."""
-    found = Narrowing()
-    for each in filters:
-        column, kind = getattr(each, "attribute", None), type(each).__name__
-        if column is None or len(column) != 1 or not hasattr(each, "value"):
+    narrowing = Narrowing()
+    for condition in filters:
+        column, filter_name = getattr(condition, "attribute", None), type(condition).__name__
+        if column is None or len(column) != 1 or not hasattr(condition, "value"):
             continue
-        found = _narrowed(found, column[0], kind, each.value)
-    return found
+        narrowing = _narrowed(narrowing, column[0], filter_name, condition.value)
+    return narrowing
 
 
-def _narrowed(found: Narrowing, column: str, kind: str, value: Any) -> Narrowing:
-    if kind in ("EqualTo", "EqualNullSafe") and value is not None:
-        kind, value = ("Equal", value)
-    if column in ("topic", "partition") and kind in ("Equal", "In"):
-        values = frozenset(value if kind == "In" else [value])
+def _narrowed(narrowing: Narrowing, column: str, filter_name: str, value: Any) -> Narrowing:
+    if filter_name in ("EqualTo", "EqualNullSafe") and value is not None:
+        filter_name, value = ("Equal", value)
+    if column in ("topic", "partition") and filter_name in ("Equal", "In"):
+        values = frozenset(value if filter_name == "In" else [value])
         if column == "topic":
-            return replace(found, topics=values if found.topics is None else found.topics & values)
-        return replace(found, partitions=values if found.partitions is None else found.partitions & values)
+            return replace(narrowing, topics=values if narrowing.topics is None else narrowing.topics & values)
+        return replace(narrowing, partitions=values if narrowing.partitions is None else narrowing.partitions & values)
     if column == "offset" and isinstance(value, int):
-        low = {"Equal": value, "GreaterThan": value + 1, "GreaterThanOrEqual": value}.get(kind)
-        end = {"Equal": value + 1, "LessThan": value, "LessThanOrEqual": value + 1}.get(kind)
+        low = {"Equal": value, "GreaterThan": value + 1, "GreaterThanOrEqual": value}.get(filter_name)
+        end = {"Equal": value + 1, "LessThan": value, "LessThanOrEqual": value + 1}.get(filter_name)
         if low is not None:
-            found = replace(found, first_offset=max(found.first_offset, low))
+            narrowing = replace(narrowing, first_offset=max(narrowing.first_offset, low))
         if end is not None:
-            found = replace(found, end_offset=end if found.end_offset is None else min(found.end_offset, end))
-    is_from = column == "timestamp" and kind in ("Equal", "GreaterThan", "GreaterThanOrEqual")
+            narrowing = replace(
+                narrowing, end_offset=end if narrowing.end_offset is None else min(narrowing.end_offset, end)
+            )
+    is_from = column == "timestamp" and filter_name in ("Equal", "GreaterThan", "GreaterThanOrEqual")
     if is_from and isinstance(value, datetime) and value.tzinfo is not None:
         at = (value - _EPOCH) // _MS  # rounded down: it may include more
-        found = replace(found, timestamp_ms=at if found.timestamp_ms is None else max(found.timestamp_ms, at))
-    return found
+        narrowing = replace(
+            narrowing, timestamp_ms=at if narrowing.timestamp_ms is None else max(narrowing.timestamp_ms, at)
+        )
+    return narrowing

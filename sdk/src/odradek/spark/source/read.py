@@ -84,10 +84,10 @@ def read(
     pieces: Sequence[Piece] = wanted.pieces
     for replanned in range(_REPLANS + 1):
         try:
-            rest = replace(wanted, start_offset=offset, pieces=tuple(pieces))
-            chunks = _chunks(rest, columns, source, chunk_bytes, typed, conditions)
+            remaining = replace(wanted, start_offset=offset, pieces=tuple(pieces))
+            chunks = _chunks(remaining, columns, source, chunk_bytes, typed, conditions)
             # What is one chunk needs no thread that reads the next.
-            for data, next_offset in _ahead(chunks) if rest.size_bytes > chunk_bytes else chunks:
+            for data, next_offset in _ahead(chunks) if remaining.size_bytes > chunk_bytes else chunks:
                 if isinstance(data, pa.RecordBatch):
                     yield data
                 else:
@@ -139,14 +139,14 @@ def _chunks(
 def _wal_batches(group: Sequence[Piece], source: PieceSource) -> Iterator[tuple[list[Buffer], int]]:
     """Yield the batches of neighbouring pieces at once; if an object is missing, those before it, then raise."""
     try:
-        found = source.read(group)
+        parts = source.read(group)
     except ObjectMissing:
         if len(group) == 1:
             raise
         for piece in group:
             yield from _wal_batches([piece], source)
         return
-    batches = [batch for piece, data in zip(group, found, strict=True) for batch in patched(piece, data, 0)]
+    batches = [batch for piece, data in zip(group, parts, strict=True) for batch in patched(piece, data, 0)]
     yield batches, group[-1].end_offset
 
 
@@ -161,9 +161,9 @@ def _row_groups(
     """Yield the records of a columnar piece. What its Parquet footer does not lead to is read by the index."""
     offset = max(piece.base_offset, wanted.start_offset)
     try:
-        for found in read_row_groups(piece, wanted, columns, source, typed=typed, conditions=conditions):
-            yield found
-            offset = found[1]
+        for rows in read_row_groups(piece, wanted, columns, source, typed=typed, conditions=conditions):
+            yield rows
+            offset = rows[1]
     except FormatError as damage:
         _log.warning("%s: read by the index of the segment", damage)
         for group in piece.groups:
@@ -219,9 +219,9 @@ def _decode(
         )
 
     try:
-        found = table(start_offset, end_offset, DECODED_BYTES)
-        if found.num_rows:
-            yield found
+        batch = table(start_offset, end_offset, DECODED_BYTES)
+        if batch.num_rows:
+            yield batch
         return
     except FormatError as error:
         # Well compressed batches may hold more than one Arrow batch takes, and one may be corrupt: one by one.
@@ -238,9 +238,9 @@ def _decode(
     if failure.code is ErrorCode.RECORD_LIST_TOO_LARGE:
         try:
             for begin, end in _ranges(header, start_offset, end_offset):
-                found = table(begin, end, None)
-                if found.num_rows:
-                    yield found
+                batch = table(begin, end, None)
+                if batch.num_rows:
+                    yield batch
             return
         except FormatError as error:  # all records are read for the first range: nothing was yielded
             failure = error
@@ -267,15 +267,15 @@ def _passed(
     corrupt_batches: str,
 ) -> pa.RecordBatch | None:
     """Return the row that stands for a corrupt batch, None if it is skipped. Raises FormatError under FAIL."""
-    what = (
+    message = (
         f"the batch of {wanted.topic}-{wanted.partition} with the offsets {header.base_offset} to {header.last_offset} "
         f"cannot be decoded: {error}"
     )
     if corrupt_batches == FAIL:
         raise FormatError(
-            f"{what}. To continue without it, set the option corruptBatches to skip, or to mark", error.code
+            f"{message}. To continue without it, set the option corruptBatches to skip, or to mark", error.code
         ) from error
-    _log.warning("%s. It is passed: corruptBatches=%s", what, corrupt_batches)
+    _log.warning("%s. It is passed: corruptBatches=%s", message, corrupt_batches)
     # If the range begins within the batch, the range before it has marked it.
     if corrupt_batches != MARK or header.base_offset < start_offset:
         return None

@@ -56,8 +56,8 @@ def read_row_groups(
     file = pa.PythonFile(_RangedFile(source, piece.object_key, piece.file_bytes), mode="r")
     try:
         fragment = pads.ParquetFileFormat().make_fragment(file)
-        there = fragment.physical_schema
-        stored = [each.name for each in typed if _has(there, each)]
+        file_schema = fragment.physical_schema
+        stored = [field.name for field in typed if _has(file_schema, field)]
         plain = list(columns)
         if len(stored) < len(typed) and "value" not in plain:
             plain.append("value")
@@ -79,12 +79,12 @@ def read_row_groups(
         raise FormatError(f"{piece.object_key} cannot be read: {error}") from error
 
 
-def _has(there: pa.Schema, wanted: pa.Field) -> bool:
+def _has(file_schema: pa.Schema, wanted: pa.Field) -> bool:
     """Return True if a file's column is read as a typed one: its type may have been narrower when it was written."""
-    if wanted.name not in there.names:
+    if wanted.name not in file_schema.names:
         return False
     try:
-        return can_become(kind_of_arrow(there.field(wanted.name).type), kind_of_arrow(wanted.type))
+        return can_become(kind_of_arrow(file_schema.field(wanted.name).type), kind_of_arrow(wanted.type))
     except ValueError:
         return False
 
@@ -92,13 +92,13 @@ def _has(there: pa.Schema, wanted: pa.Field) -> bool:
 def _groups(metadata: pq.FileMetaData, piece: Piece) -> list[tuple[int, RowGroup]]:
     """Return the piece's row groups with their numbers in the file."""
     wanted = {group.position: group for group in piece.groups}
-    found = []
+    groups = []
     for number in range(metadata.num_row_groups):
         first = metadata.row_group(number).column(0)
         group = wanted.get(first.dictionary_page_offset or first.data_page_offset)
         if group is not None:
-            found.append((number, group))
-    return found
+            groups.append((number, group))
+    return groups
 
 
 def _may_hold(group: pq.RowGroupMetaData, conditions: Sequence[Condition]) -> bool:
@@ -131,10 +131,10 @@ def _cast(batch: pa.RecordBatch, kinds: pa.Schema, wanted: ReadRange) -> pa.Reco
     """Return the columns in the types of the source; topic and partition are the same in all rows."""
     constants = {"topic": wanted.topic, "partition": wanted.partition}
     arrays = [
-        pa.repeat(pa.scalar(constants[each.name], each.type), batch.num_rows)
-        if each.name in constants
-        else batch.column(each.name).cast(each.type)
-        for each in kinds
+        pa.repeat(pa.scalar(constants[field.name], field.type), batch.num_rows)
+        if field.name in constants
+        else batch.column(field.name).cast(field.type)
+        for field in kinds
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=kinds)
 

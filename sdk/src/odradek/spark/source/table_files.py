@@ -23,29 +23,29 @@ _PATTERN = frozenset("[]{}*?\\")
 
 def uncovered(
     ranges: Mapping[TopicPartition, tuple[int, int]],
-    places: Mapping[Any, TopicPartition],
+    partitions: Mapping[Any, TopicPartition],
     files: Iterable[TableFile],
 ) -> Ranges:
     """Return the offsets of ranges that no file has.
 
     Args:
-        places: by partition id.
+        partitions: by partition id.
     """
     covered: dict[TopicPartition, list[tuple[int, int]]] = {}
     for file in files:
-        covered.setdefault(places[file.partition], []).append((file.base_offset, file.end_offset))
-    found: Ranges = {}
-    for place, (first, end) in ranges.items():
+        covered.setdefault(partitions[file.partition], []).append((file.base_offset, file.end_offset))
+    uncovered_spans: Ranges = {}
+    for tp, (first, end) in ranges.items():
         spans = []
-        for base, stop in sorted(covered.get(place, ())):
+        for base, stop in sorted(covered.get(tp, ())):
             if first < base:
                 spans.append((first, base))
             first = stop
         if first < end:
             spans.append((first, end))
         if spans:
-            found[place] = tuple(spans)
-    return found
+            uncovered_spans[tp] = tuple(spans)
+    return uncovered_spans
 
 
 def has_plain_paths(options: StoreOptions) -> bool:
@@ -87,27 +87,30 @@ def readable(
     with extra("table"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    found = []
+    fitting = []
     for file, footer in zip(files, view.footers(files), strict=True):
         if footer is None:
             continue
         try:
-            there = pq.read_schema(io.BytesIO(footer))
+            file_schema = pq.read_schema(io.BytesIO(footer))
         except (pa.ArrowInvalid, OSError):
             continue
-        if alone and {name for name in there.names if name.lower() not in RECORD_COLUMNS} != {
+        if alone and {name for name in file_schema.names if name.lower() not in RECORD_COLUMNS} != {
             name for name, _ in typed
         }:
             continue
-        if all(there.get_field_index(name) >= 0 and _kind(there.field(name).type) == kind for name, kind in typed):
-            found.append(file)
-    return found
+        if all(
+            file_schema.get_field_index(name) >= 0 and _kind(file_schema.field(name).type) == data_type
+            for name, data_type in typed
+        ):
+            fitting.append(file)
+    return fitting
 
 
-def _kind(there: pa.DataType) -> Kind | None:
+def _kind(arrow_type: pa.DataType) -> Kind | None:
     from odradek.columnar.typed.arrow_kinds import kind_of_arrow
 
     try:
-        return kind_of_arrow(there)
+        return kind_of_arrow(arrow_type)
     except ValueError:
         return None

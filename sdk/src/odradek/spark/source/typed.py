@@ -30,22 +30,22 @@ def typed_schema(columns: Sequence[tuple[str, Kind]]) -> pa.Schema:
     return arrow_schema(columns)
 
 
-def without_times(kind: pa.DataType) -> pa.DataType:
+def without_times(arrow_type: pa.DataType) -> pa.DataType:
     """Return a type with texts for times of day, which PySpark 4.1 does not take from a source in Python."""
-    if pa.types.is_time(kind):
+    if pa.types.is_time(arrow_type):
         return pa.string()
-    if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(without_times(kind.value_type)))
-    if pa.types.is_map(kind):
-        return pa.map_(without_times(kind.key_type), without_times(kind.item_type))
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(without_times(each.type)) for each in kind])
-    return kind
+    if pa.types.is_list(arrow_type):
+        return pa.list_(arrow_type.value_field.with_type(without_times(arrow_type.value_type)))
+    if pa.types.is_map(arrow_type):
+        return pa.map_(without_times(arrow_type.key_type), without_times(arrow_type.item_type))
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([field.with_type(without_times(field.type)) for field in arrow_type])
+    return arrow_type
 
 
 def texts_for_times(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Return the rows with texts for times of day."""
-    schema = pa.schema([each.with_type(without_times(each.type)) for each in batch.schema])
+    schema = pa.schema([field.with_type(without_times(field.type)) for field in batch.schema])
     return batch if schema == batch.schema else batch.cast(schema)
 
 
@@ -54,11 +54,11 @@ def typed_values(source: ColumnSource, topic: str, columns: Sequence[tuple[str, 
 
     Where a schema cannot be read, columns are those of JSON.
     """
-    there = source.columns_of(topic)
-    fields = {each.name: each.field for each in there.columns}
-    wanted = [Column(name, kind, fields.get(name, name)) for name, kind in columns]
+    topic_columns = source.columns_of(topic)
+    fields = {column.name: column.field for column in topic_columns.columns}
+    wanted = [Column(name, data_type, fields.get(name, name)) for name, data_type in columns]
     try:
-        return TypedValues(wanted, there.newest, is_prefixed=there.is_prefixed)
+        return TypedValues(wanted, topic_columns.newest, is_prefixed=topic_columns.is_prefixed)
     except FormatError:
         return TypedValues(wanted)
 
@@ -90,17 +90,17 @@ def read_columns(
 
     Raises KafkaError, FormatError as read.read; StoreUnavailable.
     """
-    asked = typed_schema([(name, kind) for name, kind in typed if name in columns])
-    plain = [name for name in columns if name not in asked.names]
+    typed_fields = typed_schema([(name, data_type) for name, data_type in typed if name in columns])
+    plain = [name for name in columns if name not in typed_fields.names]
     values: TypedValues | None = None
-    for batch in read(wanted, plain, source, corrupt_batches=corrupt_batches, typed=asked):
+    for batch in read(wanted, plain, source, corrupt_batches=corrupt_batches, typed=typed_fields):
         if batch.schema.names == list(columns):
             yield batch
             continue
         arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
-        missing = [name for name in asked.names if name not in arrays]
+        missing = [name for name in typed_fields.names if name not in arrays]
         if missing:
-            values = values or typed_values(source, wanted.topic, [(n, k) for n, k in typed if n in asked.names])
-            found, _ = read_values(values, source, arrays["value"], missing)
-            arrays |= zip(missing, found, strict=True)
+            values = values or typed_values(source, wanted.topic, [(n, k) for n, k in typed if n in typed_fields.names])
+            typed_arrays, _ = read_values(values, source, arrays["value"], missing)
+            arrays |= zip(missing, typed_arrays, strict=True)
         yield pa.RecordBatch.from_arrays([arrays[name] for name in columns], names=list(columns))

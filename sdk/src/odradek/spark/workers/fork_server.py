@@ -129,8 +129,8 @@ class _Server:
         self._listening.bind(str(folder / _SOCKET))
         self._listening.listen(64)
         self._ended, self._wake = socket.socketpair()
-        for each in (self._ended, self._wake):
-            each.setblocking(False)
+        for wake_end in (self._ended, self._wake):
+            wake_end.setblocking(False)
         self._selector = selectors.DefaultSelector()
         for file in (self._listening, self._ended, 0):
             self._selector.register(file, selectors.EVENT_READ)
@@ -206,8 +206,8 @@ class _Server:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
-        for each in (connection, self._listening, self._ended, self._wake, *self._workers.values()):
-            each.close()
+        for closed in (connection, self._listening, self._ended, self._wake, *self._workers.values()):
+            closed.close()
 
 
 def _read(connection: socket.socket) -> _Request | None:
@@ -215,8 +215,8 @@ def _read(connection: socket.socket) -> _Request | None:
     if len(head) < 4 or len(streams) < 3:
         return None
     size = struct.unpack(">I", head)[0]
-    told: dict[str, Any] = json.loads(connection.recv(size, socket.MSG_WAITALL))
-    return _Request(told["words"], told["environment"], told["folder"], streams)
+    message: dict[str, Any] = json.loads(connection.recv(size, socket.MSG_WAITALL))
+    return _Request(message["words"], message["environment"], message["folder"], streams)
 
 
 # --- a worker
@@ -234,9 +234,9 @@ def _become(request: _Request, library: list[str]) -> tuple[ModuleType, CodeType
     os.chdir(request.folder)
     os.environ.clear()
     os.environ.update(request.environment)
-    given = [each for each in request.environment.get("PYTHONPATH", "").split(os.pathsep) if each]
+    own_path = [entry for entry in request.environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
     # Spark's jar has no Python in it: see settle.py.
-    sys.path[:] = dict.fromkeys(each for each in (request.folder, *given, *library) if not is_in_jar(each))
+    sys.path[:] = dict.fromkeys(entry for entry in (request.folder, *own_path, *library) if not is_in_jar(entry))
     random.seed()
     for output in (sys.stdout, sys.stderr):
         assert isinstance(output, TextIOWrapper)
@@ -263,8 +263,8 @@ def _write_program(folder: Path) -> None:
 def main() -> None:
     """Fork workers until standard input ends."""
     folder = Path(sys.argv[1])
-    of_driver = {each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each}
-    library = [each for each in sys.path[1:] if each not in of_driver]
+    of_driver = {entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry}
+    library = [entry for entry in sys.path[1:] if entry not in of_driver]
     for name in (*_IMPORTED, *([_KERNELS] if has_numba() else [])):
         importlib.import_module(name)
     _write_program(folder)

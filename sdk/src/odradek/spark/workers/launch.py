@@ -23,15 +23,15 @@ _SIGNALS = (signal.SIGTERM, signal.SIGHUP)  # with which Spark ends its workers
 
 def main() -> None:
     """Have the module of the arguments run, and end as it ends."""
-    asked = sys.argv[1:]
+    arguments = sys.argv[1:]
     address = os.environ.get(ADDRESS)
-    if address and asked[:1] == ["-m"]:
+    if address and arguments[:1] == ["-m"]:
         # What comes before the worker is known waits until it can be passed on.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         try:
             connection = socket.socket(socket.AF_UNIX)
             connection.connect(address)
-            worker = _handed_over(connection, asked[1:])
+            worker = _handed_over(connection, arguments[1:])
         except OSError:
             worker = 0
         if worker:
@@ -40,7 +40,7 @@ def main() -> None:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             os._exit(_received(connection) or 0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    os.execv(sys.executable, [sys.executable, *asked])  # noqa: S606
+    os.execv(sys.executable, [sys.executable, *arguments])  # noqa: S606
 
 
 def _handed_over(connection: socket.socket, words: list[str]) -> int:

@@ -57,14 +57,14 @@ def workers_lack(program: str, lacks: str) -> str:
 @cache
 def missing(program: str) -> str:
     """Return what keeps a Python from importing the source, as a clause; empty if nothing does."""
-    found = shutil.which(program)
-    if found is None:
+    executable = shutil.which(program)
+    if executable is None:
         return "which does not exist"
-    if Path(found).absolute() == Path(sys.executable).absolute() or is_launched(found):
+    if Path(executable).absolute() == Path(sys.executable).absolute() or is_launched(executable):
         return ""
     try:
         done = subprocess.run(
-            [found, "-c", "import odradek.spark.source.data_source"],
+            [executable, "-c", "import odradek.spark.source.data_source"],
             capture_output=True,
             text=True,
             timeout=_PATIENCE_S,
