@@ -41,7 +41,7 @@ class Arguments(StoreArguments):
 
 def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:
     """Compact the partitions that are due, and return a summary."""
-    if not all(each.isdigit() for each in arguments.partitions):
+    if not all(partition.isdigit() for partition in arguments.partitions):
         raise KafkaError(ErrorCode.INVALID_CONFIG, "--partitions must be numbers, separated by commas")
     if arguments.groups_at_once < 1:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "--groups-at-once must be at least 1")
@@ -53,7 +53,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
                 spark,
                 parse_store(arguments.store_options()),
                 arguments.topic,
-                [int(each) for each in arguments.partitions],
+                [int(partition) for partition in arguments.partitions],
                 groups_at_once=arguments.groups_at_once,
             )
         )

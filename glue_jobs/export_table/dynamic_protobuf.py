@@ -60,8 +60,8 @@ class DynamicProtobufDeserializer:
     def __call__(self, data: bytes | None) -> Any:
         if data is None:
             return None
-        schema_id, rest = decode_prefix(data)
-        indexes, payload = decode_indexes(rest)
+        schema_id, after_prefix = decode_prefix(data)
+        indexes, payload = decode_indexes(after_prefix)
         try:
             message_type = self._types.get((schema_id, *indexes))
             if message_type is None:
@@ -82,13 +82,13 @@ class DynamicProtobufDeserializer:
         file = self._files.get(schema_id)
         if file is None:
             file = self._files[schema_id] = self._file_of(schema_id)
-        types, found = list(file.message_types_by_name.values()), None
+        types, descriptor = list(file.message_types_by_name.values()), None
         for index in indexes:
             if index >= len(types):
                 raise KafkaError(ErrorCode.INVALID_RECORD, f"schema {schema_id} has no message type at {indexes}")
-            found = types[index]
-            types = list(found.nested_types)
-        return self._google["message_factory"].GetMessageClass(found)
+            descriptor = types[index]
+            types = list(descriptor.nested_types)
+        return self._google["message_factory"].GetMessageClass(descriptor)
 
     def _file_of(self, schema_id: int) -> Any:
         schema = self._registry.schema(schema_id, serialized=True)
@@ -103,10 +103,10 @@ class DynamicProtobufDeserializer:
 
     def _gather(self, schema: Schema, texts: dict[str, str]) -> None:
         """Collect the files that a schema refers to, directly or not, by their import paths."""
-        for each in schema.references:
-            if each.name not in texts:
-                _, referenced = self._registry.at(each.subject, each.version, serialized=True)
-                texts[each.name] = referenced.text
+        for reference in schema.references:
+            if reference.name not in texts:
+                _, referenced = self._registry.at(reference.subject, reference.version, serialized=True)
+                texts[reference.name] = referenced.text
                 self._gather(referenced, texts)
 
     def _add(self, pool: Any, name: str, text: str, texts: dict[str, str], added: set[str]) -> None:
@@ -140,32 +140,32 @@ class DynamicProtobufDeserializer:
         """Return the packed message with its type; its bytes if the schema does not contain that type."""
         if not message.type_url:
             return {}
-        told = {"@type": message.type_url}
+        document = {"@type": message.type_url}
         try:
-            found = message.DESCRIPTOR.file.pool.FindMessageTypeByName(message.type_url.rpartition("/")[2])
+            descriptor = message.DESCRIPTOR.file.pool.FindMessageTypeByName(message.type_url.rpartition("/")[2])
         except KeyError:
-            return {**told, "value": message.value}
-        inner = self._value_of(self._google["message_factory"].GetMessageClass(found).FromString(message.value))
-        is_plain = found.full_name not in {*_HAVE_JSON, *_WRAPPERS, f"{_WELL_KNOWN}Any"}
-        return {**told, **inner} if is_plain else {**told, "value": inner}
+            return {**document, "value": message.value}
+        inner = self._value_of(self._google["message_factory"].GetMessageClass(descriptor).FromString(message.value))
+        is_plain = descriptor.full_name not in {*_HAVE_JSON, *_WRAPPERS, f"{_WELL_KNOWN}Any"}
+        return {**document, **inner} if is_plain else {**document, "value": inner}
 
     def _field(self, value: Any, field: Any) -> Any:
         # Checked first: google.protobuf.Struct is a mapping too, and ListValue a sequence.
         if isinstance(value, self._google["message"].Message):
             return self._value_of(value)
         if isinstance(value, MutableMapping):
-            kind = field.message_type.fields_by_name["value"]
-            return {_key(key): self._single(value[key], kind) for key in value}
+            value_field = field.message_type.fields_by_name["value"]
+            return {_key(key): self._single(value[key], value_field) for key in value}
         if isinstance(value, MutableSequence):
-            return [self._single(each, field) for each in value]
+            return [self._single(element, field) for element in value]
         return self._single(value, field)
 
     def _single(self, value: Any, field: Any) -> Any:
         if isinstance(value, self._google["message"].Message):
             return self._value_of(value)
         if field.enum_type is not None:
-            known = field.enum_type.values_by_number.get(value)
-            return str(value) if known is None else known.name
+            enum_value = field.enum_type.values_by_number.get(value)
+            return str(value) if enum_value is None else enum_value.name
         return _shortest(value) if field.type == field.TYPE_FLOAT else value
 
 
@@ -186,8 +186,8 @@ def _shortest(value: float) -> float:
 def _serialized(text: str, texts: dict[str, str]) -> str:
     """Return the descriptor, in base64, of a file that a registry returned as text. Raises SchemaInvalid."""
     file = parse_proto(text)
-    references = {path: parse_proto(each) for path, each in texts.items()}
-    imported = {path for each in (file, *references.values()) for path, _ in each.imports}
+    references = {path: parse_proto(schema_text) for path, schema_text in texts.items()}
+    imported = {path for proto_file in (file, *references.values()) for path, _ in proto_file.imports}
     for path in imported - references.keys() - BUILT_IN.keys():
         if not path.startswith(files.GOOGLE):  # those are known, as those of BUILT_IN
             references[path] = parse_proto(_unregistered(path))

@@ -83,7 +83,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
         raise _refused(f"--evolve must be add or none, not {arguments.evolve!r}")
     if arguments.evolve == "none" and not arguments.value_schema:
         raise _refused("--evolve none needs --value-schema")
-    given = read_schema(arguments.value_schema) if arguments.value_schema else StructType([])
+    declared = read_schema(arguments.value_schema) if arguments.value_schema else StructType([])
     target = arguments.target()
     dead = _Dead()
 
@@ -92,7 +92,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
         try:
             if records.isEmpty():
                 return
-            schema = grown(target.schema() or given, given)
+            schema = grown(target.schema() or declared, declared)
             if arguments.evolve == "add":
                 schema = grown(schema, seen_schema(records))
             rows, bad = split_records(records, schema)

@@ -70,7 +70,7 @@ def decode_batch(batch: pa.RecordBatch, deserialize: Callable[[bytes | None], An
 
     at = batch.schema.get_field_index("value")
     original = batch.column(at)
-    values = pa.array([_as_json(each, deserialize) for each in original.to_pylist()], pa.binary())
+    values = pa.array([_as_json(value, deserialize) for value in original.to_pylist()], pa.binary())
     columns = [*batch.columns[:at], values, *batch.columns[at + 1 :], original.cast(pa.binary())]
     return pa.RecordBatch.from_arrays(columns, [*batch.schema.names, ORIGINAL])
 
@@ -92,9 +92,9 @@ def _as_json(data: bytes | None, deserialize: Callable[[bytes | None], Any]) -> 
 def plain(value: Any) -> Any:
     """Convert a deserialized value to one that JSON can represent."""
     if isinstance(value, Mapping):
-        return {str(name): plain(each) for name, each in value.items()}
+        return {str(name): plain(element) for name, element in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(element) for element in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime):

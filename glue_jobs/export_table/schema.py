@@ -41,11 +41,13 @@ def type_of(value: Any) -> DataType | None:
         return StringType()
     if isinstance(value, list):
         element: DataType | None = None
-        for each in value:
-            element = merge(element, type_of(each))
+        for entry in value:
+            element = merge(element, type_of(entry))
         return ArrayType(element) if element is not None else None
     if isinstance(value, dict):
-        fields = {name: kind for name, each in value.items() if name and (kind := type_of(each)) is not None}
+        fields = {
+            name: data_type for name, member in value.items() if name and (data_type := type_of(member)) is not None
+        }
         return _struct(fields) if fields else None
     return None
 
@@ -76,7 +78,7 @@ def _struct(fields: dict[str, DataType]) -> StructType:
 
 def schema_of(values: Iterable[bytes | None]) -> StructType:
     """Return the schema of all values that are JSON objects; others are ignored."""
-    seen: DataType | None = None
+    merged: DataType | None = None
     for value in values:
         if value is None:
             continue
@@ -85,18 +87,18 @@ def schema_of(values: Iterable[bytes | None]) -> StructType:
         except (ValueError, RecursionError):
             continue
         if isinstance(document, dict):
-            seen = merge(seen, type_of(document))
-    return seen if isinstance(seen, StructType) else StructType([])
+            merged = merge(merged, type_of(document))
+    return merged if isinstance(merged, StructType) else StructType([])
 
 
-def grown(table: StructType, seen: StructType) -> StructType:
+def grown(table: StructType, observed: StructType) -> StructType:
     """Return the table's schema with the missing columns added; columns keep their position and type.
 
     Names are compared case-insensitively, as in Spark.
 
     Raises KafkaError(INVALID_RECORD): there would be too many columns.
     """
-    schema = _grown(table, seen)
+    schema = _grown(table, observed)
     if _count(schema) > FIELDS_MAX:
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
@@ -105,26 +107,28 @@ def grown(table: StructType, seen: StructType) -> StructType:
     return schema
 
 
-def _grown(table: StructType, seen: StructType) -> StructType:
-    by_name = {field.name.lower(): field.dataType for field in seen.fields}
-    fields = [StructField(each.name, _inside(each.dataType, by_name.get(each.name.lower()))) for each in table.fields]
-    known = {field.name.lower() for field in fields}
-    for field in seen.fields:
-        if field.name.lower() not in known:
-            known.add(field.name.lower())
+def _grown(table: StructType, observed: StructType) -> StructType:
+    by_name = {field.name.lower(): field.dataType for field in observed.fields}
+    fields = [
+        StructField(field.name, _inside(field.dataType, by_name.get(field.name.lower()))) for field in table.fields
+    ]
+    known_names = {field.name.lower() for field in fields}
+    for field in observed.fields:
+        if field.name.lower() not in known_names:
+            known_names.add(field.name.lower())
             fields.append(StructField(field.name, field.dataType))
     return StructType(fields)
 
 
-def _inside(table: DataType, seen: DataType | None) -> DataType:
-    if isinstance(table, StructType) and isinstance(seen, StructType):
-        return _grown(table, seen)
-    if isinstance(table, ArrayType) and isinstance(seen, ArrayType):
-        return ArrayType(_inside(table.elementType, seen.elementType))
+def _inside(table: DataType, observed: DataType | None) -> DataType:
+    if isinstance(table, StructType) and isinstance(observed, StructType):
+        return _grown(table, observed)
+    if isinstance(table, ArrayType) and isinstance(observed, ArrayType):
+        return ArrayType(_inside(table.elementType, observed.elementType))
     return table
 
 
-def _count(kind: DataType) -> int:
-    if isinstance(kind, StructType):
-        return sum(1 + _count(field.dataType) for field in kind.fields)
-    return _count(kind.elementType) if isinstance(kind, ArrayType) else 0
+def _count(data_type: DataType) -> int:
+    if isinstance(data_type, StructType):
+        return sum(1 + _count(field.dataType) for field in data_type.fields)
+    return _count(data_type.elementType) if isinstance(data_type, ArrayType) else 0

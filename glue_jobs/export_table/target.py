@@ -122,17 +122,17 @@ class IcebergTarget:
         return self._catalog.create_table_if_not_exists(self._identifier, _arrow_schema(schema))
 
 
-def open_catalog(warehouse: str, kind: str, region: str = "") -> Any:
+def open_catalog(warehouse: str, catalog_type: str, region: str = "") -> Any:
     """Open a PyIceberg catalog. Raises KafkaError(INVALID_CONFIG)."""
     try:
         from pyiceberg.catalog import load_catalog
     except ImportError:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "Iceberg needs PyIceberg: pip install 'odradek[tables]'") from None
-    if kind == "glue":
+    if catalog_type == "glue":
         properties = {"type": "glue", "warehouse": warehouse}
         return load_catalog("odradek", **properties, **({"client.region": region} if region else {}))
-    if kind != "sql":
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--catalog must be glue or sql, not {kind!r}")
+    if catalog_type != "sql":
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--catalog must be glue or sql, not {catalog_type!r}")
     if "://" in warehouse and not warehouse.startswith("file://"):
         raise KafkaError(ErrorCode.INVALID_CONFIG, "--catalog sql needs a folder for its tables: set --output to one")
     folder = Path(warehouse.removeprefix("file://")).absolute()

@@ -52,21 +52,21 @@ def seen_schema(records: DataFrame) -> StructType:
     def look(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        seen: StructType | None = None
+        merged_schema: StructType | None = None
         for batch in batches:
-            merged = merge(seen, schema_of(batch.column(0).to_pylist()))
+            merged = merge(merged_schema, schema_of(batch.column(0).to_pylist()))
             assert isinstance(merged, StructType)
-            seen = merged
-        if seen is not None:
-            yield pa.RecordBatch.from_arrays([pa.array([seen.json()])], ["schema"])
+            merged_schema = merged
+        if merged_schema is not None:
+            yield pa.RecordBatch.from_arrays([pa.array([merged_schema.json()])], ["schema"])
 
-    found = StructType([])
+    merged_schema = StructType([])
     for row in records.select("value").mapInArrow(look, "schema STRING").collect():
-        merged = merge(found, StructType.fromJson(_json(row.schema)))
+        merged = merge(merged_schema, StructType.fromJson(_json(row.schema)))
         assert isinstance(merged, StructType)
-        found = merged
+        merged_schema = merged
     clash = set(PLACE.fieldNames())
-    return StructType([field for field in found.fields if field.name.lower() not in clash])
+    return StructType([field for field in merged_schema.fields if field.name.lower() not in clash])
 
 
 def _json(text: str) -> dict[str, object]:

@@ -148,12 +148,12 @@ def _write_windows(spark: SparkSession, output: str) -> int:
 
 
 def _summary(progress: list[dict[str, Any]], windows: int, sent: int) -> dict[str, Any]:
-    observed = [each.get("observedMetrics", {}).get(OBSERVED, {}) for each in progress]
-    operators = [operator for each in progress for operator in each["stateOperators"]]
+    observed = [batch_progress.get("observedMetrics", {}).get(OBSERVED, {}) for batch_progress in progress]
+    operators = [operator for batch_progress in progress for operator in batch_progress["stateOperators"]]
     return {
-        "batches": len([each for each in progress if each["numInputRows"]]),
-        "records": sum(each["numInputRows"] for each in progress),
-        "malformed": sum(each.get("malformed", 0) for each in observed),
+        "batches": len([batch_progress for batch_progress in progress if batch_progress["numInputRows"]]),
+        "records": sum(batch_progress["numInputRows"] for batch_progress in progress),
+        "malformed": sum(metrics.get("malformed", 0) for metrics in observed),
         "late_groups_dropped": sum(operator.get("numRowsDroppedByWatermark", 0) for operator in operators),
         "windows": windows,
         "window_updates_sent": sent,

@@ -89,14 +89,14 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
     return run_query(spark, arguments, stop, name=NAME, start=start)
 
 
-def file_options(kind: str, *, header: bool) -> dict[str, str]:
+def file_options(file_format: str, *, header: bool) -> dict[str, str]:
     """Return options of Spark's file reader."""
-    return {"header": str(header).lower(), "inferSchema": "true"} if kind == "csv" else {}
+    return {"header": str(header).lower(), "inferSchema": "true"} if file_format == "csv" else {}
 
 
-def read_files(spark: SparkSession, kind: str, path: str, options: Mapping[str, str]) -> DataFrame:
+def read_files(spark: SparkSession, file_format: str, path: str, options: Mapping[str, str]) -> DataFrame:
     """Return the existing files as a frame."""
-    return spark.read.format(kind).options(**options).load(path)
+    return spark.read.format(file_format).options(**options).load(path)
 
 
 def run_jdbc(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]:

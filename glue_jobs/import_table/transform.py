@@ -31,9 +31,9 @@ def as_records(rows: DataFrame, *, key: Sequence[str] = (), timestamp: str = "",
 
 def time_of(rows: DataFrame, column: str) -> Column:
     """Return a column as a time: times and dates unchanged, numbers as ms since the epoch, text as parsed by Spark."""
-    kind = dict(rows.dtypes)[column]
-    if kind in {"timestamp", "timestamp_ntz", "date"}:
+    data_type = dict(rows.dtypes)[column]
+    if data_type in {"timestamp", "timestamp_ntz", "date"}:
         return F.col(column).cast("timestamp")
-    if kind in {"bigint", "int"}:
+    if data_type in {"bigint", "int"}:
         return F.timestamp_millis(F.col(column).cast("long"))
     return F.try_to_timestamp(F.col(column).cast("string"))

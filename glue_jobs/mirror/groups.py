@@ -22,15 +22,17 @@ def sync_groups(source: Admin, target: Admin, pattern: str, syncs: Syncs, *, top
     Raises KafkaError.
     """
     moved: dict[str, int] = {}
-    for group_id in sorted(each.group_id for each in source.list_consumer_groups()):
+    for group_id in sorted(group.group_id for group in source.list_consumer_groups()):
         if not re.fullmatch(pattern, group_id):
             continue
         wanted = _translated(source, group_id, syncs, topic_prefix)
         if not wanted or _has_members(target, group_id):
             continue
-        there = target.list_consumer_group_offsets(group_id)
+        target_offsets = target.list_consumer_group_offsets(group_id)
         ahead = {
-            place: offset for place, offset in wanted.items() if place not in there or there[place].offset < offset
+            tp: offset
+            for tp, offset in wanted.items()
+            if tp not in target_offsets or target_offsets[tp].offset < offset
         }
         if ahead:
             target.alter_consumer_group_offsets(group_id, ahead)
@@ -39,13 +41,13 @@ def sync_groups(source: Admin, target: Admin, pattern: str, syncs: Syncs, *, top
 
 
 def _translated(source: Admin, group_id: str, syncs: Syncs, topic_prefix: str) -> dict[TopicPartition, int]:
-    found: dict[TopicPartition, int] = {}
-    for place, committed in source.list_consumer_group_offsets(group_id).items():
-        rows = syncs.get(place.topic, {}).get(place.partition, [])
+    translated: dict[TopicPartition, int] = {}
+    for tp, committed in source.list_consumer_group_offsets(group_id).items():
+        rows = syncs.get(tp.topic, {}).get(tp.partition, [])
         offset = translate(rows, committed.offset)
         if offset is not None:
-            found[TopicPartition(topic_prefix + place.topic, place.partition)] = offset
-    return found
+            translated[TopicPartition(topic_prefix + tp.topic, tp.partition)] = offset
+    return translated
 
 
 def _has_members(target: Admin, group_id: str) -> bool:

@@ -114,8 +114,8 @@ class Mirror:
             end = int(ends[topic][str(row.partition)])
             sync = OffsetSync(row.source_start, row.source_end, end - row["count"], end)
             partitions = self.syncs.setdefault(row.topic, {})
-            known = partitions.get(row.partition, [])
-            partitions[row.partition] = with_sync(known, sync, place=f"{topic}-{row.partition}")
+            partition_syncs = partitions.get(row.partition, [])
+            partitions[row.partition] = with_sync(partition_syncs, sync, topic_partition=f"{topic}-{row.partition}")
         write_text(self._path, json.dumps(syncs_document(self.syncs)))
         if time.monotonic() - self._groups_at > self._arguments.group_sync_seconds:
             self.carry_groups()
@@ -126,11 +126,11 @@ class Mirror:
         if not self._arguments.target_bootstrap_servers:
             return
         with _admin(self._target) as admin:
-            there = set(admin.list_topics())
+            existing = set(admin.list_topics())
             missing = [
                 NewTopic(self._arguments.topic_prefix + topic, len(partitions))
                 for topic, partitions in ends.items()
-                if self._arguments.topic_prefix + topic not in there
+                if self._arguments.topic_prefix + topic not in existing
             ]
             if missing:
                 admin.create_topics(missing)

@@ -35,18 +35,18 @@ class OffsetSync:
 Syncs = dict[str, dict[int, list[OffsetSync]]]  # by topic of the source and partition, in order
 
 
-def with_sync(syncs: Sequence[OffsetSync], new: OffsetSync, *, place: str) -> list[OffsetSync]:
+def with_sync(syncs: Sequence[OffsetSync], new: OffsetSync, *, topic_partition: str) -> list[OffsetSync]:
     """Return the syncs with one more; a repeated one changes nothing, one that continues a dense one extends it.
 
     Raises KafkaError(INVALID_REQUEST): another writer wrote to the target's partition.
     """
-    if any(each.source_start <= new.source_start and new.source_end <= each.source_end for each in syncs):
+    if any(sync.source_start <= new.source_start and new.source_end <= sync.source_end for sync in syncs):
         return list(syncs)
     if syncs and syncs[-1].target_end != new.target_start:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"{place} of the target has grown from {syncs[-1].target_end} to {new.target_start} without the mirror: "
-            "nothing else may write to a mirrored topic",
+            f"{topic_partition} of the target has grown from {syncs[-1].target_end} to {new.target_start} without the "
+            "mirror: nothing else may write to a mirrored topic",
         )
     if syncs and syncs[-1].is_dense and new.is_dense and syncs[-1].source_end == new.source_start:
         last = syncs[-1]
@@ -71,7 +71,7 @@ def syncs_document(syncs: Syncs) -> dict[str, Any]:
     """Return syncs as JSON: {"topic": {"0": [[source start, source end, target start, target end], ...]}}."""
     return {
         topic: {
-            str(partition): [[each.source_start, each.source_end, each.target_start, each.target_end] for each in rows]
+            str(partition): [[sync.source_start, sync.source_end, sync.target_start, sync.target_end] for sync in rows]
             for partition, rows in partitions.items()
         }
         for topic, partitions in syncs.items()

@@ -58,7 +58,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
             events_of(right, right_schema, event_time=arguments.right_time, name="right"),
             arguments.on,
             within,
-            kind=arguments.join,
+            join_type=arguments.join,
             watermark=arguments.watermark,
         )
         output = as_output(as_records(pairs, arguments.on), arguments.output_topic)

@@ -45,27 +45,27 @@ class Within:
 
 
 def join_within(
-    left: DataFrame, right: DataFrame, on: Sequence[str], within: Within, *, kind: str = "inner", watermark: str
+    left: DataFrame, right: DataFrame, on: Sequence[str], within: Within, *, join_type: str = "inner", watermark: str
 ) -> DataFrame:
     """Return pairs as rows: the fields `on`, `left` and `right` (structs, null without a partner), event_time.
 
     Args:
         left, right: events, with event_time and the fields `on`, of the same types.
-        kind: inner, left, right or full.
+        join_type: inner, left, right or full.
         watermark: the largest lateness of an event relative to the newest of its stream.
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    if kind not in KINDS:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--join must be one of {', '.join(KINDS)}, not {kind!r}")
+    if join_type not in KINDS:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"--join must be one of {', '.join(KINDS)}, not {join_type!r}")
     if not on:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "--on must name at least one field")
     sides = [_side(left, "left", on, watermark), _side(right, "right", on, watermark)]
     same = [F.col(f"left_{name}") == F.col(f"right_{name}") for name in on]
     condition = within.condition("left_time", "right_time")
-    for each in same:
-        condition = condition & each
-    joined = sides[0].join(sides[1], condition, KINDS[kind])
+    for equality in same:
+        condition = condition & equality
+    joined = sides[0].join(sides[1], condition, KINDS[join_type])
     return joined.select(
         *(F.coalesce(f"left_{name}", f"right_{name}").alias(name) for name in on),
         "left",

@@ -60,7 +60,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
     def write(records: DataFrame, batch_id: int) -> None:
         rows = table_rows(table.now(), table_schema)
         events = events_of(records, schema, event_time=arguments.event_time)
-        joined = join_table(events, rows, on=arguments.on, kind=arguments.join)
+        joined = join_table(events, rows, on=arguments.on, join_type=arguments.join)
         output = as_output(as_records(joined), arguments.output_topic)
         if arguments.dead_letter_topic:
             output = output.unionByName(malformed_letters(records, schema, arguments.dead_letter_topic))

@@ -24,21 +24,21 @@ def table_rows(latest: DataFrame, schema: StructType) -> DataFrame:
     )
 
 
-def join_table(events: DataFrame, rows: DataFrame, *, on: str = RECORD_KEY, kind: str = "left") -> DataFrame:
+def join_table(events: DataFrame, rows: DataFrame, *, on: str = RECORD_KEY, join_type: str = "left") -> DataFrame:
     """Return the events with the column `table`.
 
     Args:
         on: the field whose text is the table's key.
-        kind: left keeps events without a row in the table, inner does not.
+        join_type: left keeps events without a row in the table, inner does not.
 
     Raises KafkaError(INVALID_CONFIG).
     """
-    if kind not in KINDS:
+    if join_type not in KINDS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"--join must be inner or left, not {kind!r}: a row of a table alone has no time",
+            f"--join must be inner or left, not {join_type!r}: a row of a table alone has no time",
         )
-    return events.join(rows, F.col(on).cast("string") == F.col("table_key"), kind).drop("table_key")
+    return events.join(rows, F.col(on).cast("string") == F.col("table_key"), join_type).drop("table_key")
 
 
 def as_records(joined: DataFrame) -> DataFrame:

@@ -35,11 +35,11 @@ def charts_now(options: Mapping[str, str]) -> dict[str, Ranked]:
     values: list[bytes] = []
     with LogView(parsed.store) as view:
         ids = view.partitions(parsed.subscription)
-        for place, bounds in view.bounds(ids).items():
+        for tp, bounds in view.bounds(ids).items():
             start, end = bounds.log_start_offset, bounds.next_offset
-            partition = ids[place]
+            partition = ids[tp]
             pieces = tuple(view.pieces(partition, start, end))
-            wanted = ReadRange(place.topic, partition.topic_id, place.partition, start, end, pieces)
+            wanted = ReadRange(tp.topic, partition.topic_id, tp.partition, start, end, pieces)
             for batch in read(wanted, ["value"], view):
                 values += [bytes(value) for value in batch.column(0).to_pylist() if value is not None]
     return latest_charts(values)

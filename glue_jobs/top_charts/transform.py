@@ -31,7 +31,7 @@ Ranked = list[tuple[str, int]]
 def updated(top: Sequence[tuple[str, int]], counts: Mapping[str, int], n: int) -> Ranked:
     """Return the n best of a chart, from its previous best and the new counts; ties by name."""
     merged = {**dict(top), **counts}
-    return sorted(merged.items(), key=lambda each: (-each[1], each[0]))[:n]
+    return sorted(merged.items(), key=lambda item_plays: (-item_plays[1], item_plays[0]))[:n]
 
 
 def plays_by_chart(plays: DataFrame, details: DataFrame | None, *, item: str) -> DataFrame:
@@ -41,12 +41,12 @@ def plays_by_chart(plays: DataFrame, details: DataFrame | None, *, item: str) ->
         plays: events with the field `item` and event_time.
         details: item_key, chart.
     """
-    found = plays.where(F.col(item).isNotNull()).select(
+    plays_by_item = plays.where(F.col(item).isNotNull()).select(
         F.col(item).cast("string").alias("item"), F.col("event_time").alias("timestamp")
     )
     if details is None:
-        return found.select(F.lit(ALL).alias("chart"), "item", "timestamp")
-    joined = found.join(F.broadcast(details), F.col("item") == F.col("item_key"), "left")
+        return plays_by_item.select(F.lit(ALL).alias("chart"), "item", "timestamp")
+    joined = plays_by_item.join(F.broadcast(details), F.col("item") == F.col("item_key"), "left")
     charts = F.array_compact(F.array(F.lit(ALL), F.col("chart")))
     return joined.select(F.explode(charts).alias("chart"), "item", "timestamp")
 
@@ -112,5 +112,5 @@ def latest_charts(values: Iterable[bytes]) -> dict[str, Ranked]:
     charts: dict[str, Ranked] = {}
     for value in values:
         document = json.loads(value)
-        charts[document["chart"]] = [(each["item"], int(each["plays"])) for each in document["top"]]
+        charts[document["chart"]] = [(entry["item"], int(entry["plays"])) for entry in document["top"]]
     return charts

@@ -76,7 +76,7 @@ def run(spark: SparkSession, arguments: Arguments, stop: Stop) -> dict[str, Any]
     """Process existing records, or all until a stop; return a summary."""
     schema = read_schema(arguments.value_schema)
     aggregates = [parse_aggregate(text) for text in arguments.aggregates]
-    require_fields(schema, [*arguments.group_by, *(name for each in aggregates for name in each.fields)])
+    require_fields(schema, [*arguments.group_by, *(name for aggregate in aggregates for name in aggregate.fields)])
     window = arguments.window_spec()
     emit = "append" if window.kind == "session" else arguments.emit
     if emit not in {"append", "update"}:

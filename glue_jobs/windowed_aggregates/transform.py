@@ -124,11 +124,11 @@ def windowed(
         watermark: the largest lateness of an event relative to the newest, such as "10 minutes".
     """
     grouped = events.withWatermark(EVENT_TIME, watermark).groupBy(window.column().alias(WINDOW), *group_by)
-    return grouped.agg(*(each.column() for each in aggregates)).select(
+    return grouped.agg(*(aggregate.column() for aggregate in aggregates)).select(
         *group_by,
         F.col(f"{WINDOW}.start").alias("window_start"),
         F.col(f"{WINDOW}.end").alias("window_end"),
-        *(each.name for each in aggregates),
+        *(aggregate.name for aggregate in aggregates),
     )
 
 
@@ -158,17 +158,17 @@ def _most_frequent(arguments: Sequence[str]) -> Column:
 
 _FIELD, _FIELD_AND_COUNT = re.compile(r"\w+"), re.compile(r"\w+,[1-9]\d{0,3}")
 _FUNCTIONS: dict[str, tuple[re.Pattern[str], Callable[[Sequence[str]], Column]]] = {
-    "count": (re.compile(r"\w*"), lambda given: F.count(given[0]) if given else F.count(F.lit(1))),
-    "sum": (_FIELD, lambda given: F.sum(given[0])),
-    "mean": (_FIELD, lambda given: F.mean(given[0])),
-    "min": (_FIELD, lambda given: F.min(given[0])),
-    "max": (_FIELD, lambda given: F.max(given[0])),
-    "approximate_distinct": (_FIELD, lambda given: F.approx_count_distinct(given[0])),
+    "count": (re.compile(r"\w*"), lambda fields: F.count(fields[0]) if fields else F.count(F.lit(1))),
+    "sum": (_FIELD, lambda fields: F.sum(fields[0])),
+    "mean": (_FIELD, lambda fields: F.mean(fields[0])),
+    "min": (_FIELD, lambda fields: F.min(fields[0])),
+    "max": (_FIELD, lambda fields: F.max(fields[0])),
+    "approximate_distinct": (_FIELD, lambda fields: F.approx_count_distinct(fields[0])),
     "percentile": (re.compile(r"\w+,(0?\.\d+|0|1|1\.0+)"), _percentile),
     "top": (re.compile(r"\w+,[1-9]\d{0,3}(,\w+)*"), _top),
     "most_frequent": (_FIELD_AND_COUNT, _most_frequent),
-    "earliest": (_FIELD, lambda given: F.min_by(given[0], EVENT_TIME)),
-    "latest": (_FIELD, lambda given: F.max_by(given[0], EVENT_TIME)),
+    "earliest": (_FIELD, lambda fields: F.min_by(fields[0], EVENT_TIME)),
+    "latest": (_FIELD, lambda fields: F.max_by(fields[0], EVENT_TIME)),
 }
 _USAGE = {
     "percentile": "write percentile(field, 0.95), from 0 to 1",

@@ -26,15 +26,18 @@ def test_a_compacted_stretch_is_read_again_rather_than_missed() -> None:
 
 
 def test_a_repeated_stretch_changes_nothing_and_a_dense_one_extends_the_last() -> None:
-    first = with_sync([], OffsetSync(0, 5, 0, 5), place="t-0")
-    assert with_sync(first, OffsetSync(0, 5, 0, 5), place="t-0") == first
-    assert with_sync(first, OffsetSync(5, 9, 5, 9), place="t-0") == [OffsetSync(0, 9, 0, 9)]
-    assert with_sync(first, OffsetSync(7, 9, 5, 7), place="t-0") == [OffsetSync(0, 5, 0, 5), OffsetSync(7, 9, 5, 7)]
+    first = with_sync([], OffsetSync(0, 5, 0, 5), topic_partition="t-0")
+    assert with_sync(first, OffsetSync(0, 5, 0, 5), topic_partition="t-0") == first
+    assert with_sync(first, OffsetSync(5, 9, 5, 9), topic_partition="t-0") == [OffsetSync(0, 9, 0, 9)]
+    assert with_sync(first, OffsetSync(7, 9, 5, 7), topic_partition="t-0") == [
+        OffsetSync(0, 5, 0, 5),
+        OffsetSync(7, 9, 5, 7),
+    ]
 
 
 def test_someone_elses_records_in_the_target_are_found() -> None:
     with pytest.raises(KafkaError, match="t-0 of the target has grown from 5 to 6 without the mirror"):
-        with_sync([OffsetSync(0, 5, 0, 5)], OffsetSync(5, 9, 6, 10), place="t-0")
+        with_sync([OffsetSync(0, 5, 0, 5)], OffsetSync(5, 9, 6, 10), topic_partition="t-0")
 
 
 @settings(max_examples=examples(40))
@@ -48,7 +51,7 @@ def test_no_unread_record_is_skipped(stretches: list[tuple[int, int, int]], comm
         start = at + gap
         offsets = [start + i for i in range(count - 1)] + [start + count - 1 + holes]
         new = OffsetSync(start, offsets[-1] + 1, len(source_offsets), len(source_offsets) + count)
-        syncs = with_sync(syncs, new, place="t-0")
+        syncs = with_sync(syncs, new, topic_partition="t-0")
         source_offsets += offsets
         at = offsets[-1] + 1
     translated = translate(syncs, committed)

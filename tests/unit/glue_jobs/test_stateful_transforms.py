@@ -140,7 +140,7 @@ def test_joins_within_a_time_equal_pandas(events: DataFrame, flights: pd.DataFra
     """The next departures of an aircraft from JFK, up to ten hours after one to anywhere."""
     left = events.where("origin = 'JFK'").select("event_time", "record_key", "tailnum", "dest")
     within = Within(before="0 seconds", after="10 hours")
-    frame = join_within(left, left, ["tailnum"], within, kind="left", watermark="1 day")
+    frame = join_within(left, left, ["tailnum"], within, join_type="left", watermark="1 day")
     mine = flights[flights.origin == "JFK"][["tailnum", "event_time", "dest"]]
     pairs = mine.merge(mine, on="tailnum", suffixes=("_l", "_r"))
     apart = pairs.event_time_r - pairs.event_time_l
@@ -156,12 +156,12 @@ def test_an_outer_join_gives_those_without_a_partner(spark: SparkSession) -> Non
     rights = records(spark, [("k", '{"id": "a", "x": 2}', at(7)), ("k", '{"id": "c"}', at(0))])
     left, right = events_of(lefts, schema, name="left"), events_of(rights, schema, name="right")
     within = Within("5 minutes", "5 minutes")
-    found = join_within(left, right, ["id"], within, kind="full", watermark="1 minute")
+    found = join_within(left, right, ["id"], within, join_type="full", watermark="1 minute")
     values = [json.loads(row.value) for row in pairs_as_records(found, ["id"]).collect()]
     alone = [[row["id"], row["left"] and row["left"]["x"], row["right"] and row["right"]["x"]] for row in values]
     assert sorted(alone, key=str) == [["a", 1, None], ["a", None, 2], ["b", None, None], ["c", None, None]]
     with pytest.raises(KafkaError, match="--join must be one of"):
-        join_within(left, right, ["id"], within, kind="outer", watermark="1 minute")
+        join_within(left, right, ["id"], within, join_type="outer", watermark="1 minute")
 
 
 def test_events_meet_the_latest_row_of_the_table(spark: SparkSession) -> None:
@@ -176,7 +176,7 @@ def test_events_meet_the_latest_row_of_the_table(spark: SparkSession) -> None:
     )
     found = {row.carrier: row.table and row.table.name for row in join_table(events, rows, on="carrier").collect()}
     assert found == {"UA": "new", "AA": None}
-    assert [row.carrier for row in join_table(events, rows, on="carrier", kind="inner").collect()] == ["UA"]
+    assert [row.carrier for row in join_table(events, rows, on="carrier", join_type="inner").collect()] == ["UA"]
 
 
 def test_what_makes_the_identity_of_a_record(spark: SparkSession) -> None:
