@@ -221,7 +221,7 @@ class Settings:
                 f"allow_everyone_if_no_acl_found must be one of {', '.join(EVERYONE_WITHOUT_ACLS)}, "
                 f"not {self.allow_everyone_if_no_acl_found!r}",
             )
-        for network in filter(None, (each.strip() for each in self.trigger_networks.split(";"))):
+        for network in filter(None, (network.strip() for network in self.trigger_networks.split(";"))):
             try:
                 ip_network(network)
             except ValueError as error:
@@ -273,10 +273,10 @@ class Settings:
         }
 
 
-def _parse(name: str, text: str, kind: Any) -> str | int | bool:
-    if kind == "str":
+def _parse(name: str, text: str, type_name: Any) -> str | int | bool:
+    if type_name == "str":
         return text
-    if kind == "bool":
+    if type_name == "bool":
         if text.lower() in {"true", "1", "yes"}:
             return True
         if text.lower() in {"false", "0", "no"}:

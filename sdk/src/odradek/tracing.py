@@ -44,12 +44,12 @@ class Tracing:
         self._tracer = trace.get_tracer(_SCOPE, tracer_provider=provider)
 
     @contextmanager
-    def span(self, name: str, kind: str, attributes: Mapping[str, Any], parent: Any = None) -> Iterator[Any]:
+    def span(self, name: str, span_kind: str, attributes: Mapping[str, Any], parent: Any = None) -> Iterator[Any]:
         """Open a span around a block; an exception that leaves the block becomes its error."""
         with self._tracer.start_as_current_span(
             name,
             context=parent,
-            kind=self._trace.SpanKind[kind],
+            kind=self._trace.SpanKind[span_kind],
             attributes=attributes,
             record_exception=False,
             set_status_on_exception=False,
@@ -99,12 +99,12 @@ class TracedTransport:
 
     async def call(self, message: Any, response_type: type[R], timeout_s: float, *, client_id: str | None = None) -> R:
         """Implement Transport.call."""
-        name, kind, attributes = describe(message)
+        name, span_kind, attributes = describe(message)
         if client_id:
             attributes["messaging.client.id"] = client_id
-        with self._tracing.span(name, kind, attributes):
-            answer: R = await self._transport.call(message, response_type, timeout_s, client_id=client_id)
-            return answer
+        with self._tracing.span(name, span_kind, attributes):
+            response: R = await self._transport.call(message, response_type, timeout_s, client_id=client_id)
+            return response
 
     async def connect(self, timeout_s: float) -> None:
         """Implement Transport.connect."""
@@ -121,27 +121,29 @@ class TracedTransport:
 def describe(message: Any) -> tuple[str, str, dict[str, Any]]:
     """Return name, kind and attributes of a call's span."""
     api = type(message).__name__
-    operation, kind = _OPERATIONS.get(api, ("commit" if api in _COMMITS else api.removesuffix("Request"), "CLIENT"))
+    operation, span_kind = _OPERATIONS.get(
+        api, ("commit" if api in _COMMITS else api.removesuffix("Request"), "CLIENT")
+    )
     attributes: dict[str, Any] = {"messaging.system": "kafka", "messaging.operation.name": operation}
     if operation in ("send", "receive"):
         attributes["messaging.operation.type"] = operation
         topics = getattr(message, "topic_data" if operation == "send" else "topics", ())
-        names = sorted({str(each.name if operation == "send" else each.topic) for each in topics})
+        names = sorted({str(topic.name if operation == "send" else topic.topic) for topic in topics})
         if len(names) == 1:
             attributes["messaging.destination.name"] = names[0]
-            return f"{operation} {names[0]}", kind, attributes
+            return f"{operation} {names[0]}", span_kind, attributes
         attributes["messaging.batch.message_count"] = len(topics)
     group = getattr(message, "group_id", None)
     if group:
         attributes["messaging.consumer.group.name"] = str(group)
-    return operation, kind, attributes
+    return operation, span_kind, attributes
 
 
 class TracedPort:
     """A port (Table, ObjectStore) with a span for each call."""
 
-    def __init__(self, port: Any, place: str, tracing: Tracing) -> None:
-        self._port, self._place, self._tracing = port, place, tracing
+    def __init__(self, port: Any, port_name: str, tracing: Tracing) -> None:
+        self._port, self._place, self._tracing = port, port_name, tracing
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._port, name)
