@@ -66,16 +66,16 @@ def _consumer(target: dict[str, Any], topic: str) -> Any:
 
 def consume_records(target: dict[str, Any], topic: str, count: int) -> None:
     with _consumer(target, topic) as consumer:
-        seen = 0
-        while seen < count:
-            seen += sum(map(len, consumer.poll(1_000).values()))
+        received = 0
+        while received < count:
+            received += sum(map(len, consumer.poll(1_000).values()))
 
 
 def consume_tables(target: dict[str, Any], topic: str, count: int) -> None:
     with _consumer(target, topic) as consumer:
-        seen = 0
-        while seen < count:
-            seen += consumer.poll_table(1_000).num_rows
+        received = 0
+        while received < count:
+            received += consumer.poll_table(1_000).num_rows
 
 
 def produce_confluent(target: str, topic: str, count: int, table: Any) -> None:
@@ -161,19 +161,19 @@ def side(task: dict[str, Any]) -> None:
     if task["place"] != "client alone":
         with odradek.Admin(**produce_target) as admin:
             admin.create_topics([odradek.NewTopic(task["topic"], PARTITIONS)])
-    for what in ("produce", "consume"):
+    for step in ("produce", "consume"):
         before_other_s = other_cpu_s()
         server_s = cpu_seconds(task["pid"])
         started_s, cpu_s = time.perf_counter(), time.process_time()
-        if what == "produce":
-            WORK[task["kind"], what](produce_target, task["topic"], task["count"], table)
+        if step == "produce":
+            WORK[task["kind"], step](produce_target, task["topic"], task["count"], table)
         else:
-            WORK[task["kind"], what](consume_target, task["topic"], task["count"])
+            WORK[task["kind"], step](consume_target, task["topic"], task["count"])
         other_s = other_cpu_s() - before_other_s
         print(
             json.dumps(
                 {
-                    "what": what,
+                    "what": step,
                     "s": time.perf_counter() - started_s,
                     "client_cpu_s": time.process_time() - cpu_s - other_s,
                     "server_cpu_s": other_s + cpu_seconds(task["pid"]) - server_s,
@@ -186,12 +186,14 @@ def side(task: dict[str, Any]) -> None:
 # --- the run ----------------------------------------------------------------------------------------------------------
 
 
-def measure(place: str, kind: str, size: int, quick: bool, target: Any, pid: int | None) -> list[dict[str, Any]]:
+def measure(
+    target_name: str, record_form: str, size: int, quick: bool, target: Any, pid: int | None
+) -> list[dict[str, Any]]:
     """Both directions of one kind in one place."""
-    count = COUNTS[kind] // (10 if quick else 1) // (1 if size == 100 else 8)
+    count = COUNTS[record_form] // (10 if quick else 1) // (1 if size == 100 else 8)
     task = {
-        "place": place, "kind": kind, "size": size, "count": count, "target": target, "pid": pid,
-        "topic": f"bench-{kind}-{size}",
+        "place": target_name, "kind": record_form, "size": size, "count": count, "target": target, "pid": pid,
+        "topic": f"bench-{record_form}-{size}",
     }  # fmt: skip
     run = subprocess.run(
         [sys.executable, "-m", "bench.clients", "--side", json.dumps(task)],
@@ -201,14 +203,14 @@ def measure(place: str, kind: str, size: int, quick: bool, target: Any, pid: int
         env=os.environ | {"PYTHONPATH": str(Path(__file__).parent.parent)},
     )
     if run.returncode:
-        raise SystemExit(f"{place}, {kind} failed:\n{run.stderr}")
+        raise SystemExit(f"{target_name}, {record_form} failed:\n{run.stderr}")
     rows = []
     for line in run.stdout.splitlines():
         took = json.loads(line)
         rows.append(
             {
-                "place": place,
-                "kind": kind,
+                "place": target_name,
+                "kind": record_form,
                 "what": took["what"],
                 "size": size,
                 "count": count,
@@ -254,13 +256,13 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     rows = []
     for size in (100, 1024):
-        for kind in ("records", "tables"):
-            for place in PLACES:
-                if place == "through functions":
+        for record_form in ("records", "tables"):
+            for target_name in PLACES:
+                if target_name == "through functions":
                     with service() as (pid, _, config):
-                        rows += measure(place, kind, size, arguments.quick, config, pid)
+                        rows += measure(target_name, record_form, size, arguments.quick, config, pid)
                 else:
-                    rows += measure(place, kind, size, arguments.quick, None, None)
+                    rows += measure(target_name, record_form, size, arguments.quick, None, None)
         with trivial_broker(f"bench-{CONFLUENT}-{size}", size) as (pid, servers):
             rows += measure("client alone", CONFLUENT, size, arguments.quick, servers, pid)
     show(rows)

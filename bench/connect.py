@@ -50,8 +50,8 @@ def measure(worker: Worker, folder: Path, lines: int) -> list[dict[str, Any]]:
              "topics": "lines", **_CONVERTERS, "consumer.override.auto.offset.reset": "earliest"}  # fmt: skip
 
     def position() -> int:
-        found = (call(f"{worker.url}/connectors/source/offsets") or {}).get("offsets") or [{}]
-        return int((found[0].get("offset") or {}).get("position", 0))
+        offsets = (call(f"{worker.url}/connectors/source/offsets") or {}).get("offsets") or [{}]
+        return int((offsets[0].get("offset") or {}).get("position", 0))
 
     rows = []
     for name, config, is_done in (
@@ -85,17 +85,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a tenth of the lines")
     lines = LINES // 10 if parser.parse_args(argv).quick else LINES
     rows: list[dict[str, Any]] = []
-    for who, start in (("odradek", ours), ("Apache Kafka Connect", theirs)):
+    for product, start in (("odradek", ours), ("Apache Kafka Connect", theirs)):
         for exactly_once in (True, False):
             with tempfile.TemporaryDirectory() as name:
                 folder = Path(name)
                 try:
                     with start(folder, exactly_once=exactly_once) as worker:
-                        found = measure(worker, folder, lines)
+                        results = measure(worker, folder, lines)
                 except (NoBroker, NoJars) as reason:
-                    print(f"{who}: {reason}")
+                    print(f"{product}: {reason}")
                     break
-            rows += [{"who": who, "exactly_once": exactly_once, **each} for each in found]
+            rows += [{"who": product, "exactly_once": exactly_once, **result} for result in results]
     table = Table(title=f"{lines:,} lines of {len(LINE)} bytes")
     for column in ("worker", "exactly once", "direction", "lines/s", "seconds", "CPU s worker", "CPU s server"):
         table.add_column(column, justify="left" if column in ("worker", "direction") else "right")

@@ -82,7 +82,7 @@ def source_configs(server: Postgres, database: str) -> dict[str, str]:
     }
 
 
-def sink_configs(who: str, server: Postgres, database: str, mode: str) -> dict[str, str]:
+def sink_configs(product: str, server: Postgres, database: str, mode: str) -> dict[str, str]:
     """Return the configuration of a sink, as Confluent names its options for ours, and as Debezium does for theirs."""
     common = {
         "topics": "rows",
@@ -93,7 +93,7 @@ def sink_configs(who: str, server: Postgres, database: str, mode: str) -> dict[s
         "consumer.override.max.poll.records": _BATCH,
         "insert.mode": mode.partition(",")[0],
     }
-    if who == _OURS:
+    if product == _OURS:
         return {
             **common,
             "connector.class": "JdbcSink",
@@ -134,8 +134,8 @@ def produce_rows(servers: str, rows: int) -> None:
     create_topic(servers, "rows")
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 10**7})
     schema = {"type": "struct", "optional": False, "name": "Row", "fields": [
-        {"field": name, "type": kind, "optional": name == "note", **({"name": named, "version": 1} if named else {})}
-        for name, kind, named in _ROW]}  # fmt: skip
+        {"field": column, "type": of, "optional": column == "note", **({"name": named, "version": 1} if named else {})}
+        for column, of, named in _ROW]}  # fmt: skip
     key_schema = {"type": "struct", "optional": False, "name": "Key", "fields": [schema["fields"][0]]}  # type: ignore[index]
     start = '{"schema":' + json.dumps(schema, separators=(",", ":")) + ',"payload":'
     key_start = '{"schema":' + json.dumps(key_schema, separators=(",", ":")) + ',"payload":'
@@ -154,20 +154,20 @@ def _ends(servers: str) -> Callable[[str], int]:
     from confluent_kafka import KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-    known: list[AdminClient] = []
+    admins: list[AdminClient] = []
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
     def end(topic: str) -> int:
-        place = TopicPartition(topic, 0)
+        tp = TopicPartition(topic, 0)
         # A client remembers for minutes that it found no such topic: until there is one, each question has its own.
-        admin = known[0] if known else AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        admin = admins[0] if admins else AdminClient({"bootstrap.servers": servers, "log_level": 0})
         try:
-            found = int(admin.list_offsets({place: latest})[place].result(10).offset)
+            end_offset = int(admin.list_offsets({tp: latest})[tp].result(10).offset)
         except KafkaException:
-            known.clear()
+            admins.clear()
             return 0
-        known[:] = [admin]
-        return found
+        admins[:] = [admin]
+        return end_offset
 
     return end
 
@@ -193,22 +193,28 @@ def tree_cpu_seconds(pid: int) -> float:
 class Measured:
     """The figures of one worker, one after the other."""
 
-    def __init__(self, who: str, exactly_once: bool, worker: Worker, server: Postgres, rows: int) -> None:
-        self._who, self._exactly_once, self._worker, self._server, self._count = who, exactly_once, worker, server, rows
+    def __init__(self, product: str, exactly_once: bool, worker: Worker, server: Postgres, rows: int) -> None:
+        self._who, self._exactly_once, self._worker, self._server, self._count = (
+            product,
+            exactly_once,
+            worker,
+            server,
+            rows,
+        )
         self.rows: list[dict[str, Any]] = []
         self._asked_s = 0.0
 
-    def take(self, what: str, begin: Callable[[], Any], is_done: Callable[[], Any]) -> None:
+    def take(self, step: str, begin: Callable[[], Any], is_done: Callable[[], Any]) -> None:
         before, begun = self._cpu(), time.monotonic()
-        until(begin, 60, f"the start of {what}")
-        until(lambda: is_done() or self._has_failed(), _MOVE_S, f"the end of {what}")
+        until(begin, 60, f"the start of {step}")
+        until(lambda: is_done() or self._has_failed(), _MOVE_S, f"the end of {step}")
         took_s = time.monotonic() - begun
         names = ("worker_cpu_s", "server_cpu_s", "database_cpu_s")
         self.rows.append(
             {
                 "who": self._who,
-                "exactly_once": self._exactly_once or "exactly once" in what,
-                "what": what.partition(",")[0],
+                "exactly_once": self._exactly_once or "exactly once" in step,
+                "what": step.partition(",")[0],
                 "records_per_s": round(self._count / took_s),
                 "seconds": round(took_s, 1),
                 **{name: round(a - b, 1) for name, a, b in zip(names, self._cpu(), before, strict=True)},
@@ -220,8 +226,8 @@ class Measured:
         now_s = time.monotonic()
         if now_s > self._asked_s + 2:
             self._asked_s = now_s
-            for each in (call(f"{self._worker.url}/connectors?expand=status") or {}).values():
-                for task in each["status"]["tasks"]:
+            for status in (call(f"{self._worker.url}/connectors?expand=status") or {}).values():
+                for task in status["status"]["tasks"]:
                     if task["state"] == "FAILED":
                         raise SystemExit(f"bench: a task has failed: {task.get('trace')}")
         return False
@@ -254,16 +260,16 @@ def _is_put(url: str) -> bool:
     return True
 
 
-def measure_sink(measured: Measured, worker: Worker, server: Postgres, database: str, rows: int, who: str) -> None:
+def measure_sink(measured: Measured, worker: Worker, server: Postgres, database: str, rows: int, product: str) -> None:
     """Write the rows of a topic into a table, in each mode."""
     produce_rows(worker.servers, rows)
-    modes = ("upsert", "upsert, exactly once", "insert") if who == _OURS else ("upsert", "insert")
+    modes = ("upsert", "upsert, exactly once", "insert") if product == _OURS else ("upsert", "insert")
     for number, mode in enumerate(modes):
         server.execute(database, "DROP TABLE IF EXISTS orders, target", _ORDERS.replace("orders", "target"))
         if mode == "insert":
             server.execute(database, "ALTER TABLE target DROP CONSTRAINT target_pkey")
-        url, config = f"{worker.url}/connectors/sink{number}", sink_configs(who, server, database, mode)
-        if who == _OURS:
+        url, config = f"{worker.url}/connectors/sink{number}", sink_configs(product, server, database, mode)
+        if product == _OURS:
             config["name"] = f"sink{number}"
         with server.connect(database) as connection:
             count = partial(connection.execute, "SELECT count(*) FROM target")
@@ -275,20 +281,20 @@ def _has(count: Callable[[], Any], rows: int) -> bool:
     return int(count().fetchone()[0]) >= rows
 
 
-def measure(who: str, exactly_once: bool, server: Postgres, rows: int) -> list[dict[str, Any]]:
+def measure(product: str, exactly_once: bool, server: Postgres, rows: int) -> list[dict[str, Any]]:
     """Measure a worker. Raises NoBroker, NoJars."""
-    database = server.database(f"bench_{who.lower()}_{int(exactly_once)}")
+    database = server.database(f"bench_{product.lower()}_{int(exactly_once)}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        started = ours(folder, exactly_once=exactly_once) if who == _OURS else theirs(
+        started = ours(folder, exactly_once=exactly_once) if product == _OURS else theirs(
             folder, exactly_once=exactly_once, peer=DEBEZIUM
         )  # fmt: skip
         try:
             with started as worker:
-                measured = Measured(who, exactly_once, worker, server, rows)
+                measured = Measured(product, exactly_once, worker, server, rows)
                 measure_source(measured, worker, server, database, rows)
                 if not exactly_once:  # sinks do not depend on it
-                    measure_sink(measured, worker, server, database, rows, who)
+                    measure_sink(measured, worker, server, database, rows, product)
         except (SystemExit, AssertionError):
             print((folder / "worker.log").read_text()[-4000:])
             raise
@@ -300,7 +306,7 @@ def show(rows: list[dict[str, Any]], count: int) -> None:
     table = Table(title=f"{count:,} records; goal: Debezium's records/s at no more CPU of the worker")
     for column in ("", "exactly once", "worker", "records/s", "goal", "CPU s worker", "service, broker", "PostgreSQL"):
         table.add_column(column, justify="left" if column in ("", "worker") else "right")
-    for row in sorted(rows, key=lambda each: (_order(each), each["exactly_once"], each["who"] == _THEIRS)):
+    for row in sorted(rows, key=lambda row: (_order(row), row["exactly_once"], row["who"] == _THEIRS)):
         goal = goal_of(row, rows)
         table.add_row(row["what"], "yes" if row["exactly_once"] else "no", row["who"], f"{row['records_per_s']:,}",
                       "" if goal is None else f"{goal:,}", str(row["worker_cpu_s"]), str(row["server_cpu_s"]),
@@ -314,8 +320,8 @@ def _order(row: Mapping[str, Any]) -> int:
 
 def goal_of(row: Mapping[str, Any], rows: list[dict[str, Any]]) -> int | None:
     """Return Debezium's figure for one of ours; a sink with exactly once has that without."""
-    peers = [each for each in rows if each["who"] == _THEIRS and each["what"] == row["what"]]
-    same = [each for each in peers if each["exactly_once"] == row["exactly_once"]] or peers
+    peers = [peer for peer in rows if peer["who"] == _THEIRS and peer["what"] == row["what"]]
+    same = [peer for peer in peers if peer["exactly_once"] == row["exactly_once"]] or peers
     return None if row["who"] == _THEIRS or not same else int(same[0]["records_per_s"])
 
 
@@ -330,12 +336,12 @@ def main(argv: list[str] | None = None) -> int:
     count = ROWS // 10 if arguments.quick else ROWS
     rows: list[dict[str, Any]] = []
     with postgres() as server:
-        for who in (_OURS,) if arguments.ours else (_OURS, _THEIRS):
+        for product in (_OURS,) if arguments.ours else (_OURS, _THEIRS):
             for exactly_once in (False, True):
                 try:
-                    rows += measure(who, exactly_once, server, count)
+                    rows += measure(product, exactly_once, server, count)
                 except (NoBroker, NoJars) as reason:
-                    print(f"{who}: {reason}")
+                    print(f"{product}: {reason}")
                     break
     show(rows, count)
     document = json.dumps({"rows": count, "note": arguments.note, "results": rows}, indent=1) + "\n"

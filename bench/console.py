@@ -92,16 +92,16 @@ async def pages(running: RunningConsole) -> list[dict[str, Any]]:
             times = []
             for _ in range(1 + _REPEATS):
                 began = time.perf_counter()
-                answer = await client.get(path)
+                response = await client.get(path)
                 times.append(time.perf_counter() - began)
-                assert answer.status_code == 200, f"{path}: {answer.status_code}"
+                assert response.status_code == 200, f"{path}: {response.status_code}"
             rows.append(
                 {
                     "page": name,
                     "first_ms": round(1000 * times[0], 1),
                     "median_ms": round(1000 * statistics.median(times[1:]), 1),
-                    "html_kb": round(len(gzip.compress(answer.content)) / 1000, 1),
-                    "all_kb": round(await _weight(client, answer.text) / 1000, 1),
+                    "html_kb": round(len(gzip.compress(response.content)) / 1000, 1),
+                    "all_kb": round(await _weight(client, response.text) / 1000, 1),
                 }
             )
     return rows
@@ -121,8 +121,8 @@ async def searches(cluster: Cluster, records: int) -> list[dict[str, Any]]:
     for name, wanted in SEARCHES.items():
         began, spent = time.perf_counter(), time.process_time()
         last = Progress(0, 0, 0)
-        async for each in search(cluster, "records", wanted, limit=100):
-            last = each if isinstance(each, Progress) else last
+        async for event in search(cluster, "records", wanted, limit=100):
+            last = event if isinstance(event, Progress) else last
         seconds = time.perf_counter() - began
         rows.append(
             {
@@ -144,7 +144,9 @@ async def columns(cluster: Cluster) -> dict[str, Any]:
     begins, ends = await bounds(cluster, "records", ())
     first = await starts(cluster, Place("earliest"), begins, ends)
     async with reader(cluster, fetch_max_wait_ms=100) as consumer:
-        async for table in tables(consumer, {each: (first[each], ends[each]) for each in ends}, headers=False):
+        async for table in tables(
+            consumer, {partition: (first[partition], ends[partition]) for partition in ends}, headers=False
+        ):
             rows += table.num_rows
     seconds = time.perf_counter() - began
     return {
@@ -193,12 +195,12 @@ async def lighthouse(
     rows = []
     for name in AUDITED:
         with tempfile.TemporaryDirectory() as folder:
-            answer = Path(folder) / "report.json"
+            report_path = Path(folder) / "report.json"
             headers = Path(folder) / "headers.json"
             headers.write_text(json.dumps({"Cookie": cookie}))
             await asyncio.to_thread(
                 subprocess.run,
-                [str(command), running.url + PAGES[name], "--quiet", "--output=json", f"--output-path={answer}",
+                [str(command), running.url + PAGES[name], "--quiet", "--output=json", f"--output-path={report_path}",
                  "--preset=desktop", f"--extra-headers={headers}",
                  "--only-categories=performance,accessibility,best-practices",
                  "--chrome-flags=--headless --no-sandbox --disable-gpu --no-zygote"],
@@ -206,21 +208,23 @@ async def lighthouse(
                 check=True,
                 timeout=600,
             )  # fmt: skip
-            report = json.loads(answer.read_text())
+            report = json.loads(report_path.read_text())
         audits = report["audits"]
         rows.append(
             {
                 "page": name,
                 "lighthouse": report["lighthouseVersion"],
-                "scores": {key: round(100 * (each["score"] or 0)) for key, each in report["categories"].items()},
+                "scores": {
+                    key: round(100 * (category["score"] or 0)) for key, category in report["categories"].items()
+                },
                 "first_contentful_paint_ms": round(audits["first-contentful-paint"]["numericValue"]),
                 "largest_contentful_paint_ms": round(audits["largest-contentful-paint"]["numericValue"]),
                 "total_blocking_time_ms": round(audits["total-blocking-time"]["numericValue"]),
                 "cumulative_layout_shift": round(audits["cumulative-layout-shift"]["numericValue"], 3),
                 "failed": sorted(
                     key
-                    for key, each in audits.items()
-                    if each["score"] is not None and each["score"] < 0.9 and each["scoreDisplayMode"] == "binary"
+                    for key, audit in audits.items()
+                    if audit["score"] is not None and audit["score"] < 0.9 and audit["scoreDisplayMode"] == "binary"
                 ),
             }
         )
@@ -229,9 +233,9 @@ async def lighthouse(
 
 def _environment() -> dict[str, str]:
     """Return the environment of the packed Chromium: it brings libraries and fonts."""
-    found = dict(os.environ)
-    libraries = [str(_BROWSER / "al2023" / "lib"), str(_BROWSER), found.get("LD_LIBRARY_PATH", "")]
-    return found | {
+    environment = dict(os.environ)
+    libraries = [str(_BROWSER / "al2023" / "lib"), str(_BROWSER), environment.get("LD_LIBRARY_PATH", "")]
+    return environment | {
         "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
         "FONTCONFIG_FILE": str(_BROWSER / "fonts.conf"),
     }
@@ -242,13 +246,13 @@ async def measure(service: Service, browser: Path | None, command: Path | None, 
     settings = ConsoleSettings(requests_per_s=1e6)
     began = time.perf_counter()
     async with serve_console(cluster, settings) as running:
-        found: dict[str, Any] = {"started_s": round(time.perf_counter() - began, 3), "pages": await pages(running)}
+        figures: dict[str, Any] = {"started_s": round(time.perf_counter() - began, 3), "pages": await pages(running)}
         if browser is not None:
-            found["paints"] = await paints(running, browser, _environment())
+            figures["paints"] = await paints(running, browser, _environment())
         if browser is not None and command is not None:
-            found["lighthouse"] = await lighthouse(running, command, browser, _environment())
-        found["searches"] = [await columns(cluster), *await searches(cluster, records)]
-        return found
+            figures["lighthouse"] = await lighthouse(running, command, browser, _environment())
+        figures["searches"] = [await columns(cluster), *await searches(cluster, records)]
+        return figures
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -263,21 +267,21 @@ def main(argv: list[str] | None = None) -> int:
     browser = arguments.browser if arguments.browser.exists() else None
     with started() as service:
         fill(service, topics, records)
-        found = asyncio.run(measure(service, browser, arguments.lighthouse, records))
+        figures = asyncio.run(measure(service, browser, arguments.lighthouse, records))
     load = os.getloadavg()[1]
-    found |= {"topics": topics, "records": records, "cores": os.cpu_count(), "load_of_5_minutes": round(load, 1)}
-    found |= {"note": arguments.note} if arguments.note else {}
-    _print(found)
+    figures |= {"topics": topics, "records": records, "cores": os.cpu_count(), "load_of_5_minutes": round(load, 1)}
+    figures |= {"note": arguments.note} if arguments.note else {}
+    _print(figures)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=2) + "\n")
+    RESULTS.write_text(json.dumps(figures, indent=2) + "\n")
     if arguments.keep:
-        KEPT.write_text(json.dumps(found, indent=2) + "\n")
+        KEPT.write_text(json.dumps(figures, indent=2) + "\n")
     return 0
 
 
-def _print(found: dict[str, Any]) -> None:
-    table = Table("page", "first", "median", "HTML", "with all parts", title=f"{found['topics']:,} topics")
-    for row in found["pages"]:
+def _print(figures: dict[str, Any]) -> None:
+    table = Table("page", "first", "median", "HTML", "with all parts", title=f"{figures['topics']:,} topics")
+    for row in figures["pages"]:
         table.add_row(
             row["page"],
             f"{row['first_ms']:,.0f} ms",
@@ -287,12 +291,12 @@ def _print(found: dict[str, Any]) -> None:
         )
     console = Console(width=120)
     console.print(table)
-    if found.get("paints"):
+    if figures.get("paints"):
         table = Table("page", "first", "median", title="First contentful paint, loopback")
-        for row in found["paints"]:
+        for row in figures["paints"]:
             table.add_row(row["page"], f"{row['first_ms']:,.0f} ms", f"{row['median_ms']:,.0f} ms")
         console.print(table)
-    for row in found.get("lighthouse", ()):
+    for row in figures.get("lighthouse", ()):
         console.print(f"Lighthouse {row['lighthouse']}, {row['page']}: {row['scores']}")
     table = Table(
         "search",
@@ -301,9 +305,9 @@ def _print(found: dict[str, Any]) -> None:
         "time",
         "records/s",
         "records per CPU second",
-        title=f"{found['records']:,} records of JSON",
+        title=f"{figures['records']:,} records of JSON",
     )
-    for row in found["searches"]:
+    for row in figures["searches"]:
         table.add_row(
             row["search"],
             f"{row['scanned']:,}",

@@ -253,9 +253,9 @@ class Run:
         async with consumer:
             consumer.subscribe([TOPIC])
             while True:
-                found = await consumer.poll(timeout_ms=1000)
+                records_by_partition = await consumer.poll(timeout_ms=1000)
                 now_ms = clock.now_ms()
-                for records in found.values():
+                for records in records_by_partition.values():
                     self.delivery.values.append(now_ms - records[0].timestamp_ms)
 
     async def measure(self, window_s: float) -> dict[str, Any]:
@@ -264,13 +264,13 @@ class Run:
         work = [account.maintain()]
         work += [self.consume(group, member) for group in range(case.groups) for member in range(case.members)]
         work += [self.produce(number) for number in range(case.producers)]
-        tasks = [asyncio.create_task(each) for each in work]
+        tasks = [asyncio.create_task(coroutine) for coroutine in work]
         await self._wait(tasks, case.warm_up_s)
         self.ack, self.delivery = Samples(), Samples()
         before, calls = account.meter.snapshot(), account.meter.calls()
         logs, records = Counter(account.log_bytes), self.records
         waits = dict(account.waits)
-        gateways_before = [(each.cpu_s, each.produce_requests) for each in self._gateways]
+        gateways_before = [(gateway.cpu_s, gateway.produce_requests) for gateway in self._gateways]
         await self._wait(tasks, window_s)
         after, calls_after = account.meter.snapshot(), account.meter.calls()
         usage = {owner: total(operations) - total(before.get(owner, {})) for owner, operations in after.items()}
@@ -281,13 +281,13 @@ class Run:
         log_bytes = {owner: count - logs[owner] for owner, count in account.log_bytes.items()}
         records = self.records - records
         waited = {
-            what: seconds - waits.get((owner, what), 0.0)
-            for (owner, what), seconds in account.waits.items()
+            step: seconds - waits.get((owner, step), 0.0)
+            for (owner, step), seconds in account.waits.items()
             if owner == "produce"
         }
         served = [
-            (each.cpu_s - cpu_s, each.produce_requests - requests)
-            for each, (cpu_s, requests) in zip(self._gateways, gateways_before, strict=True)
+            (gateway.cpu_s - cpu_s, gateway.produce_requests - requests)
+            for gateway, (cpu_s, requests) in zip(self._gateways, gateways_before, strict=True)
         ]
         for task in tasks:  # clients leave while the functions still answer
             task.cancel()
@@ -334,21 +334,21 @@ class Run:
         produce = usage.get("produce", Usage())
         requests = produce.function_requests + sum(count for _, count in served)
         writers = ("produce", GATEWAY, "maintainer")
-        writes = sum(each.table_write_units for owner, each in usage.items() if owner in writers)
+        writes = sum(owner_usage.table_write_units for owner, owner_usage in usage.items() if owner in writers)
         report = {
             "case": {**asdict(case), "configs": dict(case.configs), "consumer_configs": dict(case.consumer_configs)},
             "window_s": window_s,
             "dollars": sum(components.values()),
             "by_component": dict(components),
-            "by_owner": {owner: sum(each.values()) for owner, each in dollars.items()},
-            "by_owner_and_component": {owner: dict(each) for owner, each in dollars.items()},
+            "by_owner": {owner: sum(by_component.values()) for owner, by_component in dollars.items()},
+            "by_owner_and_component": {owner: dict(by_component) for owner, by_component in dollars.items()},
             "records_per_s": records / window_s,
             "gateway_cpu": [cpu_s / window_s for cpu_s, _ in served],  # vCPUs
             "ack_ms": self.ack.quantiles(),
             "delivery_ms": self.delivery.quantiles(),
             "produce_requests_per_s": requests / window_s,
             "write_units_per_produce_request": writes / requests if requests else 0.0,
-            "produce_request_ms": {what: seconds / requests * 1000 for what, seconds in waited.items() if requests},
+            "produce_request_ms": {step: seconds / requests * 1000 for step, seconds in waited.items() if requests},
             "fetch_requests_per_s": usage.get("fetch", Usage()).function_requests / window_s,
             "calls_per_s": {o: {n: c / window_s for n, c in names.items() if c} for o, names in calls.items()},
             "units_per_s": {
@@ -359,14 +359,14 @@ class Run:
         return report | {"provisioned": provisioned(rounded(report))}  # as from what is kept
 
 
-def provisioned(found: Mapping[str, Any]) -> dict[str, Any]:
+def provisioned(figures: Mapping[str, Any]) -> dict[str, Any]:
     """Return the dollars a month of a result, and the components that differ, with a provisioned log table."""
     counted = ("table_write_units", "table_read_units")
     by_function = {
         owner: Usage(**{name: units[name] * MONTH_S for name in counted if name in units})
-        for owner, units in found["units_per_s"].items()
+        for owner, units in figures["units_per_s"].items()
     }
-    components = found["by_component"]
+    components = figures["by_component"]
     changed = {**provisioned_cost(by_function), "alarms": components["alarms"] + provisioned_alarms()}
     return {"dollars": sum({**components, **changed}.values()), "by_component": changed}
 
@@ -377,11 +377,11 @@ def measure(case: Case) -> dict[str, Any]:
     async def inside() -> Any:
         return await Run(case).measure(case.minutes * 60)
 
-    found: dict[str, Any] = run(inside())
-    return found
+    figures: dict[str, Any] = run(inside())
+    return figures
 
 
-def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
+def show(console: Console, results: Sequence[Mapping[str, Any]]) -> None:
     """Print the goals on demand and with a provisioned log table, the components and the owners."""
     goals = Table(title="US dollars a month, everything but egress, 7 days kept", box=None)
     for name in (
@@ -397,10 +397,10 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
         "units/request",
     ):
         goals.add_column(name, justify="left" if name == "case" else "right")
-    for each in found:
-        case = each["case"]
-        slow = case["ack_p50_ms"] is not None and each["ack_ms"]["p50"] > case["ack_p50_ms"]
-        priced = [each["dollars"], each["provisioned"]["dollars"]]
+    for result in results:
+        case = result["case"]
+        slow = case["ack_p50_ms"] is not None and result["ack_ms"]["p50"] > case["ack_p50_ms"]
+        priced = [result["dollars"], result["provisioned"]["dollars"]]
         goals.add_row(
             case["name"],
             f"{case['goal']:,.0f}",
@@ -409,42 +409,42 @@ def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
                 for dollars in priced
                 for text in (f"{dollars:,.2f}", "no" if slow or dollars > case["goal"] else "yes")
             ),
-            "/".join(f"{value:,.0f}" for value in each["ack_ms"].values()) or "-",
-            "/".join(f"{value:,.0f}" for value in each["delivery_ms"].values()) or "-",
-            f"{each['produce_requests_per_s']:,.2f}",
-            f"{each['write_units_per_produce_request']:,.1f}",
+            "/".join(f"{value:,.0f}" for value in result["ack_ms"].values()) or "-",
+            "/".join(f"{value:,.0f}" for value in result["delivery_ms"].values()) or "-",
+            f"{result['produce_requests_per_s']:,.2f}",
+            f"{result['write_units_per_produce_request']:,.1f}",
         )
     console.print(goals)
-    for each in found:
-        if each["dollars"] > each["case"]["goal"]:
+    for result in results:
+        if result["dollars"] > result["case"]["goal"]:
             parts = [
                 (dollars, f"{owner}: {component}")
-                for owner, by_component in each["by_owner_and_component"].items()
+                for owner, by_component in result["by_owner_and_component"].items()
                 for component, dollars in by_component.items()
             ]
             largest = ", ".join(f"{name} {dollars:,.0f}" for dollars, name in sorted(parts, reverse=True)[:5])
-            missed = each["dollars"] - each["case"]["goal"]
-            console.print(f"{each['case']['name']} misses its goal by {missed:,.0f}: {largest}")
-        most_ms = each["case"]["ack_p50_ms"]
-        if most_ms is not None and each["ack_ms"]["p50"] > most_ms:
-            found_ms = each["ack_ms"]["p50"]
-            waits = ", ".join(f"{what} {ms:.0f}" for what, ms in each["produce_request_ms"].items())
+            missed = result["dollars"] - result["case"]["goal"]
+            console.print(f"{result['case']['name']} misses its goal by {missed:,.0f}: {largest}")
+        most_ms = result["case"]["ack_p50_ms"]
+        if most_ms is not None and result["ack_ms"]["p50"] > most_ms:
+            found_ms = result["ack_ms"]["p50"]
+            waits = ", ".join(f"{step} {ms:.0f}" for step, ms in result["produce_request_ms"].items())
             console.print(
-                f"{each['case']['name']} misses its goal of {most_ms:.0f} ms (ack p50) by {found_ms - most_ms:.0f}: a "
-                f"request waits for {waits} ms on average, and a record before that for about half of another request"
+                f"{result['case']['name']} misses its goal of {most_ms:.0f} ms (ack p50) by {found_ms - most_ms:.0f}: "
+                f"a request waits for {waits} ms on average, and a record before that for about half of another request"
             )
     for title, columns in (
-        ("by component", [each["by_component"] for each in found]),
-        ("what differs with a provisioned log table", [each["provisioned"]["by_component"] for each in found]),
-        ("by owner", [each["by_owner"] for each in found]),
+        ("by component", [result["by_component"] for result in results]),
+        ("what differs with a provisioned log table", [result["provisioned"]["by_component"] for result in results]),
+        ("by owner", [result["by_owner"] for result in results]),
     ):
-        names = sorted({name for each in columns for name in each})
+        names = sorted({name for column in columns for name in column})
         table = Table(title=f"dollars a month, {title}", box=None)
         table.add_column("")
-        for each in found:
-            table.add_column(each["case"]["name"], justify="right")
+        for result in results:
+            table.add_column(result["case"]["name"], justify="right")
         for name in names:
-            table.add_row(name, *(f"{each.get(name, 0):,.2f}" for each in columns))
+            table.add_row(name, *(f"{column.get(name, 0):,.2f}" for column in columns))
         console.print(table)
 
 
@@ -467,28 +467,28 @@ def main(argv: list[str] | None = None) -> int:
     kept = KEPT if arguments.per_head == DEFAULT_PER_HEAD else KEPT_SINGLE
     if arguments.kept:
         names = {case.name for case in cases}
-        found = [each for each in json.loads(kept.read_text()) if each["case"]["name"] in names]
-        for each in found:
-            each["provisioned"] = rounded(provisioned(each))
+        results = [result for result in json.loads(kept.read_text()) if result["case"]["name"] in names]
+        for result in results:
+            result["provisioned"] = rounded(provisioned(result))
             if arguments.keep:
-                _write(kept, each)
-        show(Console(width=max(Console().width, 140)), found)
+                _write(kept, result)
+        show(Console(width=max(Console().width, 140)), results)
         return 0
-    found = []
+    results = []
     with ProcessPoolExecutor(max_workers=arguments.jobs) as pool:
-        for each in pool.map(measure, cases):
-            found.append(each)
-            _write(RESULTS, each)
+        for result in pool.map(measure, cases):
+            results.append(result)
+            _write(RESULTS, result)
             if arguments.keep:
-                _write(kept, each)
-    show(Console(width=max(Console().width, 140)), found)
+                _write(kept, result)
+    show(Console(width=max(Console().width, 140)), results)
     return 0
 
 
 def _write(path: Path, measured: Mapping[str, Any]) -> None:
     """Write the result of a case into the file of all."""
     path.parent.mkdir(exist_ok=True)
-    kept = {each["case"]["name"]: each for each in (json.loads(path.read_text()) if path.exists() else ())}
+    kept = {result["case"]["name"]: result for result in (json.loads(path.read_text()) if path.exists() else ())}
     kept[measured["case"]["name"]] = rounded(measured)
     path.write_text(json.dumps([kept[name] for name in CASES if name in kept], indent=1) + "\n")
 
@@ -496,7 +496,7 @@ def _write(path: Path, measured: Mapping[str, Any]) -> None:
 def rounded(value: Any) -> Any:
     """Return the value with five significant digits in its numbers."""
     if isinstance(value, Mapping):
-        return {key: rounded(each) for key, each in value.items()}
+        return {key: rounded(element) for key, element in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 

@@ -283,7 +283,7 @@ class Producer:
     async def _send(self, due_s: float) -> None:
         fleet = self._fleet
         waiting = [self._batch(number) for number in self._places()]
-        mine = {each.partition for each in waiting}
+        mine = {record.partition for record in waiting}
         self._busy |= mine
         try:
             for attempt in range(_ATTEMPTS):
@@ -292,8 +292,8 @@ class Producer:
                     refused = [result.error.name for result in results if result.error]
                     fleet.now.refused.update(refused)
                     waiting = [
-                        each
-                        for each, result in zip(waiting, results, strict=True)
+                        record
+                        for record, result in zip(waiting, results, strict=True)
                         if result.error is not ErrorCode.NONE
                     ]
                 if not waiting:
@@ -337,7 +337,7 @@ async def drive(account: Account, plan: Plan) -> list[dict[str, Any]]:
     """Run the steps one after the other on one fleet; what was seen in each."""
     fleet = Fleet(account, plan)
     await fleet.create_topic()
-    found = []
+    steps = []
     producers: list[asyncio.Task[None]] = []
     end_s = plan.step_s * len(plan.steps)
     for number, rate in enumerate(plan.steps):
@@ -346,11 +346,11 @@ async def drive(account: Account, plan: Plan) -> list[dict[str, Any]]:
             producers.append(asyncio.ensure_future(Producer(fleet, len(producers) + 1).run(end_s)))
         before = _counts(fleet)
         await fleet.clock.sleep(began_s + plan.step_s - fleet.clock.monotonic())
-        found.append(_seen(fleet, plan, rate, int(began_s), before))
+        steps.append(_seen(fleet, plan, rate, int(began_s), before))
     await asyncio.gather(*producers)
-    found[-1]["drained_s"] = fleet.clock.monotonic() - end_s
-    found[-1]["given_up"] = fleet.given_up
-    return found
+    steps[-1]["drained_s"] = fleet.clock.monotonic() - end_s
+    steps[-1]["given_up"] = fleet.given_up
+    return steps
 
 
 def _counts(fleet: Fleet) -> dict[str, float]:
@@ -365,11 +365,11 @@ def _counts(fleet: Fleet) -> dict[str, float]:
 def _seen(fleet: Fleet, plan: Plan, rate: float, began: int, before: dict[str, float]) -> dict[str, Any]:
     seconds = [fleet.second(began + number) for number in range(int(plan.step_s))]
     late = seconds[len(seconds) // 2 :]  # when the step has settled, if it does
-    delays = sorted(delay for each in late for delay in each.delays_s)
+    delays = sorted(delay for second in late for delay in second.delays_s)
     counts = _counts(fleet)
     refused: Counter[str] = Counter()
-    for each in seconds:
-        refused.update(each.refused)
+    for second in seconds:
+        refused.update(second.refused)
     return {
         "offered_gib_s": rate / GIB,
         "taken_gib_s": len(delays) * plan.request_bytes / len(late) / GIB,
@@ -394,16 +394,18 @@ def _recovered_s(seconds: Sequence[Second], settled: Sequence[float]) -> int | N
     if not settled:
         return None
     calm_s = 2 * settled[len(settled) // 2]
-    behind, found = 0, None
-    for second, each in enumerate(seconds):
-        behind += each.offered - len(each.delays_s)
-        median_s = sorted(each.delays_s)[len(each.delays_s) // 2] if each.delays_s else math.inf
+    behind, recovered = 0, None
+    for second, offered_second in enumerate(seconds):
+        behind += offered_second.offered - len(offered_second.delays_s)
+        median_s = (
+            sorted(offered_second.delays_s)[len(offered_second.delays_s) // 2] if offered_second.delays_s else math.inf
+        )
         # What is on its way is not behind: a request takes some tenths of a second.
-        if median_s > calm_s or behind > each.offered:
-            found = None
-        elif found is None:
-            found = second
-    return found
+        if median_s > calm_s or behind > offered_second.offered:
+            recovered = None
+        elif recovered is None:
+            recovered = second
+    return recovered
 
 
 def show(console: Console, title: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -444,7 +446,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     arguments = parser.parse_args(argv)
     part, step_s = (0.02, 4.0) if arguments.quick else (arguments.part, arguments.step_s)
-    rates = [float(each) for each in arguments.steps.split(",")]
+    rates = [float(rate) for rate in arguments.steps.split(",")]
     plan = Plan(
         tuple(rate * GIB * part for rate in rates),
         step_s,

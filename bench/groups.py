@@ -67,7 +67,7 @@ class Members:
                 if task.done():
                     task.result()
             shares = self.share()
-            owned = [place for consumer, _ in self._running for place in consumer.assignment()]
+            owned = [tp for consumer, _ in self._running for tp in consumer.assignment()]
             if len(set(owned)) == len(owned) == PARTITIONS and max(shares) - min(shares) <= 1:
                 return time.perf_counter() - began
             await asyncio.sleep(0.01)

@@ -41,11 +41,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     arguments = parser.parse_args(argv)
-    found = []
+    results = []
     with port.kafka_service() as service:
         for number, (name, (producing, options, topic_configs)) in enumerate(CASES.items()):
             for protocol, config in GROUPS.items():
-                seen = grow_under_load(
+                growth = grow_under_load(
                     service,
                     f"orders-{number}-{protocol}",
                     producing,
@@ -54,16 +54,16 @@ def main(argv: list[str] | None = None) -> int:
                     topic_configs=topic_configs,
                     **options,
                 )
-                found.append({"producer": name, "group": protocol, **asdict(seen)})
+                results.append({"producer": name, "group": protocol, **asdict(growth)})
     table = Table(title="records that were seen after a later one of their key")
     for heading in ("producer", "group", "records", "out of order", "in new partitions"):
         table.add_column(heading, justify="left" if heading in ("producer", "group") else "right")
-    for each in found:
-        counts = (each["seen"], each["out_of_order"], each["in_new_partitions"])
-        table.add_row(str(each["producer"]), str(each["group"]), *(f"{count:,}" for count in counts))
+    for result in results:
+        counts = (result["seen"], result["out_of_order"], result["in_new_partitions"])
+        table.add_row(str(result["producer"]), str(result["group"]), *(f"{count:,}" for count in counts))
     Console(width=120).print(table)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
     return 0
 
 

@@ -136,11 +136,11 @@ def confluent_consume(servers: str, topic: str, count: int, partitions: int = 1)
         }
     )
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    seen = 0
-    while seen < count:
-        for message in consumer.consume(min(10_000, count - seen), 1.0):  # it waits until it has so many
+    received = 0
+    while received < count:
+        for message in consumer.consume(min(10_000, count - received), 1.0):  # it waits until it has so many
             assert message.error() is None, message.error()
-            seen += 1
+            received += 1
     consumer.close()
 
 
@@ -163,12 +163,12 @@ def python_consume(servers: str, topic: str, count: int) -> None:
     consumer = KafkaConsumer(
         bootstrap_servers=servers, group_id=None, max_poll_records=10_000, max_partition_fetch_bytes=4_000_000
     )
-    place = TopicPartition(topic, 0)
-    consumer.assign([place])
-    consumer.seek_to_beginning(place)
-    seen = 0
-    while seen < count:
-        seen += sum(map(len, consumer.poll(timeout_ms=1_000).values()))
+    tp = TopicPartition(topic, 0)
+    consumer.assign([tp])
+    consumer.seek_to_beginning(tp)
+    received = 0
+    while received < count:
+        received += sum(map(len, consumer.poll(timeout_ms=1_000).values()))
     consumer.close()
 
 
@@ -200,9 +200,9 @@ def aio_consume(servers: str, topic: str, count: int) -> None:
         )
         await consumer.start()
         consumer.assign([TopicPartition(topic, 0)])
-        seen = 0
-        while seen < count:
-            seen += sum(map(len, (await consumer.getmany(timeout_ms=1_000, max_records=10_000)).values()))
+        received = 0
+        while received < count:
+            received += sum(map(len, (await consumer.getmany(timeout_ms=1_000, max_records=10_000)).values()))
         await consumer.stop()
 
     asyncio.run(work())
@@ -221,9 +221,9 @@ def sdk_consume(config: dict[str, Any], topic: str, count: int) -> None:
 
     with odradek.Consumer(**config, auto_offset_reset="earliest", max_poll_records=10_000) as consumer:
         consumer.assign([odradek.TopicPartition(topic, 0)])
-        seen = 0
-        while seen < count:
-            seen += sum(map(len, consumer.poll(timeout_ms=1_000).values()))
+        received = 0
+        while received < count:
+            received += sum(map(len, consumer.poll(timeout_ms=1_000).values()))
 
 
 def sdk_send_table(config: dict[str, Any], topic: str, count: int, value: bytes) -> None:
@@ -234,7 +234,7 @@ def sdk_send_table(config: dict[str, Any], topic: str, count: int, value: bytes)
     table = pa.table({"value": pa.repeat(pa.scalar(value, pa.binary()), rows)})
     with odradek.Producer(**config, linger_ms=20) as producer:
         sent = [producer.send_table(topic, table.slice(0, min(rows, count - start))) for start in range(0, count, rows)]
-        assert sum(each.result(120).row_count for each in sent) == count
+        assert sum(future.result(120).row_count for future in sent) == count
 
 
 def sdk_poll_table(config: dict[str, Any], topic: str, count: int) -> None:
@@ -242,9 +242,9 @@ def sdk_poll_table(config: dict[str, Any], topic: str, count: int) -> None:
 
     with odradek.Consumer(**config, auto_offset_reset="earliest", max_partition_fetch_bytes=4_000_000) as consumer:
         consumer.assign([odradek.TopicPartition(topic, 0)])
-        seen = 0
-        while seen < count:
-            seen += consumer.poll_table(1_000).num_rows
+        received = 0
+        while received < count:
+            received += consumer.poll_table(1_000).num_rows
 
 
 SIDES: dict[tuple[str, str], Callable[..., Any]] = {
@@ -266,9 +266,15 @@ def side(task: dict[str, Any]) -> None:
     """Run one side and print what it took, imports, first connections and the loading of compiled loops left out."""
     sys.modules["hypothesis"] = None  # type: ignore[assignment]  # kio imports it where it is; users do not have it
     if task["client"] == "java tools":
-        place = task["target"], task["topic"], task["count"]
+        target_topic_count = task["target"], task["topic"], task["count"]
         is_produce = task["what"] == "produce"
-        print(json.dumps(java_tools.produce(*place, task["size"]) if is_produce else java_tools.consume(*place)))
+        print(
+            json.dumps(
+                java_tools.produce(*target_topic_count, task["size"])
+                if is_produce
+                else java_tools.consume(*target_topic_count)
+            )
+        )
         return
     work = SIDES[task["client"], task["what"]]
     arguments = [task["target"], task["topic"], task["count"]]
@@ -364,7 +370,7 @@ class Wanted:
 
 
 def measure(
-    place: str,
+    server_name: str,
     servers: str,
     config: dict[str, Any] | None,
     pid: int | None,
@@ -386,15 +392,17 @@ def measure(
             create_topic(servers, topic, topic_configs)
             create_topic(servers, warm_topic, topic_configs)
             target = config if client in OURS else servers
-            for what in steps:
-                if what == "acks":
-                    if (client, what) not in SIDES or size != ACKS_OF:
+            for step in steps:
+                if step == "acks":
+                    if (client, step) not in SIDES or size != ACKS_OF:
                         continue
                     count = int(ACK_BYTES_S / size * SECONDS / (4 if wanted.quick else 1))
-                task: dict[str, Any] = {"client": client, "what": what, "target": target, "topic": topic}
+                task: dict[str, Any] = {"client": client, "what": step, "target": target, "topic": topic}
                 task |= {"warm_topic": warm_topic, "count": count, "size": size}
                 figures = run_side(task, pid)
-                rows.append({"server": place, "client": client, "what": what, "size": size, "count": count, **figures})
+                rows.append(
+                    {"server": server_name, "client": client, "what": step, "size": size, "count": count, **figures}
+                )
     return rows
 
 
@@ -442,24 +450,24 @@ def goals(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, float
     )
     for size in SIZES:
         for client in FOR_GOALS:
-            for what, here, there, name in pairs:
-                ours, theirs = by.get((here, client, what, size)), by.get((there, client, what, size))
+            for step, our_name, their_name, name in pairs:
+                ours, theirs = by.get((our_name, client, step, size)), by.get((their_name, client, step, size))
                 if ours and theirs:
                     yield f"{client}, {name}, {size} B", theirs["records_s"], ours["records_s"], busy(ours)
     for size in (100, 1024):
-        for what in ("produce", "consume"):
-            ours, theirs = by.get((OURS_IS, "sdk records", what, size)), by.get((THEIRS_IS, "aiokafka", what, size))
+        for step in ("produce", "consume"):
+            ours, theirs = by.get((OURS_IS, "sdk records", step, size)), by.get((THEIRS_IS, "aiokafka", step, size))
             if ours and theirs:
                 yield (
-                    f"SDK records, {what}, {size} B: 2 aiokafka",
+                    f"SDK records, {step}, {size} B: 2 aiokafka",
                     2 * theirs["records_s"],
                     ours["records_s"],
                     busy(ours),
                 )
-    for what, mb_s in (("produce", 100), ("consume", 400)):
-        tables = by.get((OURS_IS, "sdk tables", what, 1024))
+    for step, mb_s in (("produce", 100), ("consume", 400)):
+        tables = by.get((OURS_IS, "sdk tables", step, 1024))
         if tables:
-            yield f"SDK tables, {what}, 1024 B, MB/s", mb_s, tables["mb_s"], busy(tables)
+            yield f"SDK tables, {step}, 1024 B, MB/s", mb_s, tables["mb_s"], busy(tables)
 
 
 def show_goals(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -496,8 +504,8 @@ def main(argv: list[str] | None = None) -> int:
             maven_jars(APACHE_KAFKA)
         except NoJars as reason:
             print(f"without Kafka's own tools: {reason}")
-            wanted = replace(wanted, clients=[each for each in wanted.clients if each != "java tools"])
-    otherwise = replace(wanted, clients=[each for each in wanted.clients if each in FOR_GOALS])
+            wanted = replace(wanted, clients=[client for client in wanted.clients if client != "java tools"])
+    otherwise = replace(wanted, clients=[client for client in wanted.clients if client in FOR_GOALS])
     with service() as (pid, servers, config):
         rows = measure(OURS_IS, servers, config, pid, wanted)
     with service(fsync=False) as (pid, servers, _):

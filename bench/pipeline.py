@@ -73,8 +73,8 @@ def make_rows(first: int, count: int, total: int) -> pa.Table:
 
     chance = np.random.default_rng(first)
     values = np.empty((count, VALUE_BYTES), np.uint8)
-    places = np.frombuffer(b"".join(PLACES), np.uint8).reshape(len(PLACES), 3)
-    values[:, :3] = places[chance.integers(0, len(PLACES), count)]
+    codes = np.frombuffer(b"".join(PLACES), np.uint8).reshape(len(PLACES), 3)
+    values[:, :3] = codes[chance.integers(0, len(PLACES), count)]
     numbers = chance.integers(0, 100_000, count)
     for digit in range(5):
         values[:, 3 + digit] = 48 + numbers // 10 ** (4 - digit) % 10
@@ -188,8 +188,8 @@ def fill_kafka(servers: str, total: int) -> None:
                 for _ in range(_LEADER_TRIES):
                     connection.sendall(struct.pack(">i", len(frame)) + frame)
                     (size,) = struct.unpack(">i", _receive(connection, 4))
-                    answer: Any = decode_response(_receive(connection, size), ProduceResponse, correlation_id=1)
-                    code = answer.responses[0].partition_responses[0].error_code
+                    response: Any = decode_response(_receive(connection, size), ProduceResponse, correlation_id=1)
+                    code = response.responses[0].partition_responses[0].error_code
                     if int(code) != _NOT_LEADER:
                         break
                     time.sleep(0.1)  # the topic is new
@@ -282,15 +282,18 @@ def side(task: dict[str, Any]) -> None:
                     assert answers.setdefault(question, answer) == answer, f"{source} says something else"
                     print(json.dumps({"question": question, "source": source, "s": took_s}), flush=True)
         # The JVM becomes faster on the way: each source is asked first once and last once, after a round for nobody.
-        streamed = [each for each in task["sources"] if each in ("odradek", "kafka")]
-        for kind, files in product(("stateless", "windowed"), ("atomic", "in place")):
+        streamed = [source for source in task["sources"] if source in ("odradek", "kafka")]
+        for question_kind, files in product(("stateless", "windowed"), ("atomic", "in place")):
             times_s: dict[str, list[float]] = {source: [] for source in streamed}
             for number, sources in enumerate((streamed, streamed, streamed[::-1])):
                 for source in sources:
-                    measured_s = _micro_batches(spark, source, task, kind, files)
+                    measured_s = _micro_batches(spark, source, task, question_kind, files)
                     times_s[source] += measured_s if number else []
             for source, found_s in times_s.items():
-                print(json.dumps({"source": source, "kind": kind, "files": files, "times_s": found_s}), flush=True)
+                print(
+                    json.dumps({"source": source, "kind": question_kind, "files": files, "times_s": found_s}),
+                    flush=True,
+                )
     finally:
         spark.stop()
 
@@ -310,8 +313,8 @@ def _frame(spark: Any, source: str, task: dict[str, Any], question: str, *, boun
         return spark.read.format(source).option("column", _COLUMNS[question]).load()
     options = dict(_options(source, task), startingOffsets="earliest")
     if bounded:
-        few = {TOPIC: {str(partition): 1_000 for partition in range(PARTITIONS)}}
-        options["endingOffsets"] = json.dumps(few)
+        first_offsets = {TOPIC: {str(partition): 1_000 for partition in range(PARTITIONS)}}
+        options["endingOffsets"] = json.dumps(first_offsets)
     if source == "odradek":
         options["columns"] = _COLUMNS[question]
     return spark.read.format("odradek" if source == "odradek" else "kafka").options(**options).load()
@@ -330,12 +333,12 @@ def _ask(frame: Any, question: str) -> Any:
         return frame.agg(F.count(F.lit(1)))
     if question == "window":
         return frame.groupBy(window).agg(F.count(F.lit(1)))
-    place = F.substring("value", 1, 3).cast("string").alias("place")
+    prefix = F.substring("value", 1, 3).cast("string").alias("place")
     number = F.substring("value", 4, 5).cast("string").cast("int")
-    return frame.groupBy(window, place).agg(F.count(F.lit(1)), F.sum(number))
+    return frame.groupBy(window, prefix).agg(F.count(F.lit(1)), F.sum(number))
 
 
-def _micro_batches(spark: Any, source: str, task: dict[str, Any], kind: str, files: str) -> list[float]:
+def _micro_batches(spark: Any, source: str, task: dict[str, Any], question_kind: str, files: str) -> list[float]:
     """How long micro-batches of a thousand records take, from one's start to its end."""
     from pyspark.sql import functions as F
 
@@ -345,21 +348,21 @@ def _micro_batches(spark: Any, source: str, task: dict[str, Any], kind: str, fil
         spark.conf.unset(_CHECKPOINT_FILES)
     options = dict(_options(source, task), startingOffsets="earliest", maxOffsetsPerTrigger=str(_BATCH_RECORDS))
     stream = spark.readStream.format("odradek" if source == "odradek" else "kafka").options(**options).load()
-    if kind == "windowed":
+    if question_kind == "windowed":
         stream = stream.groupBy(F.window("timestamp", "1 minute")).agg(F.count(F.lit(1)))
     with tempfile.TemporaryDirectory() as folder:
-        writer = stream.writeStream.format("noop").outputMode("update" if kind == "windowed" else "append")
+        writer = stream.writeStream.format("noop").outputMode("update" if question_kind == "windowed" else "append")
         query = writer.option("checkpointLocation", folder).start()
         try:
             give_up = time.monotonic() + 180
             while (query.lastProgress is None or query.lastProgress["batchId"] < _BATCHES) and query.isActive:
                 assert time.monotonic() < give_up, "micro-batches take too long"
                 time.sleep(0.1)
-            progress = [json.loads(each.json) for each in query.recentProgress]
+            progress = [json.loads(batch_progress.json) for batch_progress in query.recentProgress]
         finally:
             query.stop()
-    full = [each for each in progress if each["numInputRows"]][_WARM_BATCHES:]
-    return [each["durationMs"]["triggerExecution"] / 1_000 for each in full]
+    full = [batch_progress for batch_progress in progress if batch_progress["numInputRows"]][_WARM_BATCHES:]
+    return [batch_progress["durationMs"]["triggerExecution"] / 1_000 for batch_progress in full]
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------
@@ -425,8 +428,8 @@ def run(total: int, repeats: int) -> dict[str, Any]:
         if spark.returncode:
             raise SystemExit(f"Spark failed:\n{spark.stderr[-4_000:]}")
         lines = [json.loads(line) for line in spark.stdout.splitlines() if line.startswith("{")]
-    for each in missing:
-        console.print(each)
+    for note in missing:
+        console.print(note)
     return {"records": total, **stored, "missing": missing, **summary(lines, total)}
 
 
@@ -436,8 +439,8 @@ def summary(lines: list[dict[str, Any]], total: int) -> dict[str, Any]:
     micro_batches = []
     for line in lines:
         if "question" in line:
-            known = rates[line["question"]]
-            known[line["source"]] = max(known.get(line["source"], 0.0), total / line["s"])
+            best_rates = rates[line["question"]]
+            best_rates[line["source"]] = max(best_rates.get(line["source"], 0.0), total / line["s"])
         else:
             times = sorted(line.pop("times_s"))
             p95_s = times[math.ceil(len(times) * 0.95) - 1]

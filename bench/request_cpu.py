@@ -131,10 +131,10 @@ def moto_over_tls(folder: Path) -> Iterator[tuple[str, str]]:
         process.join()
 
 
-def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int, count: int) -> dict[str, Any]:
+def measure(transport: str, url: str, certificate: str, requests: int, megabytes: int, count: int) -> dict[str, Any]:
     """Produce to `count` partitions and fetch with one kind of clients; the columns by function."""
     os.environ.pop("AWS_CA_BUNDLE", None)
-    if kind == "botocore":
+    if transport == "botocore":
         os.environ["AWS_CA_BUNDLE"] = certificate  # which the direct clients leave to botocore
     else:
         trusted = ssl.create_default_context(cafile=certificate)
@@ -144,7 +144,7 @@ def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int
     produce, fetch, coordinator = (
         serve(name) for name in (FunctionName.PRODUCE, FunctionName.FETCH, FunctionName.ADMIN)
     )
-    topic = f"cpu-{kind}"
+    topic = f"cpu-{transport}"
     fields = {"name": topic, "num_partitions": count, "replication_factor": 1, "assignments": (), "configs": ()}
     created = coordinator(
         function_event(frame(ApiKey.CREATE_TOPICS, 7, {"topics": (fields,), "timeout": 1000, "validate_only": False})),
@@ -194,12 +194,12 @@ def measure(kind: str, url: str, certificate: str, requests: int, megabytes: int
 
 def check_produced(body: bytes) -> None:
     (topic,) = decode(body, ApiKey.PRODUCE, 9).responses
-    assert not any(each.error_code for each in topic.partition_responses)
+    assert not any(partition_response.error_code for partition_response in topic.partition_responses)
 
 
 def check_fetched(body: bytes, size: int) -> None:
     (topic,) = decode(body, ApiKey.FETCH, 12).responses
-    assert all(len(each.records or b"") >= size for each in topic.partitions)
+    assert all(len(partition.records or b"") >= size for partition in topic.partitions)
 
 
 def least(handler: FunctionHandler, body: bytes, requests: int, check: Callable[[bytes], None]) -> dict[str, float]:
@@ -220,8 +220,8 @@ def least(handler: FunctionHandler, body: bytes, requests: int, check: Callable[
             check(body_of(response))
         else:
             steps.append((read - begun, answered - read, written - answered))
-    found = {column: min(step[at] for step in steps) * 1000 for at, column in enumerate(COLUMNS)}
-    return found | {"log_bytes": len(log.getvalue()) / (requests + 3)}
+    figures = {column: min(step[at] for step in steps) * 1000 for at, column in enumerate(COLUMNS)}
+    return figures | {"log_bytes": len(log.getvalue()) / (requests + 3)}
 
 
 def run(requests: int, megabytes: int, partitions: int | None = None) -> dict[str, Any]:
@@ -258,10 +258,10 @@ def run(requests: int, megabytes: int, partitions: int | None = None) -> dict[st
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     print(f"CPU time of a warm request of {megabytes} MB (partitions: {count}), least of {requests}, ms")
     print(f"{'':<20}" + "".join(f"{column:>12}" for column in (*COLUMNS, "goal", "log_bytes")))
-    for kind, functions in rows.items():
+    for transport, functions in rows.items():
         for name, row in functions.items():
             figures = "".join(f"{row[column]:>12.2f}" for column in COLUMNS)
-            print(f"{name + ', ' + kind:<20}{figures}{GOAL_MS * megabytes:>12.1f}{row['log_bytes']:>12.0f}")
+            print(f"{name + ', ' + transport:<20}{figures}{GOAL_MS * megabytes:>12.1f}{row['log_bytes']:>12.0f}")
     print(f"memory of the process, direct clients: {peak_mb:.0f} MB at most")
     return results
 

@@ -251,7 +251,7 @@ def busy_maintainers(load: Load, limits: Limits) -> float:
 
 def dollars_a_month(load: Load, limits: Limits) -> dict[str, float]:
     """Of us-east-1's list prices, by component; a week is kept. Instances of gateways are not in it."""
-    by_name = {each.resource: each.demand for each in demands(load, limits)}
+    by_name = {demand.resource: demand.demand for demand in demands(load, limits)}
     merging = by_name["maintainers at once"]
     busy = by_name["functions at once"] - merging
     memory = FUNCTION_SIZES["produce"].memory_mb / 1024
@@ -286,12 +286,12 @@ SCENARIOS: dict[str, Load] = {
 
 def limits_of(load: Load, limits: Limits) -> tuple[Demand, float]:
     """What breaks first, and at how many GiB/s of the same shape."""
-    worst = max(demands(load, limits), key=lambda each: each.ratio)
+    worst = max(demands(load, limits), key=lambda demand: demand.ratio)
     low, high = 0.0, 1e6
     for _ in range(60):
         middle = (low + high) / 2
         scaled = replace(load, bytes_per_s=middle * GIB)
-        fits = all(each.ratio <= 1 for each in demands(scaled, limits)) if middle else True
+        fits = all(demand.ratio <= 1 for demand in demands(scaled, limits)) if middle else True
         low, high = (middle, high) if fits else (low, middle)
     return worst, low
 
@@ -331,13 +331,13 @@ def answer(load: Load, limits: Limits) -> dict[str, Any]:
     """Everything that is said of one load."""
     worst, gib_s = limits_of(load, limits)
     money = dollars_a_month(load, limits)
-    functions = next(each for each in demands(load, limits) if each.resource == "functions at once")
+    functions = next(demand for demand in demands(load, limits) if demand.resource == "functions at once")
     return {
         "load": asdict(load),
         "request_bytes": load.request_bytes,
         "updates_per_s": load.updates_per_s,
-        "ratios": {each.resource: each.ratio for each in demands(load, limits)},
-        "over": {each.resource: each.remedy for each in demands(load, limits) if each.ratio > 1},
+        "ratios": {demand.resource: demand.ratio for demand in demands(load, limits)},
+        "over": {demand.resource: demand.remedy for demand in demands(load, limits) if demand.ratio > 1},
         "first": worst.resource,
         "first_ratio": worst.ratio,
         "fits_up_to_gib_s": gib_s,
@@ -352,22 +352,22 @@ def show(console: Console, answers: dict[str, dict[str, Any]]) -> None:
     table = Table(
         "load", "breaks first", "asked / given", "also over", "fits up to GiB/s", "$ a GiB", "$ a month", box=None
     )
-    for name, each in answers.items():
-        others = [resource for resource in each["over"] if resource != each["first"]]
+    for name, result in answers.items():
+        others = [resource for resource in result["over"] if resource != result["first"]]
         table.add_row(
             name,
-            each["first"] if each["first_ratio"] > 1 else "nothing",
-            f"{each['first_ratio']:.2g}",
+            result["first"] if result["first_ratio"] > 1 else "nothing",
+            f"{result['first_ratio']:.2g}",
             ", ".join(others) or "-",
-            f"{each['fits_up_to_gib_s']:.2g}",
-            f"{each['dollars_per_gib']:.4f}",
-            f"{sum(each['dollars_a_month'].values()):,.0f}",
+            f"{result['fits_up_to_gib_s']:.2g}",
+            f"{result['dollars_per_gib']:.4f}",
+            f"{sum(result['dollars_a_month'].values()):,.0f}",
         )
     console.print(table)
     names = list(next(iter(answers.values()))["dollars_a_month"])
     money = Table("dollars a month", *names, box=None)
-    for name, each in answers.items():
-        money.add_row(name, *(f"{each['dollars_a_month'][component]:,.0f}" for component in names))
+    for name, result in answers.items():
+        money.add_row(name, *(f"{result['dollars_a_month'][component]:,.0f}" for component in names))
     console.print(money)
     beside = Table("published", "GiB/s", "read", "$ a GiB", "$ a month", "without storage", "source", box=None)
     for one in PUBLISHED:
@@ -400,8 +400,8 @@ def charts(limits: Limits, load: Load) -> list[Path]:
         ("scale_partitions.png", "partitions, 1 GiB/s spread by key", counts, by_count),
     ):
         figure, axes = pyplot.subplots(figsize=(9, 5))
-        for i, each in enumerate(demands(load, limits)):
-            axes.plot(xs, [demands(one, limits)[i].ratio for one in loads], label=each.resource)
+        for i, demand in enumerate(demands(load, limits)):
+            axes.plot(xs, [demands(one, limits)[i].ratio for one in loads], label=demand.resource)
         axes.axhline(1, color="black", linewidth=1)
         axes.set(xscale="log", yscale="log", xlabel=label, ylabel="asked / given", title="What breaks first")
         axes.legend(fontsize="x-small")
@@ -414,7 +414,7 @@ def charts(limits: Limits, load: Load) -> list[Path]:
     }
     for name, changed in lines.items():
         costs = [sum(dollars_a_month(changed(one), limits).values()) for one in by_rate]
-        axes.plot(rates, [each / (rate * MONTH_S) for each, rate in zip(costs, rates, strict=True)], label=name)
+        axes.plot(rates, [dollars / (rate * MONTH_S) for dollars, rate in zip(costs, rates, strict=True)], label=name)
     axes.set(xscale="log", yscale="log", xlabel="GiB/s written", ylabel="dollars a GiB", title="What it costs")
     axes.legend()
     made.append(_save(figure, "scale_cost.png"))

@@ -50,9 +50,9 @@ GOALS = {"stream_first_s": 2.0, "table_first_s": 2.0, "push_s": 2.0}
 def memory_mb() -> float:
     """Return the PSS of this process and all below it."""
     parents: dict[int, int] = {}
-    for each in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            parents[int(each.name)] = int((each / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError):
             continue
     ours = {os.getpid()}
@@ -79,26 +79,28 @@ class Measured:
         self.engine = engine
 
     def ksql(self, text: str) -> list[Any]:
-        given = {"ksql": text, "streamsProperties": {"auto.offset.reset": "earliest"}}
-        answer = self.client.post("/ksql", json=given)
-        assert answer.status_code == 200, answer.text
-        found: list[Any] = answer.json()
-        return found
+        request = {"ksql": text, "streamsProperties": {"auto.offset.reset": "earliest"}}
+        response = self.client.post("/ksql", json=request)
+        assert response.status_code == 200, response.text
+        entities: list[Any] = response.json()
+        return entities
 
     def started(self, text: str) -> tuple[float, float]:
         """Run a statement that starts a query; return seconds to its answer and to the end of its first micro-batch."""
         begin = time.perf_counter()
         query_id = self.ksql(text)[0]["commandStatus"]["queryId"]
         answered = time.perf_counter() - begin
-        [query] = [each for each in self.engine.running() if each.name == query_id]
+        [query] = [query for query in self.engine.running() if query.name == query_id]
         while not (query.lastProgress and query.lastProgress["numInputRows"]):
             time.sleep(0.01)
         return answered, time.perf_counter() - begin
 
     def rows(self, text: str) -> float:
         begin = time.perf_counter()
-        answer = self.client.post("/query-stream", json={"sql": text, "properties": {"auto.offset.reset": "earliest"}})
-        assert len(answer.text.splitlines()) == 2, answer.text
+        response = self.client.post(
+            "/query-stream", json={"sql": text, "properties": {"auto.offset.reset": "earliest"}}
+        )
+        assert len(response.text.splitlines()) == 2, response.text
         return time.perf_counter() - begin
 
 
@@ -125,10 +127,10 @@ def measure(queries: int) -> dict[str, Any]:
             service.open()
             app = make_app(service, Transients(engine, push_max=9, pull_max=2), ServerInfo("", "", "bench", "", 0))
             with TestClient(app) as client:
-                found = _figures(Measured(client, engine), queries)
+                figures = _figures(Measured(client, engine), queries)
             service.close()
     spark.stop()
-    return {"spark_start_s": spark_s, "queries": queries, "cpus": os.cpu_count(), **found}
+    return {"spark_start_s": spark_s, "queries": queries, "cpus": os.cpu_count(), **figures}
 
 
 def _figures(it: Measured, queries: int) -> dict[str, Any]:
@@ -153,8 +155,8 @@ def _figures(it: Measured, queries: int) -> dict[str, Any]:
 
     return {
         "cold_answered_s": round(first[0], 2), "cold_first_s": round(first[1], 2),
-        "stream_answered_s": middle([each[0] for each in streams]), "stream_first_s": middle([e[1] for e in streams]),
-        "table_answered_s": middle([each[0] for each in tables]), "table_first_s": middle([e[1] for e in tables]),
+        "stream_answered_s": middle([s[0] for s in streams]), "stream_first_s": middle([s[1] for s in streams]),
+        "table_answered_s": middle([t[0] for t in tables]), "table_first_s": middle([t[1] for t in tables]),
         "push_s": middle(push), "pull_s": middle(pull),
         "base_mb": round(before), "mb_each": round((after - before) / (2 * (queries // 2))),
         "load_1_min": round(os.getloadavg()[0], 1),
@@ -166,16 +168,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--queries", type=int, default=8, help="queries after those that warm up, an even number")
     parser.add_argument("--quick", action="store_true", help="two queries")
     parser.add_argument("--keep", action="store_true", help="write bench/kept, too")
-    given = parser.parse_args(argv)
-    found = measure(2 if given.quick else max(2, given.queries))
+    arguments = parser.parse_args(argv)
+    figures = measure(2 if arguments.quick else max(2, arguments.queries))
     table = Table("figure", "value", "goal")
-    for name, value in found.items():
+    for name, value in figures.items():
         goal = f"< {GOALS[name]:.0f}" if name in GOALS else ""
         table.add_row(name, f"{value:.2f}" if isinstance(value, float) else str(value), goal)
     Console().print(table)
-    for path in (RESULTS, *([KEPT] if given.keep else [])):
+    for path in (RESULTS, *([KEPT] if arguments.keep else [])):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=2) + "\n")
+        path.write_text(json.dumps(figures, indent=2) + "\n")
     return 0
 
 

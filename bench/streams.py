@@ -61,16 +61,16 @@ CREATE STREAM near WITH (KAFKA_TOPIC = 'near', VALUE_FORMAT = 'KAFKA') AS
 def cpu_s(pid: int) -> float:
     """Return the CPU time of a process, all below it, and those of them that have ended."""
     parents: dict[int, tuple[int, float]] = {}
-    for each in Path("/proc").glob("[0-9]*"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            fields = (each / "stat").read_text().rpartition(")")[2].split()
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
         except (OSError, ValueError):
             continue
-        parents[int(each.name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+        parents[int(process.name)] = int(fields[1]), sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     ours = {pid}
-    while more := {each for each, (parent, _) in parents.items() if parent in ours} - ours:
+    while more := {pid for pid, (parent, _) in parents.items() if parent in ours} - ours:
         ours |= more
-    return sum(parents[each][1] for each in ours if each in parents)
+    return sum(parents[pid][1] for pid in ours if pid in parents)
 
 
 def fill(configs: Mapping[str, Any], records: int) -> None:
@@ -80,7 +80,7 @@ def fill(configs: Mapping[str, Any], records: int) -> None:
     with odradek.Admin(**configs) as admin:
         for name, more in (("plays", {}), ("likes", {}), ("users", {"cleanup.policy": "compact"})):
             admin.create_topics([odradek.NewTopic(name, PARTITIONS, configs={"retention.ms": "-1", **more})])
-        admin.create_topics([odradek.NewTopic(f"streams-{kind}", PARTITIONS) for kind in KINDS])
+        admin.create_topics([odradek.NewTopic(f"streams-{topology}", PARTITIONS) for topology in KINDS])
     with odradek.Producer(**configs, linger_ms=50) as producer:
         for number in range(KEYS):
             producer.send("users", b"row", key=b"%d" % number, partition=number % PARTITIONS, timestamp_ms=START_MS)
@@ -88,10 +88,10 @@ def fill(configs: Mapping[str, Any], records: int) -> None:
         for number in range(records):
             key = number * 7919 % KEYS
             at_ms = START_MS + number * 600_000 // records
-            place: dict[str, Any] = {"key": b"%d" % key, "partition": key % PARTITIONS, "timestamp_ms": at_ms}
-            producer.send("plays", VALUE.encode(), **place)
+            placement: dict[str, Any] = {"key": b"%d" % key, "partition": key % PARTITIONS, "timestamp_ms": at_ms}
+            producer.send("plays", VALUE.encode(), **placement)
             if is_liked(number):
-                producer.send("likes", b"like", **place)
+                producer.send("likes", b"like", **placement)
         producer.flush()
 
 
@@ -100,12 +100,12 @@ def is_liked(number: int) -> bool:
     return number // KEYS % LIKES == 0
 
 
-def read_by(kind: str, records: int) -> int:
+def read_by(topology: str, records: int) -> int:
     """Return how many records of streams a topology reads."""
-    return records + (sum(map(is_liked, range(records))) if kind == "near" else 0)
+    return records + (sum(map(is_liked, range(records))) if topology == "near" else 0)
 
 
-def kafka_streams(kafka: str, kind: str, records: int, folder: Path) -> tuple[float, float]:
+def kafka_streams(kafka: str, topology: str, records: int, folder: Path) -> tuple[float, float]:
     """Run the topology in Kafka Streams; return seconds and CPU seconds."""
     command = [
         "java",
@@ -114,10 +114,18 @@ def kafka_streams(kafka: str, kind: str, records: int, folder: Path) -> tuple[fl
         "-cp",
         f"{JAVA}/classes:{JAVA}/jars/*",
     ]
-    other = "likes" if kind == "near" else "users"
-    command += ["odradek.StreamsThroughput", kafka, f"bench-{kind}", kind, "plays", other, f"streams-{kind}"]
+    other = "likes" if topology == "near" else "users"
+    command += [
+        "odradek.StreamsThroughput",
+        kafka,
+        f"bench-{topology}",
+        topology,
+        "plays",
+        other,
+        f"streams-{topology}",
+    ]
     with subprocess.Popen(
-        [*command, str(folder / "state"), str(read_by(kind, records))], stdout=subprocess.PIPE, text=True
+        [*command, str(folder / "state"), str(read_by(topology, records))], stdout=subprocess.PIPE, text=True
     ) as process:  # fmt: skip
         timer = threading.Timer(WAIT_S, process.kill)
         timer.start()
@@ -163,10 +171,10 @@ class StreamSql:
                     assert not isinstance(step.action, Declared) or step.action.topic.name in topics.partitions()
         self.run("warm")
 
-    def run(self, kind: str) -> tuple[float, float]:
+    def run(self, topology: str) -> tuple[float, float]:
         """Process all of a query; return seconds and CPU seconds."""
         began, used = time.perf_counter(), cpu_s(os.getpid())
-        self.engine.process(self._plans[kind])
+        self.engine.process(self._plans[topology])
         return time.perf_counter() - began, cpu_s(os.getpid()) - used
 
 
@@ -183,25 +191,30 @@ def measure(records: int) -> dict[str, Any]:
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
             assert service.stdout is not None
             try:
-                told = json.loads(service.stdout.readline())
-                fill(client_configs({"store": f"embedded:{folder / 'store'}"}, told["bootstrap_servers"]), records)
+                service_info = json.loads(service.stdout.readline())
+                fill(
+                    client_configs({"store": f"embedded:{folder / 'store'}"}, service_info["bootstrap_servers"]),
+                    records,
+                )
                 environment = local_environment(folder / "spark", os.environ, driver_memory="2g")
                 os.environ.update(warm_workers(environment))
-                sql = StreamSql(f"embedded:{folder / 'store'}", told["bootstrap_servers"], folder)
-                found = []
-                for kind in KINDS:
+                sql = StreamSql(f"embedded:{folder / 'store'}", service_info["bootstrap_servers"], folder)
+                measured = []
+                for topology in KINDS:
                     runs: dict[str, Callable[[], tuple[float, float]]] = {
-                        "stream SQL": lambda kind=kind: sql.run(kind),  # type: ignore[misc]
-                        "Kafka Streams": lambda kind=kind: kafka_streams(told["kafka"], kind, records, folder),  # type: ignore[misc]
+                        "stream SQL": lambda topology=topology: sql.run(topology),  # type: ignore[misc]
+                        "Kafka Streams": lambda topology=topology: kafka_streams(
+                            service_info["kafka"], topology, records, folder
+                        ),  # type: ignore[misc]
                     }
                     for name, run in runs.items():
                         before = cpu_s(service.pid)
                         took_s, used_s = run()
-                        found.append(
+                        measured.append(
                             {
-                                "topology": kind,
+                                "topology": topology,
                                 "engine": name,
-                                "records_s": round(read_by(kind, records) / took_s),
+                                "records_s": round(read_by(topology, records) / took_s),
                                 "s": round(took_s, 2),
                                 "cpu_s": round(used_s, 2),
                                 "service_cpu_s": round(cpu_s(service.pid) - before, 2),
@@ -210,7 +223,7 @@ def measure(records: int) -> dict[str, Any]:
                 sql.spark.stop()
             finally:
                 service.terminate()
-    return {"records": records, "cpus": os.cpu_count(), "load_1_min": round(os.getloadavg()[0], 1), "runs": found}
+    return {"records": records, "cpus": os.cpu_count(), "load_1_min": round(os.getloadavg()[0], 1), "runs": measured}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -219,16 +232,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--records", type=int, default=200_000)
     parser.add_argument("--quick", action="store_true", help="a quarter of the records")
     parser.add_argument("--keep", action="store_true", help="write bench/kept, too")
-    given = parser.parse_args(argv)
-    found = measure(given.records // (4 if given.quick else 1))
+    arguments = parser.parse_args(argv)
+    figures = measure(arguments.records // (4 if arguments.quick else 1))
     table = Table("topology", "engine", "records/s", "s", "CPU s", "service's CPU s")
-    for each in found["runs"]:
-        table.add_row(each["topology"], each["engine"], f"{each['records_s']:,}",
-                      *(f"{each[name]:.1f}" for name in ("s", "cpu_s", "service_cpu_s")))  # fmt: skip
+    for run in figures["runs"]:
+        table.add_row(run["topology"], run["engine"], f"{run['records_s']:,}",
+                      *(f"{run[name]:.1f}" for name in ("s", "cpu_s", "service_cpu_s")))  # fmt: skip
     Console().print(table)
-    for path in (RESULTS, *([KEPT] if given.keep else [])):
+    for path in (RESULTS, *([KEPT] if arguments.keep else [])):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=2) + "\n")
+        path.write_text(json.dumps(figures, indent=2) + "\n")
     return 0
 
 

@@ -87,12 +87,12 @@ def _cpu_s() -> float:
             continue
         children.setdefault(int(fields[1]), []).append(int(folder.name))
         used[int(folder.name)] = sum(map(int, fields[11:15]))  # with those of children that it has waited for
-    found, ahead = 0, [os.getpid()]
+    ticks, ahead = 0, [os.getpid()]
     while ahead:
         process = ahead.pop()
-        found += used.get(process, 0)
+        ticks += used.get(process, 0)
         ahead += children.get(process, ())
-    return found / os.sysconf("SC_CLK_TCK")
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 # --- the data ---------------------------------------------------------------------------------------------------------
@@ -174,12 +174,12 @@ async def merge(engine: Any, topic: str) -> float:
     """Merge a topic until nothing is left to do; returns this process's CPU seconds so far."""
     from odradek.engine.maintenance.maintenance import MaintenanceReport
 
-    found = await engine.topics.resolve(topic)
+    topic_found = await engine.topics.resolve(topic)
     report = MaintenanceReport()
     while True:
         before = report.done["segments_merged"]
         for partition in range(PARTITIONS):
-            await engine.maintenance.run_partition(found, partition, report)
+            await engine.maintenance.run_partition(topic_found, partition, report)
         if report.done["segments_merged"] == before:
             break
     assert not report.failures, report.failures
@@ -195,7 +195,10 @@ def stored(folder: Path, topic: str) -> dict[str, int]:
     with LogView(StoreOptions(f"embedded:{folder}")) as view:
         ids = view.partitions(Subscription(topics=(topic,)))
         bounds = view.bounds(ids)
-        ranges = {ids[place]: (there.log_start_offset, there.next_offset) for place, there in bounds.items()}
+        ranges = {
+            ids[tp]: (partition_bounds.log_start_offset, partition_bounds.next_offset)
+            for tp, partition_bounds in bounds.items()
+        }
         files = view.table_files(ranges)
         size = sum(file.size_bytes for file in files)
         for partition, (first, end) in ranges.items():
@@ -283,9 +286,9 @@ def _ask(frame: Any, source: str, name: str, question: str) -> Any:
     if question == "window":
         return frame.groupBy(window).agg(F.count(F.lit(1)))
     if question == "parse":
-        place = F.substring("value", 1, 3).cast("string").alias("place")
+        prefix = F.substring("value", 1, 3).cast("string").alias("place")
         number = F.substring("value", 4, 5).cast("string").cast("int")
-        return frame.groupBy(window, place).agg(F.count(F.lit(1)), F.sum(number))
+        return frame.groupBy(window, prefix).agg(F.count(F.lit(1)), F.sum(number))
     if source == "kafka":
         fields = F.from_json(F.col("value").cast("string"), "origin string, dep_delay double").alias("fields")
         frame = frame.select(fields).select("fields.*")
@@ -341,10 +344,10 @@ def consume(task: dict[str, Any]) -> None:
 
     for repeat in range(task["repeats"] + 1):
         for name in QUESTIONS:
-            for kind, topic in (("batches", name), ("columnar", f"{name}_table")):
+            for topic_kind, topic in (("batches", name), ("columnar", f"{name}_table")):
                 watch = Stopwatch()
                 confluent_consume(task["port"], topic, task["counts"][name], PARTITIONS)
-                line = {"engine": "consumer", "data": name, "question": "fetch", "source": kind}
+                line = {"engine": "consumer", "data": name, "question": "fetch", "source": topic_kind}
                 if repeat:
                     print(json.dumps(line | watch.times() | {"cpu_s": 0}), flush=True)
 
@@ -360,27 +363,29 @@ async def fetch(folder: Path, counts: dict[str, int], repeats: int) -> list[dict
     lines: list[dict[str, Any]] = []
     for repeat in range(repeats + 1):
         for name in QUESTIONS:
-            for kind, topic in (("batches", name), ("columnar", f"{name}_table")):
+            for topic_kind, topic in (("batches", name), ("columnar", f"{name}_table")):
                 store = open_embedded(folder, read_only=True)
                 engine = Engine(tables=store, objects=store.objects, clock=SystemClock(), rng=SystemRng())
-                seen = 0
+                record_count = 0
                 watch = Stopwatch()
                 offsets = dict.fromkeys(range(PARTITIONS), 0)
                 while offsets:
-                    asked = [FetchPartition(topic, each, offset, 2**20) for each, offset in offsets.items()]
-                    for result in await engine.fetch(asked, max_wait_ms=0, min_bytes=0):
+                    fetch_request = [
+                        FetchPartition(topic, partition, offset, 2**20) for partition, offset in offsets.items()
+                    ]
+                    for result in await engine.fetch(fetch_request, max_wait_ms=0, min_bytes=0):
                         last = None
                         for _, last in iter_headers(b"".join(result.records)):
-                            seen += last.record_count
+                            record_count += last.record_count
                         if last is None:
                             del offsets[result.partition]
                         else:
                             offsets[result.partition] = last.next_offset
                 times = watch.times()
                 await store.aclose()
-                assert seen == counts[name], (topic, seen)
+                assert record_count == counts[name], (topic, record_count)
                 if repeat:
-                    line = {"engine": "service", "data": name, "question": "fetch", "source": kind}
+                    line = {"engine": "service", "data": name, "question": "fetch", "source": topic_kind}
                     lines.append(line | times)
     return lines
 
@@ -439,33 +444,33 @@ def run(total: int, repeats: int, *, with_kafka: bool, folder: Path) -> dict[str
     for name in QUESTIONS:
         files = (folder / "parquet" / name).glob("*.parquet")
         facts[f"{name}_parquet"] = {"stored_bytes": sum(file.stat().st_size for file in files)}
-    for each in missing:
-        console.print(each)
+    for note in missing:
+        console.print(note)
     return {"records": total, "repeats": repeats, "missing": missing, "facts": facts, "medians": medians(lines)}
 
 
-def _child(what: str, task: dict[str, Any], environment: dict[str, str]) -> list[dict[str, Any]]:
-    command = [sys.executable, "-m", "bench.table", what, json.dumps(task)]
+def _child(side_option: str, task: dict[str, Any], environment: dict[str, str]) -> list[dict[str, Any]]:
+    command = [sys.executable, "-m", "bench.table", side_option, json.dumps(task)]
     done = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=SPARK_S, check=False
     )
     if done.returncode:
-        raise SystemExit(f"{what} failed:\n{done.stderr[-4_000:]}")
+        raise SystemExit(f"{side_option} failed:\n{done.stderr[-4_000:]}")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def medians(lines: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
     """Median seconds by what was asked, then by source: `s` of the wall and `cpu_s`."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    lines_by_question: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for line in lines:
-        asked = f"{line['engine']}: {line['data']}, {line['question']}"
-        found.setdefault(asked, {}).setdefault(line["source"], []).append(line)
+        question = f"{line['engine']}: {line['data']}, {line['question']}"
+        lines_by_question.setdefault(question, {}).setdefault(line["source"], []).append(line)
     return {
-        asked: {
-            source: {kind: statistics.median(each[kind] for each in times) for kind in ("s", "cpu_s")}
+        question: {
+            source: {measure: statistics.median(time[measure] for time in times) for measure in ("s", "cpu_s")}
             for source, times in sources.items()
         }
-        for asked, sources in found.items()
+        for question, sources in lines_by_question.items()
     }
 
 
@@ -476,25 +481,28 @@ def show(result: dict[str, Any]) -> None:
     console = Console(width=150)
     table = Table("medians", "source", "M records/s", "ratio", "CPU us a record", "ratio", box=None)
     counts = {RECORDS: result["records"], FLIGHTS: result["records"] // FLIGHTS_SHARE}
-    for asked, sources in result["medians"].items():
-        count = counts[asked.split(": ")[1].split(",")[0]]
+    for question, sources in result["medians"].items():
+        count = counts[question.split(": ")[1].split(",")[0]]
         for source, times in sources.items():
             peer = sources.get(_PEERS.get(source, ""))
-            ratios = ["" if peer is None or not times[each] else f"{peer[each] / times[each]:.2f}" for each in times]
+            ratios = [
+                "" if peer is None or not times[measure] else f"{peer[measure] / times[measure]:.2f}"
+                for measure in times
+            ]
             rate, cost = f"{count / times['s'] / 1e6:.2f}", f"{times['cpu_s'] / count * 1e6:.2f}"
-            table.add_row(asked, source, rate, ratios[0], cost, ratios[1])
+            table.add_row(question, source, rate, ratios[0], cost, ratios[1])
     console.print(table)
     table = Table("bytes a record", "as sent", "batches, zstd", "columnar", "Parquet by Spark", "in files", box=None)
     for name, count in counts.items():
         facts = result["facts"]
-        there, batches, files = facts[f"{name}_table"], facts[name], facts[f"{name}_parquet"]
-        sizes = (there["raw_bytes"], batches["stored_bytes"], there["stored_bytes"], files["stored_bytes"])
-        share = f"{there['in_files'] / count:.1%}"
+        table_facts, batches, files = facts[f"{name}_table"], facts[name], facts[f"{name}_parquet"]
+        sizes = (table_facts["raw_bytes"], batches["stored_bytes"], table_facts["stored_bytes"], files["stored_bytes"])
+        share = f"{table_facts['in_files'] / count:.1%}"
         table.add_row(name, *(f"{size / count:.1f}" for size in sizes), share)
     console.print(table)
     table = Table("$ a TiB as sent", "merging, batches", "columnar", "kept a month, batches", "columnar", box=None)
     for name, dollars in prices(result).items():
-        table.add_row(name, *(f"{each:.2f}" for each in dollars.values()))
+        table.add_row(name, *(f"{dollar:.2f}" for dollar in dollars.values()))
     console.print(table)
 
 
@@ -502,18 +510,20 @@ def prices(result: dict[str, Any]) -> dict[str, dict[str, float]]:
     """Dollars of a TiB as sent: the maintainer's time at this machine's speed, and a month in the bucket."""
     from odradek.cost.prices import US_EAST_1
 
-    found = {}
+    dollars_by_topic = {}
     for name in QUESTIONS:
         dollars = {}
-        for kind, topic in (("batches", name), ("columnar", f"{name}_table")):
+        for topic_kind, topic in (("batches", name), ("columnar", f"{name}_table")):
             facts = result["facts"][topic]
             times = TIB / facts["raw_bytes"]
-            dollars[f"merge_{kind}"] = facts["merge_s"] * times * MAINTAINER_GB * US_EAST_1.per_function_gb_second
-        for kind, topic in (("batches", name), ("columnar", f"{name}_table")):
+            dollars[f"merge_{topic_kind}"] = facts["merge_s"] * times * MAINTAINER_GB * US_EAST_1.per_function_gb_second
+        for topic_kind, topic in (("batches", name), ("columnar", f"{name}_table")):
             facts = result["facts"][topic]
-            dollars[f"keep_{kind}"] = facts["stored_bytes"] / facts["raw_bytes"] * 1024 * US_EAST_1.object_gb_month
-        found[name] = dollars
-    return found
+            dollars[f"keep_{topic_kind}"] = (
+                facts["stored_bytes"] / facts["raw_bytes"] * 1024 * US_EAST_1.object_gb_month
+            )
+        dollars_by_topic[name] = dollars
+    return dollars_by_topic
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -524,12 +534,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--kafka", action="store_true", help="Spark's Kafka source over Apache Kafka, too")
     parser.add_argument("--quick", action="store_true", help="a tenth of the records, once")
     parser.add_argument("--keep", metavar="FOLDER", help="where the store and the files stay afterwards")
-    for what in ("--side", "--duck", "--consume"):
-        parser.add_argument(what, help=argparse.SUPPRESS)
+    for option in ("--side", "--duck", "--consume"):
+        parser.add_argument(option, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
-    for what, work in ((arguments.side, side), (arguments.duck, duck), (arguments.consume, consume)):
-        if what:
-            work(json.loads(what))
+    for task_text, work in ((arguments.side, side), (arguments.duck, duck), (arguments.consume, consume)):
+        if task_text:
+            work(json.loads(task_text))
             return 0
     total, repeats = arguments.records, arguments.repeats
     if arguments.quick:

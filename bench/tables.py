@@ -88,8 +88,8 @@ class _Queue:
             return
         records = [{"messageId": str(number), "body": body} for number, body in enumerate(taken)]
         account.meter.add("ReceiveMessage", Usage(queue_requests=2))
-        answer = await account.invoke(TRIGGER_DISPATCHER, {"Records": records}, 0)
-        assert not answer["batchItemFailures"], answer
+        response = await account.invoke(TRIGGER_DISPATCHER, {"Records": records}, 0)
+        assert not response["batchItemFailures"], response
 
 
 class ServedAccount(VirtualAccount):
@@ -176,7 +176,7 @@ async def lookups(count: int) -> dict[str, Any]:
     """Gets, gets of ten keys, ranges: their time and their dollars."""
     account = ServedAccount()
     rng = await _load(account, compressible=True)
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
 
     async def measure(name: str, per_request: int, ask: Any) -> None:
         await ask()  # the instance has started
@@ -185,11 +185,11 @@ async def lookups(count: int) -> dict[str, Any]:
         for _ in range(requests):
             await account.clock.sleep(rng.random() / 5)
             answer, ms = await ask()
-            rows = answer.get("rows") or [each["rows"][0] for each in answer["answers"]]
+            rows = answer.get("rows") or [row_answer["rows"][0] for row_answer in answer["answers"]]
             assert len(rows) == per_request, len(rows)
             waits.append(ms)
         per_million = (account.spent() - before) / (requests * per_request) * 1e6
-        found[name] = {"requests": requests, "ms": quantiles(waits), "dollars_per_million": per_million}
+        figures[name] = {"requests": requests, "ms": quantiles(waits), "dollars_per_million": per_million}
 
     def a_key() -> str:
         return f"key-{rng.randrange(KEYS):04}"
@@ -198,7 +198,7 @@ async def lookups(count: int) -> dict[str, Any]:
     keys = json.dumps({"keys": [a_key() for _ in range(10)]}).encode()
     await measure("many", 10, lambda: account.ask("POST", f"/{TOPIC}", body=keys))
     await measure("range", 100, lambda: account.ask("GET", f"/{TOPIC}", f"from=key-0{rng.randrange(9)}00&limit=100"))
-    return found
+    return figures
 
 
 async def changes(rate: float, seconds: float, *, compressible: bool, served: bool) -> dict[str, Any]:
@@ -257,28 +257,32 @@ def change_cost(rate: float, seconds: float, *, compressible: bool) -> dict[str,
     }
 
 
-def show(console: Console, found: Mapping[str, Any]) -> None:
+def show(console: Console, figures: Mapping[str, Any]) -> None:
     """Print both tables."""
     table = Table(title="lookups of 1 kB rows", box=None)
     for name in ("", "requests", "p50 ms", "p99 ms", "dollars per million rows"):
         table.add_column(name, justify="left" if not name else "right")
-    for name, each in found["lookups"].items():
-        ms = each["ms"]
+    for name, lookup in figures["lookups"].items():
+        ms = lookup["ms"]
         table.add_row(
-            name, str(each["requests"]), f"{ms['p50']:.0f}", f"{ms['p99']:.0f}", f"{each['dollars_per_million']:.3f}"
+            name,
+            str(lookup["requests"]),
+            f"{ms['p50']:.0f}",
+            f"{ms['p99']:.0f}",
+            f"{lookup['dollars_per_million']:.3f}",
         )
     console.print(table)
     table = Table(title="changes of rows that exist, 1 kB", box=None)
     for name in ("changes/s", "rows", "dollars per million", "the log's own", "seen p50 ms", "p99 ms"):
         table.add_column(name, justify="right")
-    for each in found["changes"]:
+    for change in figures["changes"]:
         table.add_row(
-            f"{each['per_s']:g}",
-            each["rows"],
-            f"{each['dollars_per_million']:.2f}",
-            f"{each['of_the_log']:.2f}",
-            f"{each['seen_ms']['p50']:.0f}",
-            f"{each['seen_ms']['p99']:.0f}",
+            f"{change['per_s']:g}",
+            change["rows"],
+            f"{change['dollars_per_million']:.2f}",
+            f"{change['of_the_log']:.2f}",
+            f"{change['seen_ms']['p50']:.0f}",
+            f"{change['seen_ms']['p99']:.0f}",
         )
     console.print(table)
 
@@ -290,25 +294,25 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     arguments = parser.parse_args(argv)
     count, seconds = (100, 20.0) if arguments.quick else (2_000, 120.0)
-    found = {
+    figures = {
         "lookups": run(lookups(count)),
         "changes": [
             change_cost(rate, seconds, compressible=compressible) for rate in _RATES for compressible in (True, False)
         ],
     }
-    show(Console(width=max(Console().width, 120)), found)
+    show(Console(width=max(Console().width, 120)), figures)
     for path in (RESULTS, KEPT) if arguments.keep else (RESULTS,):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(_rounded(found), indent=1) + "\n")
+        path.write_text(json.dumps(_rounded(figures), indent=1) + "\n")
     return 0
 
 
 def _rounded(value: Any) -> Any:
     """Return the value with five significant digits in its numbers."""
     if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
+        return {key: _rounded(element) for key, element in value.items()}
     if isinstance(value, list):
-        return [_rounded(each) for each in value]
+        return [_rounded(element) for element in value]
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 

@@ -81,11 +81,11 @@ def measure(service: Service, topic: str, count: int, size: int) -> dict[str, An
     produce_s = time.perf_counter() - started_s
     produced = service.usage()
     started_s = time.perf_counter()
-    seen = 0
+    received = 0
     with odradek.Consumer(**service.client_config, auto_offset_reset="earliest") as consumer:
         consumer.assign([odradek.TopicPartition(topic, number) for number in range(PARTITIONS)])
-        while seen < count:
-            seen += sum(len(records) for records in consumer.poll(1000, max_records=100_000).values())
+        while received < count:
+            received += sum(len(records) for records in consumer.poll(1000, max_records=100_000).values())
     consume_s = time.perf_counter() - started_s
     consumed = service.usage()
     return {

@@ -127,9 +127,9 @@ class _Queue:
             records = [{"messageId": str(number), "body": body} for number, body in enumerate(taken)]
             # Received, deleted: one request each, for all messages of the batch.
             account.meter.add("ReceiveMessage", Usage(queue_requests=2))
-            answer = await account.invoke(TRIGGER_DISPATCHER, {"Records": records}, 0)
-            if answer["batchItemFailures"]:
-                raise StoreUnavailable(f"the dispatcher left messages: {answer}")
+            response = await account.invoke(TRIGGER_DISPATCHER, {"Records": records}, 0)
+            if response["batchItemFailures"]:
+                raise StoreUnavailable(f"the dispatcher left messages: {response}")
 
 
 class _Functions:
@@ -302,19 +302,19 @@ def peers(per_s: float) -> dict[str, dict[str, float]]:
     }
 
 
-def show(console: Console, found: Sequence[Mapping[str, Any]]) -> None:
+def show(console: Console, results: Sequence[Mapping[str, Any]]) -> None:
     """Print the dollars and the waits, and the peers beside them."""
     table = Table(title="dollars an hour, and ms from acknowledgement to call", box=None)
     for name in ("case", "mapping", "dispatcher", "store", "calls/s", "call p50", "p99"):
         table.add_column(name, justify="left" if name == "case" else "right")
-    for each in found:
-        waits = [f"{each['wait_ms'][q]:,.0f}" if each["wait_ms"] else "-" for q in ("p50", "p99")]
-        dollars = (each["mapping"], each["by_owner"].get(TRIGGER_DISPATCHER, 0.0), each["store"])
-        table.add_row(each["case"]["name"], *(f"{d:.4f}" for d in dollars), f"{each['calls_per_s']:.2f}", *waits)
+    for result in results:
+        waits = [f"{result['wait_ms'][q]:,.0f}" if result["wait_ms"] else "-" for q in ("p50", "p99")]
+        dollars = (result["mapping"], result["by_owner"].get(TRIGGER_DISPATCHER, 0.0), result["store"])
+        table.add_row(result["case"]["name"], *(f"{d:.4f}" for d in dollars), f"{result['calls_per_s']:.2f}", *waits)
     console.print(table)
     table = Table(title="peers, by price list: mapping (store)", box=None)
     table.add_column("records/s")
-    rates = {each["case"]["per_s"]: each["peers"] for each in found}
+    rates = {result["case"]["per_s"]: result["peers"] for result in results}
     for name in next(iter(rates.values())):
         table.add_column(name, justify="right")
     for per_s, by_name in sorted(rates.items()):
@@ -330,18 +330,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--keep", action="store_true", help="write bench/kept, which is committed")
     arguments = parser.parse_args(argv)
     names = arguments.case or (_QUICK if arguments.quick else CASES)
-    found = [measure(CASES[name], _QUICK_MINUTES if arguments.quick else None) for name in names]
-    show(Console(width=max(Console().width, 140)), found)
+    results = [measure(CASES[name], _QUICK_MINUTES if arguments.quick else None) for name in names]
+    show(Console(width=max(Console().width, 140)), results)
     for path in (RESULTS, KEPT) if arguments.keep else (RESULTS,):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps([_rounded(each) for each in found], indent=1) + "\n")
+        path.write_text(json.dumps([_rounded(result) for result in results], indent=1) + "\n")
     return 0
 
 
 def _rounded(value: Any) -> Any:
     """Return the value with five significant digits in its numbers."""
     if isinstance(value, Mapping):
-        return {key: _rounded(each) for key, each in value.items()}
+        return {key: _rounded(element) for key, element in value.items()}
     return float(f"{value:.5g}") if isinstance(value, float) else value
 
 

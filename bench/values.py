@@ -61,7 +61,7 @@ def segment_of(keys: Sequence[bytes | None], values: Sequence[bytes], times: Seq
 def avro_schema(names: Sequence[str]) -> dict[str, Any]:
     """A schema with a nullable field for each."""
     kinds = {name: "string" if name in _TEXTS else "long" for name in names}
-    fields = [{"name": name, "type": ["null", kind], "default": None} for name, kind in kinds.items()]
+    fields = [{"name": name, "type": ["null", field_type], "default": None} for name, field_type in kinds.items()]
     return {"type": "record", "name": "Flight", "fields": fields}
 
 
@@ -82,16 +82,16 @@ def cases(count: int) -> dict[str, tuple[Segment, TypedValues, float]]:
         fastavro.schemaless_writer(out, parsed, fields)
         as_avro.append(encode_prefix(_SCHEMA_ID) + out.getvalue())
     newest = ValueSchema("AVRO", json.dumps(schema), (), 1)
-    found = {}
+    cases = {}
     for name, values, columns, written in (
         ("JSON, every field a column", as_json, every, None),
         ("JSON, five columns", as_json, FLIGHT_COLUMNS, None),
         ("Avro, every field a column", as_avro, every, newest),
     ):
-        reader = TypedValues([Column(each, kind, each) for each, kind in columns_of(columns)], written)
+        reader = TypedValues([Column(name, data_type, name) for name, data_type in columns_of(columns)], written)
         reader.know(_SCHEMA_ID, newest)
-        found[name] = segment_of(keys, values, times), reader, sum(map(len, values)) / count
-    return found
+        cases[name] = segment_of(keys, values, times), reader, sum(map(len, values)) / count
+    return cases
 
 
 def measured(segment: Segment, reader: TypedValues, *, keeps_values: bool) -> dict[str, float]:
@@ -115,12 +115,12 @@ def measured(segment: Segment, reader: TypedValues, *, keeps_values: bool) -> di
 def best_of(job: Callable[[], Any], runs: int = 3) -> tuple[Any, float]:
     """The answer, and the fewest CPU seconds."""
     times = []
-    answer = None
+    result = None
     for _ in range(runs):
         began_s = time.process_time()
-        answer = job()
+        result = job()
         times.append(time.process_time() - began_s)
-    return answer, min(times)
+    return result, min(times)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -136,10 +136,10 @@ def main(argv: list[str] | None = None) -> int:
         "a record", "value", "batches", "file", "without", "write us", "without", "fetch us", "without", box=None
     )
     for name, (segment, reader, value_bytes) in cases(count).items():
-        kept, without = (measured(segment, reader, keeps_values=each) for each in (True, False))
+        kept, without = (measured(segment, reader, keeps_values=keeps_values) for keeps_values in (True, False))
         batches = segment.index.size_bytes / segment.index.record_count
         result[name] = {"value_bytes": value_bytes, "batch_bytes": batches, "kept": kept, "without": without}
-        pairs = [f"{each[key]:.2f}" for key in ("bytes", "write_us", "read_us") for each in (kept, without)]
+        pairs = [f"{figures[key]:.2f}" for key in ("bytes", "write_us", "read_us") for figures in (kept, without)]
         shown.add_row(name, f"{value_bytes:.0f}", f"{batches:.1f}", *pairs)
     Console(width=140).print(shown)
     options.json.parent.mkdir(parents=True, exist_ok=True)

@@ -167,15 +167,15 @@ async def costs(path: str, size: int, appends: int, mean_ms: float, latencies: L
         await append(engine, batch(size))
     appended = total(store.meter.since(start))
     start = store.meter.snapshot()
-    found = [upload async for upload in uploads.below(END_OF_IDS, hours)]
-    assert len(found) == appends
-    assert {upload.is_item for upload in found} == {path == "item"}
-    for upload in found:
+    uploads_left = [upload async for upload in uploads.below(END_OF_IDS, hours)]
+    assert len(uploads_left) == appends
+    assert {upload.is_item for upload in uploads_left} == {path == "item"}
+    for upload in uploads_left:
         if upload.is_item:
             await engine.wal.read_item(upload.object_id)
         else:
             await store.objects.get_range(wal_key(upload.object_id), 0, upload.size_bytes)
-    await uploads.delete(found)
+    await uploads.delete(uploads_left)
     # A page of a listing holds a thousand objects: its share of one is a tenth of a cent a million appends.
     after = total({name: usage for name, usage in store.meter.since(start).items() if name != LISTING}) - looking
     memory_gb = FUNCTION_SIZES[FunctionName.PRODUCE.value].memory_mb / 1024
@@ -195,8 +195,8 @@ async def crossover(parts: Sequence[str], means_ms: dict[str, float], latencies:
     while high - low > 1:
         middle = (low + high) // 2
         for path in PATHS:
-            found = await costs(path, middle * SEARCH_STEP_BYTES, 8, means_ms[path], latencies)
-            dollars[path] = sum(found[part] for part in parts)
+            component_costs = await costs(path, middle * SEARCH_STEP_BYTES, 8, means_ms[path], latencies)
+            dollars[path] = sum(component_costs[part] for part in parts)
         low, high = (middle, high) if dollars["item"] <= dollars["object"] else (low, middle)
     return low * SEARCH_STEP_BYTES
 
@@ -287,7 +287,7 @@ def main(argv: list[str] | None = None) -> int:
         "and the function's waiting": ("append", "waiting"),
         "and what comes after": ("append", "waiting", "after"),
     }
-    found = {name: run(crossover(parts, means_ms, even)) for name, parts in lines.items()}
+    sizes = {name: run(crossover(parts, means_ms, even)) for name, parts in lines.items()}
     console = Console(width=max(Console().width, 110))
     console.print(latency_table(results, "Appends of 1 KB to one partition"))
     console.print(latency_table(tails, f"One upload of {latencies.late_every} takes {latencies.late_ms:.0f} ms more"))
@@ -298,7 +298,7 @@ def main(argv: list[str] | None = None) -> int:
     console.print(cost_table(rows))
     saved_ms = means_ms["object"] - means_ms["item"]
     console.print(f"By latency an item is better at every size that it can have: by {saved_ms:.0f} ms a call.")
-    for name, size in found.items():
+    for name, size in sizes.items():
         console.print(f"By cost, {name}: an item up to {size:,} bytes, an object above.")
     console.print(f"The setting item_bytes_max is {Settings().item_bytes_max:,}.")
     RESULTS.parent.mkdir(exist_ok=True)
@@ -309,7 +309,7 @@ def main(argv: list[str] | None = None) -> int:
                 "latency": results,
                 "tails": tails,
                 "dollars": rows,
-                "item_up_to_bytes": found,
+                "item_up_to_bytes": sizes,
             },
             indent=2,
         )

@@ -28,7 +28,7 @@ from odradek.model.record import CompressionType
 SIZES = {"100 B": 100, "1 KiB": 1024}
 BATCH_BYTES = 1_000_000
 BASE_MS = 1_700_000_000_000
-REAL_CODECS = [kind for kind in CompressionType if kind is not CompressionType.NONE]
+REAL_CODECS = [codec for codec in CompressionType if codec is not CompressionType.NONE]
 Job = Callable[[], object]
 
 
@@ -58,7 +58,7 @@ def jobs(size: int) -> list[tuple[str, int, Job]]:
     texts = [_json_value(number, size, chance) for number in range(count)]
     arrow, json_arrow = _table(keys, values), _table(keys, texts)
     (batch,) = encode_from_arrow(arrow, default_timestamp_ms=0, max_batch_bytes=2 * BATCH_BYTES)
-    found: list[tuple[str, int, Job]] = [
+    jobs: list[tuple[str, int, Job]] = [
         ("encode  odradek builder (pure Python)", count, lambda: _build(keys, values)),
         ("encode  odradek from Arrow, numba", count, lambda: _from_arrow(arrow)),
         ("encode  odradek from Arrow, python", count, lambda: _from_arrow(arrow, engine="python")),
@@ -74,7 +74,7 @@ def jobs(size: int) -> list[tuple[str, int, Job]]:
     for codec in REAL_CODECS:
         name = codec.name.lower()
         (packed,) = _from_arrow(json_arrow, compression_type=codec)
-        found += [
+        jobs += [
             (
                 f"encode  odradek from Arrow, numba, {name}",
                 count,
@@ -82,7 +82,7 @@ def jobs(size: int) -> list[tuple[str, int, Job]]:
             ),
             (f"decode  odradek to Arrow, numba, {name}", count, lambda packed=packed: _to_arrow(packed)),  # type: ignore[misc]
         ]
-    return found
+    return jobs
 
 
 def best_of(job: Job, seconds: float) -> float:

@@ -89,12 +89,12 @@ class CountedTable:
         method = getattr(self._table, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            kind = kind_of(name, args[0])
-            self.calls[kind] += 1
+            operation_kind = kind_of(name, args[0])
+            self.calls[operation_kind] += 1
             try:
                 return await method(*args, **kwargs)
             except ConditionFailed:
-                self.calls[f"{kind}, refused"] += 1
+                self.calls[f"{operation_kind}, refused"] += 1
                 raise
 
         return call
@@ -164,7 +164,7 @@ async def measure(
     await asyncio.gather(*(write(writer) for writer in range(writers)))
     elapsed_s, usage = clock.monotonic() - began_s, total(store.meter.since(before))
     took.sort()
-    calls = {kind: count / len(took) for kind, count in log.calls.items()}
+    calls = {operation_kind: count / len(took) for operation_kind, count in log.calls.items()}
     done = calls.get("spill", 0) - calls.get("spill, refused", 0)
     return {
         "writers": writers,
@@ -178,7 +178,7 @@ async def measure(
         "spills": calls.get("index row", 0),
         "in_vain": calls.get("index row", 0) - done,
         "evicted": calls.get("producer row", 0),
-        "calls": sum(count for kind, count in calls.items() if not kind.endswith("refused")),
+        "calls": sum(count for operation_kind, count in calls.items() if not operation_kind.endswith("refused")),
         "units": usage.table_write_units / len(took),
         "waits_ms": clock.total_s / len(took) * 1000,
         "answers": {name: count / len(took) for name, count in answers.items()},
@@ -223,8 +223,8 @@ async def measure_spread(producers: int, requests: int, per_s: float, latencies:
             rest_s = chance.uniform(0.8, 1.2) * pause_s - (clock.monotonic() - began_s)
             await asyncio.sleep(max(0.0, rest_s))
 
-    async def phase(each: int) -> None:
-        await asyncio.gather(*(write(producer, each, producers / per_s) for producer in range(producers)))
+    async def phase(round_number: int) -> None:
+        await asyncio.gather(*(write(producer, round_number, producers / per_s) for producer in range(producers)))
 
     await phase(2 if producers > 1 else 16)  # what begins costs more
     log.calls.clear()
@@ -233,7 +233,7 @@ async def measure_spread(producers: int, requests: int, per_s: float, latencies:
     await phase(max(3, requests // producers))
     usage = total(store.meter.since(before))
     took.sort()
-    calls = {kind: count / len(took) for kind, count in log.calls.items()}
+    calls = {operation_kind: count / len(took) for operation_kind, count in log.calls.items()}
     return {
         "producers": producers,
         "requests": len(took),
@@ -251,24 +251,24 @@ async def measure_spread(producers: int, requests: int, per_s: float, latencies:
 
 
 def spread_table(results: Sequence[dict[str, Any]], per_s: float) -> Table:
-    found = Table(title=f"Requests to {SPREAD_PARTITIONS} partitions of a head, {per_s:g} a second; of one request")
+    table = Table(title=f"Requests to {SPREAD_PARTITIONS} partitions of a head, {per_s:g} a second; of one request")
     columns = ("updates", "refused", "pages", "rows", "evicted", "write_units", "reads", "total")
     for column in ("producers", "p50 ms", "p99 ms", *columns):
-        found.add_column(column.replace("_", " "), justify="right")
+        table.add_column(column.replace("_", " "), justify="right")
     for row in results:
         cells = (f"{row['p50_ms']:,.0f}", f"{row['p99_ms']:,.0f}", *(f"{row[column]:.2f}" for column in columns))
-        found.add_row(f"{row['producers']:,}", *cells)
-    return found
+        table.add_row(f"{row['producers']:,}", *cells)
+    return table
 
 
 def table(results: Sequence[dict[str, Any]], faults: float) -> Table:
-    found = Table(title=f"Records of {RECORD_BYTES} bytes, {faults:.0%} faults, virtual time; counts are of one record")
+    table = Table(title=f"Records of {RECORD_BYTES} bytes, {faults:.0%} faults, virtual time; counts are of one record")
     columns = ("updates", "refused", "reads", "spills", "in_vain", "evicted", "calls", "units")
     for column in ("partitions", "writers", "records/s", "p50 ms", "p99 ms", "max ms", *columns, "waits ms"):
-        found.add_column(column.replace("_", " "), justify="right")
+        table.add_column(column.replace("_", " "), justify="right")
     for row in results:
         if row["faults"] == faults:
-            found.add_row(
+            table.add_row(
                 str(row["partitions"]),
                 str(row["writers"]),
                 f"{row['records_per_s']:,.0f}",
@@ -276,7 +276,7 @@ def table(results: Sequence[dict[str, Any]], faults: float) -> Table:
                 *(f"{row[column]:.2f}" for column in columns),
                 f"{row['waits_ms']:.0f}",
             )
-    return found
+    return table
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -316,13 +316,15 @@ def main(argv: list[str] | None = None) -> int:
 def _spread(arguments: argparse.Namespace, latencies: Latencies) -> int:
     requests = 600 if arguments.quick else 2_400
     per_s = arguments.requests_per_s
-    results = [run(measure_spread(each, requests, per_s, latencies)) for each in SPREAD_PRODUCERS]
+    results = [run(measure_spread(producers, requests, per_s, latencies)) for producers in SPREAD_PRODUCERS]
     Console(width=max(Console().width, 140)).print(spread_table(results, per_s))
-    found = json.dumps({"latencies": asdict(latencies), "requests_per_s": per_s, "results": results}, indent=2) + "\n"
+    document = (
+        json.dumps({"latencies": asdict(latencies), "requests_per_s": per_s, "results": results}, indent=2) + "\n"
+    )
     RESULTS.parent.mkdir(exist_ok=True)
-    (RESULTS.parent / SPREAD).write_text(found)
+    (RESULTS.parent / SPREAD).write_text(document)
     if arguments.keep:
-        (Path(__file__).parents[1] / "kept" / SPREAD).write_text(found)
+        (Path(__file__).parents[1] / "kept" / SPREAD).write_text(document)
     return 0
 
 

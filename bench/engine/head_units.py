@@ -72,30 +72,30 @@ class MeasuredTable:
         method = getattr(self._table, name)
 
         async def call(*args: Any, **kwargs: Any) -> Any:
-            kind = kind_of(name, args[0])
+            operation_kind = kind_of(name, args[0])
             try:
-                answer = await method(*args, **kwargs)
+                response = await method(*args, **kwargs)
             except ConditionFailed as refused:
-                self._count(f"{kind}, refused", args[0], refused.current or {})
+                self._count(f"{operation_kind}, refused", args[0], refused.current or {})
                 raise
             if name == "put":
-                self._count(kind, args[0], args[0].item)
+                self._count(operation_kind, args[0], args[0].item)
             elif name == "update":
-                self._count(kind, args[0], answer)
-                if kind == "append":
-                    for attribute, value in answer.items():
+                self._count(operation_kind, args[0], response)
+                if operation_kind == "append":
+                    for attribute, value in response.items():
                         self.head_bytes[attribute] += attributes_size({attribute: value})
-            return answer
+            return response
 
         return call
 
-    def _count(self, kind: str, write: Any, item: dict[str, Any]) -> None:
+    def _count(self, operation_kind: str, write: Any, item: dict[str, Any]) -> None:
         key = write.key
         left = item if isinstance(write, Put) else {k: v for k, v in item.items() if k not in ("pk", "sk")}
         units = max(1, -(-item_size(key.pk, key.sk, left) // TABLE_WRITE_UNIT_BYTES))
-        self.units[kind] += units
+        self.units[operation_kind] += units
         self.key_units[key.pk] += units
-        self.calls[kind] += 1
+        self.calls[operation_kind] += 1
 
 
 async def measure(
@@ -143,8 +143,8 @@ async def measure(
         await asyncio.sleep(chance.uniform(0, pause_s))
         for _ in range(count):
             began_s = clock.monotonic()
-            places = range(partitions) if touched is None else chance.sample(range(partitions), touched)
-            request = [batch(producer, partition) for partition in places]
+            touched_partitions = range(partitions) if touched is None else chance.sample(range(partitions), touched)
+            request = [batch(producer, partition) for partition in touched_partitions]
             engine = engines[chance.randrange(FUNCTIONS)]
             while any(result.error for result in await engine.produce(request)):
                 await asyncio.sleep(BACKOFF_S)
@@ -159,8 +159,8 @@ async def measure(
     await phase(REQUESTS_EACH)
     usage, requests = total(store.meter.since(before)), producers * REQUESTS_EACH
     return {
-        "units": {kind: units / requests for kind, units in log.units.items()},
-        "calls": {kind: calls / requests for kind, calls in log.calls.items()},
+        "units": {operation_kind: units / requests for operation_kind, units in log.units.items()},
+        "calls": {operation_kind: calls / requests for operation_kind, calls in log.calls.items()},
         "bytes": {name: count / log.calls["append"] for name, count in log.head_bytes.items()},
         "head_units": max(log.key_units.values()) / requests,
         "write_units": usage.table_write_units / requests,
@@ -171,12 +171,12 @@ async def measure(
 def print_heat(producers: int, partitions: int, per_s: float, record_bytes: int) -> None:
     """Measure the topic with heads of fewer and fewer partitions."""
     shown = Table("partitions of a request", "a head", "head units", "requests/s", "all units", title="Of one request")
-    for touched in (each for each in (partitions, 8, 1) if each <= partitions):
-        for per_head in (each for each in (32, 16, 8, 1) if each <= partitions):
-            found = run(measure(producers, partitions, per_s, record_bytes, per_head=per_head, touched=touched))
-            head_units = found["head_units"]
+    for touched in (count for count in (partitions, 8, 1) if count <= partitions):
+        for per_head in (count for count in (32, 16, 8, 1) if count <= partitions):
+            figures = run(measure(producers, partitions, per_s, record_bytes, per_head=per_head, touched=touched))
+            head_units = figures["head_units"]
             rate = f"{TABLE_PARTITION_KEY_WRITE_UNITS_MAX / head_units:,.0f}"
-            shown.add_row(str(touched), str(per_head), f"{head_units:.2f}", rate, f"{found['write_units']:.2f}")
+            shown.add_row(str(touched), str(per_head), f"{head_units:.2f}", rate, f"{figures['write_units']:.2f}")
     Console().print(shown)
 
 
@@ -192,16 +192,16 @@ def main(argv: list[str] | None = None) -> int:
     if arguments.heat:
         print_heat(arguments.producers, arguments.partitions, arguments.requests_per_s, arguments.record_bytes)
         return 0
-    found = run(measure(arguments.producers, arguments.partitions, arguments.requests_per_s, arguments.record_bytes))
+    figures = run(measure(arguments.producers, arguments.partitions, arguments.requests_per_s, arguments.record_bytes))
     units = Table("operation", "calls", "write units", title="Of one request")
-    for kind, count in sorted(found["units"].items(), key=lambda each: -each[1]):
-        units.add_row(kind, f"{found['calls'][kind]:.2f}", f"{count:.2f}")
-    units.add_row("all, as metered", "", f"{found['write_units']:.2f}")
-    units.add_row("read units", "", f"{found['read_units']:.2f}")
+    for operation_kind, count in sorted(figures["units"].items(), key=lambda item: -item[1]):
+        units.add_row(operation_kind, f"{figures['calls'][operation_kind]:.2f}", f"{count:.2f}")
+    units.add_row("all, as metered", "", f"{figures['write_units']:.2f}")
+    units.add_row("read units", "", f"{figures['read_units']:.2f}")
     sizes = Table("attribute", "bytes", title="The head after an append")
-    for name, count in sorted(found["bytes"].items(), key=lambda each: -each[1]):
+    for name, count in sorted(figures["bytes"].items(), key=lambda item: -item[1]):
         sizes.add_row(name, f"{count:,.0f}")
-    sizes.add_row("all", f"{sum(found['bytes'].values()):,.0f}")
+    sizes.add_row("all", f"{sum(figures['bytes'].values()):,.0f}")
     console = Console()
     console.print(units)
     console.print(sizes)

@@ -61,7 +61,7 @@ class Figures:
         self.records = records
         self.done: set[int] = set()
         self.took_s: list[float] = []
-        self.seen: Counter[int] = Counter()  # by offset
+        self.deliveries: Counter[int] = Counter()  # by offset
         self.failed: Counter[str] = Counter()  # acknowledgements, by error
 
 
@@ -87,13 +87,13 @@ async def _work(member: ShareMember, clock: LoopClock, chance: random.Random, wo
             elif result.partition in pending:
                 figures.done |= {batch.first_offset for batch in pending[result.partition]}
         pending = {}
-        for place, record, _ in records:
-            figures.seen[record.offset] += 1
-            pending.setdefault(place, []).append(ack(record.offset, record.offset, AcknowledgeType.ACCEPT))
+        for tp, record, _ in records:
+            figures.deliveries[record.offset] += 1
+            pending.setdefault(tp, []).append(ack(record.offset, record.offset, AcknowledgeType.ACCEPT))
         await asyncio.sleep(len(records) * work_s * chance.uniform(0.5, 1.5))
 
 
-async def measure(place: str, members: int, records: int, work_s: float, latencies: Latencies) -> dict[str, Any]:
+async def measure(topology: str, members: int, records: int, work_s: float, latencies: Latencies) -> dict[str, Any]:
     """Members of one group on one partition, until all of its records are done."""
     clock, chance = Sleeps(), random.Random(members)
     store = Store(LoopClock(), latencies, seed=members)
@@ -114,7 +114,7 @@ async def measure(place: str, members: int, records: int, work_s: float, latenci
         [result] = await shared.produce([ProducePartition("t", 0, builder.build())])
         assert not result.error
     crew = [
-        ShareMember(engine() if place == "functions" else shared, f"member {n}", "t", group_id="q")
+        ShareMember(engine() if topology == "functions" else shared, f"member {n}", "t", group_id="q")
         for n in range(members)
     ]
     for member in crew:
@@ -126,30 +126,30 @@ async def measure(place: str, members: int, records: int, work_s: float, latenci
     await asyncio.gather(*(_work(member, clock, chance, work_s, figures) for member in crew))
     elapsed_s = clock.monotonic() - began_s
     took = sorted(figures.took_s) or [0.0]
-    count = sum(figures.seen.values())
+    count = sum(figures.deliveries.values())
     return {
-        "place": place,
+        "place": topology,
         "members": members,
-        "records": len(figures.seen),
+        "records": len(figures.deliveries),
         "records_per_s": count / elapsed_s,
         **{f"p{q}_ms": took[min(len(took) - 1, len(took) * q // 100)] * 1000 for q in (50, 99, 100)},
-        "calls": sum(n for kind, n in groups.calls.items() if not kind.endswith("refused")) / count,
+        "calls": sum(n for operation_kind, n in groups.calls.items() if not operation_kind.endswith("refused")) / count,
         "writes": groups.calls["put"] / count,
         "refused": groups.calls["put, refused"] / count,
         "waits_ms": clock.total_s / count * 1000,
-        "again": sum(n - 1 for n in figures.seen.values()),
+        "again": sum(n - 1 for n in figures.deliveries.values()),
         "failed": dict(figures.failed),
     }
 
 
 def table(results: Sequence[dict[str, Any]]) -> Table:
-    found = Table(title="Members of a share group on one partition, virtual time; counts are of one record")
+    table = Table(title="Members of a share group on one partition, virtual time; counts are of one record")
     for column in ("place", "members", "records/s", "p50 ms", "p99 ms", "max ms", "calls", "writes", "refused"):
-        found.add_column(column, justify="left" if column == "place" else "right")
+        table.add_column(column, justify="left" if column == "place" else "right")
     for column in ("waits ms", "again", "failed"):
-        found.add_column(column, justify="right")
+        table.add_column(column, justify="right")
     for row in results:
-        found.add_row(
+        table.add_row(
             row["place"],
             str(row["members"]),
             f"{row['records_per_s']:,.0f}",
@@ -159,7 +159,7 @@ def table(results: Sequence[dict[str, Any]]) -> Table:
             str(row["again"]),
             str(sum(row["failed"].values())),
         )
-    return found
+    return table
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -177,8 +177,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     records = 2_000 if arguments.quick else 8_000
     results = [
-        run(measure(place, members, records, arguments.work_ms / 1000, latencies))
-        for place in PLACES
+        run(measure(topology, members, records, arguments.work_ms / 1000, latencies))
+        for topology in PLACES
         for members in MEMBERS
     ]
     Console(width=max(Console().width, 120)).print(table(results))

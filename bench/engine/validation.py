@@ -66,7 +66,7 @@ class Check:
 def unchecked() -> Iterator[None]:
     """The embedded tables without their validation."""
     kept = embedded_table.check_operation, embedded_table.check_key
-    embedded_table.check_operation = embedded_table.check_key = lambda asked: None
+    embedded_table.check_operation = embedded_table.check_key = lambda operation: None
     try:
         yield
     finally:
@@ -92,14 +92,14 @@ async def append_us(producers: int, count: int) -> float:
             await engine.topics.create("t", 1)
             made = batches(producers, count)
             started = time.process_time()
-            for each in made:
-                [result] = await engine.produce([ProducePartition("t", 0, each)])
+            for batch in made:
+                [result] = await engine.produce([ProducePartition("t", 0, batch)])
                 assert not result.error, result.message
             return (time.process_time() - started) / count * 1e6
 
 
 async def shares(rounds: int, count: int) -> list[Share]:
-    found = []
+    shares = []
     for producers in PRODUCERS:
         measured: dict[bool, list[float]] = {True: [], False: []}
         await append_us(producers, count // 4)
@@ -107,20 +107,20 @@ async def shares(rounds: int, count: int) -> list[Share]:
             measured[True].append(await append_us(producers, count))
             with unchecked():
                 measured[False].append(await append_us(producers, count))
-        found.append(Share(producers, min(measured[True]), min(measured[False])))
-    return found
+        shares.append(Share(producers, min(measured[True]), min(measured[False])))
+    return shares
 
 
 async def operations_of(producers: int) -> dict[str, Operation]:
     """The operations of an append, the longest of each kind."""
-    seen: dict[str, Operation] = {}
+    operations_by_name: dict[str, Operation] = {}
 
     def note(operation: Operation) -> None:
         item = operation.key[1].split("#")[0]
-        what = item if item.islower() and len(item) < ID_CHARACTERS else "an upload"
-        kind = f"{type(operation).__name__} of {KINDS.get(what, what)}, {producers} producers"
-        if kind not in seen or len(repr(operation)) > len(repr(seen[kind])):
-            seen[kind] = operation
+        item_name = item if item.islower() and len(item) < ID_CHARACTERS else "an upload"
+        name = f"{type(operation).__name__} of {KINDS.get(item_name, item_name)}, {producers} producers"
+        if name not in operations_by_name or len(repr(operation)) > len(repr(operations_by_name[name])):
+            operations_by_name[name] = operation
 
     kept = embedded_table.check_operation
     embedded_table.check_operation = note
@@ -128,7 +128,7 @@ async def operations_of(producers: int) -> dict[str, Operation]:
         await append_us(producers, 200)
     finally:
         embedded_table.check_operation = kept
-    return seen
+    return operations_by_name
 
 
 def check_us(operation: Operation, rounds: int) -> float:
@@ -144,15 +144,20 @@ def check_us(operation: Operation, rounds: int) -> float:
 async def measure(rounds: int, count: int) -> tuple[list[Share], list[Check]]:
     checks = []
     for producers in PRODUCERS:
-        for kind, operation in (await operations_of(producers)).items():
-            checks.append(Check(kind, check_us(operation, rounds)))
+        for name, operation in (await operations_of(producers)).items():
+            checks.append(Check(name, check_us(operation, rounds)))
     return await shares(rounds, count), checks
 
 
-def tables(found: list[Share], checks: list[Check]) -> list[Table]:
+def tables(shares: list[Share], checks: list[Check]) -> list[Table]:
     whole = Table("producers", "with, us", "without, us", "share", title="an append, processor time")
-    for each in found:
-        row = (str(each.producers), f"{each.with_validation_us:.0f}", f"{each.without_us:.0f}", f"{each.share:+.1%}")
+    for share in shares:
+        row = (
+            str(share.producers),
+            f"{share.with_validation_us:.0f}",
+            f"{share.without_us:.0f}",
+            f"{share.share:+.1%}",
+        )
         whole.add_row(*row)
     single = Table("operation", "us", title="one check")
     for check in checks:
@@ -164,11 +169,11 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few appends: whether it runs")
     quick = parser.parse_args(argv).quick
-    found, checks = asyncio.run(measure(*((2, 200) if quick else (7, 1_500))))
-    for each in tables(found, checks):
-        Console().print(each)
+    shares, checks = asyncio.run(measure(*((2, 200) if quick else (7, 1_500))))
+    for table in tables(shares, checks):
+        Console().print(table)
     RESULTS.parent.mkdir(exist_ok=True)
-    document: dict[str, Any] = {"append": [asdict(each) for each in found], "check": [asdict(c) for c in checks]}
+    document: dict[str, Any] = {"append": [asdict(share) for share in shares], "check": [asdict(c) for c in checks]}
     RESULTS.write_text(json.dumps(document, indent=2) + "\n")
     return 0
 

@@ -121,20 +121,20 @@ class _Peers:
         host, _, port = servers.rpartition(":")
         self._place = host, int(port)
         self._selector = selectors.DefaultSelector()
-        self._first: dict[str, bytes] = {kind: KINDS[kind]() for kind in kinds}
+        self._first: dict[str, bytes] = {abuse_kind: KINDS[abuse_kind]() for abuse_kind in kinds}
         self.reconnected = 0
         for number in range(count):
             self._connect(kinds[number % len(kinds)])
 
-    def _connect(self, kind: str) -> None:
+    def _connect(self, abuse_kind: str) -> None:
         peer = socket.socket()
         peer.settimeout(30)
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8_192)
         peer.connect(self._place)
         with suppress(OSError):
-            peer.sendall(self._first[kind])
+            peer.sendall(self._first[abuse_kind])
         peer.setblocking(False)
-        self._selector.register(peer, selectors.EVENT_READ, kind)
+        self._selector.register(peer, selectors.EVENT_READ, abuse_kind)
 
     def run_for(self, seconds: float) -> None:
         """Close and open what has ended, and trickle."""
@@ -154,8 +154,8 @@ class _Peers:
         time.sleep(max(0.0, until_s - time.monotonic()))
 
     @staticmethod
-    def _has_ended(peer: socket.socket, kind: str) -> bool:
-        if kind == "never-reading":  # nothing is read, so only an error shows that the connection is reset
+    def _has_ended(peer: socket.socket, abuse_kind: str) -> bool:
+        if abuse_kind == "never-reading":  # nothing is read, so only an error shows that the connection is reset
             return peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
         try:
             return peer.recv(1 << 16) == b""
@@ -165,9 +165,9 @@ class _Peers:
             return True
 
 
-def abuse(servers: str, kind: str, count: int) -> None:
+def abuse(servers: str, abuse_kind: str, count: int) -> None:
     """Keep so many bad peers until the standard input ends; print how many connections were closed meanwhile."""
-    peers = _Peers(servers, list(KINDS) if kind == MIXED else [kind], count)
+    peers = _Peers(servers, list(KINDS) if abuse_kind == MIXED else [abuse_kind], count)
     print(READY, flush=True)
     ended = selectors.DefaultSelector()
     ended.register(sys.stdin, selectors.EVENT_READ)
@@ -271,27 +271,27 @@ def main(argv: list[str] | None = None) -> int:
         serve(arguments.serve)
         return 0
     if arguments.peers is not None:
-        servers, kind, wanted = arguments.peers
+        servers, abuse_kind, wanted = arguments.peers
         peers_possible(int(wanted))
-        abuse(servers, kind, int(wanted))
+        abuse(servers, abuse_kind, int(wanted))
         return 0
     seconds = QUICK_SECONDS if arguments.quick else SECONDS
-    found = []
+    results = []
     for beside in ("nobody", *KINDS, MIXED):
         with process_of("bench.gateway.abuse", "--serve", str(count)) as (_, servers):
             latencies_ms(servers, seconds / 4)  # what is imported and connected first
-            found.append(felt(beside, servers, 0 if beside == "nobody" else count, seconds))
+            results.append(felt(beside, servers, 0 if beside == "nobody" else count, seconds))
     table = Table(title="a healthy client's requests, ms")
     for heading in ("beside", "peers", "first p50", "slowest", "later p50", "p99", "slowest", "requests", "back"):
         table.add_column(heading, justify="left" if heading == "beside" else "right")
-    for each in found:
-        times = (each.first_p50_ms, each.first_slowest_ms, each.p50_ms, each.p99_ms, each.slowest_ms)
-        counts = (f"{each.requests:,}", f"{each.reconnected:,}")
-        table.add_row(each.beside, f"{each.peers:,}", *(f"{number:.1f}" for number in times), *counts)
+    for result in results:
+        times = (result.first_p50_ms, result.first_slowest_ms, result.p50_ms, result.p99_ms, result.slowest_ms)
+        counts = (f"{result.requests:,}", f"{result.reconnected:,}")
+        table.add_row(result.beside, f"{result.peers:,}", *(f"{number:.1f}" for number in times), *counts)
     Console(width=120).print(table)
     for path in (RESULTS, KEPT) if arguments.keep else (RESULTS,):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
+        path.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     return 0
 
 

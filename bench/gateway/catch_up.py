@@ -70,8 +70,8 @@ class _Slow:
 
     async def get_range(self, key: str, start: int, length: int) -> bytes:
         await self._clock.sleep(self._pace.get.draw_s(self._rng) + length / self._pace.stream_bytes_s)
-        found: bytes = await self._objects.get_range(key, start, length)
-        return found
+        data: bytes = await self._objects.get_range(key, start, length)
+        return data
 
 
 async def measure(mib: int, partitions: int, stored: str, read_ahead: str, pace: Pace) -> Measured:
@@ -90,7 +90,7 @@ async def measure(mib: int, partitions: int, stored: str, read_ahead: str, pace:
         builder.append(clock.now_ms(), None, value)
     batch = builder.build()
     for _ in range(mib * 1024 * 1024 // RECORD_BYTES // UPLOAD_RECORDS):
-        await writer.produce([ProducePartition("t", place, batch) for place in range(partitions)])
+        await writer.produce([ProducePartition("t", partition, batch) for partition in range(partitions)])
     if stored == "segments":
         for _ in range(8):
             await clock.sleep(3600)
@@ -104,31 +104,40 @@ async def measure(mib: int, partitions: int, stored: str, read_ahead: str, pace:
     at = [0] * partitions
     fetches, read_bytes, is_done = 0, 0, False
     while not is_done:
-        wanted = [FetchPartition("t", place, at[place], max_bytes=pace.fetch_bytes) for place in range(partitions)]
+        wanted = [
+            FetchPartition("t", partition, at[partition], max_bytes=pace.fetch_bytes) for partition in range(partitions)
+        ]
         results = await server.fetch(wanted, max_bytes=50 * 1024 * 1024)
         fetches += 1
         size = 0
-        for place, result in enumerate(results):
+        for partition, result in enumerate(results):
             if result.error:
                 raise SystemExit(f"{result.error.name}: {result.message}")
             data = b"".join(result.records)
             size += len(data)
             for _, header in iter_headers(memoryview(data)):
-                at[place] = header.base_offset + header.last_offset_delta + 1
+                at[partition] = header.base_offset + header.last_offset_delta + 1
         read_bytes += size
-        is_done = all(at[place] == result.high_watermark for place, result in enumerate(results))
+        is_done = all(at[partition] == result.high_watermark for partition, result in enumerate(results))
         await clock.sleep(size / pace.client_bytes_s)
     took_s = clock.monotonic() - began_s
     gets = total(meter.by_operation()).object_get_requests - before
     return Measured(partitions, stored, read_ahead, read_bytes / took_s / 1e6, fetches, gets)
 
 
-def show(found: Sequence[Measured], mib: int) -> None:
+def show(results: Sequence[Measured], mib: int) -> None:
     table = Table(title=f"a consumer that reads {mib} MiB from the start", box=None)
     for name in ("partitions", "stored as", "read ahead", "MB/s", "fetches", "GETs"):
         table.add_column(name, justify="left" if name in ("stored as", "read ahead") else "right")
-    for each in found:
-        cells = each.partitions, each.stored, each.read_ahead, f"{each.mb_s:,.0f}", each.fetches, f"{each.gets:,.0f}"
+    for result in results:
+        cells = (
+            result.partitions,
+            result.stored,
+            result.read_ahead,
+            f"{result.mb_s:,.0f}",
+            result.fetches,
+            f"{result.gets:,.0f}",
+        )
         table.add_row(*map(str, cells))
     Console().print(table)
 
@@ -153,15 +162,15 @@ def main(argv: list[str] | None = None) -> int:
         wanted.client_mb_s * 1e6,
         wanted.fetch_bytes,
     )
-    found = []
+    results = []
     for partitions in (1, 24):
         for stored in ("uploads", "segments"):
             for read_ahead in READ_AHEAD:
                 one: Any = measure(mib, partitions, stored, read_ahead, pace)
-                found.append(run(one))
-    show(found, mib)
+                results.append(run(one))
+    show(results, mib)
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
+    RESULTS.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     return 0
 
 

@@ -122,16 +122,16 @@ class Client(asyncio.Protocol):
 METADATA = framed(ApiKey.METADATA, 9, {"topics": [{"name": "t"}]})
 
 
-def request_of(kind: str, number: int) -> bytes:
+def request_of(activity: str, number: int) -> bytes:
     """What a connection of a kind asks."""
     partition = number % PARTITIONS
-    if kind == "heartbeats":
+    if activity == "heartbeats":
         fields: dict[str, Any] = {"group_id": f"g{number % 100}", "generation_id": 1, "member_id": f"m{number}"}
         return framed(ApiKey.HEARTBEAT, 4, fields)
-    if kind == "waiting":
-        asked = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    if activity == "waiting":
+        partition_request = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
         fields = {"replica_id": -1, "max_wait": _WAIT_MS, "min_bytes": 1, "max_bytes": 1 << 20}
-        return framed(ApiKey.FETCH, 4, {**fields, "topics": [{"topic": "empty", "partitions": [asked]}]})
+        return framed(ApiKey.FETCH, 4, {**fields, "topics": [{"topic": "empty", "partitions": [partition_request]}]})
     builder = RecordBatchBuilder()
     builder.append(int(time.time() * 1000), b"key", b"v" * 100)
     data = [{"index": partition, "records": builder.build()}]
@@ -140,7 +140,7 @@ def request_of(kind: str, number: int) -> bytes:
     )
 
 
-async def connect(servers: str, kind: str, count: int) -> None:
+async def connect(servers: str, activity: str, count: int) -> None:
     """Open the connections, then print what they did for each line of the standard input."""
     loop = asyncio.get_running_loop()
     host, _, port = servers.rpartition(":")
@@ -149,7 +149,9 @@ async def connect(servers: str, kind: str, count: int) -> None:
         numbers = range(first, min(count, first + _OPENED_AT_ONCE))
         made = await asyncio.gather(
             *(
-                loop.create_connection(partial(Client, request_of(kind, number), _PAUSE_S[kind]), host, int(port))
+                loop.create_connection(
+                    partial(Client, request_of(activity, number), _PAUSE_S[activity]), host, int(port)
+                )
                 for number in numbers
             )
         )
@@ -174,14 +176,14 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS_A_S
 
 
-def carried(kind: str, count: int, seconds: float) -> Carried:
+def carried(activity: str, count: int, seconds: float) -> Carried:
     """Measure one kind."""
     with process_of(MODULE, "--serve", str(count)) as (_, line):
         servers, pid_text = line.split()
         pid = int(pid_text)
         latencies_ms(servers, seconds / 4)  # what is imported and connected first
         before_kb = resident_kb(pid)
-        with process_of(MODULE, "--connect", servers, kind, str(count)) as (clients, opened_s):
+        with process_of(MODULE, "--connect", servers, activity, str(count)) as (clients, opened_s):
             assert clients.stdin is not None
             assert clients.stdout is not None
 
@@ -196,7 +198,7 @@ def carried(kind: str, count: int, seconds: float) -> Carried:
             ended, passed_s, used_s = told(), time.monotonic() - began_s, cpu_s(pid) - began_cpu_s
             percentiles = statistics.quantiles(latencies_ms(servers, seconds), n=100)
             return Carried(
-                kind,
+                activity,
                 count,
                 float(opened_s),
                 (resident_kb(pid) - before_kb) / count,
@@ -221,31 +223,31 @@ def main(argv: list[str] | None = None) -> int:
         serve(arguments.serve)
         return 0
     if arguments.connect is not None:
-        servers, kind, wanted = arguments.connect
-        asyncio.run(connect(servers, kind, peers_possible(int(wanted))))
+        servers, activity, wanted = arguments.connect
+        asyncio.run(connect(servers, activity, peers_possible(int(wanted))))
         return 0
     count = peers_possible(arguments.count or (QUICK_COUNT if arguments.quick else COUNT))
     seconds = QUICK_SECONDS if arguments.quick else SECONDS
-    found = [carried(kind, count, seconds) for kind in KINDS]
+    results = [carried(activity, count, seconds) for activity in KINDS]
     table = Table(title="connections of one gateway")
     for heading in ("kind", "connections", "opened in s", "kB each", "requests/s", "cores", "p50 ms", "p99 ms", "lost"):
         table.add_column(heading, justify="left" if heading == "kind" else "right")
-    for each in found:
+    for result in results:
         table.add_row(
-            each.kind,
-            f"{each.connections:,}",
-            f"{each.opened_s:.1f}",
-            f"{each.kb_each:.1f}",
-            f"{each.requests_per_s:,.0f}",
-            f"{each.cpu:.2f}",
-            f"{each.p50_ms:.1f}",
-            f"{each.p99_ms:.1f}",
-            str(each.closed),
+            result.kind,
+            f"{result.connections:,}",
+            f"{result.opened_s:.1f}",
+            f"{result.kb_each:.1f}",
+            f"{result.requests_per_s:,.0f}",
+            f"{result.cpu:.2f}",
+            f"{result.p50_ms:.1f}",
+            f"{result.p99_ms:.1f}",
+            str(result.closed),
         )
     Console(width=120).print(table)
     for path in (RESULTS, KEPT) if arguments.keep else (RESULTS,):
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps([asdict(each) for each in found], indent=1) + "\n")
+        path.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     return 0
 
 

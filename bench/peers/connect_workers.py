@@ -44,8 +44,8 @@ def call(url: str, method: str = "GET", body: Any = None) -> Any:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.loads(answer.read() or b"null")
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return json.loads(response.read() or b"null")
     except urllib.error.HTTPError as error:
         if error.code == HTTPStatus.BAD_REQUEST:
             raise SystemExit(f"bench: {url}: {error.read().decode()}") from None
@@ -54,13 +54,13 @@ def call(url: str, method: str = "GET", body: Any = None) -> Any:
         return None
 
 
-def until(condition: Callable[[], Any], limit_s: float, what: str) -> Any:
+def until(condition: Callable[[], Any], limit_s: float, event: str) -> Any:
     give_up = time.monotonic() + limit_s
-    while not (found := condition()):
+    while not (outcome := condition()):
         if time.monotonic() > give_up:
-            raise SystemExit(f"bench: {what} did not happen within {limit_s:.0f} s")
+            raise SystemExit(f"bench: {event} did not happen within {limit_s:.0f} s")
         time.sleep(0.05)
-    return found
+    return outcome
 
 
 @contextmanager
@@ -123,8 +123,8 @@ def apache_worker(folder: Path, server: tuple[int, str], *, exactly_once: bool, 
         "key.converter": "org.apache.kafka.connect.json.JsonConverter",
         "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     }
-    for kind in ("config", "offset", "status"):
-        values |= {f"{kind}.storage.topic": f"connect-{kind}", f"{kind}.storage.replication.factor": "1"}
+    for store in ("config", "offset", "status"):
+        values |= {f"{store}.storage.topic": f"connect-{store}", f"{store}.storage.replication.factor": "1"}
     properties = folder / "worker.properties"
     properties.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
     main = "org.apache.kafka.connect.cli.ConnectDistributed"

@@ -23,28 +23,28 @@ _SENT = re.compile(r"^(\d+) records sent, ([\d.]+) records/sec .*?([\d.]+) ms 50
 def produce(servers: str, topic: str, count: int, size: int) -> dict[str, float]:
     """Send records as fast as the producer can; return s, cpu_s, p50_ms and p99_ms. Raises NoJars."""
     properties = ["--producer-props", f"bootstrap.servers={servers}"]
-    told, cpu_s = _run(
+    output, cpu_s = _run(
         "org.apache.kafka.tools.ProducerPerformance",
         *("--topic", topic, "--num-records", str(count), "--record-size", str(size), "--throughput", "-1"),
         *properties,
     )
-    found = _SENT.findall(told)
-    if not found or int(found[-1][0]) != count:
-        raise SystemExit(f"ProducerPerformance failed:\n{told[-2000:]}")
-    _, rate, p50_ms, p99_ms = found[-1]
+    totals = _SENT.findall(output)
+    if not totals or int(totals[-1][0]) != count:
+        raise SystemExit(f"ProducerPerformance failed:\n{output[-2000:]}")
+    _, rate, p50_ms, p99_ms = totals[-1]
     return {"s": count / float(rate), "cpu_s": cpu_s, "p50_ms": float(p50_ms), "p99_ms": float(p99_ms)}
 
 
 def consume(servers: str, topic: str, count: int) -> dict[str, float]:
     """Read records; return s, without what joining the group took, and cpu_s. Raises NoJars."""
-    told, cpu_s = _run(
+    output, cpu_s = _run(
         "org.apache.kafka.tools.ConsumerPerformance",
         *("--bootstrap-server", servers, "--topic", topic, "--messages", str(count), "--hide-header"),
     )
     # start, end, MB, MB/s, records, records/s, ms to join, ms of fetching, MB/s and records/s of fetching
-    lines = [line.split(", ") for line in told.splitlines() if line.count(", ") == 9]
+    lines = [line.split(", ") for line in output.splitlines() if line.count(", ") == 9]
     if not lines or int(lines[-1][4]) < count:
-        raise SystemExit(f"ConsumerPerformance failed:\n{told[-2000:]}")
+        raise SystemExit(f"ConsumerPerformance failed:\n{output[-2000:]}")
     return {"s": int(lines[-1][7]) / 1000, "cpu_s": cpu_s}
 
 
@@ -74,8 +74,8 @@ def main(argv: list[str] | None = None) -> int:
     except NoJars as reason:
         print(reason)
         return 1
-    for what, took in (("produced", sent), ("consumed", read)):
-        print(f"{what} {arguments.count / took['s']:,.0f} records/s, {took['cpu_s']:.1f} s of CPU")
+    for step, took in (("produced", sent), ("consumed", read)):
+        print(f"{step} {arguments.count / took['s']:,.0f} records/s, {took['cpu_s']:.1f} s of CPU")
     return 0
 
 

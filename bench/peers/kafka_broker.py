@@ -128,10 +128,10 @@ def free_ports(count: int) -> list[int]:
     """Return so many ports on loopback that nobody listens on."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
-        return [each.getsockname()[1] for each in sockets]
+        return [probe.getsockname()[1] for probe in sockets]
     finally:
-        for each in sockets:
-            each.close()
+        for probe in sockets:
+            probe.close()
 
 
 def main(argv: list[str] | None = None) -> int:

@@ -113,14 +113,14 @@ class Answers:
         return produce.ProduceResponse(responses=(topic,), throttle_time=_ZERO)
 
     def _listoffsets(self, message: Any) -> Any:
-        found = tuple(
+        partitions = tuple(
             offsets.ListOffsetsPartitionResponse(
                 partition_index=part.partition_index, error_code=_NONE, offset=i64(0),
                 leader_epoch=i32(0),
             )
             for part in message.topics[0].partitions
         )  # fmt: skip
-        topic = offsets.ListOffsetsTopicResponse(name=self._topic, partitions=found)
+        topic = offsets.ListOffsetsTopicResponse(name=self._topic, partitions=partitions)
         return offsets.ListOffsetsResponse(throttle_time=_ZERO, topics=(topic,))
 
     def _fetch(self, message: Any) -> Any:
@@ -149,8 +149,8 @@ async def serve(topic: str, size: int) -> None:
                 (length,) = struct.unpack(">i", await reader.readexactly(4))
                 frame = await reader.readexactly(length)
                 header = parse_request_header(frame)
-                answer = answers.answer(decode_request(frame, header).message)
-                parts = encode_response(answer, correlation_id=header.correlation_id)
+                response = answers.answer(decode_request(frame, header).message)
+                parts = encode_response(response, correlation_id=header.correlation_id)
                 writer.write(struct.pack(">i", sum(map(len, parts))))
                 writer.writelines(parts)
                 await writer.drain()
