@@ -198,6 +198,10 @@ def follow_record() -> tuple[Trace, Trace]:
         while not consumer.poll(timeout_ms=500):
             pass
 
+    def fetch() -> None:
+        consumer.resume([tp])
+        poll()
+
     profile = _Profile()
     profile.start()  # before any thread of the client starts
     try:
@@ -216,7 +220,7 @@ def follow_record() -> tuple[Trace, Trace]:
                 consumer.pause([tp])
                 time.sleep(4 * _FETCH_MAX_WAIT_MS / 1_000)  # until no fetch is under way that the trace would have too
                 consumer.seek(tp, 1)
-                fetched = profile.record(lambda: (consumer.resume([tp]), poll()))
+                fetched = profile.record(fetch)
     finally:
         profile.stop()
     return produced, fetched
