@@ -1,4 +1,4 @@
-"""What a month of a real topic costs, everything counted: real clients and functions in virtual time, and a meter.
+"""The cost of a month of a real topic, everything counted: real clients and functions in virtual time, and a meter.
 
 Each case runs on tests/support/services/virtual_account.py: SDK producers send keyed records one by one, SDK consumers
 in groups poll and commit, the planner and the maintainers work as on the stage `prod`. After a warm-up every unit of a

@@ -186,7 +186,7 @@ class Objects:
 
 @dataclass
 class Second:
-    """What was seen in one second of the run."""
+    """The counts of one second of the run."""
 
     offered: int = 0  # requests
     delays_s: list[float] = field(default_factory=list)  # of those acknowledged in it, since they were due

@@ -436,7 +436,7 @@ def show(rows: list[dict[str, Any]]) -> None:
 
 
 def goals(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float, float, str]]:
-    """What is wanted, the goal, the figure, and the cores that client and server kept busy meanwhile."""
+    """Yield each goal: its name, the figure to reach, the one measured, and the cores that client and server used."""
     by = {(row["server"], row["client"], row["what"], row["size"]): row for row in rows}
 
     def busy(row: Mapping[str, Any]) -> str:

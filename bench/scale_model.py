@@ -1,4 +1,4 @@
-"""What breaks first as a deployment grows, and what it costs: a model with the published limits as parameters.
+"""The first limit that a growing deployment reaches, and its cost: a model with the published limits as parameters.
 
     load        bytes/s, partitions, producers, how long they linger, how records spread over partitions
     demand      what the design asks of each service for it, a second: arithmetic on this page, one line a resource
@@ -78,7 +78,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Published:
-    """What a vendor says that its log on an object store costs; its own measurements, prices and terms.
+    """A vendor's published costs of its log on an object store; its own measurements, prices and terms.
 
     Attributes:
         dollars_month: of a month, all told.
@@ -109,7 +109,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True)
 class Load:
-    """What clients ask for."""
+    """The clients' load."""
 
     bytes_per_s: float
     partitions: int
@@ -174,7 +174,7 @@ class Demand:
 
 
 def demands(load: Load, limits: Limits) -> list[Demand]:
-    """What the load asks of each resource."""
+    """Return the load's demand on each resource."""
     producers_of_a_head = load.producers * load.heads_per_request / load.heads  # within a few requests
     is_crowded = producers_of_a_head > limits.producers_kept
     head_units, batch_units = (
@@ -285,7 +285,7 @@ SCENARIOS: dict[str, Load] = {
 
 
 def limits_of(load: Load, limits: Limits) -> tuple[Demand, float]:
-    """What breaks first, and at how many GiB/s of the same shape."""
+    """Return the resource that runs out first, and the GiB/s of the same shape at which it does."""
     worst = max(demands(load, limits), key=lambda demand: demand.ratio)
     low, high = 0.0, 1e6
     for _ in range(60):

@@ -1,4 +1,4 @@
-"""What do lookups in a served table cost, and changes of one, and how soon is a change seen? In virtual time, counted.
+"""The cost of lookups in a served table and of its changes, and the delay of a change: counted, in virtual time.
 
 The deployed parts run on tests/support/services/virtual_account.py: functions, a queue, metered stores with drawn
 latencies (a table's call takes 6 ms, p99 16; a call of a function 12, p99 40, beside its own time). Rows have 1 kB:
@@ -244,7 +244,7 @@ async def changes(rate: float, seconds: float, *, compressible: bool, served: bo
 
 
 def change_cost(rate: float, seconds: float, *, compressible: bool) -> dict[str, Any]:
-    """What a table adds to the cost of changes."""
+    """Return the cost that a table adds to changes."""
     alone = run(changes(rate, seconds, compressible=compressible, served=False))
     served = run(changes(rate, seconds, compressible=compressible, served=True))
     return {

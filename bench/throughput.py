@@ -48,7 +48,7 @@ class Service:
         }
 
     def usage(self) -> Usage:
-        """What was billed so far; the service writes it once a second."""
+        """Return the requests billed so far; the service writes them once a second."""
         time.sleep(2.5)
         return Usage(**json.loads(self._usage.read_text())["usage"])
 

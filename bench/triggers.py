@@ -1,4 +1,4 @@
-"""What does a trigger cost, and how soon is its function called? The deployed parts in virtual time, and a meter.
+"""The cost of a trigger, and the delay of its calls: the deployed parts in virtual time, and a meter.
 
 Each case runs on tests/support/services/virtual_account.py, twice: with a trigger and without. A producer of the SDK
 sends records of 1 KiB to a topic of four partitions; appends wake the dispatcher through a queue, the dispatcher calls

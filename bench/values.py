@@ -1,4 +1,4 @@
-"""What do files save that keep no bytes of values (`odradek.table.value.bytes=false`), and what does it cost?
+"""The space that files without bytes of values (`odradek.table.value.bytes=false`) save, and the time they cost.
 
     python -m bench.values [--records 50000] [--quick] [--json PATH]
 

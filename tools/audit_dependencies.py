@@ -19,7 +19,7 @@ _EXPORT = ("export", "--frozen", "--all-extras", "--all-groups", "--no-emit-work
 
 
 def report(dependencies: list[dict[str, Any]]) -> tuple[str, int]:
-    """What to say of pip-audit's JSON, and the exit code."""
+    """Return a report on pip-audit's JSON, and the exit code."""
     lines = [
         f"{dependency['name']} {dependency['version']}: {vulnerability['id']}, fixed in "
         f"{', '.join(vulnerability['fix_versions']) or 'no release'}"

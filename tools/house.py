@@ -72,7 +72,7 @@ def bound_names(tree: ast.AST) -> Iterator[str]:
 
 @dataclass
 class Area:
-    """What is counted of one area."""
+    """The counts of one area."""
 
     modules: int = 0
     lines: int = 0

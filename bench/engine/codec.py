@@ -110,7 +110,7 @@ def render(table: dict[str, dict[str, float]]) -> str:
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were made with."""
+    """Return the machine and the versions that the figures were made with."""
     packages = ("aiokafka", "kafka-python", "numba", "pyarrow", "cramjam", "crc32c")
     return {
         "python": platform.python_version(),

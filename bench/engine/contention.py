@@ -1,4 +1,4 @@
-"""What do many writers of small records to few partitions cost each other? Store calls, units and waits a record.
+"""Contention of many writers of small records on few partitions: store calls, units and waits a record.
 
 The real engine over memory stores that take their time, as in bench/engine/append.py: virtual time, seeded, so that
 neither the machine nor a client's code is in the figures. Each writer is an idempotent producer with a warm function of

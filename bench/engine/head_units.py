@@ -1,4 +1,4 @@
-"""Where do the write units of a shared head go? By operation, and the head's bytes by attribute when appends meet it.
+"""Write units of a shared head by operation, and the head's bytes by attribute when appends meet it.
 
 The real engine over memory stores that take their time, in virtual time, as `bench.engine.contention --spread`:
 producers of one head, each request a batch of keyed records to each of its partitions. The default is one of the heads

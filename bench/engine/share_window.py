@@ -1,4 +1,4 @@
-"""What do many members on one window of a share group cost each other? Requests, writes and waits a record.
+"""Contention of many members on one window of a share group: requests, writes and waits a record.
 
 The real engine over memory stores that take their time, in virtual time (bench/engine/contention.py): neither the
 machine nor a client's code is in the figures. Members of one group take records of one partition, process each for a
@@ -55,7 +55,7 @@ EARLY = {"share.auto.offset.reset": "earliest"}
 
 
 class Figures:
-    """What the members met."""
+    """Counts of the members' requests and waits."""
 
     def __init__(self, records: int) -> None:
         self.records = records

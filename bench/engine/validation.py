@@ -1,4 +1,4 @@
-"""What does the validation of each operation cost (adapters/validation.py), in processor time of an append?
+"""The processor time of an append that the validation of each operation takes (adapters/validation.py).
 
 The same appends go through the engine into the embedded store, with the validation and without, in turns; processor
 time of the process, of which the least of several rounds counts: on a shared machine time is only ever added. Beside it

@@ -1,4 +1,4 @@
-"""What does a healthy client feel of two thousand bad peers? The latency of its requests alone and beside each kind.
+"""The latency of a healthy client's requests, alone and beside two thousand bad peers of each kind.
 
 The service, the bad peers and the healthy client are three processes. The healthy client makes one request after the
 other over one connection: a produce request of one small record, and a fetch of it. Peers whose connection is closed

@@ -1,4 +1,4 @@
-"""What does a gateway take for thousands of connections? Memory and CPU of each, and what one more client feels.
+"""Memory and CPU of a gateway for each of thousands of connections, and the latency of one more client.
 
 The gateway (a process: SQLite and files with fsync) gets the connections from another process, which asks each for
 metadata first, as clients do. Then each does what its kind does; beside them one client makes one request after the
@@ -123,7 +123,7 @@ METADATA = framed(ApiKey.METADATA, 9, {"topics": [{"name": "t"}]})
 
 
 def request_of(activity: str, number: int) -> bytes:
-    """What a connection of a kind asks."""
+    """Return the request that a connection sends."""
     partition = number % PARTITIONS
     if activity == "heartbeats":
         fields: dict[str, Any] = {"group_id": f"g{number % 100}", "generation_id": 1, "member_id": f"m{number}"}

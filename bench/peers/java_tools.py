@@ -49,7 +49,7 @@ def consume(servers: str, topic: str, count: int) -> dict[str, float]:
 
 
 def _run(class_name: str, *arguments: str) -> tuple[str, float]:
-    """What a tool prints, and the CPU seconds that it took."""
+    """Run a tool: return its output and the CPU seconds that it took."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     classpath = os.pathsep.join(map(str, maven_jars(APACHE_KAFKA)))
     command = ["java", "-Xmx512m", "-cp", classpath, class_name, *arguments]

@@ -41,8 +41,10 @@ class OdradekLayer(Construct):
 
 
 class TablesLayer(Construct):
-    """What a maintainer writes columnar history and keeps Iceberg tables with: for its function alone, others start no
-    slower."""
+    """The layer with which the maintainer writes columnar history and Iceberg tables.
+
+    It is for that function alone, so that the others start no slower.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, zip_file: Path) -> None:
         super().__init__(scope, construct_id)

@@ -1,4 +1,4 @@
-"""Where clients are: what their traffic costs."""
+"""Prices of clients' traffic, by the network they are in."""
 
 from __future__ import annotations
 

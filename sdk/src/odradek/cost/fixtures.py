@@ -1,4 +1,4 @@
-"""What a deployed stage costs whatever is written: alarms, dashboard, the schedule, the queues' polls. Pure.
+"""Fixed costs of a deployed stage, whatever is written: alarms, dashboard, the schedule, the queues' polls. Pure.
 
 The counts are those of the templates; a test synthesizes them and compares. A stage has no custom metrics unless
 something is wrong or its operator asks for them. Free tiers are left out.

@@ -1,4 +1,4 @@
-"""What gateways cost beside what they ask of the stores: tasks on Fargate, and the load balancer with what passes it.
+"""Costs of gateways beside their requests to the stores: tasks on Fargate, and the load balancer with what passes it.
 Pure.
 
     capacity    of the balancer, by the bytes through it; each GB an hour also carries 800 new connections a second and

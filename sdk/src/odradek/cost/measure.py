@@ -1,4 +1,4 @@
-"""What the engine asks of the store for a workload: counted by running it over memory stores.
+"""Count the store requests of a workload by running it over memory stores.
 
 The memory stores count what DynamoDB and S3 would bill. Producers append requests of the workload's size, spread over
 as many partitions as its keys would be, with sequences and today's timestamps; then everything is merged, read,
@@ -41,7 +41,7 @@ _KEPT_MAX = 64
 
 
 class _Load(NamedTuple):
-    """What the engine sees of a workload."""
+    """The properties of a workload that change the engine's requests."""
 
     partitions: int
     partitions_per_request: float
@@ -136,7 +136,7 @@ class _Run:
         )
 
     async def _to_rows(self, topic: Topic) -> None:
-        """What the last appends have left to spill, as the appends after them would."""
+        """Spill the entries that the last appends left, as the appends after them would."""
         index = self._engine.index
         for first, *_ in self._by_head(topic):
             partition = PartitionId(topic.topic_id, first)

@@ -132,7 +132,7 @@ NOTHING = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the engine asked of the stores."""
+    """Counted requests of the engine to the stores."""
 
     per_append: Usage = NOTHING  # a produce request, spills included
     per_merge: Usage = NOTHING  # of all partitions, once

@@ -93,7 +93,7 @@ class _Reader:
 
     @property
     def position(self) -> int:
-        """Where what has not been read begins."""
+        """Return the position of the first byte that was not read."""
         return self._at
 
     def skip_bytes(self) -> None:

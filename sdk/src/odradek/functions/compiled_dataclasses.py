@@ -25,7 +25,7 @@ COMPILED = os.path.join(os.path.dirname(__file__), FILE_NAME)  # pathlib takes 8
 
 
 class Compiled:
-    """What `dataclasses` calls in place of `exec`.
+    """Replaces the `exec` that `dataclasses` calls.
 
     Attributes:
         codes: marshalled code by digest of its text.

@@ -28,7 +28,7 @@ _PLANNING = 0.9  # of the time; the rest is for sending the tasks of a plan that
 
 
 class Sweeping(Protocol):
-    """What else is looked at: triggers/sweep.py, served/sweep.py."""
+    """A further sweep that maintenance runs: triggers/sweep.py, served/sweep.py."""
 
     async def run(self) -> tuple[int, list[str]]:
         """Look once; return how much was found, and what could not be looked at."""

@@ -176,7 +176,7 @@ class _Refused(Exception):
 
 
 class _Guard:
-    """What a request must pass before the application sees it."""
+    """Checks of a request before the application sees it."""
 
     def __init__(
         self,

@@ -15,7 +15,7 @@ CheckLogin = Callable[[str, str], Awaitable[bool]]
 
 
 class Logins:
-    """Who may use a port.
+    """The users of a port.
 
     Args:
         check: of a user and a password.

@@ -78,7 +78,7 @@ class LocalTriggers:
 
     @property
     def sweeps(self) -> dict[str, Sweeping]:
-        """What maintenance looks at."""
+        """Return the sweeps that maintenance runs."""
         return {"triggers": self.sweep, "tables": self.tables.sweep}
 
     async def stop(self) -> None:

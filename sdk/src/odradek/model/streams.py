@@ -81,7 +81,7 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What a streams application runs. The subtopologies are sorted by id."""
+    """The topology of a streams application. The subtopologies are sorted by id."""
 
     epoch: int
     subtopologies: tuple[Subtopology, ...] = ()
@@ -125,7 +125,7 @@ class Status(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where a member answers interactive queries."""
+    """The address at which a member answers interactive queries."""
 
     host: str
     port: int

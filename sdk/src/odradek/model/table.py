@@ -20,7 +20,7 @@ WAIT_MS_MAX = 20_000  # for an offset, or for changes
 
 
 class TableState(StrEnum):
-    """Whether a table follows its topic."""
+    """The state of a table: an enabled one follows its topic."""
 
     ENABLED = "ENABLED"
     STOPPED = "STOPPED"

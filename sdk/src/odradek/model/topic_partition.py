@@ -28,7 +28,7 @@ class PartitionId(NamedTuple):
 
     @property
     def shares_head(self) -> bool:
-        """Whether the partition has its head together with others (docs/decisions/0030)."""
+        """Return True if the partition shares its head with others (docs/decisions/0030)."""
         return partitions_per_head(self.topic_id) > 1
 
     @property

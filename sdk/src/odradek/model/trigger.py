@@ -17,7 +17,7 @@ ATTEMPTS_WITH_DESTINATION = 10  # where they would be infinite, as Lambda has it
 
 
 class StartingPosition(StrEnum):
-    """Where a new trigger begins."""
+    """The position at which a new trigger begins."""
 
     LATEST = "LATEST"
     TRIM_HORIZON = "TRIM_HORIZON"
@@ -25,14 +25,14 @@ class StartingPosition(StrEnum):
 
 
 class TriggerState(StrEnum):
-    """Whether a trigger calls its function."""
+    """The state of a trigger: an enabled one calls its function."""
 
     ENABLED = "ENABLED"
     PAUSED = "PAUSED"
 
 
 class FunctionKind(StrEnum):
-    """What is called."""
+    """The kind of target that a trigger calls."""
 
     LAMBDA = "lambda"
     WEBHOOK = "webhook"
@@ -97,7 +97,7 @@ class Trigger:
 
     @property
     def kind(self) -> FunctionKind:
-        """What its function is."""
+        """Return the kind of its function."""
         if self.function.startswith("arn:"):
             return FunctionKind.LAMBDA
         return FunctionKind.WEBHOOK if "://" in self.function else FunctionKind.HANDLER

@@ -208,7 +208,7 @@ class _Query:
 
     @property
     def is_of_rows(self) -> bool:
-        """Whether rows are asked for, not the table."""
+        """Return True if the request is for rows, not for the table itself."""
         return bool(set(self._values) & {*_RANGE, "key", "changes"})
 
     def one(self, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Where a row is stored: keys of the rows table. Pure.
+"""Keys of the rows table. Pure.
 
     pk    <generation>#<shard>        shard = positive_hash(key) % shards, of the key without its window
     sk    <key> 0x01 <window> <partition>
@@ -40,7 +40,7 @@ WINDOW_MS_MIN, WINDOW_MS_MAX = -_BIAS, _BIAS - 1
 
 
 class RowKey(NamedTuple):
-    """What a row is of."""
+    """The record key, window and partition of a row."""
 
     key: bytes  # without its window
     window_start_ms: int | None = None

@@ -65,7 +65,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """What an answer must cover.
+    """The offsets that an answer must cover.
 
     Attributes:
         min_offsets: of records, by partition, that must be in it.
@@ -247,7 +247,7 @@ class TableReader:
     # --- freshness ------------------------------------------------------------------------------------------------
 
     async def _covered(self, definition: Definition, topic: Topic, fresh: Freshness) -> dict[int, int]:
-        """What the table covers, once it covers what is asked for."""
+        """Return the offsets that the table covers, once it covers those that the request asks for."""
         for number in fresh.min_offsets:
             if not 0 <= number < topic.partition_count:
                 raise _invalid(f"topic {topic.name!r} has no partition {number}: it has {topic.partition_count}")

@@ -106,7 +106,7 @@ def decode_row(item: Item) -> StoredRow:
 
 
 def fits_key(key: Key) -> bool:
-    """Whether a row can have this key."""
+    """Return True if a row can have this key."""
     return len(key.sk.encode()) <= TABLE_SORT_KEY_BYTES_MAX
 
 

@@ -1,4 +1,4 @@
-"""What people do with served tables: serve, list, describe, stop, resume, drop."""
+"""Operations on served tables: serve, list, describe, stop, resume, drop."""
 
 from __future__ import annotations
 

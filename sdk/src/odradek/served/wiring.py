@@ -19,7 +19,7 @@ from odradek.served.values import RegistrySchemas
 
 @dataclass(frozen=True, slots=True)
 class TableParts:
-    """What one process has of served tables."""
+    """The served tables' parts of one process."""
 
     tables: Tables
     reader: TableReader

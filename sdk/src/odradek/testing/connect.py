@@ -186,7 +186,7 @@ def source_restarts_anywhere(under_test: SourceUnderTest) -> None:
 
 
 def source_repeats_what_was_not_stored(under_test: SourceUnderTest) -> None:
-    """What a task returned before it died without storing offsets comes again."""
+    """Check that a task which died before its offsets were stored returns the same records again."""
     values = []
     for configs in under_test.task_configs():
         offsets: dict[str, Offset] = {}

@@ -26,7 +26,7 @@ from odradek.triggers.triggers import Definitions
 
 
 class Follower(Protocol):
-    """Who else reads what was appended: served tables (served/follow.py)."""
+    """Another reader of appended records: served tables (served/follow.py)."""
 
     async def handle(self, topic: Topic | None, wake: Wake, deadline_s: float) -> None:
         """Do what a message asks for; `topic` None: there is none of its id.

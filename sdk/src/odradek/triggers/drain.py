@@ -74,7 +74,7 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class DrainTools:
-    """What all drains of a dispatcher share.
+    """The parts that all drains of a dispatcher share.
 
     Args:
         backoff: pauses between the calls of a batch that fails.
@@ -106,7 +106,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of the call with a batch; `first_failed` None: it succeeded."""
+    """The outcome of a call with a batch: it succeeded if `first_failed` is None."""
 
     batch: LaneBatch
     first_failed: int | None

@@ -33,7 +33,7 @@ _SIGNED = [byte - 256 if byte > 127 else byte for byte in range(256)]
 
 @dataclass(frozen=True, slots=True)
 class EventSource:
-    """What events say of the cluster.
+    """The cluster's description in events.
 
     Attributes:
         arn: as an MSK cluster's.

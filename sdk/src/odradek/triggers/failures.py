@@ -1,4 +1,4 @@
-"""Where records go that a trigger gives up: a topic of this cluster, SQS, SNS or S3.
+"""Destinations of the records that a trigger gives up: a topic of this cluster, SQS, SNS or S3.
 
     topic:NAME      each record as it was, with headers that say why: odradek.trigger.name, .error, .topic, .partition,
                     .offset, .timestamp

@@ -1,4 +1,4 @@
-"""Who may call with a partition's records: its lease in the trigger's group, taken as the coordinator grants one.
+"""The right to call with a partition's records: a lease in the trigger's group, taken as the coordinator grants one.
 
 The item is that of consumer groups (docs/formats/group_items.md): owner `o` and epoch `e`, committed offset `f`. A
 dispatcher adds
@@ -236,7 +236,7 @@ def _owner(slot: LeaseSlot, item: Item) -> object:
 
 
 def _signature(lease: Lease) -> str:
-    """Who committed, for people, and to recognize a commit whose answer was lost."""
+    """Return the name of the committer, for people, and to recognize a commit whose response was lost."""
     return f"{lease.owner}@{lease.epoch}"
 
 

@@ -1,4 +1,4 @@
-"""What comes after a call: which records are next, retried, split or given up. Pure.
+"""Decisions after a call: which records are next, retried, split or given up. Pure.
 
 A partition's records go to lanes by key (one lane without a parallelization factor). Each lane has its own batch under
 way and its own failures; the committed offset is that of the first record that is not done in any lane. What lanes have
@@ -67,7 +67,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is known of a partition beside its committed offset.
+    """The state of a partition beside its committed offset.
 
     Attributes:
         lanes: those with something to remember.
@@ -112,7 +112,7 @@ class Progress:
 
 
 class Kind(Enum):
-    """What to do with a batch."""
+    """The next action for a batch."""
 
     CALL = "call"
     EXPIRED = "expired"  # older than the trigger's records may be: given up without a call

@@ -1,4 +1,4 @@
-"""What the triggers of a service may call: the operator's list of names, and the addresses of URLs. Pure.
+"""Targets that the triggers of a service may call: the operator's list of names, and the addresses of URLs. Pure.
 
 Whoever may create triggers chooses what the service calls, with the service's own rights and from its own network. So
 
@@ -26,7 +26,7 @@ _NAT64 = ip_network("64:ff9b::/96")
 
 
 class Reach:
-    """What may be called.
+    """The targets that may be called.
 
     Args:
         targets: patterns of names, separated by ";"; empty: all names.

@@ -1,4 +1,4 @@
-"""What a trigger calls: a Lambda function, a URL (webhooks.py), or a function of this process.
+"""Targets of triggers: a Lambda function, a URL (webhooks.py), or a function of this process.
 
 A target takes the event as JSON and returns the response, or raises `CallFailed` (calls.py). Each call under way
 occupies a thread; drains take slots for their calls, so that none waits for a thread while its lease runs out.

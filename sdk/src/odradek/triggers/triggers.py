@@ -97,7 +97,7 @@ class Definitions:
 
 
 class Triggers:
-    """What people do with triggers. All errors are KafkaErrors: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION,
+    """Operations on triggers. All errors are KafkaErrors: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION,
     RESOURCE_NOT_FOUND, DUPLICATE_RESOURCE, COORDINATOR_NOT_AVAILABLE (try again).
 
     Args:

@@ -36,7 +36,7 @@ def call_threads() -> ThreadPoolExecutor:
 
 @dataclass(frozen=True, slots=True)
 class TriggerParts:
-    """What one process has of triggers."""
+    """The triggers' parts of one process."""
 
     triggers: Triggers
     dispatcher: TriggerDispatcher

@@ -49,7 +49,7 @@ _AS_STORED = {"int32": pa.int32(), "int64": pa.int64(), "bytes": pa.binary()}
 
 
 class Columns(NamedTuple):
-    """What a file has of a chunk of values: the bytes that stay, recipes, and the rest."""
+    """The columns of a file for a chunk of values: the bytes that stay, recipes, and the rest."""
 
     kept: pa.BinaryArray
     recipes: pa.BinaryArray

@@ -1,4 +1,4 @@
-"""What the readers and writers of Protobuf share: the files that a schema may import without a reference
+"""Definitions that the readers and writers of Protobuf share: the files that a schema may import without a reference
 (model/protobuf_types.py), as descriptors, the values of their messages, and what a field is.
 
 confluent.type.Decimal    Decimal      google.type.Date    date      google.type.TimeOfDay    time

@@ -173,7 +173,7 @@ def verify_columnar(data: Buffer, index: OffsetIndex) -> None:
 
 
 def _facts(header: BatchHeader) -> tuple[int, ...]:
-    """What a header says that does not follow from the compressed bytes."""
+    """Return the fields of a header that do not follow from the compressed bytes."""
     return header.base_offset, *_after_length(header)[:2], *_after_crc(header)
 
 

@@ -62,7 +62,7 @@ _Column = Callable[[int], bytes]
 
 
 class Wanted(NamedTuple):
-    """What the topic wants of each record."""
+    """The topic's requirements on each record."""
 
     earliest_delta_ms: int  # of its timestamp, from the base timestamp
     latest_delta_ms: int  # inclusive, as the earliest
@@ -250,7 +250,7 @@ def _pass_unequal(data: bytes, position: int, index: int, most: int, width: int,
 
 
 def _ends(data: bytes, position: int, most: int, width: int) -> list[int]:
-    """Where the records from there on end; wrong after a length that is negative or of another width."""
+    """Return the ends of the records from `position` on; wrong after a length that is negative or of another width."""
     ends: list[int] = []
     stop = len(data) - width - _HEAD_BYTES
     for _ in repeat(None, most):

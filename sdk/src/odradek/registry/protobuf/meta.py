@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 @dataclass(slots=True)
 class Meta:
-    """What one option says."""
+    """The content of one option."""
 
     doc: str = ""
     params: dict[str, str] = field(default_factory=dict)

@@ -114,7 +114,7 @@ def is_launched(program: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What launch.py was started with."""
+    """The arguments, environment, folder and streams that launch.py was started with."""
 
     words: list[str]  # a module and its arguments
     environment: dict[str, str]
