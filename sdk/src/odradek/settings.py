@@ -104,8 +104,8 @@ class Settings:
     gateway_idle_timeout_ms: int = _knob(600_000)  # a connection without traffic is closed
     gateway_drain_ms: int = _knob(5_000)  # time in which a gateway that stops closes its connections
     gateway_buffered_bytes_max: int = _knob(512 * 1024 * 1024)  # requests in memory, all connections together
-    # Newest uploads of a process that stay in its memory, for who reads at the end of a log. Gateways and the embedded
-    # service keep 64 MiB; a function that uploads is not the one that reads.
+    # Newest uploads that a process keeps in memory for readers at the end of a log. Gateways and the embedded service
+    # keep 64 MiB; a function that uploads is not the one that reads.
     uploads_kept_bytes: int = _knob(0, hostile=2_000)
     # What a process has read ahead for consumers that catch up (engine/read/read_ahead.py). Gateways and the embedded
     # service keep 64 MiB; a function is frozen between two requests.

@@ -334,7 +334,7 @@ class ConsumerConfig(ClientConfig):
     )  # where to begin without a committed offset
     enable_auto_commit: bool = _setting(True, _bool)  # without a group_id nothing is committed
     auto_commit_interval_ms: int = _setting(5_000, _int(0))  # between two commits
-    fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for so many
+    fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for this number
     fetch_max_wait_ms: int = _setting(500, _int(0))  # and so long at most
     fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # longest rest; None: 1000 over HTTPS, else 0
     fetch_max_bytes: int = _setting(4 * 1024 * 1024, _int(1, REQUEST_BYTES_MAX))  # Kafka's 50 MB fit no function
@@ -374,7 +374,7 @@ class ShareConsumerConfig(ClientConfig):
     share_acquire_mode: str = _setting(
         "batch_optimized", _one_of("batch_optimized", "record_limit")
     )  # record_limit: never more than max_poll_records
-    fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for so many
+    fetch_min_bytes: int = _setting(1, _int(0))  # a fetch waits for this number
     fetch_max_wait_ms: int = _setting(500, _int(0))  # and so long at most
     fetch_idle_pause_max_ms: int | None = _setting(None, _int(0))  # as a consumer's
     fetch_max_bytes: int = _setting(4 * 1024 * 1024 - 256 * 1024, _int(1, REQUEST_BYTES_MAX))  # less the lists of locks

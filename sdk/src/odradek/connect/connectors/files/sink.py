@@ -40,11 +40,11 @@ SINK = (
     )
     .define("topics.dir", Kind.STRING, "topics", "The folder above all others; empty: none.")
     .define(
-        "flush.size", Kind.INT, 1000, "Records of a file: with so many, the files of the partition are written.",
+        "flush.size", Kind.INT, 1000, "Records of a file: at this number the files of the partition are written.",
         importance="HIGH", allowed=between(1),
     )
     .define(
-        "flush.bytes", Kind.LONG, -1, "Bytes of a file's records as they were read, keys and values: with so many, "
+        "flush.bytes", Kind.LONG, -1, "Bytes of a file's records as they were read, keys and values: at this number "
         "the files of the partition are written; -1: any number.",
     )
     .define(
