@@ -82,9 +82,9 @@ check: setup ## Format, lint, types, import arrows, repository rules; changes no
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(PY) -m pytest -q -p no:cacheprovider tests/unit/test_repository.py
+	@$(PY) -m pytest -q -p no:cacheprovider tests/unit/test_repository.py tests/unit/test_language.py
 
-house: setup ## Size, names, imports, logs and the way of a record, by package; tests/unit/test_repository.py bounds them
+house: setup ## Size, names, imports, logs and the way of a record, by package; test_language.py and test_house.py bound them
 	@$(PY) -m tools.house
 
 audit: setup ## Ask for known vulnerabilities of the locked dependencies (pip-audit; needs a network)

@@ -5,7 +5,7 @@
     client alone        no engine: trivial_broker.py acknowledges unseen and answers fetches from memory
 
 The last is what the client by itself can do; confluent-kafka meets the same broker behind a socket, in a process of its
-own, and every rate is told as a multiple of what it makes there. CPU seconds a million records are told apart for
+own, and every rate is shown as a multiple of its own there. CPU seconds a million records are shown apart for
 client and server.
 
     python -m bench.clients [--quick]

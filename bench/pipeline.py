@@ -13,7 +13,7 @@ Records are 100 bytes with an 8-byte key, an hour of event time in 4 partitions.
     window       rows by 1-minute window: the timestamp only
     parse        rows and the sum of a number in the value by window and text in the value
 
-Each is asked of every source in turn, a few times; the best counts. Our source is told its columns, as
+Each is asked of every source in turn, a few times; the best counts. Our source gets the names of its columns, as
 docs/PIPELINE.md says; Parquet's is pruned by Spark. Then what a micro-batch costs besides its rows: micro-batches of a
 thousand records, by Spark's defaults and with its checkpoint files written in place, which local disks allow.
 

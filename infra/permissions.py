@@ -14,8 +14,8 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
     triggers     definitions of triggers; commits their starting offsets, reads their leases; deletes groups
     trigger-dispatcher   reads like fetch; leases with offsets; marks heads; appends to failure topics; its queue.
                  The functions that it may call are granted one by one (constructs/trigger.py)
-                 Served tables: follows their topics, writes their rows, and begins them anew
-    tables       definitions of served tables; reads their rows, and writes them for who waits for an offset
+                 Served tables: follows their topics, writes their rows, and rebuilds them
+    tables       definitions of served tables; reads their rows, and writes them for a reader that waits for an offset
     registry     schemas and subjects: its rows of the catalog, and the ACLs
     maintenance  plans: reads the tables, and segments if compaction needs their age; sends to the queue
     maintainer   runs the tasks: finishes deletions; merges; fences transactions that timed out; retention, sweep: rows
@@ -26,7 +26,7 @@ A role names its tables, prefixes and actions; nothing is granted "to be safe". 
                  entries, the row of its query; keeps output and checkpoint under a separate prefix; sql_job also
                  creates and drops topics; compact_topic replaces segments, under the maintenance lease
 
-Keys of users and secrets of triggers lie in the catalog too: dynamodb:LeadingKeys keep each function to the partition
+Keys of users and secrets of triggers are in the catalog too: dynamodb:LeadingKeys keep each function to the partition
 keys that it may read (OPEN_KEYS) or write.
 
 A test runs the engine and compares each function's calls with its row: a missing and an unused permission both fail.

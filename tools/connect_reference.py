@@ -34,7 +34,7 @@ def definitions(category: str, name: str) -> ConfigDef:
 
 
 def filled(text: str) -> str:
-    """Return a page with its tables made anew."""
+    """Return a page with its tables written from the code."""
     return MARK.sub(lambda match: f"{match[1]}{_options(definitions(match[2], match[3]))}\n{match[4]}", text)
 
 

@@ -57,7 +57,7 @@ def extras() -> tuple[str, ...]:
 
 
 def filled(text: str) -> str:
-    """Return a page with its table of extras made anew. Raises KeyError for an extra without an effect."""
+    """Return a page with its table of extras written from the code. Raises KeyError for an extra without an effect."""
     return MARK.sub(lambda match: f"{match[1]}\n{table(_rows())}\n{match[2]}", text)
 
 

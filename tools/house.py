@@ -1,4 +1,4 @@
-"""Measure the house: `python -m tools.house` (`make house`) prints what tests/unit/test_repository.py puts bounds on.
+"""Measure the house: `make house` prints what tests/unit/test_language.py and test_house.py put bounds on.
 
     names      the share of filler words among the names of variables, arguments and attributes, by area
     size       modules, lines and the longest module, by area

@@ -9,7 +9,7 @@
                                        history and keeps Iceberg tables (docs/decisions/0049)
 
 By default for Lambda's Python 3.13 on arm64; `--host` builds for this machine, as the tests do. Versions are
-those of uv.lock, and what is downloaded has the hashes that stand there. A Glue job installs nothing but its zip of
+those of uv.lock, and every download has the hash that it names. A Glue job installs nothing but its zip of
 wheels, without a package index: otherwise whoever publishes a new version of anything would run code with the rights
 to the store. What the functions never import stays out (docs/decisions/0004): aiohttp, which a client
 needs, and botocore's descriptions of the services that are not called.

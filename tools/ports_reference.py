@@ -18,7 +18,7 @@ MARK = re.compile(r"(<!-- ports -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def filled(text: str) -> str:
-    """Return the page with its table made anew."""
+    """Return the page with its table written from the code."""
     return MARK.sub(lambda match: f"{match[1]}\n{table(_rows())}\n{match[2]}", text)
 
 

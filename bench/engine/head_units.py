@@ -62,7 +62,7 @@ class MeasuredTable:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew."""
+        """Forget what was counted."""
         self.units: Counter[str] = Counter()
         self.key_units: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()

@@ -52,7 +52,7 @@ _TICKS_A_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Carried:
-    """One gateway with so many connections of a kind."""
+    """The figures of one gateway with a number of connections of a kind."""
 
     kind: str
     connections: int

@@ -46,7 +46,7 @@ def add_alarm(
     """An alarm when `periods` of the last `of_periods` (all, if not given) are above the limit, or below it.
 
     Args:
-        topic: whom it is told; None: nobody, it is a part of a composite alarm.
+        topic: receives its notifications; None for a part of a composite alarm.
         metric: with the period of its datapoints.
         missing: what a period without data counts as.
     """
@@ -78,7 +78,7 @@ def add_silence(
     limit: float = 1,
     periods: int = 3,
 ) -> cloudwatch.CompositeAlarm:
-    """An alarm `<name>-silent` when less data than the limit come for so many periods, where there were some.
+    """An alarm `<name>-silent` when fewer data than the limit come in each of `periods`, after there were some.
 
     No data is what a new deployment has, too. So it takes two: `<name>-started` has seen data and remembers it, since
     it keeps its state where data are missing; to `<name>-stopped` missing data are bad.

@@ -1,6 +1,6 @@
 """The release of a new version of a function by the alias `live`: all at once, or with a tenth of the requests first.
 
-    alias live ──100%──> version 7                 CodeDeploy: 10% to version 8 for so many minutes, then all;
+    alias live ──100%──> version 7                 CodeDeploy: 10% to version 8 for some minutes, then all;
                ──10%───> version 8                 back to version 7 as soon as an alarm fires
 
 Two alarms guard it, on data of a minute: invocations of the new version that fail as a whole (a function that cannot be

@@ -1,4 +1,4 @@
-"""The queue that wakes triggers, for who sends to it: by its fixed name, since no stack refers to another.
+"""The queue that wakes triggers, for its senders: by its fixed name, since no stack refers to another.
 
 The triggers stack has the queue (constructs/task_queue.py). Its visibility timeout is above the dispatcher's timeout:
 the message of one that died comes again.

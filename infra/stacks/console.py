@@ -3,8 +3,8 @@
     browser ──> function URL (public; response streaming) ──> the console (container, Lambda Web Adapter)
        └──> Cognito: hosted sign-in, code flow with PKCE            └──> tables and bucket, by the gateway's rights
 
-The function acts for whoever signed in: `User:<name>`, or the principal of a group. ACLs of the service apply to every
-action, and without an ACL nothing is allowed here, whatever the stage's settings say. Nobody can sign up: an
+The function acts for the user who signed in: `User:<name>`, or the principal of a group. ACLs of the service apply to
+every action, and without an ACL nothing is allowed here, whatever the stage's settings say. Nobody can sign up: an
 administrator creates users in the pool.
 
     -c console_domain=acme-odradek            prefix of Cognito's sign-in page, unique in the region

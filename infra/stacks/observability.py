@@ -236,7 +236,7 @@ class ObservabilityStack(Stack):
     def _add_job_alarms(self) -> None:
         """Of the jobs that are to run all the time: their metrics come every minute (odradek.spark.jobs.listener).
 
-        The operator has named these jobs, so that one which was never started is told, too.
+        The operator has named these jobs, so that one which was never started raises the alarm, too.
         """
         for job in self._stage.running_jobs:
             name = f"job-{job.replace('_', '-')}"

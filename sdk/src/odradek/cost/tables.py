@@ -8,7 +8,7 @@ Provisioned assumes a steady load: the same every hour, and within an hour never
 target for longer than what was unused in the last five minutes lasts. A load with quiet nights costs less than that,
 because the capacity follows it, and one with short peaks costs more, because its minimum must hold them.
 
-Which units are the log table's is told by the function that uses them. The coordinator alone writes groups, and 99% of
+The function that uses units tells which table they belong to. The coordinator alone writes groups, and 99% of
 the writes and reads of a busy topic are others' (docs/decisions/0076). Their few reads of the catalog, which every
 process caches, are counted with the log.
 """
@@ -64,5 +64,5 @@ def provisioned_alarms(prices: PriceList = US_EAST_1) -> float:
 
 
 def _capacity(units: float) -> int:
-    """Return the units a second to provision for so many units a month."""
+    """Return the units a second to provision for a number of units a month."""
     return max(1, math.ceil(round(units / MONTH_S * 100 / TARGET_PERCENT, 6)))

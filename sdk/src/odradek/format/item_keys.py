@@ -109,7 +109,7 @@ def partition_pk(partition: PartitionId) -> str:
 
 
 def growth_sk(topic_id: UUID, partition_count: int) -> str:
-    """Return the `sk` of the marks of a topic's growth to so many partitions."""
+    """Return the `sk` of the marks of a topic's growth to that number of partitions."""
     return f"{topic_id}#{partition_count:05d}"
 
 

@@ -8,7 +8,7 @@ differently, say) is compiled as usual, so the file can be missing or stale with
     dataclasses.<cpython-313>   marshalled dictionary: BLAKE2b of the text, 16 bytes -> marshalled code
 
 Bytecode belongs to a release of Python, so the file is named like its `.pyc` files are. marshal is as trustworthy as
-those: both lie in the same read-only layer.
+those: both are in the same read-only layer.
 """
 
 from __future__ import annotations

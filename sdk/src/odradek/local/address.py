@@ -23,7 +23,8 @@ DEFAULT_DATA_DIR = Path(".odradek")
 def save_address(data_dir: Path, bootstrap_servers: str) -> None:
     """Write the address of the service that serves a data directory, for its owner's eyes.
 
-    Where it cannot be written, as on a full disk, the log says so, and others must be told the address.
+    If it cannot be written, as on a full disk, the log says so, and the user has to pass the address to other
+    processes.
     """
     draft = data_dir / f"{FILE_NAME}.tmp"
     try:
@@ -33,7 +34,7 @@ def save_address(data_dir: Path, bootstrap_servers: str) -> None:
         draft.replace(data_dir / FILE_NAME)
     except OSError as error:
         _log.warning(
-            "cannot write %s: %s; other processes must be told the address", data_dir / FILE_NAME, error.strerror
+            "cannot write %s: %s; pass the address to other processes yourself", data_dir / FILE_NAME, error.strerror
         )
 
 

@@ -61,7 +61,7 @@ def rescaled(value: Decimal, scale: int) -> Decimal:
 
 
 def rounded(value: Decimal, scale: int) -> Decimal:
-    """Return a finite number with so many digits behind the point, rounded half to even.
+    """Return a finite number with `scale` digits after the point, rounded half to even.
 
     Raises:
         ValueError: it has too many digits.

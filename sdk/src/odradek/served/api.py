@@ -6,8 +6,8 @@
     GET    /{name}/{key}          the rows of a key; with window, or from and to: of these windows
     POST   /{name}                {"keys": [...]}: the rows of several keys
     GET    ...?changes=1          changes as server-sent events, of the table or of the key
-    POST   /{name}/stop, /resume  follow the topic no more; again
-    DELETE /{name}                serve it no more
+    POST   /{name}/stop, /resume  stop following the topic; follow it again
+    DELETE /{name}                drop it
 
     min_offset=P:N       wait until the table covers offset N of partition P; may be repeated; N alone: of partition 0
     wait_ms              how long: 5,000 by default, at most 20,000; of changes: 10,000 by default

@@ -225,7 +225,7 @@ class Definitions:
         return None if item is None else _dropped(generation, item)
 
     async def removed(self, dropped: Dropped) -> None:
-        """The rows of a generation are no more. Raises StoreError."""
+        """Note that the rows of a generation are deleted. Raises StoreError."""
         await self._catalog.delete(Delete(Key(DROPPED_TABLES_PK, dropped.generation)))
 
 

@@ -4,7 +4,7 @@
 
 Any number of maintainers may be at work, of any age: rows.py says why rows never go back. What woke one is a message of
 the queue that also wakes triggers (docs/decisions/0037); at the end of the log it marks the head, so that the next
-append sends another message. Who waits for an offset (reads.py) may be a maintainer, too.
+append sends another message. A reader that waits for an offset (reads.py) may follow the topic, too.
 """
 
 from __future__ import annotations

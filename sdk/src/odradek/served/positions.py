@@ -4,7 +4,7 @@ rows    <generation>    <partition, 6 digits>
         {v: 1, e: epoch, o: covered, u: busy until ms, c: changes, z: too large, k: unusable, l: lost,
          t: newest record time, r: error, m: its time}
 
-    take      e + 1, on condition that e is what was read     who had it may write no new row and advance no more
+    take      e + 1, on condition that e is what was read     the former owner can neither add a row nor advance
     advance   o and the counters, on condition that e is ours
 
 `u` is courtesy, not safety: while it is in the future, another maintainer leaves the partition alone.

@@ -1,7 +1,7 @@
 """Removal of the rows of a generation that was dropped: a stretch a message, until a day after nothing is left.
 
 Positions are removed before rows: after that nobody can add one (rows.py). A maintainer with an outdated definition may
-begin a position anew, so a dropped generation is looked at for a day.
+create a position again, so a dropped generation is looked at for a day.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@ rows    <generation>#<shard>    <key><window><partition>
 
 The newest record of each key and window that a step has read is the row. A write depends on the stored row:
 
-    it has the offset or a later one     nothing: it was done before, by us or by who had the partition
+    it has the offset or a later one     nothing: it was done before, by us or by a former owner
     it is older                          one conditional write: `o` is below
     there is none                        in a transaction with the position, on condition that the epoch is ours
 
 The last needs the transaction because a missing row has no offset to compare: it may be one that a later record has
-deleted. So who comes late, with however old records, changes nothing (docs/decisions/0050).
+deleted. So a late writer changes nothing, however old its records are (docs/decisions/0050).
 
 A deletion removes the row. Only where the topic was given more partitions, so that an older row of the key may be that
 of another partition, the deletion is a row of its own, which hides that one.

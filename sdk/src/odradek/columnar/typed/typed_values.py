@@ -146,7 +146,7 @@ class TypedValues:
         return None
 
     def schema_of(self, schema_id: int) -> ValueSchema | None:
-        """Return the schema that `know` was told of an id, else None."""
+        """Return the schema of an id if `know` was called with it, else None."""
         return self._schemas.get(schema_id)
 
     def _ids(self, values: pa.BinaryArray) -> set[int]:

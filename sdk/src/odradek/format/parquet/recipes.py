@@ -11,7 +11,7 @@ that is null makes `null`; another one makes `before` and its encoding:
 
     i  decimal integer              d  shortest decimal that is read as this double, as Python writes it
     t  true, false                  n  the same, but integers without a fraction, as JavaScript
-    s  JSON text in UTF-8           1 to 9  decimal with so many digits behind the point
+    s  JSON text in UTF-8           1 to 9  decimal with that number of digits after the point
     a  JSON text in ASCII
     z  zigzag varint                u  unsigned varint of the two's complement, 64 bits
     m  zigzag varint, thousandth    l  zigzag varint of the length, bytes        p  unsigned varint of the length, bytes

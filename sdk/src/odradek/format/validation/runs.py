@@ -168,7 +168,7 @@ def _offset_deltas(index: int, count: int) -> tuple[bytes, ...]:
 
 
 def _pass_equal(data: bytes, position: int, index: int, count: int, size: int, width: int, wanted: Wanted) -> Passed:
-    """Pass records that are all of that size, with keys of one length, and lie in the data."""
+    """Pass records within the data that all have that size, with keys of one length."""
     nothing = Passed(0, position)
     if count < RUN_MIN or size - width < _HEAD_BYTES:
         return nothing

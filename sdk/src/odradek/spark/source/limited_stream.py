@@ -39,7 +39,7 @@ class LimitedStreamReader(StreamReader, SupportsTriggerAvailableNow):  # type: i
         return start if decode_position(latest)[0] == offsets and not self._gains(start, latest) else latest
 
     def _gains(self, start: dict[str, Any], latest: dict[str, Any]) -> bool:
-        """Return True if topics were made anew, or are known by id now that were not."""
+        """Return True if topics were recreated, or if an id is known now that was not."""
         before, now = decode_topic_ids(start), decode_topic_ids(latest)
         return bool(before) and before != now
 

@@ -4,7 +4,7 @@
     items.sku    A in element 0    B in element 1
     items.qty    1 in element 0    9 in element 1
 
-Values that match together lie in the same element of each array that they share. Numbers keep their spelling.
+Values that match together are in the same element of each array that they share. Numbers keep their spelling.
 """
 
 from __future__ import annotations
