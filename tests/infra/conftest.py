@@ -22,13 +22,17 @@ class Deployment:
     assets: dict[str, dict[str, Any]]  # the files that each stack has uploaded
     images: dict[str, dict[str, Any]]  # the images that each stack has built
 
-    def resources(self, stack: str, kind: str) -> dict[str, Resource]:
+    def resources(self, stack: str, resource_type: str) -> dict[str, Resource]:
         """The properties (and more) of one stack's resources of a type, by logical id."""
-        return {key: each for key, each in self.templates[stack]["Resources"].items() if each["Type"] == kind}
+        return {
+            key: resource
+            for key, resource in self.templates[stack]["Resources"].items()
+            if resource["Type"] == resource_type
+        }
 
-    def only(self, stack: str, kind: str) -> Resource:
+    def only(self, stack: str, resource_type: str) -> Resource:
         """The one resource of that type."""
-        (resource,) = self.resources(stack, kind).values()
+        (resource,) = self.resources(stack, resource_type).values()
         return resource
 
     def functions(self) -> dict[str, Resource]:
@@ -36,7 +40,7 @@ class Deployment:
         made = (*self.resources("api", "AWS::Lambda::Function").values(),)
         made += (*self.resources("maintenance", "AWS::Lambda::Function").values(),)
         made += (*self.resources("triggers", "AWS::Lambda::Function").values(),)
-        return {each["Properties"]["FunctionName"].split("-", 2)[2]: each["Properties"] for each in made}
+        return {function["Properties"]["FunctionName"].split("-", 2)[2]: function["Properties"] for function in made}
 
 
 def as_list(value: Any) -> list[Any]:
@@ -54,7 +58,7 @@ def read_deployment(out: Path) -> Deployment:
         uploaded = json.loads((out / f"{stack}.assets.json").read_text())
         assets[name], images[name] = uploaded["files"], uploaded["dockerImages"]
         metadata = json.loads((out / f"{stack}.metadata.json").read_text())
-        errors[name] = [each["data"] for each in metadata[f"/{stack}"] if each["type"] == "aws:cdk:error"]
+        errors[name] = [entry["data"] for entry in metadata[f"/{stack}"] if entry["type"] == "aws:cdk:error"]
     return Deployment(templates, errors, assets, images)
 
 

@@ -55,8 +55,8 @@ async def served_tables(world: Any, admin: Engine) -> Callable[[], Awaitable[Non
 
     async def waits(offset: int) -> None:
         fresh = Freshness({0: offset}, 1_000)
-        [found] = (await answers.reader.get("scores", "a", Bounds(), fresh)).rows
-        assert found.value == "v", found
+        [row] = (await answers.reader.get("scores", "a", Bounds(), fresh)).rows
+        assert row.value == "v", row
 
     for _ in range(2):  # the second time, the topic is another one of that name
         await admin.topics.create("scores", 2, {"cleanup.policy": "compact", "odradek.partitions.per.head": "1"})

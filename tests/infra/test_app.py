@@ -63,8 +63,8 @@ def test_the_templates_of_a_fresh_clone_are_the_same_every_time(
 
 
 def test_stages_differ_in_names_and_a_wrong_one_lists_the_known(dev: Deployment, prod: Deployment) -> None:
-    assert {each["FunctionName"].split("-")[1] for each in dev.functions().values()} == {"dev"}
-    assert {each["FunctionName"].split("-")[1] for each in prod.functions().values()} == {"prod"}
+    assert {function["FunctionName"].split("-")[1] for function in dev.functions().values()} == {"dev"}
+    assert {function["FunctionName"].split("-")[1] for function in prod.functions().values()} == {"prod"}
     with pytest.raises(SystemExit, match=r"unknown stage 'staging': use -c stage=dev\|prod"):
         stage_of("staging")
 

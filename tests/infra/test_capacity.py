@@ -25,9 +25,13 @@ def of_the_context(synthesize_stage: Callable[..., Deployment]) -> Deployment:
 
 def tables(deployment: Deployment) -> dict[str, dict[str, Any]]:
     """The properties of the tables, by log, groups, catalog and rows."""
-    found = deployment.resources("storage", "AWS::DynamoDB::Table")
+    resources = deployment.resources("storage", "AWS::DynamoDB::Table")
     return {
-        name: next(each["Properties"] for key, each in found.items() if key.startswith(f"Tables{name.capitalize()}"))
+        name: next(
+            resource["Properties"]
+            for key, resource in resources.items()
+            if key.startswith(f"Tables{name.capitalize()}")
+        )
         for name in ("log", "groups", "catalog", "rows")
     }
 
@@ -35,28 +39,28 @@ def tables(deployment: Deployment) -> dict[str, dict[str, Any]]:
 def test_a_table_of_the_context_scales_within_its_bounds_and_begins_with_its_maximum(
     of_the_context: Deployment,
 ) -> None:
-    found = tables(of_the_context)
-    log = found.pop("log")
+    tables_by_name = tables(of_the_context)
+    log = tables_by_name.pop("log")
     assert log["BillingMode"] == "PROVISIONED"
     assert log["ProvisionedThroughput"] == {"WriteCapacityUnits": 6000, "ReadCapacityUnits": 8000}
     assert log["DeletionProtectionEnabled"] is True
     assert log["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
-    for properties in found.values():
+    for properties in tables_by_name.values():
         assert properties["BillingMode"] == "PAY_PER_REQUEST"
         assert "ProvisionedThroughput" not in properties
     targets = of_the_context.resources("storage", "AWS::ApplicationAutoScaling::ScalableTarget")
     scaled = {
-        each["Properties"]["ScalableDimension"].rpartition(":")[2]: (
-            each["Properties"]["MinCapacity"],
-            each["Properties"]["MaxCapacity"],
+        target["Properties"]["ScalableDimension"].rpartition(":")[2]: (
+            target["Properties"]["MinCapacity"],
+            target["Properties"]["MaxCapacity"],
         )
-        for each in targets.values()
+        for target in targets.values()
     }
     assert scaled == {"WriteCapacityUnits": (2500, 6000), "ReadCapacityUnits": (2700, 8000)}
     policies = of_the_context.resources("storage", "AWS::ApplicationAutoScaling::ScalingPolicy").values()
-    tracked = [each["Properties"]["TargetTrackingScalingPolicyConfiguration"] for each in policies]
-    assert {each["TargetValue"] for each in tracked} == {60}
-    assert {each["PredefinedMetricSpecification"]["PredefinedMetricType"] for each in tracked} == {
+    tracked = [policy["Properties"]["TargetTrackingScalingPolicyConfiguration"] for policy in policies]
+    assert {tracking["TargetValue"] for tracking in tracked} == {60}
+    assert {tracking["PredefinedMetricSpecification"]["PredefinedMetricType"] for tracking in tracked} == {
         "DynamoDBWriteCapacityUtilization",
         "DynamoDBReadCapacityUtilization",
     }
@@ -64,16 +68,16 @@ def test_a_table_of_the_context_scales_within_its_bounds_and_begins_with_its_max
 
 def test_the_doctor_learns_what_the_stage_says(of_the_context: Deployment, prod: Deployment) -> None:
     outputs = of_the_context.templates["storage"]["Outputs"]
-    told = {key: each["Value"] for key, each in outputs.items() if key.endswith("TableCapacity")}
-    assert set(told) == {"LogTableCapacity"}
-    assert TableCapacity.parse(told["LogTableCapacity"]) == TableCapacity(2500, 6000, 2700, 8000, 60)
+    capacities = {key: output["Value"] for key, output in outputs.items() if key.endswith("TableCapacity")}
+    assert set(capacities) == {"LogTableCapacity"}
+    assert TableCapacity.parse(capacities["LogTableCapacity"]) == TableCapacity(2500, 6000, 2700, 8000, 60)
     assert not [key for key in prod.templates["storage"]["Outputs"] if key.endswith("TableCapacity")]
 
 
 def test_the_estimate_counts_the_alarms_of_a_provisioned_table(of_the_context: Deployment, prod: Deployment) -> None:
     def watched(deployment: Deployment) -> int:
-        found = deployment.resources("observability", "AWS::CloudWatch::Alarm").values()
-        return sum(len(metrics_of(each["Properties"])) for each in found)
+        alarms = deployment.resources("observability", "AWS::CloudWatch::Alarm").values()
+        return sum(len(metrics_of(alarm["Properties"])) for alarm in alarms)
 
     assert watched(of_the_context) - watched(prod) == ALARM_METRICS
     policies = of_the_context.resources("storage", "AWS::ApplicationAutoScaling::ScalingPolicy")

@@ -41,7 +41,7 @@ def test_the_function_has_all_the_time_there_is_and_may_call_itself(deployed: De
 
 def test_its_role_is_a_client_and_has_no_rights_to_the_store(deployed: Deployment) -> None:
     role = deployed.only("connect", "AWS::IAM::Role")["Properties"]
-    policies = [json.dumps(each) for each in role["ManagedPolicyArns"]]
+    policies = [json.dumps(arn) for arn in role["ManagedPolicyArns"]]
     assert len(policies) == 2
     assert "Clients" in policies[0]
     assert POLICY in policies[1]
@@ -58,13 +58,13 @@ def test_its_role_is_a_client_and_has_no_rights_to_the_store(deployed: Deploymen
 
 def test_the_dispatcher_of_triggers_may_wake_it_for_sinks(deployed: Deployment) -> None:
     [policy] = [
-        each["Properties"]
-        for each in deployed.resources("connect", "AWS::IAM::Policy").values()
-        if DISPATCHER in each["Properties"]["Roles"]
+        policy["Properties"]
+        for policy in deployed.resources("connect", "AWS::IAM::Policy").values()
+        if DISPATCHER in policy["Properties"]["Roles"]
     ]
     [statement] = policy["PolicyDocument"]["Statement"]
     assert as_list(statement["Action"]) == ["lambda:InvokeFunction"]
-    assert all('"Function' in json.dumps(each) for each in as_list(statement["Resource"]))
+    assert all('"Function' in json.dumps(arn) for arn in as_list(statement["Resource"]))
     function = deployed.only("connect", "AWS::Lambda::Function")["Properties"]
     assert function["Environment"]["Variables"]["ODRADEK_CONNECT_WAKES"] == "true"
 
@@ -90,7 +90,11 @@ def test_wrong_options_are_refused() -> None:
 
 def test_nobody_reaches_the_function_but_by_the_right_to_invoke_it(deployed: Deployment) -> None:
     """It has no REST API and no URL; who changes connectors is a client of the service, with SigV4."""
-    kinds = {each["Type"] for each in deployed.templates["connect"]["Resources"].values()}
-    assert {kind for kind in kinds if "Url" in kind or "ApiGateway" in kind or "LoadBalancing" in kind} == set()
+    kinds = {resource["Type"] for resource in deployed.templates["connect"]["Resources"].values()}
+    assert {
+        resource_type
+        for resource_type in kinds
+        if "Url" in resource_type or "ApiGateway" in resource_type or "LoadBalancing" in resource_type
+    } == set()
     permissions = deployed.resources("connect", "AWS::Lambda::Permission").values()
-    assert {each["Properties"]["Principal"] for each in permissions} <= {"events.amazonaws.com"}
+    assert {permission["Properties"]["Principal"] for permission in permissions} <= {"events.amazonaws.com"}

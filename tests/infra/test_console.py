@@ -61,7 +61,7 @@ def test_nobody_signs_up_and_a_code_belongs_to_a_browser(console: Deployment) ->
     assert "/callback" in json.dumps(callback)
     assert "https://" in json.dumps(callback)
     groups = console.resources("console", "AWS::Cognito::UserPoolGroup").values()
-    assert {each["Properties"]["GroupName"] for each in groups} == {"ops", "dev-team", "support"}
+    assert {group["Properties"]["GroupName"] for group in groups} == {"ops", "dev-team", "support"}
 
 
 def test_the_function_knows_secrets_by_name_only_and_grants_nothing_without_acls(console: Deployment) -> None:
@@ -82,24 +82,24 @@ def test_what_the_function_reads_at_its_start_is_what_the_console_takes(console:
 
     value = console.only("console", "AWS::SSM::Parameter")["Properties"]["Value"]
     parts = value["Fn::Join"][1]
-    text = "".join(each if isinstance(each, str) else "token.example" for each in parts)
-    found = oidc_settings({"ODRADEK_CONSOLE_OIDC": text}, lambda name: name)
-    assert found.principals == {"ops": "User:operator", "dev-team": "User:developer"}
-    assert found.readers == ("support",)
-    assert found.url.startswith("https://")
+    text = "".join(part if isinstance(part, str) else "token.example" for part in parts)
+    settings = oidc_settings({"ODRADEK_CONSOLE_OIDC": text}, lambda name: name)
+    assert settings.principals == {"ops": "User:operator", "dev-team": "User:developer"}
+    assert settings.readers == ("support",)
+    assert settings.url.startswith("https://")
 
 
 def test_its_rights_are_the_gateways_and_its_own_secret_and_parameter(console: Deployment) -> None:
     actions: set[str] = set()
     for policy in console.resources("console", "AWS::IAM::Policy").values():
         for statement in policy["Properties"]["PolicyDocument"]["Statement"]:
-            found = set(as_list(statement["Action"]))
-            actions |= found
-            if any(each.startswith(("ssm:", "secretsmanager:")) for each in found):
+            statement_actions = set(as_list(statement["Action"]))
+            actions |= statement_actions
+            if any(action.startswith(("ssm:", "secretsmanager:")) for action in statement_actions):
                 assert "*" not in as_list(statement["Resource"])
-    services = {each.partition(":")[0] for each in actions}
+    services = {action.partition(":")[0] for action in actions}
     assert services <= {"dynamodb", "s3", "s3express", "kms", "logs", "ssm", "secretsmanager"}
-    assert not any(each.endswith(":*") for each in actions)
+    assert not any(action.endswith(":*") for action in actions)
 
 
 def test_the_image_is_built_from_the_lock(console: Deployment) -> None:

@@ -34,8 +34,8 @@ def deployable(template: dict[str, Any]) -> str:
     template = copy.deepcopy(template)
     template.pop("Rules", None)  # of the bootstrap stack, which is not there
     template["Parameters"].pop("BootstrapVersion")
-    gone = {key for key, each in template["Resources"].items() if each["Type"] in UNSUPPORTED}
-    for key in gone:
+    unsupported = {key for key, resource in template["Resources"].items() if resource["Type"] in UNSUPPORTED}
+    for key in unsupported:
         del template["Resources"][key]
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
@@ -50,7 +50,9 @@ def deployable(template: dict[str, Any]) -> str:
             ):
                 properties["Environment"]["Variables"].pop(name, None)
     outputs = template.get("Outputs", {}).items()
-    template["Outputs"] = {key: each for key, each in outputs if not any(name in json.dumps(each) for name in gone)}
+    template["Outputs"] = {
+        key: output for key, output in outputs if not any(name in json.dumps(output) for name in unsupported)
+    }
     return json.dumps(template)
 
 
@@ -75,7 +77,9 @@ def deployed(dev: Deployment) -> Any:
 
 def test_every_stack_can_be_made(deployed: dict[str, str]) -> None:
     cloudformation = boto3.client("cloudformation", REGION)
-    states = {each["StackName"]: each["StackStatus"] for each in cloudformation.describe_stacks()["Stacks"]}
+    states = {
+        described["StackName"]: described["StackStatus"] for described in cloudformation.describe_stacks()["Stacks"]
+    }
     assert states == {f"odradek-dev-{name}": "CREATE_COMPLETE" for name in STACKS}
 
 
@@ -83,32 +87,32 @@ def test_the_functions_are_told_the_tables_that_exist(deployed: dict[str, str]) 
     variables = boto3.client("lambda", REGION).get_function_configuration(FunctionName="odradek-dev-produce")[
         "Environment"
     ]["Variables"]
-    found = environment.Environment.from_env({**variables, environment.REGION: REGION})
-    assert found.log_table == deployed["LogTableName"]
-    assert found.groups_table == deployed["GroupsTableName"]
-    assert found.catalog_table == deployed["CatalogTableName"]
-    assert found.bucket == deployed["BucketName"]
-    for table in (found.log_table, found.groups_table, found.catalog_table):
+    loaded = environment.Environment.from_env({**variables, environment.REGION: REGION})
+    assert loaded.log_table == deployed["LogTableName"]
+    assert loaded.groups_table == deployed["GroupsTableName"]
+    assert loaded.catalog_table == deployed["CatalogTableName"]
+    assert loaded.bucket == deployed["BucketName"]
+    for table in (loaded.log_table, loaded.groups_table, loaded.catalog_table):
         keys = boto3.client("dynamodb", REGION).describe_table(TableName=table)["Table"]["KeySchema"]
         assert [key["AttributeName"] for key in keys] == ["pk", "sk"]
-    boto3.client("s3", REGION).head_bucket(Bucket=found.bucket)
+    boto3.client("s3", REGION).head_bucket(Bucket=loaded.bucket)
 
 
 def test_the_schedule_calls_the_maintenance_function(deployed: dict[str, str]) -> None:
     events = boto3.client("events", REGION)
-    [rule] = [each for each in events.list_rules()["Rules"] if "ScheduleExpression" in each]
+    [rule] = [rule for rule in events.list_rules()["Rules"] if "ScheduleExpression" in rule]
     (target,) = events.list_targets_by_rule(Rule=rule["Name"])["Targets"]
     assert target["Arn"].endswith(f":function:{deployed['MaintenanceFunctionName']}")
 
 
 def test_the_queue_that_maintenance_knows_calls_the_maintainer(deployed: dict[str, str]) -> None:
     functions, sqs = boto3.client("lambda", REGION), boto3.client("sqs", REGION)
-    told = functions.get_function_configuration(FunctionName=deployed["MaintenanceFunctionName"])
-    queue_url = told["Environment"]["Variables"][environment.QUEUE_URL]
+    configuration = functions.get_function_configuration(FunctionName=deployed["MaintenanceFunctionName"])
+    queue_url = configuration["Environment"]["Variables"][environment.QUEUE_URL]
     assert queue_url == deployed["MaintenanceQueueUrl"]
     attributes = sqs.get_queue_attributes(QueueUrl=queue_url, AttributeNames=["All"])["Attributes"]
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    (mapping,) = [each for each in mappings if each["EventSourceArn"] == attributes["QueueArn"]]
+    (mapping,) = [mapping for mapping in mappings if mapping["EventSourceArn"] == attributes["QueueArn"]]
     assert mapping["FunctionArn"].split(":function:")[1].split(":")[0] == "odradek-dev-maintainer"
     dead = sqs.get_queue_attributes(QueueUrl=deployed["MaintenanceDeadLettersUrl"], AttributeNames=["QueueArn"])
     assert dead["Attributes"]["QueueArn"] == json.loads(attributes["RedrivePolicy"])["deadLetterTargetArn"]
@@ -118,8 +122,8 @@ def test_the_queue_that_appends_wake_calls_the_dispatcher_of_triggers(deployed: 
     functions, sqs = boto3.client("lambda", REGION), boto3.client("sqs", REGION)
     arn = sqs.get_queue_attributes(QueueUrl=deployed["TriggerQueueUrl"], AttributeNames=["QueueArn"])["Attributes"]
     mappings = functions.list_event_source_mappings()["EventSourceMappings"]
-    (mapping,) = [each for each in mappings if each["EventSourceArn"] == arn["QueueArn"]]
+    (mapping,) = [mapping for mapping in mappings if mapping["EventSourceArn"] == arn["QueueArn"]]
     assert mapping["FunctionArn"].split(":function:")[1].split(":")[0] == "odradek-dev-trigger-dispatcher"
     for name in ("produce", "coordinator", "triggers", "trigger-dispatcher", "maintenance"):
-        told = functions.get_function_configuration(FunctionName=f"odradek-dev-{name}")["Environment"]["Variables"]
-        assert told[environment.WAKE_QUEUE_URL].endswith("/odradek-dev-triggers")
+        variables = functions.get_function_configuration(FunctionName=f"odradek-dev-{name}")["Environment"]["Variables"]
+        assert variables[environment.WAKE_QUEUE_URL].endswith("/odradek-dev-triggers")

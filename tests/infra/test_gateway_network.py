@@ -76,14 +76,14 @@ def test_a_client_reaches_a_task_and_so_does_the_health_check(gateway: Deploymen
     [front] = map(group_of, balancer["SecurityGroups"])
     [behind] = map(group_of, service["NetworkConfiguration"]["AwsvpcConfiguration"]["SecurityGroups"])
     [container] = task["ContainerDefinitions"]
-    mapped = {each["ContainerPort"] for each in container["PortMappings"]}
-    variables = {each["Name"]: each["Value"] for each in container["Environment"]}
+    mapped = {mapping["ContainerPort"] for mapping in container["PortMappings"]}
+    variables = {variable["Name"]: variable["Value"] for variable in container["Environment"]}
     listens = {
         int(variables["ODRADEK_GATEWAY_LISTEN"].rpartition(":")[2]),
         int(variables["ODRADEK_GATEWAY_REGISTRY_LISTEN"].rpartition(":")[2]),
     }
     health_port = int(variables["ODRADEK_GATEWAY_HEALTH_PORT"])
-    registered = {each["TargetGroupArn"]["Ref"]: each for each in service["LoadBalancers"]}
+    registered = {balancer["TargetGroupArn"]["Ref"]: balancer for balancer in service["LoadBalancers"]}
     groups = gateway.resources("gateway", "AWS::ElasticLoadBalancingV2::TargetGroup")
     reached = set()
     for listener in gateway.resources("gateway", "AWS::ElasticLoadBalancingV2::Listener").values():
@@ -100,9 +100,9 @@ def test_a_client_reaches_a_task_and_so_does_the_health_check(gateway: Deploymen
         assert target["Port"] in mapped & listens
         assert (target["HealthCheckProtocol"], int(target["HealthCheckPort"])) == ("HTTP", health_port)
         assert health_port in mapped
-        for inner, what in ((target["Port"], "traffic"), (health_port, "health checks")):
-            assert lets(gateway, front, "Egress", inner, behind), f"the balancer's group keeps {what} in"
-            assert lets(gateway, behind, "Ingress", inner, front), f"the tasks' group refuses {what}"
+        for inner, traffic in ((target["Port"], "traffic"), (health_port, "health checks")):
+            assert lets(gateway, front, "Egress", inner, behind), f"the balancer's group keeps {traffic} in"
+            assert lets(gateway, behind, "Ingress", inner, front), f"the tasks' group refuses {traffic}"
         # A target sees the client's address; its group still goes by the balancer's, and nobody goes round it.
         assert {"Key": "preserve_client_ip.enabled", "Value": "true"} in target["TargetGroupAttributes"]
         assert not lets(gateway, behind, "Ingress", target["Port"], CLIENT)
@@ -112,9 +112,9 @@ def test_a_client_reaches_a_task_and_so_does_the_health_check(gateway: Deploymen
     assert not lets(gateway, behind, "Egress", 22, AWS_ADDRESS)
 
 
-def only(deployment: Deployment, kind: str) -> tuple[str, dict[str, Any]]:
+def only(deployment: Deployment, resource_type: str) -> tuple[str, dict[str, Any]]:
     """The one resource of that type: its logical id and properties."""
-    [(key, resource)] = deployment.resources("gateway", kind).items()
+    [(key, resource)] = deployment.resources("gateway", resource_type).items()
     return key, resource["Properties"]
 
 
@@ -147,7 +147,7 @@ def test_by_default_nothing_is_added_that_costs(gateway: Deployment) -> None:
 def test_endpoints_lead_to_all_that_a_task_calls(optioned_gateway: Deployment) -> None:
     _, service = only(optioned_gateway, "AWS::ECS::Service")
     subnets = service["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
-    found = {}
+    endpoints = {}
     for resource in optioned_gateway.resources("gateway", "AWS::EC2::VPCEndpoint").values():
         properties = resource["Properties"]
         assert (properties["VpcEndpointType"], properties["PrivateDnsEnabled"]) == ("Interface", True)
@@ -156,10 +156,10 @@ def test_endpoints_lead_to_all_that_a_task_calls(optioned_gateway: Deployment) -
         # Their names hold for the whole VPC, not for the tasks alone.
         assert lets(optioned_gateway, group, "Ingress", 443, "172.31.20.9")
         assert not lets(optioned_gateway, group, "Ingress", 443, AWS_ADDRESS)
-        found[str(properties["ServiceName"]["Fn::Join"][1][-1]).lstrip(".")] = resource
+        endpoints[str(properties["ServiceName"]["Fn::Join"][1][-1]).lstrip(".")] = resource
     # The image is pulled, the certificate read and the log written before the first request, triggers are woken by
     # appends; S3 and DynamoDB have gateway endpoints in the storage stack.
-    assert set(found) == {"ecr.api", "ecr.dkr", "secretsmanager", "logs", "sqs"}
+    assert set(endpoints) == {"ecr.api", "ecr.dkr", "secretsmanager", "logs", "sqs"}
 
 
 def test_the_service_scales_where_it_may(optioned_gateway: Deployment) -> None:
@@ -193,8 +193,8 @@ def test_wrong_options_are_refused(option: str, value: str, text: str) -> None:
     from infra.stacks.gateway import GatewayOptions
 
     app = new_app()
-    for key, given in {**GATEWAY_CONTEXT, f"gateway_{option}": value}.items():
-        app.node.set_context(key, given)
+    for key, context_value in {**GATEWAY_CONTEXT, f"gateway_{option}": value}.items():
+        app.node.set_context(key, context_value)
     with pytest.raises(SystemExit, match=text):
         GatewayOptions.of(app.node)
 
@@ -211,7 +211,7 @@ def direct(with_gateway: Callable[..., Deployment]) -> Deployment:
 
 def variables_of(task: dict[str, Any]) -> dict[str, Any]:
     [container] = task["ContainerDefinitions"]
-    return {each["Name"]: each["Value"] for each in container["Environment"]}
+    return {variable["Name"]: variable["Value"] for variable in container["Environment"]}
 
 
 def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deployment) -> None:
@@ -234,12 +234,12 @@ def test_metadata_names_the_tasks_of_the_zone_whose_task_is_asked(direct: Deploy
         variables = variables_of(tasks[properties["TaskDefinition"]["Ref"]]["Properties"])
         assert variables["ODRADEK_GATEWAY_ADVERTISED"] == f"{name['Name']}.kafka.private:9092"
         [subnets[name["Name"]]] = properties["NetworkConfiguration"]["AwsvpcConfiguration"]["Subnets"]
-        assert {each["ContainerPort"] for each in properties["LoadBalancers"]} == {9092, 8081}, "the way in"
+        assert {balancer["ContainerPort"] for balancer in properties["LoadBalancers"]} == {9092, 8081}, "the way in"
         rolled = properties["DeploymentConfiguration"]
         assert (rolled["MinimumHealthyPercent"], rolled["MaximumPercent"]) == (100, 200), "a name is never without"
     assert list(subnets.values()) == GATEWAY_CONTEXT["gateway_subnet_ids"].split(",")
     _, balancer = only(direct, "AWS::ElasticLoadBalancingV2::LoadBalancer")
-    attributes = {each["Key"]: each["Value"] for each in balancer["LoadBalancerAttributes"]}
+    attributes = {attribute["Key"]: attribute["Value"] for attribute in balancer["LoadBalancerAttributes"]}
     assert attributes["load_balancing.cross_zone.enabled"] == "false", "the first connection finds the client's zone"
 
 
@@ -268,7 +268,7 @@ def test_clients_reach_tasks_directly_and_nobody_else_does(direct: Deployment) -
 
 def test_each_zone_scales_by_itself(direct: Deployment) -> None:
     targets = direct.resources("gateway", "AWS::ApplicationAutoScaling::ScalableTarget").values()
-    ranges = [(each["Properties"]["MinCapacity"], each["Properties"]["MaxCapacity"]) for each in targets]
+    ranges = [(target["Properties"]["MinCapacity"], target["Properties"]["MaxCapacity"]) for target in targets]
     assert sorted(ranges) == [(1, 2), (2, 3)], "three to five, dealt out"
     for service in direct.resources("gateway", "AWS::ECS::Service").values():
         assert "DesiredCount" not in service["Properties"], "each deployment would undo what was scaled"
@@ -277,7 +277,7 @@ def test_each_zone_scales_by_itself(direct: Deployment) -> None:
 def test_without_scaling_tasks_are_dealt_out_to_the_zones(with_gateway: Callable[..., Deployment]) -> None:
     deployment = with_gateway({**GATEWAY_CONTEXT, "gateway_direct": "kafka.private", "gateway_tasks": "3"})
     services = deployment.resources("gateway", "AWS::ECS::Service").values()
-    assert [each["Properties"]["DesiredCount"] for each in services] == [2, 1]
+    assert [service["Properties"]["DesiredCount"] for service in services] == [2, 1]
 
 
 @pytest.mark.parametrize(

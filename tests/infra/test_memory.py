@@ -28,9 +28,9 @@ def test_functions_have_the_memory_of_the_context_before_that_of_the_stage(
 ) -> None:
     stage = replace(STAGES["dev"], memory_mb={"produce": 768, "fetch": 768})
     deployment = synthesize_stage(stage, {"memory_mb": "produce=512, admin=256"})
-    found = {name: properties["MemorySize"] for name, properties in deployment.functions().items()}
-    expected = {name: FUNCTION_SIZES[name].memory_mb for name in found}
-    assert found == {**expected, "produce": 512, "fetch": 768, "admin": 256}
+    memory_by_function = {name: properties["MemorySize"] for name, properties in deployment.functions().items()}
+    expected = {name: FUNCTION_SIZES[name].memory_mb for name in memory_by_function}
+    assert memory_by_function == {**expected, "produce": 512, "fetch": 768, "admin": 256}
 
 
 @pytest.mark.parametrize("text", ["512", "produce", "produce=", "produce=half", "=512", "produce:512"])

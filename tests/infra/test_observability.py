@@ -23,10 +23,10 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_alarm_is_told_to_somebody_and_explained(gateway: Deployment) -> None:
     page = (ROOT / "docs" / "OPERATIONS.md").read_text()
     alarms = [
-        each["Properties"]
+        alarm["Properties"]
         for stack in gateway.templates
-        for kind in ("Alarm", "CompositeAlarm")
-        for each in gateway.resources(stack, f"AWS::CloudWatch::{kind}").values()
+        for alarm_type in ("Alarm", "CompositeAlarm")
+        for alarm in gateway.resources(stack, f"AWS::CloudWatch::{alarm_type}").values()
     ]
     assert len(alarms) > 15
     for alarm in alarms:
@@ -65,15 +65,15 @@ def test_what_a_stage_costs_whatever_is_written_is_what_its_templates_have(
 ) -> None:
     deployment: Deployment = request.getfixturevalue(name)
 
-    def all_of(kind: str) -> list[dict[str, Any]]:
+    def all_of(resource_type: str) -> list[dict[str, Any]]:
         return [
-            each["Properties"]
+            resource["Properties"]
             for stack in deployment.templates
-            for each in deployment.resources(stack, f"AWS::{kind}").values()
+            for resource in deployment.resources(stack, f"AWS::{resource_type}").values()
         ]
 
     fixtures = FIXTURES[name]
-    assert sum(len(metrics_of(each)) for each in all_of("CloudWatch::Alarm")) == fixtures.alarm_metrics
+    assert sum(len(metrics_of(alarm)) for alarm in all_of("CloudWatch::Alarm")) == fixtures.alarm_metrics
     assert len(all_of("CloudWatch::CompositeAlarm")) == fixtures.composite_alarms
     assert len(all_of("CloudWatch::Dashboard")) == fixtures.dashboards
     assert STAGES[name].maintenance_every_minutes == fixtures.plan_every_minutes
@@ -98,32 +98,32 @@ def test_runs_that_failed_are_kept_in_prod(prod: Deployment, dev: Deployment) ->
 
 def test_tasks_that_wait_too_long_or_fail_for_good_are_noticed(prod: Deployment) -> None:
     names = {
-        each["Properties"]["QueueName"]
-        for each in prod.resources("maintenance", "AWS::SQS::Queue").values()
-        if "QueueName" in each["Properties"]
+        queue["Properties"]["QueueName"]
+        for queue in prod.resources("maintenance", "AWS::SQS::Queue").values()
+        if "QueueName" in queue["Properties"]
     }
     alarms = {
-        each["Properties"]["AlarmName"].removeprefix("odradek-prod-"): each["Properties"]
-        for each in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
+        alarm["Properties"]["AlarmName"].removeprefix("odradek-prod-"): alarm["Properties"]
+        for alarm in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
     }
     late, dead = alarms["maintenance-late"], alarms["maintenance-dead-letters"]
-    metrics = [each["Metrics"][0]["MetricStat"]["Metric"] for each in (late, dead)]
-    assert [each["MetricName"] for each in metrics] == [
+    metrics = [alarm["Metrics"][0]["MetricStat"]["Metric"] for alarm in (late, dead)]
+    assert [metric["MetricName"] for metric in metrics] == [
         "ApproximateAgeOfOldestMessage",
         "ApproximateNumberOfMessagesVisible",
     ]
-    assert {each["Dimensions"][0]["Value"] for each in metrics} == names
+    assert {metric["Dimensions"][0]["Value"] for metric in metrics} == names
     assert (late["Threshold"], dead["Threshold"]) == (3 * 3600, 0)
 
 
 def test_what_the_functions_find_is_noticed_at_once(prod: Deployment) -> None:
     alarms = {
-        each["Properties"]["AlarmName"].removeprefix("odradek-prod-"): each["Properties"]
-        for each in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
+        alarm["Properties"]["AlarmName"].removeprefix("odradek-prod-"): alarm["Properties"]
+        for alarm in prod.resources("observability", "AWS::CloudWatch::Alarm").values()
     }
     rejected = alarms["attention"]
     assert (rejected["Namespace"], rejected["MetricName"]) == (NAMESPACE, ATTENTION)
-    assert [each["Name"] for each in rejected["Dimensions"]] == ["cluster_id"]
+    assert [dimension["Name"] for dimension in rejected["Dimensions"]] == ["cluster_id"]
     assert (rejected["Threshold"], rejected["EvaluationPeriods"], rejected["Statistic"]) == (0, 1, "Sum")
     assert rejected["ComparisonOperator"] == "GreaterThanThreshold"
     assert rejected["TreatMissingData"] == "notBreaching"
@@ -155,14 +155,18 @@ def test_a_key_of_ones_own_encrypts_everything_and_every_role_may_use_it(optione
         assert "KmsMasterKeyId" in queue["Properties"]
     assert "KmsMasterKeyId" in optioned.only("observability", "AWS::SNS::Topic")["Properties"]
     policies = optioned.only("storage", "AWS::KMS::Key")["Properties"]["KeyPolicy"]["Statement"]
-    services = [each["Principal"]["Service"] for each in policies if "Service" in each["Principal"]]
+    services = [statement["Principal"]["Service"] for statement in policies if "Service" in statement["Principal"]]
     assert ["cloudwatch.amazonaws.com", "events.amazonaws.com"] in services
     for stack in ("api", "maintenance", "pipeline"):
         for key, policy in optioned.resources(stack, "AWS::IAM::Policy").items():
             if key.startswith("Canaries"):  # CodeDeploy moves aliases and reads no data
                 continue
             statements: list[dict[str, Any]] = policy["Properties"]["PolicyDocument"]["Statement"]
-            [kms] = [each for each in statements if "kms:Decrypt" in each["Action"] and "Condition" in each]
+            [kms] = [
+                statement
+                for statement in statements
+                if "kms:Decrypt" in statement["Action"] and "Condition" in statement
+            ]
             services = kms["Condition"]["StringLike"]["kms:ViaService"]
             assert ("sqs.*.amazonaws.com" in services) == key.startswith(("Maintenance", "Maintainer"))
 
@@ -184,15 +188,15 @@ def test_the_wal_may_have_a_directory_bucket_of_its_own(optioned: Deployment) ->
     assert sessions["Fetch"] == read_only
     assert sessions.keys().isdisjoint({"Admin", "Maintenance"})
     for function in optioned.functions().values():
-        told = json.dumps(function["Environment"]["Variables"]["ODRADEK_BUCKET"])
-        assert told.count("Fn::ImportValue") == 2, "both buckets"
+        bucket_names = json.dumps(function["Environment"]["Variables"]["ODRADEK_BUCKET"])
+        assert bucket_names.count("Fn::ImportValue") == 2, "both buckets"
 
 
 def test_other_options(optioned: Deployment) -> None:
     assert optioned.functions()["produce"]["ReservedConcurrentExecutions"] == 50
     assert "ReservedConcurrentExecutions" not in optioned.functions()["fetch"]
     endpoints = optioned.resources("storage", "AWS::EC2::VPCEndpoint").values()
-    assert {each["Properties"]["VpcEndpointType"] for each in endpoints} == {"Gateway"}
+    assert {endpoint["Properties"]["VpcEndpointType"] for endpoint in endpoints} == {"Gateway"}
     assert len(endpoints) == 2
     subscription = optioned.only("observability", "AWS::SNS::Subscription")["Properties"]
     assert subscription["Endpoint"] == "on-call@example.com"

@@ -91,8 +91,8 @@ Call = tuple[str, str, str]  # table name or "objects", IAM action, pk or object
 class Recorder:
     """A port whose calls are noted as IAM actions before they are made."""
 
-    def __init__(self, port: Any, calls: set[Call], note: Note, place: str) -> None:
-        self._port, self._calls, self._note, self._place = port, calls, note, place
+    def __init__(self, port: Any, calls: set[Call], note: Note, port_name: str) -> None:
+        self._port, self._calls, self._note, self._place = port, calls, note, port_name
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._port, name)
@@ -106,7 +106,7 @@ class Recorder:
 
 def note_table(name: str, args: tuple[Any, ...]) -> set[tuple[str, str]]:
     if name == "transact":
-        return {(OPERATION_ACTIONS[type(each)], each.key.pk) for each in args[0]}
+        return {(OPERATION_ACTIONS[type(operation)], operation.key.pk) for operation in args[0]}
     if name in ("get_many", "transact_get"):
         return {(TABLE_ACTIONS[name], key.pk) for key in args[0]}
     target = args[0]
@@ -130,7 +130,8 @@ class RecordingTables:
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         self._calls.update(
-            (each.table, OPERATION_ACTIONS[type(each.operation)], each.operation.key.pk) for each in operations
+            (operation.table, OPERATION_ACTIONS[type(operation.operation)], operation.operation.key.pk)
+            for operation in operations
         )
         await self._tables.transact(operations)
 
@@ -195,7 +196,7 @@ async def work(world: World) -> None:
     await triggers(world, admin, producer)
     remove_rows = await served_tables(world, admin)
 
-    places = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
+    tps = [TopicPartition("flights", 0), TopicPartition("flights", 1)]
     member, epoch = "member-1", JOIN_EPOCH
     for _ in range(3):
         beat = GroupHeartbeat("group", member, epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=["flights"])
@@ -203,11 +204,11 @@ async def work(world: World) -> None:
         assert not result.error, result
         epoch = result.member_epoch
     committed = await coordinator.offsets.commit(
-        "group", {place: OffsetAndMetadata(1) for place in places}, member_id=member, member_epoch=epoch
+        "group", {tp: OffsetAndMetadata(1) for tp in tps}, member_id=member, member_epoch=epoch
     )
-    assert not any(each.error for each in committed)
-    await coordinator.offsets.commit("simple", {places[0]: OffsetAndMetadata(1)})
-    await coordinator.offsets.fetch("group", places)
+    assert not any(result.error for result in committed)
+    await coordinator.offsets.commit("simple", {tps[0]: OffsetAndMetadata(1)})
+    await coordinator.offsets.fetch("group", tps)
     await coordinator.offsets.fetch("group", None)
     await transactions(world)
     await coordinator.topics.list()
@@ -254,8 +255,8 @@ async def maintain(world: World) -> MaintenanceReport:
     await world.engine(MAINTENANCE).maintenance.plan(plan)
     assert not plan.failures
     works = world.engine(MAINTAINER).maintenance
-    for kind in TaskKind:
-        for task in plan.of_kind(kind):
+    for task_kind in TaskKind:
+        for task in plan.of_kind(task_kind):
             await works.do(task, report)
     assert not report.failures
     return report
@@ -372,8 +373,8 @@ async def share_groups(world: World, admin: Engine, coordinator: Engine) -> None
     await member.beat()
     assert len(await member.fetch()) == 3  # the segment
     assert len(await member.fetch()) == 8
-    place = PartitionId(queue.topic_id, 0)
-    assert await member.acknowledge({place: [ack(0, 2, REJECT, REJECT, ACCEPT)]}) == {place: ErrorCode.NONE}
+    partition = PartitionId(queue.topic_id, 0)
+    assert await member.acknowledge({partition: [ack(0, 2, REJECT, REJECT, ACCEPT)]}) == {partition: ErrorCode.NONE}
     assert len(await read_all(world.engine("fetch"), "dead", 0)) == 2
     await coordinator.share_offsets.describe("queue", None)
     await member.close()
@@ -461,16 +462,16 @@ FUNCTIONS = (
 
 def may(function: str, call: Call) -> bool:
     """Whether the function's row allows the call."""
-    place, action, target = call
+    table_name, action, target = call
     row = PERMISSIONS[function]
     if action == "s3:ListBucket":
         return row.may_list
-    if place == "objects":
+    if table_name == "objects":
         return any(action in grant.actions and target.startswith(grant.prefixes) for grant in row.objects)
     return any(
         action in grant.actions and (not grant.partition_keys or target in grant.partition_keys)
         for grant in row.tables
-        if grant.table == place
+        if grant.table == table_name
     )
 
 
@@ -488,14 +489,14 @@ def test_a_function_may_do_nothing_that_its_work_never_calls(function: str, call
         for grant in row.tables
         for action in grant.actions
         for key in ([""] if set(OPEN_KEYS[:8]) <= set(grant.partition_keys) else grant.partition_keys or [""])
-        if not any(place == grant.table and a == action and pk in (key or pk,) for place, a, pk in calls)
+        if not any(table_name == grant.table and a == action and pk in (key or pk,) for table_name, a, pk in calls)
     ]
     idle += [
         (prefix, action, "")
         for grant in row.objects
         for action in grant.actions
         for prefix in grant.prefixes
-        if not any(place == "objects" and a == action and key.startswith(prefix) for place, a, key in calls)
+        if not any(table_name == "objects" and a == action and key.startswith(prefix) for table_name, a, key in calls)
     ]
     assert idle == []
     if row.may_list:  # a reader lists nothing: without the right to, S3 answers 403 for an object that is gone
@@ -518,7 +519,7 @@ def test_a_job_may_write_by_the_sink() -> None:
     world = World()
     asyncio.run(write_as_the_sink(world))
     called = world.calls[FLIGHT_DELAYS]
-    assert ("log", "dynamodb:PutItem") in {(place, action) for place, action, _ in called}
+    assert ("log", "dynamodb:PutItem") in {(table_name, action) for table_name, action, _ in called}
     assert not [call for call in called if not may(FLIGHT_DELAYS, call)]
 
 
@@ -538,7 +539,7 @@ def test_the_sql_job_may_make_and_drop_topics_and_nothing_else_beyond_a_job() ->
     asyncio.run(run_a_script(world))
     called = world.calls[SQL_JOB]
     assert not [call for call in called if not may(SQL_JOB, call)]
-    used = {(place, action) for place, action, _ in called}
+    used = {(table_name, action) for table_name, action, _ in called}
 
     def granted(job: str) -> set[tuple[str, str]]:
         return {(grant.table.value, action) for grant in PERMISSIONS[job].tables for action in grant.actions}
@@ -584,11 +585,11 @@ def test_the_compaction_job_may_do_what_a_compaction_does_and_nothing_else_beyon
     asyncio.run(compact(world))
     called = world.calls[COMPACT_TOPIC]
     assert not [call for call in called if not may(COMPACT_TOPIC, call)]
-    used = {(place, action) for place, action, _ in called}
+    used = {(table_name, action) for table_name, action, _ in called}
 
     def granted(job: str) -> set[tuple[str, str]]:
         row = PERMISSIONS[job]
-        found = {(grant.table.value, action) for grant in row.tables for action in grant.actions}
-        return found | {("objects", action) for grant in row.objects for action in grant.actions}
+        used = {(grant.table.value, action) for grant in row.tables for action in grant.actions}
+        return used | {("objects", action) for grant in row.objects for action in grant.actions}
 
     assert granted(COMPACT_TOPIC) - granted(FLIGHT_DELAYS) - used == set()

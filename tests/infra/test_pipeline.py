@@ -24,7 +24,7 @@ def job(dev: Deployment) -> dict[str, Any]:
 def jobs(dev: Deployment) -> dict[str, dict[str, Any]]:
     """The properties of every job, by the name of its folder."""
     made = dev.resources("pipeline", "AWS::Glue::Job").values()
-    return {each["Properties"]["Name"].removeprefix("odradek-dev-"): each["Properties"] for each in made}
+    return {job["Properties"]["Name"].removeprefix("odradek-dev-"): job["Properties"] for job in made}
 
 
 def uploaded(dev: Deployment) -> dict[str, str]:
@@ -61,7 +61,7 @@ def test_what_glue_would_refuse_is_refused_before(change: dict[str, Any]) -> Non
 
 
 def test_nothing_starts_the_job_by_itself(dev: Deployment) -> None:
-    kinds = {each["Type"] for each in dev.templates["pipeline"]["Resources"].values()}
+    kinds = {resource["Type"] for resource in dev.templates["pipeline"]["Resources"].values()}
     assert kinds == {"AWS::IAM::Role", "AWS::IAM::Policy", "AWS::Glue::Job"}
 
 
@@ -101,12 +101,17 @@ def test_a_job_knows_every_argument_that_it_is_given(dev: Deployment, name: str)
     arguments = importlib.import_module(f"odradek.glue_jobs.{name}.job").Arguments  # takes pyspark with it
     glues_own = {"job-language", "enable-metrics", "enable-continuous-cloudwatch-log"}
     glues_own |= {"additional-python-modules", "python-modules-installer-option"}
-    given = {name.removeprefix("--") for name in jobs(dev)[name]["DefaultArguments"]} - glues_own
+    arguments_given = {name.removeprefix("--") for name in jobs(dev)[name]["DefaultArguments"]} - glues_own
     taken = {spec.name: spec.default for spec in fields(arguments)}
-    assert given <= set(taken)
-    assert {"log_table", "catalog_table", "bucket", "region"} <= given  # or it would look for an embedded store
+    assert arguments_given <= set(taken)
+    assert {
+        "log_table",
+        "catalog_table",
+        "bucket",
+        "region",
+    } <= arguments_given  # or it would look for an embedded store
     # What is still to be said when a run is started: what is read and written, nothing of the deployment.
-    missing = {name for name, default in taken.items() if default is MISSING} - given
+    missing = {name for name, default in taken.items() if default is MISSING} - arguments_given
     assert not missing & {"checkpoint_location", "output"}
     if name == "flight_delays":
         assert not missing
@@ -127,8 +132,8 @@ def test_a_role_reads_exactly_the_uploaded_files_of_its_job(dev: Deployment) -> 
     for policy in dev.resources("pipeline", "AWS::IAM::Policy").values():
         readable = [
             json.dumps(resource)
-            for each in policy["Properties"]["PolicyDocument"]["Statement"]
-            for resource in as_list(each["Resource"])
+            for statement in policy["Properties"]["PolicyDocument"]["Statement"]
+            for resource in as_list(statement["Resource"])
             if "cdk-" in json.dumps(resource)
         ]
         named = {key for key in keys if any(f"/{key}" in resource for resource in readable)}

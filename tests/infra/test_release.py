@@ -18,13 +18,13 @@ ROLE, ORGANIZATION = "arn:aws:iam::444455556666:role/producers", "o-a1b2c3d4e5"
 CALLED = {*(name.value for name in FunctionName), "registry", "triggers", "tables"}
 
 
-def of_function(deployment: Deployment, kind: str) -> dict[str, dict[str, Any]]:
+def of_function(deployment: Deployment, resource_type: str) -> dict[str, dict[str, Any]]:
     """A type's resources of the api stack, whole, by the name of their function."""
-    found = {}
-    for key, resource in deployment.resources("api", kind).items():
-        [name] = [each for each in CALLED if key.startswith(each.capitalize())]
-        found[name] = resource
-    return found
+    by_function = {}
+    for key, resource in deployment.resources("api", resource_type).items():
+        [name] = [function for function in CALLED if key.startswith(function.capitalize())]
+        by_function[name] = resource
+    return by_function
 
 
 def test_a_tenth_of_the_requests_tries_a_new_version_first(prod: Deployment) -> None:
@@ -41,17 +41,17 @@ def test_a_tenth_of_the_requests_tries_a_new_version_first(prod: Deployment) -> 
         rollback = properties["AutoRollbackConfiguration"]
         assert (rollback["Enabled"], "DEPLOYMENT_STOP_ON_ALARM" in rollback["Events"]) == (True, True)
         assert properties["AlarmConfiguration"]["Enabled"]
-        watched = [each["Name"]["Ref"] for each in properties["AlarmConfiguration"]["Alarms"]]
+        watched = [alarm["Name"]["Ref"] for alarm in properties["AlarmConfiguration"]["Alarms"]]
         assert {guards[key]["Properties"]["AlarmName"] for key in watched} == {
-            f"odradek-prod-{name}-canary-{kind}"
-            for kind in (("errors",) if name in ("triggers", "tables") else ("errors", "faults"))
+            f"odradek-prod-{name}-canary-{alarm_kind}"
+            for alarm_kind in (("errors",) if name in ("triggers", "tables") else ("errors", "faults"))
         }
         # They look at the version that the alias is about to be given, before it is.
         assert set(watched) <= set(alias["DependsOn"])
         [errors] = [
             guards[key]["Properties"] for key in watched if guards[key]["Properties"]["Namespace"] == "AWS/Lambda"
         ]
-        dimensions = {each["Name"]: each["Value"] for each in errors["Dimensions"]}
+        dimensions = {dimension["Name"]: dimension["Value"] for dimension in errors["Dimensions"]}
         assert dimensions["ExecutedVersion"] == alias["Properties"]["FunctionVersion"]
         assert dimensions["Resource"] == f"odradek-prod-{name}:live"
 
@@ -67,9 +67,13 @@ def test_one_bad_invocation_of_the_new_version_is_enough_within_the_canary(prod:
 
 def test_codedeploy_moves_these_aliases_and_nothing_else(prod: Deployment) -> None:
     [policy] = [
-        each["Properties"] for key, each in prod.resources("api", "AWS::IAM::Policy").items() if "Canaries" in key
+        policy["Properties"] for key, policy in prod.resources("api", "AWS::IAM::Policy").items() if "Canaries" in key
     ]
-    allowed = {action: each for each in policy["PolicyDocument"]["Statement"] for action in as_list(each["Action"])}
+    allowed = {
+        action: statement
+        for statement in policy["PolicyDocument"]["Statement"]
+        for action in as_list(statement["Action"])
+    }
     assert set(allowed) == {
         "cloudwatch:DescribeAlarms",
         "lambda:GetAlias",
@@ -85,7 +89,7 @@ def test_codedeploy_moves_these_aliases_and_nothing_else(prod: Deployment) -> No
 def test_without_a_canary_the_alias_moves_at_once_and_nothing_is_paid_for(dev: Deployment) -> None:
     aliases = of_function(dev, "AWS::Lambda::Alias")
     assert set(aliases) == CALLED
-    assert not [each for each in aliases.values() if "UpdatePolicy" in each]
+    assert not [alias for alias in aliases.values() if "UpdatePolicy" in alias]
     assert not dev.resources("api", "AWS::CodeDeploy::Application")
     assert not dev.resources("api", "AWS::CloudWatch::Alarm")
 
@@ -98,8 +102,10 @@ def test_snapshots_are_taken_of_versions_where_the_stage_asks_for_them(
     taken = {name for name, properties in functions.items() if "SnapStart" in properties}
     assert taken == CALLED, "the others are called without a version, of which nothing is taken"
     assert all(functions[name]["SnapStart"] == {"ApplyOn": "PublishedVersions"} for name in taken)
-    assert all("EphemeralStorage" not in each and "FileSystemConfigs" not in each for each in functions.values())
-    assert not [each for each in prod.functions().values() if "SnapStart" in each]
+    assert all(
+        "EphemeralStorage" not in function and "FileSystemConfigs" not in function for function in functions.values()
+    )
+    assert not [function for function in prod.functions().values() if "SnapStart" in function]
 
 
 def test_consumers_cannot_take_what_producers_and_the_coordinator_need(prod: Deployment) -> None:
@@ -119,7 +125,7 @@ def shared(synthesize_stage: Callable[..., Deployment]) -> Deployment:
 
 def test_callers_of_other_accounts_are_let_in_by_the_url_alone(shared: Deployment, prod: Deployment) -> None:
     assert not prod.resources("api", "AWS::Lambda::Permission")
-    found: dict[str, set[tuple[str, str, str | None]]] = {}
+    admissions: dict[str, set[tuple[str, str, str | None]]] = {}
     for permission in shared.resources("api", "AWS::Lambda::Permission").values():
         properties = permission["Properties"]
         if properties["Action"] == "lambda:InvokeFunctionUrl":
@@ -128,9 +134,9 @@ def test_callers_of_other_accounts_are_let_in_by_the_url_alone(shared: Deploymen
             assert properties["InvokedViaFunctionUrl"] is True
         assert properties["Principal"] != "*" or properties["PrincipalOrgID"] == ORGANIZATION
         admitted = properties["Action"], properties["Principal"], properties.get("PrincipalOrgID")
-        found.setdefault(properties["FunctionName"]["Ref"], set()).add(admitted)
-    assert set(found) == set(shared.resources("api", "AWS::Lambda::Alias")), "the alias has the URL"
-    for admitted_here in found.values():
+        admissions.setdefault(properties["FunctionName"]["Ref"], set()).add(admitted)
+    assert set(admissions) == set(shared.resources("api", "AWS::Lambda::Alias")), "the alias has the URL"
+    for admitted_here in admissions.values():
         assert admitted_here == {
             (action, principal, org)
             for action in ("lambda:InvokeFunctionUrl", "lambda:InvokeFunction")
@@ -157,22 +163,22 @@ def test_the_owners_tags_are_on_everything(shared: Deployment) -> None:
         for resource in template["Resources"].values():
             tags = resource.get("Properties", {}).get("Tags")
             if isinstance(tags, list):
-                known = {each["Key"]: each["Value"] for each in tags}
+                tags_by_name = {tag["Key"]: tag["Value"] for tag in tags}
             elif isinstance(tags, dict):  # Glue
-                known = tags
+                tags_by_name = tags
             else:
                 continue
-            assert known["cost-centre"] == "42"
-            assert known["team"] == "log", "the command line's word counts"
-            assert known["odradek:stage"] == "prod"
+            assert tags_by_name["cost-centre"] == "42"
+            assert tags_by_name["team"] == "log", "the command line's word counts"
+            assert tags_by_name["odradek:stage"] == "prod"
             tagged += 1
     assert tagged > 40
-    kinds = {each["Type"] for template in shared.templates.values() for each in template["Resources"].values()}
-    for kind in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Lambda::Function", "AWS::Glue::Job"):
-        assert kind in kinds
+    kinds = {resource["Type"] for template in shared.templates.values() for resource in template["Resources"].values()}
+    for resource_type in ("AWS::DynamoDB::Table", "AWS::S3::Bucket", "AWS::Lambda::Function", "AWS::Glue::Job"):
+        assert resource_type in kinds
         for stack in shared.templates:
-            for resource in shared.resources(stack, kind).values():
-                assert resource["Properties"]["Tags"], kind
+            for resource in shared.resources(stack, resource_type).values():
+                assert resource["Properties"]["Tags"], resource_type
 
 
 @pytest.mark.parametrize("text", ["team", "=x", "team=", "aws:team=x"])

@@ -23,8 +23,12 @@ def test_the_bucket_is_private_and_encrypted_with_s3_keys(dev: Deployment) -> No
 
 def test_the_bucket_refuses_what_is_not_tls_1_2(dev: Deployment) -> None:
     policy = dev.only("storage", "AWS::S3::BucketPolicy")["Properties"]["PolicyDocument"]
-    denied = [each for each in policy["Statement"] if each["Effect"] == "Deny" and each["Action"] == "s3:*"]
-    conditions = [each["Condition"] for each in denied]
+    denied = [
+        statement
+        for statement in policy["Statement"]
+        if statement["Effect"] == "Deny" and statement["Action"] == "s3:*"
+    ]
+    conditions = [statement["Condition"] for statement in denied]
     assert {"Bool": {"aws:SecureTransport": "false"}} in conditions
     assert {"NumericLessThan": {"s3:TlsVersion": 1.2}} in conditions
     for statement in denied:  # the bucket itself and every object in it
@@ -45,7 +49,7 @@ def test_deleted_objects_can_be_brought_back_for_as_long_as_the_stage_says(
     deployment = synthesize_stage(replace(STAGES["prod"], keep_deleted_days=35))
     properties = deployment.only("storage", "AWS::S3::Bucket")["Properties"]
     assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
-    rules = {each["Id"]: each for each in properties["LifecycleConfiguration"]["Rules"]}
+    rules = {rule["Id"]: rule for rule in properties["LifecycleConfiguration"]["Rules"]}
     assert rules["deleted-objects"] == {
         "Id": "deleted-objects",
         "Status": "Enabled",
@@ -69,21 +73,21 @@ def test_four_tables_on_demand_three_of_them_with_point_in_time_recovery(dev: De
             {"AttributeName": "pk", "KeyType": "HASH"},
             {"AttributeName": "sk", "KeyType": "RANGE"},
         ]
-        assert {each["AttributeType"] for each in properties["AttributeDefinitions"]} == {"S"}
+        assert {attribute["AttributeType"] for attribute in properties["AttributeDefinitions"]} == {"S"}
         # Nothing but the sweep may make rows of the log disappear.
         assert ("TimeToLiveSpecification" in properties) is is_copy
 
 
 def test_prod_keeps_its_data_whatever_is_deleted(prod: Deployment) -> None:
     stores = [*prod.resources("storage", "AWS::DynamoDB::Table").values(), prod.only("storage", "AWS::S3::Bucket")]
-    assert [(each["DeletionPolicy"], each["UpdateReplacePolicy"]) for each in stores] == [("Retain", "Retain")] * 5
+    assert [(store["DeletionPolicy"], store["UpdateReplacePolicy"]) for store in stores] == [("Retain", "Retain")] * 5
     tables = prod.resources("storage", "AWS::DynamoDB::Table").values()
     assert all(table["Properties"]["DeletionProtectionEnabled"] is True for table in tables)
 
 
 def test_dev_can_be_thrown_away(dev: Deployment) -> None:
     stores = [*dev.resources("storage", "AWS::DynamoDB::Table").values(), dev.only("storage", "AWS::S3::Bucket")]
-    assert {each["DeletionPolicy"] for each in stores} == {"Delete"}
+    assert {store["DeletionPolicy"] for store in stores} == {"Delete"}
 
 
 def test_outputs_name_the_store(dev: Deployment) -> None:

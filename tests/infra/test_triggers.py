@@ -21,8 +21,8 @@ def template(build: Any) -> dict[str, Any]:
     app = App()
     stack = Stack(app, "mine")
     build(stack)
-    found: dict[str, Any] = app.synth().get_stack_by_name("mine").template
-    return found
+    synthesized: dict[str, Any] = app.synth().get_stack_by_name("mine").template
+    return synthesized
 
 
 def function_in(stack: Any) -> Any:
@@ -46,9 +46,9 @@ def with_destinations() -> dict[str, Any]:
     from infra.constructs.trigger import Trigger
 
     def build(stack: Any) -> None:
-        places = {"queue": sqs.Queue(stack, "Q"), "sns": sns.Topic(stack, "N"), "bucket": s3.Bucket(stack, "B")}
+        destinations = {"queue": sqs.Queue(stack, "Q"), "sns": sns.Topic(stack, "N"), "bucket": s3.Bucket(stack, "B")}
         function = function_in(stack)
-        for name, place in {**places, "topic": "topic:failed", "none": None}.items():
+        for name, destination in {**destinations, "topic": "topic:failed", "none": None}.items():
             Trigger(
                 stack,
                 f"T{name}",
@@ -56,28 +56,28 @@ def with_destinations() -> dict[str, Any]:
                 name=name,
                 topic="orders",
                 function=function,
-                on_failure=place,
+                on_failure=destination,
                 bisect=True,
             )
 
     return template(build)
 
 
-def granted_to_the_dispatcher(found: dict[str, Any]) -> list[tuple[str, str]]:
+def granted_to_the_dispatcher(template: dict[str, Any]) -> list[tuple[str, str]]:
     """(action, resource) of all policies that are attached to the dispatcher's role."""
     return [
         (action, json.dumps(resource))
-        for each in found["Resources"].values()
-        if each["Type"] == "AWS::IAM::Policy" and ROLE in each["Properties"].get("Roles", ())
-        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+        for policy in template["Resources"].values()
+        if policy["Type"] == "AWS::IAM::Policy" and ROLE in policy["Properties"].get("Roles", ())
+        for statement in policy["Properties"]["PolicyDocument"]["Statement"]
         for action in as_list(statement["Action"])
         for resource in as_list(statement["Resource"])
     ]
 
 
 def test_the_dispatcher_gets_what_these_triggers_use_and_no_more(with_destinations: dict[str, Any]) -> None:
-    found = granted_to_the_dispatcher(with_destinations)
-    assert {action for action, _ in found} == {
+    granted = granted_to_the_dispatcher(with_destinations)
+    assert {action for action, _ in granted} == {
         "lambda:InvokeFunction",
         "sqs:SendMessage",
         "sqs:GetQueueAttributes",
@@ -90,7 +90,7 @@ def test_the_dispatcher_gets_what_these_triggers_use_and_no_more(with_destinatio
         "s3:PutObjectVersionTagging",
         "s3:Abort*",
     }
-    for action, resource in found:
+    for action, resource in granted:
         prefix = {"lambda": "Function", "sqs": "Q", "sns": "N", "s3": "B"}[action.partition(":")[0]]
         assert f'"{prefix}' in resource, (action, resource)
         assert '"*"' not in resource
@@ -99,14 +99,14 @@ def test_the_dispatcher_gets_what_these_triggers_use_and_no_more(with_destinatio
 def test_the_trigger_is_made_after_its_grants(with_destinations: dict[str, Any]) -> None:
     """Its first message would find a function that may not be called."""
     resources = with_destinations["Resources"]
-    triggers = [each for each in resources.values() if each["Type"] == "Custom::OdradekTrigger"]
+    triggers = [resource for resource in resources.values() if resource["Type"] == "Custom::OdradekTrigger"]
     assert len(triggers) == 5
-    for each in triggers:
+    for trigger in triggers:
         policies = [
-            name for name in as_list(each.get("DependsOn", [])) if resources[name]["Type"] == "AWS::IAM::Policy"
+            name for name in as_list(trigger.get("DependsOn", [])) if resources[name]["Type"] == "AWS::IAM::Policy"
         ]
         assert policies
-        document = json.dumps(each["Properties"]["Trigger"])
+        document = json.dumps(trigger["Properties"]["Trigger"])
         assert '\\"bisect\\":true' in document
 
 
@@ -124,8 +124,8 @@ def test_a_bad_option_fails_the_synthesis() -> None:
 
 def test_the_queue_keeps_what_a_dispatcher_could_not_do(prod: Deployment) -> None:
     queues = {
-        each["Properties"]["QueueName"]: each["Properties"]
-        for each in prod.resources("triggers", "AWS::SQS::Queue").values()
+        queue["Properties"]["QueueName"]: queue["Properties"]
+        for queue in prod.resources("triggers", "AWS::SQS::Queue").values()
     }
     wakes, dead = queues["odradek-prod-triggers"], queues["odradek-prod-triggers-dead-letters"]
     assert wakes["RedrivePolicy"]["maxReceiveCount"] == 5
@@ -140,8 +140,8 @@ def test_the_queue_keeps_what_a_dispatcher_could_not_do(prod: Deployment) -> Non
 def test_only_tls_reaches_the_queues(prod: Deployment) -> None:
     policies = prod.resources("triggers", "AWS::SQS::QueuePolicy").values()
     assert len(policies) == 2
-    for each in policies:
-        statements = each["Properties"]["PolicyDocument"]["Statement"]
+    for policy in policies:
+        statements = policy["Properties"]["PolicyDocument"]["Statement"]
         assert any(
             (one["Effect"], one.get("Condition")) == ("Deny", {"Bool": {"aws:SecureTransport": "false"}})
             for one in statements
@@ -150,4 +150,4 @@ def test_only_tls_reaches_the_queues(prod: Deployment) -> None:
 
 def test_the_logs_of_the_dispatcher_end(prod: Deployment) -> None:
     groups = prod.resources("triggers", "AWS::Logs::LogGroup").values()
-    assert [each["Properties"]["RetentionInDays"] for each in groups] == [90]
+    assert [group["Properties"]["RetentionInDays"] for group in groups] == [90]
