@@ -91,7 +91,7 @@ def all_ports(limits: Settings, **connect: str) -> Iterator[AllPorts]:
     with (
         odradek.local(registry_port=0, settings=limits) as service,
         RunningCluster(service, workers=0, **connect) as running,
-        RestServer(running.cluster, "http://127.0.0.1:0", limits) as rest,
+        RestServer(running.cluster, "http://127.0.0.1:0", limits) as rest_server,
         in_thread(sql) as sql_url,
         in_thread(lambda: _console(service, limits, links)) as console_url,
         in_thread(lambda: _health(limits)) as health_url,
@@ -100,7 +100,7 @@ def all_ports(limits: Settings, **connect: str) -> Iterator[AllPorts]:
             "function URLs": service.bootstrap_servers,
             "schema registry": service.registry_url,
             "health port": health_url,
-            "Connect REST API": rest.url,
+            "Connect REST API": rest_server.url,
             "stream SQL server": sql_url,
             "console": console_url,
         }

@@ -123,7 +123,7 @@ def _dead_letters(configs: dict[str, Any]) -> None:
     rejected = 0
     while rejected < 3:
         polled = consumer.poll(2_000, max_records=3)
-        for record in (each for records in polled.values() for each in records):
+        for record in (record for records in polled.values() for record in records):
             consumer.acknowledge(record, odradek.AcknowledgeType.REJECT)
             rejected += 1
         consumer.commit_sync()
@@ -188,12 +188,12 @@ def glue_jobs() -> MemoryJobRuns:
                {"script": "s3://bucket/top.sql"}),
     ]  # fmt: skip
     lag = tuple((_NOON_MS + 60_000 * minute, float((minute * 37) % 90)) for minute in range(-60, 1))
-    told = [
+    definitions = [
         QueryMetrics(sql.name, "paid_by_country", _NOON_MS, 1_240.0, 830.0, 5.0, 1_832.0, 74.0, 2.0, lag),
         QueryMetrics(sql.name, "sessions-" * 9, _NOON_MS, 0.4, 61_000.0, 2_430_112.0, 9.1e8, None, None),
     ]
     word_count = Job("odradek-test-word_count", "G.025X", 2, 0, "6.0", {})
-    return MemoryJobRuns([sql, word_count], runs, told, started_ms=_NOON_MS)
+    return MemoryJobRuns([sql, word_count], runs, definitions, started_ms=_NOON_MS)
 
 
 OPEN: list[Any] = []

@@ -88,9 +88,9 @@ async def read_all(engine: Engine, topic: str, partition: int, offset: int = 0) 
     while True:
         [result] = await engine.fetch([FetchPartition(topic, partition, offset)])
         assert not result.error, (result.error.name, result.message)
-        found = [r for r in decode_batches(b"".join(result.records), allow_truncated=False) if r.offset >= offset]
-        if not found:
+        fresh = [r for r in decode_batches(b"".join(result.records), allow_truncated=False) if r.offset >= offset]
+        if not fresh:
             assert offset == result.high_watermark
             return records
-        records += found
-        offset = found[-1].offset + 1
+        records += fresh
+        offset = fresh[-1].offset + 1

@@ -145,12 +145,14 @@ SMALL = {
     "paged_appends": 4,
 }
 PARTITIONS = (0, 1)  # a batch for each value; one batch for all
-COLUMNS = {f"c{number}": kind for number, kind in enumerate(CASES)}
-SCHEMA = ", ".join(f"{name} {kind}" for name, kind in {"i": "int", **COLUMNS}.items())
+COLUMNS = {f"c{number}": type_name for number, type_name in enumerate(CASES)}
+SCHEMA = ", ".join(f"{name} {type_name}" for name, type_name in {"i": "int", **COLUMNS}.items())
 ODD_VALUES = [
     OddValue(name, text, b'{"i": %d, "%s": %s}' % (number, name.encode(), text.encode()), cell)
     for number, (name, text, cell) in enumerate(
-        (name, text, cell) for name, kind in COLUMNS.items() for text, cell in {**CASES[kind], "null": None}.items()
+        (name, text, cell)
+        for name, type_name in COLUMNS.items()
+        for text, cell in {**CASES[type_name], "null": None}.items()
     )
 ]
 
@@ -159,9 +161,9 @@ def expected_rows(first_offset: int) -> pa.Table:
     """Return the columns of the records of ODD_VALUES, from an offset."""
     columns: dict[str, pa.Array] = {"offset": pa.array(range(first_offset, first_offset + len(ODD_VALUES)), pa.int64())}
     columns["i"] = pa.array([None if odd.cell is MISFIT else i for i, odd in enumerate(ODD_VALUES)], pa.int32())
-    for name, kind in COLUMNS.items():
+    for name, type_name in COLUMNS.items():
         cells = [odd.cell if odd.column == name and odd.cell is not MISFIT else None for odd in ODD_VALUES]
-        columns[name] = pa.array(cells, arrow_type(kind_of(kind)))
+        columns[name] = pa.array(cells, arrow_type(kind_of(type_name)))
     return pa.table(columns)
 
 
@@ -210,8 +212,8 @@ def described(rows: Sequence[tuple[Any, ...]]) -> list[str]:
 
 def comparable(name: str) -> list[Any]:
     """Return the cells of a column that a literal can be compared with."""
-    found = [odd.cell for odd in ODD_VALUES if odd.column == name and odd.cell is not MISFIT and odd.cell is not None]
-    return [cell for cell in found if not (isinstance(cell, str) and ("\0" in cell or len(cell) > 50))]
+    cells = [odd.cell for odd in ODD_VALUES if odd.column == name and odd.cell is not MISFIT and odd.cell is not None]
+    return [cell for cell in cells if not (isinstance(cell, str) and ("\0" in cell or len(cell) > 50))]
 
 
 def plain(cell: Any) -> Any:
@@ -219,7 +221,7 @@ def plain(cell: Any) -> Any:
     if isinstance(cell, float):
         return "NaN" if math.isnan(cell) else repr(cell)
     if isinstance(cell, dict):
-        return {name: plain(each) for name, each in cell.items()}
+        return {name: plain(member) for name, member in cell.items()}
     if isinstance(cell, list | tuple):
-        return [plain(each) for each in cell]
+        return [plain(element) for element in cell]
     return cell.astimezone(UTC) if isinstance(cell, datetime) and cell.tzinfo is not None else cell

@@ -17,17 +17,17 @@ from tests.support.dispatching import context, dispatcher
 
 
 async def ask_as(
-    engine: Engine, who: str, api_key: ApiKey, fields: Mapping[str, Any], version: int | None = None, **where: Any
+    engine: Engine, principal: str, api_key: ApiKey, fields: Mapping[str, Any], version: int | None = None, **where: Any
 ) -> Any:
     """The decoded answer; the highest version unless one is given."""
     version = SUPPORTED_VERSIONS[api_key][1] if version is None else version
     frame = encode_request(build(request_schema(api_key, version), fields), correlation_id=7, client_id="tests")
-    parts = await dispatcher(engine).dispatch(frame, replace(context(), principal=who, **where))
+    parts = await dispatcher(engine).dispatch(frame, replace(context(), principal=principal, **where))
     return decode_response(b"".join(parts or ()), response_schema(api_key, version), correlation_id=7)
 
 
 def allow(
-    who: str,
+    principal: str,
     *operations: AclOperation,
     topic: str | None = None,
     group: str | None = None,
@@ -36,10 +36,10 @@ def allow(
     prefix: bool = False,
 ) -> list[AclBinding]:
     """Rules about one resource; the cluster where none is named."""
-    kind, name = next(
+    resource_type, name = next(
         (
-            (kind, name)
-            for kind, name in (
+            (resource_type, name)
+            for resource_type, name in (
                 (ResourceType.TOPIC, topic),
                 (ResourceType.GROUP, group),
                 (ResourceType.TRANSACTIONAL_ID, transaction),
@@ -49,7 +49,7 @@ def allow(
         (ResourceType.CLUSTER, "kafka-cluster"),
     )
     pattern = PatternType.PREFIXED if prefix else PatternType.LITERAL
-    return [AclBinding(kind, name, pattern, who, "*", operation, permission) for operation in operations]
+    return [AclBinding(resource_type, name, pattern, principal, "*", operation, permission) for operation in operations]
 
 
 async def add(engine: Engine, *acls: Iterable[AclBinding]) -> None:
@@ -58,16 +58,16 @@ async def add(engine: Engine, *acls: Iterable[AclBinding]) -> None:
             await engine.acls.create(acl)
 
 
-def error_codes(answer: Any) -> list[int]:
+def error_codes(response: Any) -> list[int]:
     """Every error code in an answer, however deep."""
-    found: list[int] = []
-    if isinstance(answer, tuple):
-        for each in answer:
-            found += error_codes(each)
-    for name in getattr(answer, "__dataclass_fields__", ()):
-        value = getattr(answer, name)
+    codes: list[int] = []
+    if isinstance(response, tuple):
+        for element in response:
+            codes += error_codes(element)
+    for name in getattr(response, "__dataclass_fields__", ()):
+        value = getattr(response, name)
         if name.endswith("error_code"):
-            found.append(int(value))
+            codes.append(int(value))
         else:
-            found += error_codes(value)
-    return found
+            codes += error_codes(value)
+    return codes

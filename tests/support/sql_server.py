@@ -159,10 +159,10 @@ class World:
         self.client = TestClient(make_app(self.service, self.transients, info))
 
     def ksql(self, text: str, status: int = 200, **more: Any) -> Any:
-        answer = self.client.post("/ksql", json={"ksql": text, **more})
-        assert answer.status_code == status, answer.text
-        assert answer.headers["content-type"].startswith("application/vnd.ksql.v1+json")
-        return answer.json()
+        response = self.client.post("/ksql", json={"ksql": text, **more})
+        assert response.status_code == status, response.text
+        assert response.headers["content-type"].startswith("application/vnd.ksql.v1+json")
+        return response.json()
 
 
 STREAM = "CREATE STREAM s (id VARCHAR KEY, a INT, d DECIMAL(4, 2)) WITH (KAFKA_TOPIC = 's', VALUE_FORMAT = 'JSON');"

@@ -61,10 +61,10 @@ class UnreliableTable:
             is_write = name in ("put", "update", "delete", "transact")
             if is_write and chance < 2 * self.fault_rate:
                 raise OutcomeUnknown("lost before it was applied")
-            answer = await getattr(self._table, name)(*args, **kwargs)
+            result = await getattr(self._table, name)(*args, **kwargs)
             if is_write and chance < 3 * self.fault_rate:
                 raise OutcomeUnknown("lost after it was applied")
-            return answer
+            return result
 
         return call
 

@@ -68,10 +68,10 @@ class Misbehaving(InProcessTransport):
         fate = self._outage(api, count)
         if fate == "lost":
             raise RequestFailed(ErrorCode.NETWORK_EXCEPTION, "the request got lost", may_have_applied=True)
-        answer = await super().exchange(function, frame, timeout_s)
+        response = await super().exchange(function, frame, timeout_s)
         if fate == "unanswered":
             raise RequestFailed(ErrorCode.REQUEST_TIMED_OUT, "the answer got lost", may_have_applied=True)
-        return answer
+        return response
 
 
 @contextmanager

@@ -179,19 +179,19 @@ def read_back(
         odradek.Consumer(**service.client_config, isolation_level=isolation) as consumer,
     ):
         described = admin.describe_topics(topics)
-        places = [
-            odradek.TopicPartition(topic, each.partition) for topic in topics for each in described[topic].partitions
+        tps = [
+            odradek.TopicPartition(topic, partition.partition)
+            for topic in topics
+            for partition in described[topic].partitions
         ]
         logs: dict[str, dict[int, list[bytes]]] = {topic: {} for topic in topics}
-        for place in places:
-            logs[place.topic][place.partition] = []
-        consumer.assign(places)
-        ends = consumer.end_offsets(places)
-        for place in places:
-            consumer.seek(place, 0)
-        while any(consumer.position(place) < ends[place] for place in places):
-            for place, records in consumer.poll(timeout_ms=1_000, max_records=10_000).items():
-                logs[place.topic][place.partition] += [
-                    (record.key if keys else record.value) or b"" for record in records
-                ]
+        for tp in tps:
+            logs[tp.topic][tp.partition] = []
+        consumer.assign(tps)
+        ends = consumer.end_offsets(tps)
+        for tp in tps:
+            consumer.seek(tp, 0)
+        while any(consumer.position(tp) < ends[tp] for tp in tps):
+            for tp, records in consumer.poll(timeout_ms=1_000, max_records=10_000).items():
+                logs[tp.topic][tp.partition] += [(record.key if keys else record.value) or b"" for record in records]
     return logs

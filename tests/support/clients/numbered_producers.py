@@ -162,10 +162,10 @@ async def _aiokafka(servers: str, load: Load, producer: str, config: dict[str, A
     answers: set[asyncio.Future[Any]] = set()
 
     def on_answer(record: Numbered) -> Callable[[asyncio.Future[Any]], None]:
-        def told(answer: asyncio.Future[Any]) -> None:
-            answers.discard(answer)
+        def told(future: asyncio.Future[Any]) -> None:
+            answers.discard(future)
             room.release()
-            if error := answer.exception():
+            if error := future.exception():
                 sent.refuse(record, f"{type(error).__name__}: {error}")
 
         return told
@@ -180,13 +180,13 @@ async def _aiokafka(servers: str, load: Load, producer: str, config: dict[str, A
             record = sent.next(producer, total % load.partitions)
             total += 1
             try:
-                answer = await client.send(load.topic, record.value(load.size), partition=record.partition)
+                future = await client.send(load.topic, record.value(load.size), partition=record.partition)
             except KafkaError as error:
                 sent.refuse(record, f"{type(error).__name__}: {error}")
                 sent.fatal.append(str(error))
                 break
-            answers.add(answer)
-            answer.add_done_callback(on_answer(record))
+            answers.add(future)
+            future.add_done_callback(on_answer(record))
         if answers:
             await asyncio.wait(answers, timeout=DELIVERY_S)
         assert not answers, f"{len(answers)} records without an answer after {DELIVERY_S} s"
@@ -241,10 +241,10 @@ def wait_for_records(servers: str, topic: str, partitions: int, count: int, time
 
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-    seen, ends_s = 0, time.monotonic() + timeout_s
+    received, ends_s = 0, time.monotonic() + timeout_s
     try:
-        while seen < count and time.monotonic() < ends_s:
-            seen += sum(message.error() is None for message in consumer.consume(1_000, 0.2))
+        while received < count and time.monotonic() < ends_s:
+            received += sum(message.error() is None for message in consumer.consume(1_000, 0.2))
     finally:
         consumer.close()
-    return seen
+    return received

@@ -21,11 +21,14 @@ from odradek.registry.protobuf.files import resolve
 from odradek.registry.protobuf.text import parse_text
 from odradek.registry.protobuf.wire import encode_descriptor
 
-GOOGLES = [each.DESCRIPTOR.serialized_pb for each in (timestamp_pb2, duration_pb2, wrappers_pb2, struct_pb2, any_pb2)]
+GOOGLES = [
+    google_module.DESCRIPTOR.serialized_pb
+    for google_module in (timestamp_pb2, duration_pb2, wrappers_pb2, struct_pb2, any_pb2)
+]
 
 
 def descriptor_of(text: str, *imported: str) -> descriptor_pb2.FileDescriptorProto:
-    references = {f"shop/{i}.proto": parse_text(each) for i, each in enumerate(imported)}
+    references = {f"shop/{i}.proto": parse_text(imported_text) for i, imported_text in enumerate(imported)}
     encoded = encode_descriptor(*resolve(parse_text(text), references))
     return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(encoded))
 
@@ -33,10 +36,10 @@ def descriptor_of(text: str, *imported: str) -> descriptor_pb2.FileDescriptorPro
 def messages_of(text: str, *imported: str) -> Callable[[str], Any]:
     """Classes by full name; what is imported is shop/0.proto, shop/1.proto and on."""
     pool = descriptor_pool.DescriptorPool()
-    for each in GOOGLES:
-        pool.AddSerializedFile(each)
-    for i, each in enumerate([*imported, text]):
-        file = descriptor_of(each, *imported[:i])
+    for google in GOOGLES:
+        pool.AddSerializedFile(google)
+    for i, schema_text in enumerate([*imported, text]):
+        file = descriptor_of(schema_text, *imported[:i])
         file.name = f"shop/{i}.proto"
         pool.Add(file)  # type: ignore[no-untyped-call]
     return lambda name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name))  # type: ignore[no-untyped-call]

@@ -35,14 +35,14 @@ Serialize = Callable[[dict[str, Any]], bytes]
 
 def avro(version: int) -> str:
     """`place.x` and `n` become long, `place` gets `z`, and the record `note`."""
-    kind = "int" if version == 1 else "long"
-    place = [{"name": "x", "type": kind}, {"name": "y", "type": "double"}]
+    number_type = "int" if version == 1 else "long"
+    place_fields = [{"name": "x", "type": number_type}, {"name": "y", "type": "double"}]
     if version == 2:
-        place.append({"name": "z", "type": ["null", "string"], "default": None})
+        place_fields.append({"name": "z", "type": ["null", "string"], "default": None})
     fields: list[dict[str, Any]] = [
-        {"name": "n", "type": kind},
+        {"name": "n", "type": number_type},
         {"name": "name", "type": ["null", "string"], "default": None},
-        {"name": "place", "type": {"type": "record", "name": "Place", "fields": place}},
+        {"name": "place", "type": {"type": "record", "name": "Place", "fields": place_fields}},
         {"name": "tags", "type": {"type": "array", "items": "string"}},
     ]
     if version == 2:
@@ -52,31 +52,31 @@ def avro(version: int) -> str:
 
 def protobuf(version: int) -> str:
     """The same as `avro`."""
-    kind = "int32" if version == 1 else "int64"
+    number_type = "int32" if version == 1 else "int64"
     more = ("optional string z = 3;", "optional string note = 5;") if version == 2 else ("", "")
     return f"""syntax = "proto3";
 package a;
-message Visit {{ {kind} n = 1; optional string name = 2; Place place = 3; repeated string tags = 4; {more[1]} }}
-message Place {{ {kind} x = 1; double y = 2; {more[0]} }}
+message Visit {{ {number_type} n = 1; optional string name = 2; Place place = 3; repeated string tags = 4; {more[1]} }}
+message Place {{ {number_type} x = 1; double y = 2; {more[0]} }}
 """
 
 
 def data(i: int, version: int) -> dict[str, Any]:
     """The fields of a record."""
     wide = 2**40 if version == 2 else 1
-    place: dict[str, Any] = {"x": i * wide + 1, "y": i / 4 + 0.5}
-    fields: dict[str, Any] = {"n": i * wide + 1, "name": None if i % 7 == 0 else f"v{i}", "place": place}
+    place_values: dict[str, Any] = {"x": i * wide + 1, "y": i / 4 + 0.5}
+    fields: dict[str, Any] = {"n": i * wide + 1, "name": None if i % 7 == 0 else f"v{i}", "place": place_values}
     fields["tags"] = [f"t{k}" for k in range(i % 3)]
     if version == 2:
-        place["z"] = None if i % 2 else f"z{i}"
+        place_values["z"] = None if i % 2 else f"z{i}"
         fields["note"] = f"note {i}"
     return fields
 
 
 def as_read(fields: dict[str, Any]) -> tuple[Any, ...]:
     """The row of a record by the newest version: what it lacks is null."""
-    place = {"x": fields["place"]["x"], "y": fields["place"]["y"], "z": fields["place"].get("z")}
-    return fields["n"], fields["name"], place, fields["tags"], fields.get("note")
+    place_values = {"x": fields["place"]["x"], "y": fields["place"]["y"], "z": fields["place"].get("z")}
+    return fields["n"], fields["name"], place_values, fields["tags"], fields.get("note")
 
 
 class _StoreRegistry(MemoryRegistry):
@@ -87,12 +87,12 @@ class _StoreRegistry(MemoryRegistry):
         self._log, self._store = log, subjects
 
     def register(self, subject: str, schema: Schema) -> int:
-        found = self._log._run(self._store.register(subject, RegistrySchema(schema.kind, schema.text)))
-        assert super().register(subject, schema) == found.stored.schema_id
-        return found.stored.schema_id
+        registered = self._log._run(self._store.register(subject, RegistrySchema(schema.kind, schema.text)))
+        assert super().register(subject, schema) == registered.stored.schema_id
+        return registered.stored.schema_id
 
 
-def fill(log: LiveLog, topic: str, kind: str, **configs: str) -> tuple[list[bytes], list[tuple[Any, ...]]]:
+def fill(log: LiveLog, topic: str, schema_type: str, **configs: str) -> tuple[list[bytes], list[tuple[Any, ...]]]:
     """Write records of both versions to a topic, merging each; some more stay in the tail.
 
     Returns the values that were sent, and the rows of their columns.
@@ -104,10 +104,10 @@ def fill(log: LiveLog, topic: str, kind: str, **configs: str) -> tuple[list[byte
     values: list[bytes] = []
     rows: list[tuple[Any, ...]] = []
     for version, count in ((1, EACH), (2, EACH), (2, 5)):
-        serialize = _avro(registry, topic, version) if kind == "avro" else _protobuf(registry, topic, version)
+        serialize = _avro(registry, topic, version) if schema_type == "avro" else _protobuf(registry, topic, version)
         for first in range(0, count, 20):
             some = [data(i, version) for i in range(first, min(first + 20, count))]
-            made = [serialize(each) for each in some]
+            made = [serialize(fields) for fields in some]
             log.produce(topic, 0, [(b"k", value) for value in made])
             values += made
             rows += map(as_read, some)

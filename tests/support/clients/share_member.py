@@ -73,22 +73,26 @@ class ShareMember:
         return [(record.offset, count, record.value) for _, record, count in await self.fetch_records(**options)]
 
     async def fetch_records(self, **options: Any) -> list[tuple[PartitionId, Record, int]]:
-        answer = await self.request(**options)
-        assert answer.error is ErrorCode.NONE, answer
-        return [(result.partition, *each) for result in answer.results for each in delivered(result)]
+        response = await self.request(**options)
+        assert response.error is ErrorCode.NONE, response
+        return [
+            (result.partition, *record_delivered)
+            for result in response.results
+            for record_delivered in delivered(result)
+        ]
 
     async def acknowledge(self, acks: Acks, **options: Any) -> dict[PartitionId, ErrorCode]:
         """Codes by partition."""
-        answer = await self.request(acknowledgements=acks, fetches=False, **options)
-        assert answer.error is ErrorCode.NONE, answer
-        return {result.partition: result.acknowledge_error for result in answer.results}
+        response = await self.request(acknowledgements=acks, fetches=False, **options)
+        assert response.error is ErrorCode.NONE, response
+        return {result.partition: result.acknowledge_error for result in response.results}
 
     async def close(self) -> None:
         await self.request(-1, fetches=False)
 
     def of(self, number: int, topic_id: Any = None) -> PartitionId:
         """The assigned partition of that number."""
-        return next(each for each in sorted(self.assignment) if each.partition == number)
+        return next(partition for partition in sorted(self.assignment) if partition.partition == number)
 
 
 def delivered(result: ShareFetchResult) -> list[tuple[Record, int]]:
@@ -105,9 +109,9 @@ def missing(result: ShareFetchResult) -> list[int]:
 
 def _counts(result: ShareFetchResult) -> dict[int, int]:
     return {
-        offset: each.delivery_count
-        for each in result.acquired
-        for offset in range(each.first_offset, each.last_offset + 1)
+        offset: batch.delivery_count
+        for batch in result.acquired
+        for offset in range(batch.first_offset, batch.last_offset + 1)
     }
 
 

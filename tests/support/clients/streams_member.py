@@ -107,14 +107,14 @@ class StreamsMember:
             await self._take(result, result.streams or StreamsAnswer(), keep or Tasks())
         return result.error
 
-    async def _take(self, result: GroupHeartbeatResult, answer: StreamsAnswer, keep: Tasks) -> None:
+    async def _take(self, result: GroupHeartbeatResult, response: StreamsAnswer, keep: Tasks) -> None:
         self.epoch = result.member_epoch
-        self.endpoint_epoch = answer.endpoint_epoch
-        if answer.endpoints is not None:
-            self.endpoints = answer.endpoints
-        if answer.tasks is not None:
-            self.tasks = answer.tasks | (self.tasks & keep)
-        for topic in answer.missing_topics if self.creates else ():
+        self.endpoint_epoch = response.endpoint_epoch
+        if response.endpoints is not None:
+            self.endpoints = response.endpoints
+        if response.tasks is not None:
+            self.tasks = response.tasks | (self.tasks & keep)
+        for topic in response.missing_topics if self.creates else ():
             try:
                 await self.engine.topics.create(topic.name, topic.partitions, dict(topic.configs))
             except KafkaError as error:  # another member was first, or the next heartbeat asks again

@@ -55,19 +55,19 @@ class Transactor:
         self._take(await self.engine.transactions.init(self.transactional_id, timeout_ms, **kept))
         return self
 
-    def _take(self, given: tuple[int, int]) -> None:
-        if given != (self.producer_id, self.epoch):
+    def _take(self, producer_id_and_epoch: tuple[int, int]) -> None:
+        if producer_id_and_epoch != (self.producer_id, self.epoch):
             self.sequences.clear()
-        self.producer_id, self.epoch = given
+        self.producer_id, self.epoch = producer_id_and_epoch
 
     async def announce(self, topic: str, partition: int) -> None:
         """AddPartitionsToTxn."""
-        place = TopicPartition(topic, partition)
+        tp = TopicPartition(topic, partition)
         transactions = self.engine.transactions
-        found = await patiently(
-            lambda: transactions.add_partitions(self.transactional_id, self.producer_id, self.epoch, [place])
+        errors = await patiently(
+            lambda: transactions.add_partitions(self.transactional_id, self.producer_id, self.epoch, [tp])
         )
-        assert found == {place: None}
+        assert errors == {tp: None}
 
     def request(self, topic: str, partition: int, *values: bytes) -> ProducePartition:
         """The next batch for a partition; its sequences are used up."""

@@ -40,8 +40,8 @@ _PLAIN = {
 }
 
 
-def schema_of(kind: str, api_key: int, version: int) -> type[Any]:
-    return request_schema(api_key, version) if kind == "request" else response_schema(api_key, version)
+def schema_of(direction: str, api_key: int, version: int) -> type[Any]:
+    return request_schema(api_key, version) if direction == "request" else response_schema(api_key, version)
 
 
 @cache
@@ -51,26 +51,26 @@ def messages(schema: type[Any]) -> st.SearchStrategy[Any]:
 
 
 def _field(field: dataclasses.Field[Any]) -> st.SearchStrategy[Any]:
-    kind, nullable = _without_none(field.type)
-    if typing.get_origin(kind) is tuple:
-        element = _without_none(typing.get_args(kind)[0])[0]
+    field_type, nullable = _without_none(field.type)
+    if typing.get_origin(field_type) is tuple:
+        element = _without_none(typing.get_args(field_type)[0])[0]
         values = st.lists(_value(field, element), max_size=3).map(tuple)
     else:
-        values = _value(field, kind)
+        values = _value(field, field_type)
     tagged = "tag" in field.metadata
     if nullable and not tagged:
         values = st.none() | values
     return st.just(field.default) | values if tagged else values
 
 
-def _value(field: dataclasses.Field[Any], kind: Any) -> st.SearchStrategy[Any]:
-    return messages(kind) if dataclasses.is_dataclass(kind) else _PLAIN[field.metadata["kafka_type"]]
+def _value(field: dataclasses.Field[Any], field_type: Any) -> st.SearchStrategy[Any]:
+    return messages(field_type) if dataclasses.is_dataclass(field_type) else _PLAIN[field.metadata["kafka_type"]]
 
 
-def _without_none(kind: Any) -> tuple[Any, bool]:
-    if typing.get_origin(kind) not in (UnionType, typing.Union):
-        return kind, False
-    return next(part for part in typing.get_args(kind) if part is not NoneType), True
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    if typing.get_origin(annotation) not in (UnionType, typing.Union):
+        return annotation, False
+    return next(part for part in typing.get_args(annotation) if part is not NoneType), True
 
 
 def encode_message(message: Any) -> bytes:
@@ -103,9 +103,9 @@ def encode_from_the_future(message: Any, tag: int = 9_999, content: bytes = b"ne
 
 
 def _write(out: io.BytesIO, field: dataclasses.Field[Any], value: Any, flexible: bool) -> None:
-    kind, nullable = _without_none(field.type)
-    is_array = typing.get_origin(kind) is tuple
-    element = _without_none(typing.get_args(kind)[0])[0] if is_array else kind
+    field_type, nullable = _without_none(field.type)
+    is_array = typing.get_origin(field_type) is tuple
+    element = _without_none(typing.get_args(field_type)[0])[0] if is_array else field_type
     if not dataclasses.is_dataclass(element):
         writer = get_field_writer(field, flexible=flexible, is_request_header=False, is_tag="tag" in field.metadata)
         writer(out, value)

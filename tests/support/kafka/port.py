@@ -53,12 +53,12 @@ def until(condition: Callable[[], R], timeout_s: float = 30.0, what: str | Calla
     A text with what was found last is given as a function: it is asked for after the last look.
     """
     deadline_s = time.monotonic() + PATIENCE * timeout_s
-    while not (answer := condition()):
+    while not (outcome := condition()):
         if time.monotonic() >= deadline_s:
             said = what() if callable(what) else what
             raise AssertionError(f"did not happen within {PATIENCE * timeout_s} s: {said}")
         time.sleep(0.02)
-    return answer
+    return outcome
 
 
 # --- confluent-kafka -------------------------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ def python_produce(
             producer.send(topic, message.value, message.key, list(message.headers), partition) for message in messages
         ]
         producer.flush(30)
-        return [each.get(10).offset for each in sent]
+        return [future.get(10).offset for future in sent]
     finally:
         producer.close()
 
@@ -148,9 +148,9 @@ def python_consume(servers: str, topic: str, count: int, partition: int = 0, **c
 
     consumer = KafkaConsumer(bootstrap_servers=servers, group_id=None, consumer_timeout_ms=20_000, **config)
     try:
-        place = TopicPartition(topic, partition)
-        consumer.assign([place])
-        consumer.seek_to_beginning(place)
+        tp = TopicPartition(topic, partition)
+        consumer.assign([tp])
+        consumer.seek_to_beginning(tp)
         got: list[Message] = []
         for record in consumer:
             got.append(Message(record.key, record.value, tuple(record.headers)))
@@ -171,7 +171,7 @@ def aio_produce(servers: str, topic: str, messages: Sequence[Message], partition
     async def work() -> list[int]:
         async with AIOKafkaProducer(bootstrap_servers=servers, linger_ms=5, **config) as producer:
             sent = [await producer.send(topic, m.value, m.key, partition, headers=list(m.headers)) for m in messages]
-            return [(await each).offset for each in sent]
+            return [(await future).offset for future in sent]
 
     return asyncio.run(asyncio.wait_for(work(), 60))
 
@@ -202,14 +202,14 @@ def sdk_produce(service: ThreadedService, topic: str, messages: Sequence[Message
         sent = [
             producer.send(topic, m.value, key=m.key, headers=list(m.headers), partition=partition) for m in messages
         ]
-        return [each.result(30).offset for each in sent]
+        return [future.result(30).offset for future in sent]
 
 
 def sdk_consume(service: ThreadedService, topic: str, count: int, partition: int = 0) -> list[Message]:
     """That many messages of one partition, assigned, from the beginning."""
-    place = odradek.TopicPartition(topic, partition)
+    tp = odradek.TopicPartition(topic, partition)
     with odradek.Consumer(**service.client_config, auto_offset_reset="earliest") as consumer:
-        consumer.assign([place])
+        consumer.assign([tp])
         got: list[Message] = []
         deadline_s = time.monotonic() + 30
         while len(got) < count:

@@ -37,7 +37,7 @@ class TimedQueue:
 
     def take(self) -> str | None:
         """Take the next message whose time has come."""
-        due = [each for each in sorted(self.messages) if each[0] <= self._clock.monotonic()]
+        due = [message for message in sorted(self.messages) if message[0] <= self._clock.monotonic()]
         if not due:
             return None
         self.messages.remove(due[0])

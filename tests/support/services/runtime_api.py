@@ -45,8 +45,8 @@ class RuntimeApi:
     def invoke(self, event: Any) -> Any:
         """Give the event to the function and return its answer. Raises FunctionFailed, queue.Empty (no answer)."""
         self._events.put((str(uuid.uuid4()), json.dumps(event).encode()))
-        kind, body = self._results.get(timeout=self._timeout_s + 30)
-        if kind == "response":
+        outcome, body = self._results.get(timeout=self._timeout_s + 30)
+        if outcome == "response":
             return json.loads(body)
         raise FunctionFailed(json.loads(body))
 
@@ -62,8 +62,8 @@ class RuntimeApi:
     def deadline_ms(self) -> int:
         return int((time.time() + self._timeout_s) * 1000)
 
-    def answer(self, kind: str, body: bytes) -> None:
-        self._results.put((kind, body))
+    def answer(self, outcome: str, body: bytes) -> None:
+        self._results.put((outcome, body))
 
 
 def _handler(api: RuntimeApi) -> type[BaseHTTPRequestHandler]:

@@ -49,8 +49,11 @@ class Served:
         return wire_tables(self._engine(), self.store.rows, self.queue, expires=True)
 
     async def topic(self, name: str = "scores", partitions: int = 1, **configs: str) -> None:
-        given = {"cleanup.policy": "compact", **{key.replace("_", "."): value for key, value in configs.items()}}
-        await self.engine.topics.create(name, partitions, given)
+        topic_configs = {
+            "cleanup.policy": "compact",
+            **{key.replace("_", "."): value for key, value in configs.items()},
+        }
+        await self.engine.topics.create(name, partitions, topic_configs)
 
     async def serve(self, name: str = "scores", topic: str = "scores", **options: Any) -> ServedTable:
         return await self.parts.tables.serve(ServedTable(name=name, topic=topic, **options))

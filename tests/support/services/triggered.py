@@ -56,8 +56,8 @@ class Triggered:
         await self.service.engine.topics.create(name, partitions)
 
     async def create(self, **options: Any) -> Trigger:
-        given = {"name": "orders-trigger", "topic": "orders", "function": "app:record", **options}
-        return await self.service.triggers.create(Trigger(**given))
+        definition = {"name": "orders-trigger", "topic": "orders", "function": "app:record", **options}
+        return await self.service.triggers.create(Trigger(**definition))
 
     async def send(
         self, topic: str, *values: bytes, partition: int = 0, key: bytes | None = None, headers: tuple[Header, ...] = ()
@@ -80,14 +80,14 @@ class Triggered:
         async with asyncio.timeout(WAIT_S):
             while True:
                 status = await self.service.triggers.describe(name)
-                if not status.lag and not any(each.is_calling for each in status.partitions):
+                if not status.lag and not any(partition.is_calling for partition in status.partitions):
                     return status
                 await asyncio.sleep(0.005)
 
     def offsets(self) -> dict[str, list[int]]:
         """The offsets of all events, by partition, in the order of the calls."""
-        found: dict[str, list[int]] = {}
+        offsets: dict[str, list[int]] = {}
         for event in self.events:
             for partition, records in event["records"].items():
-                found.setdefault(partition, []).extend(record["offset"] for record in records)
-        return found
+                offsets.setdefault(partition, []).extend(record["offset"] for record in records)
+        return offsets

@@ -59,15 +59,17 @@ def run_together(data_dir: Path, trouble: Trouble, writers: dict[str, tuple[Writ
             create_topic(service.servers, load.topic, load.partitions)
         began_s = time.monotonic()
         with _troubled(service, trouble, loads), ThreadPoolExecutor(len(writers)) as pool:
-            told = {name: pool.submit(write, service.servers, load) for name, (write, load) in writers.items()}
-            sent = {name: future.result() for name, future in told.items()}
+            futures = {name: pool.submit(write, service.servers, load) for name, (write, load) in writers.items()}
+            sent = {name: future.result() for name, future in futures.items()}
         took_s = time.monotonic() - began_s
     meant = {
         "stalls": bool(trouble.stopped_s),
         "kills": bool(trouble.killed_every_s),
         "recreations": bool(trouble.recreate_after_s),
     }
-    missed = [kind for kind, was_meant in meant.items() if was_meant and not service.troubles[kind]]
+    missed = [
+        trouble_kind for trouble_kind, was_meant in meant.items() if was_meant and not service.troubles[trouble_kind]
+    ]
     assert not missed, f"the run ended before it met any {missed}: make it longer"
     logs = read_back(data_dir, *(load.topic for load in loads))
     print(f"\nin {took_s:.0f} s {dict(service.troubles)}, the store {service.counts}")

@@ -151,10 +151,10 @@ class DeflatedObjects(MemoryObjectStore):
         self._objects[key] = (_Deflated(content), at_ms)  # type: ignore[assignment]
 
     def _find(self, key: str) -> bytes:
-        found: Any = super()._find(key)
+        stored: Any = super()._find(key)
         content = self._opened.get(key)
         if content is None:
-            content = self._opened[key] = zlib.decompress(found.data)
+            content = self._opened[key] = zlib.decompress(stored.data)
             if len(self._opened) > _OPENED_MAX:
                 self._opened.popitem(last=False)
         return content
@@ -248,11 +248,11 @@ class VirtualAccount:
         self._requests = 0
 
     def _counted(self, latencies: Latencies) -> Latencies:
-        what = {"table": "tables", "call": "network"}
+        wait_names = {"table": "tables", "call": "network"}
         counted: dict[str, Any] = {}
-        for each in fields(Latencies):
-            plain: Latency = getattr(latencies, each.name)
-            counted[each.name] = _Counted(plain.p50_ms, plain.p99_ms, what.get(each.name, "objects"), self.waits)
+        for name in (spec.name for spec in fields(Latencies)):
+            plain: Latency = getattr(latencies, name)
+            counted[name] = _Counted(plain.p50_ms, plain.p99_ms, wait_names.get(name, "objects"), self.waits)
         return Latencies(**counted)
 
     # --- functions ------------------------------------------------------------------------------------------------

@@ -29,15 +29,17 @@ def dataset(name: str) -> pd.DataFrame:
 
 def departures(days: int) -> pd.DataFrame:
     """The first days' departures in the order of their time: event_time (UTC), ms, and what is known of each."""
-    found = dataset("flights")
-    found = found[(found.month == 1) & (found.day <= days) & found.tailnum.notna() & found.dep_delay.notna()].copy()
-    day = pd.to_datetime(found[["year", "month", "day"]])
-    minutes = (found.sched_dep_time // 100) * 60 + found.sched_dep_time % 100 + found.dep_delay
-    found["event_time"] = (day + pd.to_timedelta(minutes, unit="m")).dt.tz_localize(NEW_YORK).dt.tz_convert("UTC")
-    found["ms"] = found.event_time.dt.as_unit("ms").astype("int64")
-    found["dep_delay"] = found.dep_delay.astype("int64")
+    flights = dataset("flights")
+    flights = flights[
+        (flights.month == 1) & (flights.day <= days) & flights.tailnum.notna() & flights.dep_delay.notna()
+    ].copy()
+    day = pd.to_datetime(flights[["year", "month", "day"]])
+    minutes = (flights.sched_dep_time // 100) * 60 + flights.sched_dep_time % 100 + flights.dep_delay
+    flights["event_time"] = (day + pd.to_timedelta(minutes, unit="m")).dt.tz_localize(NEW_YORK).dt.tz_convert("UTC")
+    flights["ms"] = flights.event_time.dt.as_unit("ms").astype("int64")
+    flights["dep_delay"] = flights.dep_delay.astype("int64")
     columns = ["event_time", "ms", "origin", "dest", "carrier", "tailnum", "flight", "dep_delay"]
-    return found[columns].sort_values("ms", kind="stable").reset_index(drop=True)
+    return flights[columns].sort_values("ms", kind="stable").reset_index(drop=True)
 
 
 def flight_events(flights: pd.DataFrame) -> list[Event]:
@@ -67,12 +69,12 @@ def values_of(log: ServedLog, topic: str) -> list[dict[str, Any]]:
 
 def latest_values(log: ServedLog, topic: str) -> dict[str, dict[str, Any]]:
     """The table that a compacted topic is."""
-    found: dict[str, dict[str, Any]] = {}
+    latest: dict[str, dict[str, Any]] = {}
     for records in log.records(topic).values():
         for record in records:
             key = (record.key or b"").decode()
             if record.value is None:
-                found.pop(key, None)
+                latest.pop(key, None)
             else:
-                found[key] = json.loads(record.value)
-    return found
+                latest[key] = json.loads(record.value)
+    return latest

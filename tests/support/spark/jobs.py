@@ -19,15 +19,15 @@ class Job:
     def __init__(self, spark: SparkSession, log: ServedLog, job: ModuleType, folder: Path, **arguments: Any) -> None:
         self.checkpoint = folder / "checkpoint"
         self._spark, self._job = spark, job
-        given = {
+        values = {
             "store": log.source["store"],
             "bootstrap_servers": log.bootstrap_servers,
             "checkpoint_location": str(self.checkpoint),
             "metrics": "none",
             **arguments,
         }
-        known = job.Arguments.__dataclass_fields__
-        self.arguments = job.Arguments(**({"once": True} if "once" in known else {}), **given)
+        options = job.Arguments.__dataclass_fields__
+        self.arguments = job.Arguments(**({"once": True} if "once" in options else {}), **values)
 
     def run(self) -> dict[str, Any]:
         """To the end of what is there; the job's summary."""

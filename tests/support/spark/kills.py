@@ -28,12 +28,12 @@ class Driver:
 
     def workers(self) -> list[int]:
         """Python processes that Spark started: of sources, sinks, the daemon and its tasks."""
-        found = []
+        pids = []
         for pid, parent, command in _processes():
             is_fork = self._server is not None and self._server.encode() in command and parent != os.getpid()
             if is_fork or (pid in self._below() and b"pyspark" in command and not _is_java(command)):
-                found.append(pid)
-        return sorted(found)
+                pids.append(pid)
+        return sorted(pids)
 
     def kill(self) -> None:
         """SIGKILL to the driver and its JVM; its Python workers find out by themselves, as on a lost machine."""
@@ -49,12 +49,12 @@ class Driver:
         children: dict[int, list[int]] = {}
         for pid, parent, _ in _processes():
             children.setdefault(parent, []).append(pid)
-        found, left = set(), [self.process.pid]
+        below, left = set(), [self.process.pid]
         while left:
             mine = children.get(left.pop(), [])
-            found |= set(mine)
+            below |= set(mine)
             left += mine
-        return found
+        return below
 
 
 def _is_java(command: bytes) -> bool:

@@ -87,9 +87,9 @@ def create_tables(endpoint_url: str, names: StoreNames | None = None) -> StoreNa
     """Create the tables and the bucket; give their names. A strict emulator's tables of these names are emptied."""
     names = names or StoreNames()
     dynamodb, s3 = _client("dynamodb", DYNAMODB or endpoint_url), _client("s3", endpoint_url)
-    there = dynamodb.list_tables()["TableNames"] if DYNAMODB else ()
+    existing = dynamodb.list_tables()["TableNames"] if DYNAMODB else ()
     for table_name in (*names.tables, names.rows_table):
-        if table_name in there:
+        if table_name in existing:
             dynamodb.delete_table(TableName=table_name)
         dynamodb.create_table(
             TableName=table_name,
@@ -116,8 +116,8 @@ def create_queue(endpoint_url: str, name: str) -> str:
 
 def receive(endpoint_url: str, queue_url: str) -> list[dict[str, Any]]:
     """Take the messages that wait in a queue, up to ten."""
-    answer = _client("sqs", endpoint_url).receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10)
-    return list(answer.get("Messages", ()))
+    response = _client("sqs", endpoint_url).receive_message(QueueUrl=queue_url, MaxNumberOfMessages=10)
+    return list(response.get("Messages", ()))
 
 
 def open_store(
@@ -194,7 +194,7 @@ def _copy_only_what_a_transaction_names() -> None:
 
     def copying_items(self: Any, transact_items: list[dict[str, Any]]) -> None:
         before = []
-        for operation in (next(iter(each.values())) for each in transact_items):
+        for operation in (next(iter(transact_item.values())) for transact_item in transact_items):
             table = self.tables.get(operation.get("TableName"))
             named = operation.get("Key") or operation.get("Item")
             if table is not None and named and {table.hash_key_attr, table.range_key_attr} <= named.keys():

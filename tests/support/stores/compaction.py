@@ -156,8 +156,8 @@ class Log:
     # --- reading ----------------------------------------------------------------------------------------------
 
     async def rows(self) -> list[IndexRow]:
-        found = await self.stored.query(PK, sk_from=INDEX_PREFIX, sk_to=INDEX_END)
-        return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in found]
+        rows = await self.stored.query(PK, sk_from=INDEX_PREFIX, sk_to=INDEX_END)
+        return [decode_index_row(index_base_offset(row.key.sk), row.item) for row in rows]
 
     async def bytes_of(self, row: IndexRow) -> bytes:
         assert row.segment_id is not None

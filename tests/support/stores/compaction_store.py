@@ -84,12 +84,12 @@ async def add(opened: Opened, seed: int) -> None:
 async def look(opened: Opened) -> list[Any]:
     """All that a reader finds in each partition, and how far its compaction is."""
     topic = await opened.engine.topics.resolve(TOPIC)
-    found: list[Any] = []
+    read: list[Any] = []
     for number in range(PARTITIONS):
         item = await opened.store.log.get(state_key(PartitionId(topic.topic_id, number)))
         state = decode_state(item) if item else None
-        found.append((await read_on(opened.engine, number), state and (state.first_dirty, state.pass_end)))
-    return found
+        read.append((await read_on(opened.engine, number), state and (state.first_dirty, state.pass_end)))
+    return read
 
 
 async def read_on(engine: Engine, number: int) -> list[Record]:
@@ -103,7 +103,7 @@ async def read_on(engine: Engine, number: int) -> list[Record]:
         if not data:
             assert offset == result.high_watermark
             return records
-        records += [each for each in decode_batches(data, allow_truncated=False) if each.offset >= offset]
+        records += [record for record in decode_batches(data, allow_truncated=False) if record.offset >= offset]
         offset = max(header.next_offset for _, header in iter_headers(data))
 
 
@@ -121,9 +121,9 @@ def compare(folder: Path, other: Path) -> None:
     """What a job left is what the engine left, but for tombstones: they may stay longer (spark/compaction.py)."""
     for (ours, our_state), (theirs, state) in zip(using(folder, look), using(other, look), strict=True):
         assert our_state == state
-        valued = [[each for each in some if each.value is not None] for some in (ours, theirs)]
+        valued = [[record for record in some if record.value is not None] for some in (ours, theirs)]
         assert valued[0] == valued[1]
-        assert {each.offset for each in theirs} <= {each.offset for each in ours}
-        clean = [each.key for each in ours if each.offset < our_state[0]]
+        assert {record.offset for record in theirs} <= {record.offset for record in ours}
+        clean = [record.key for record in ours if record.offset < our_state[0]]
         assert len(set(clean)) == len(clean) > 200
         assert len(ours) < 1_000

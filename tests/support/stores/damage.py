@@ -12,8 +12,8 @@ from tests.support.engine import Store
 
 async def uploads_of(store: Store) -> list[str]:
     """Keys of uploads, oldest first."""
-    found = [info.key for info in await store.objects.list("wal/")]
-    return sorted(found, key=lambda key: key[-32:])
+    keys = [info.key for info in await store.objects.list("wal/")]
+    return sorted(keys, key=lambda key: key[-32:])
 
 
 async def replace(store: Store, key: str, data: bytes | None) -> None:
@@ -47,7 +47,7 @@ async def fetch(engine: Engine, offset: int, max_bytes: int = 1 << 24) -> FetchR
 
 async def readable(engine: Engine, end: int, start: int = 0) -> tuple[list[int], list[int]]:
     """The offsets that a reader gets that goes on after each damage with the next offset; the damaged offsets."""
-    found: list[int] = []
+    offsets_read: list[int] = []
     damaged: list[int] = []
     offset = start
     while offset < end:
@@ -58,10 +58,10 @@ async def readable(engine: Engine, end: int, start: int = 0) -> tuple[list[int],
             damaged.append(offset)
             offset += 1
             continue
-        got = [each for each in offsets(result) if each >= offset]
-        found += got
+        got = [offset_read for offset_read in offsets(result) if offset_read >= offset]
+        offsets_read += got
         after = [header.next_offset for _, header in iter_headers(b"".join(result.records))]
         assert after
         assert after[-1] > offset
         offset = after[-1]
-    return found, damaged
+    return offsets_read, damaged
