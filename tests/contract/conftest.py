@@ -44,7 +44,7 @@ def largest_on_aws() -> Iterator[tuple[AwsStore, Tally]]:
         asyncio.run(store.aclose())
 
 
-_SLOW = [pytest.param(each, marks=pytest.mark.slow) for each in ("embedded", "aws")]
+_SLOW = [pytest.param(store_name, marks=pytest.mark.slow) for store_name in ("embedded", "aws")]
 
 
 @pytest.fixture(params=["memory", *_SLOW])

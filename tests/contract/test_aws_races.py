@@ -182,7 +182,7 @@ def race(
     ready = threading.Barrier(WRITERS, action=requests.take)
 
     async def write(writer: int) -> dict[int, bytes]:
-        told: dict[int, bytes] = {}
+        acknowledged: dict[int, bytes] = {}
         engine = engines[writer]
         await engine.topics.resolve(topic)
         await asyncio.to_thread(ready.wait)
@@ -191,21 +191,21 @@ def race(
             producer = (1_000 + writer, 0, count) if idempotent else (-1, -1, -1)
             result = await produce(engine, topic, 0, batch([value], producer=producer))
             assert result.error is ErrorCode.NONE, (result.error.name, result.message)
-            assert result.base_offset not in told
-            told[result.base_offset] = value
-        return told
+            assert result.base_offset not in acknowledged
+            acknowledged[result.base_offset] = value
+        return acknowledged
 
     asyncio.run(engine_over(stores[0]).topics.create(topic, partitions))
     outcomes = in_threads(write, WRITERS)
     sent = requests.take()
     records = asyncio.run(read_all(engine_over(stores[0]), topic, 0))
-    told: dict[int, bytes] = {}
-    for each in outcomes:
-        assert not told.keys() & each.keys(), "two writers were told the same offset"
-        told |= each
+    acknowledged: dict[int, bytes] = {}
+    for outcome in outcomes:
+        assert not acknowledged.keys() & outcome.keys(), "two writers were told the same offset"
+        acknowledged |= outcome
     log = {record.offset: record.value for record in records}
     assert len(log) == len(records) == WRITERS * APPENDS, "no record is lost or doubled"
-    assert log == told
+    assert log == acknowledged
     assert sorted(log) == list(range(WRITERS * APPENDS)), "offsets are dense"
     return sent
 

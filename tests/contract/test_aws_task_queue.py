@@ -32,13 +32,13 @@ def test_task_queue(check: TaskQueueCheck, endpoint: str) -> None:
     asyncio.run(check(open_queue(queue_url, region=REGION, endpoint_url=endpoint)))  # type: ignore[arg-type]
 
 
-def answering(answer: Any) -> SqsTaskQueue:
+def answering(outcome: Any) -> SqsTaskQueue:
     """A queue whose service answers, or raises, that."""
 
     def send_message_batch(**_: Any) -> Any:
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome
 
     config = SimpleNamespace(max_pool_connections=1)
     client = SimpleNamespace(meta=SimpleNamespace(config=config), send_message_batch=send_message_batch)

@@ -57,9 +57,9 @@ async def test_a_killed_process_loses_no_answered_write(tmp_path: Path, synchron
         assert child.stdout is not None
         lines = [child.stdout.readline() for _ in range(ANSWERS)]
         child.send_signal(signal.SIGKILL)
-        rest, _ = child.communicate()
+        output, _ = child.communicate()
         assert child.returncode == -signal.SIGKILL
-        answered += [line.strip() for line in [*lines, *rest.splitlines()] if line.strip()]
+        answered += [line.strip() for line in [*lines, *output.splitlines()] if line.strip()]
     assert len(answered) >= ROUNDS * ANSWERS
     await _check(tmp_path, answered)
 

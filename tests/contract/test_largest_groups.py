@@ -59,7 +59,7 @@ async def settle(engine: Engine, group_id: str, members: list[MemberState], **gr
     """Put a consumer group as it is."""
     made = replace(GroupState(group_id, version=1, epoch=1, member_count=len(members)), **group)  # type: ignore[arg-type]
     items = [(group_key(group_id), encode_group(made)), (listing_key(group_id), {"v": 1})]
-    items += [(member_key(group_id, each.member_id), encode_member(each)) for each in members]
+    items += [(member_key(group_id, member.member_id), encode_member(member)) for member in members]
     await put_all(engine.offsets._store.table, items)
 
 
@@ -115,13 +115,13 @@ async def test_a_target_of_the_most_members_and_partitions(engine_of: Engines, m
     engine = engine_of(group_members_max=members, group_assignment_interval_ms=0)
     topic = await topic_of(engine, PARTITIONS_PER_TOPIC_MAX)
     group_id, now_ms, subscribed = group_id_of(), engine.clock.now_ms(), (topic.name,)
-    there = [
+    members_before = [
         MemberState(
-            long_id(each), 1, version=1, nonce=bytes(8), renewed_ms=now_ms, subscribed_topic_names=(topic.name,)
+            long_id(number), 1, version=1, nonce=bytes(8), renewed_ms=now_ms, subscribed_topic_names=(topic.name,)
         )
-        for each in range(members - 1)
+        for number in range(members - 1)
     ]
-    await settle(engine, group_id, there)
+    await settle(engine, group_id, members_before)
     before = await engine.offsets._store.table.get(group_key(group_id))
     result = await engine.groups.heartbeat(
         heartbeat(group_id, long_id(members), subscribed_topic_names=subscribed, server_assignor="uniform")
@@ -176,7 +176,9 @@ def classic_group(member_bytes: int, members: int = MEMBERS) -> ClassicGroup:
 async def settle_classic(engine: Engine, group_id: str, group: ClassicGroup) -> None:
     now_ms = engine.clock.now_ms()
     items = [(group_key(group_id), encode_classic(group, 1)), (listing_key(group_id), {"v": 1})]
-    items += [(classic_session_key(group_id, each.member_id), {"v": 1, "n": 1, "rn": now_ms}) for each in group.members]
+    items += [
+        (classic_session_key(group_id, member.member_id), {"v": 1, "n": 1, "rn": now_ms}) for member in group.members
+    ]
     await put_all(engine.offsets._store.table, items)
 
 
@@ -186,9 +188,9 @@ async def test_a_classic_group_of_the_most_members(engine_of: Engines, assigned_
     group_id, group = group_id_of(), classic_group(member_bytes=50)
     await settle_classic(engine, group_id, group)
     assert group.leader is not None
-    given = {each.member_id: bytes(assigned_bytes) for each in group.members}
+    assignments = {member.member_id: bytes(assigned_bytes) for member in group.members}
     identity = ClassicIdentity(group_id, group.leader, group.generation)
-    result = await engine.classic_groups.sync(ClassicSync(identity, "consumer", group.protocol, given))
+    result = await engine.classic_groups.sync(ClassicSync(identity, "consumer", group.protocol, assignments))
     if fits:
         assert (result.error, result.assignment) == (ErrorCode.NONE, bytes(assigned_bytes))
         assert TABLE_ITEM_BYTES_MAX - 50_000 < await size_of(engine, group_key(group_id)) <= TABLE_ITEM_BYTES_MAX
@@ -208,7 +210,7 @@ async def test_a_classic_member_commits_the_most_partitions(engine_of: Engines) 
     committed = await engine.offsets.commit(
         group_id, offsets, member_id=group.members[0].member_id, member_epoch=group.generation
     )
-    assert {each.error for each in committed} == {ErrorCode.NONE}
+    assert {result.error for result in committed} == {ErrorCode.NONE}
 
 
 # --- share groups ---------------------------------------------------------------------------------------------------
@@ -238,17 +240,17 @@ async def test_a_window_of_the_most_records_and_holders(engine_of: Engines) -> N
     assert await size_of(engine, share_key(group_id, partition)) > 150_000
 
     def request(number: int, epoch: int = 0, **options: object) -> ShareFetchRequest:
-        places = frozenset({partition}) if epoch == 0 else frozenset()
-        return ShareFetchRequest(group_id, long_id(number), epoch, places, max_bytes=1 << 20, **options)  # type: ignore[arg-type]
+        added = frozenset({partition}) if epoch == 0 else frozenset()
+        return ShareFetchRequest(group_id, long_id(number), epoch, added, max_bytes=1 << 20, **options)  # type: ignore[arg-type]
 
     one_more = await engine.share.serve(request(SHARE_HOLDERS_MAX, max_records=10))
     assert (one_more.error, one_more.results) == (ErrorCode.NONE, ())
     taken = await engine.share.serve(request(0, max_records=10))
-    [found] = taken.results
-    assert [each.first_offset for each in found.acquired] == [SHARE_RECORD_LOCKS_MAX // 2]
+    [result_taken] = taken.results
+    assert [batch.first_offset for batch in result_taken.acquired] == [SHARE_RECORD_LOCKS_MAX // 2]
     batches = [AcknowledgementBatch(100, 100, (AcknowledgeType.RELEASE,))]
     released = await engine.share.serve(request(0, 1, acknowledgements={partition: batches}, fetches=False))
-    assert [each.acknowledge_error for each in released.results] == [ErrorCode.NONE]
+    assert [result.acknowledge_error for result in released.results] == [ErrorCode.NONE]
 
 
 async def test_a_share_session_of_the_most_partitions(engine_of: Engines) -> None:

@@ -47,8 +47,8 @@ CONDITIONS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
         st.builds(Not, inner),
-        st.lists(inner, min_size=1, max_size=40).map(lambda each: AllOf(tuple(each))),
-        st.lists(inner, min_size=1, max_size=40).map(lambda each: AnyOf(tuple(each))),
+        st.lists(inner, min_size=1, max_size=40).map(lambda parts: AllOf(tuple(parts))),
+        st.lists(inner, min_size=1, max_size=40).map(lambda parts: AnyOf(tuple(parts))),
     ),
     max_leaves=60,
 )

@@ -59,15 +59,15 @@ def test_a_reader_sees_the_last_of_each_key_as_it_was(rounds: list[Round], reten
 async def play(rounds: list[Round], retention_ms: int) -> None:
     log = Log({**ALWAYS, "delete.retention.ms": str(retention_ms)})
     written: list[Record] = []
-    for each in rounds:
-        for segment in each.segments:
+    for compaction_round in rounds:
+        for segment in compaction_round.segments:
             at, batches = log.next_offset, []
             for options in segment:
                 batches.append(log.batch(at=at, **options))
                 at += len(options["entries"])
                 written += decode_batch(batches[-1])
             await log.add_segment(*batches)
-        assert (await log.compact(**each.settings)).failures == []
+        assert (await log.compact(**compaction_round.settings)).failures == []
         assert await log.audit() == []
         left = await log.records()
         originals, last = {record.offset: record for record in written}, last_of_each_key(written)
@@ -81,7 +81,7 @@ async def play(rounds: list[Round], retention_ms: int) -> None:
             assert tombstones <= offsets
         headers = await log.headers()
         assert headers[-1].next_offset == log.next_offset, "a reader gets to the end"
-        log.clock.advance(each.pause_s)
+        log.clock.advance(compaction_round.pause_s)
 
 
 @settings(max_examples=examples(150))

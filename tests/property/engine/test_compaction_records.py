@@ -28,7 +28,7 @@ def batch_of(shapes: list[tuple[int, int, int | None, int | None, list[tuple[str
     offset, records = 99, []
     for step, timestamp_ms, key, value, headers in shapes:
         offset += step
-        lengths = (None if each is None else bytes(each) for each in (key, value))
+        lengths = (None if text is None else bytes(text) for text in (key, value))
         records.append(Record(offset, timestamp_ms, *lengths, tuple(headers)))
     return encode_batch(records, base_offset=100)
 
@@ -41,10 +41,10 @@ def test_the_walk_sees_what_the_decoder_sees(shapes: list[tuple]) -> None:  # ty
     payload = bytes(batch_payload(batch, 0, header, verify_crc=True))
     walked = walk_records(payload, header)
     rows = decode_rows(batch, 0, header)
-    seen = [(offset, timestamp, key, has_value) for _, _, _, offset, timestamp, key, has_value in walked]
-    assert seen == [(row[0], row[1], row[2], row[3] is not None) for row in rows]
+    walked_rows = [(offset, timestamp, key, has_value) for _, _, _, offset, timestamp, key, has_value in walked]
+    assert walked_rows == [(row[0], row[1], row[2], row[3] is not None) for row in rows]
     assert b"".join(payload[start:end] for start, end, *_ in walked) == payload
-    assert all(start < rest < end for start, end, rest, *_ in walked)
+    assert all(start < key_start < end for start, end, key_start, *_ in walked)
 
 
 @QUICK

@@ -111,12 +111,12 @@ async def check_times(state: Run) -> None:
     engine = state.engine()
     times = sorted({record.timestamp_ms for record in state.records})
     for timestamp in {NOW_MS, *times, *(time + 1 for time in times)}:
-        [found] = await engine.list_offsets([ListOffsetsPartition("t", 0, timestamp)])
+        [result] = await engine.list_offsets([ListOffsetsPartition("t", 0, timestamp)])
         first = next(((r.offset, r.timestamp_ms) for r in live if r.timestamp_ms >= timestamp), (-1, -1))
-        assert (found.error, found.offset, found.timestamp_ms) == (0, *first)
-    [found] = await engine.list_offsets([ListOffsetsPartition("t", 0, MAX_TIMESTAMP)])
+        assert (result.error, result.offset, result.timestamp_ms) == (0, *first)
+    [result] = await engine.list_offsets([ListOffsetsPartition("t", 0, MAX_TIMESTAMP)])
     largest = max(live, key=lambda record: (record.timestamp_ms, -record.offset), default=None)
-    assert (found.offset, found.timestamp_ms) == ((largest.offset, largest.timestamp_ms) if largest else (-1, -1))
+    assert (result.offset, result.timestamp_ms) == ((largest.offset, largest.timestamp_ms) if largest else (-1, -1))
 
 
 @settings(max_examples=examples(20))

@@ -55,11 +55,13 @@ def crowded_head(entries: int, producers: int, idle: int, seed: int) -> Partitio
         )
         tail.append(encode_tail_entry(entry))
     recent = tuple(RecentBatch(EPOCH, SEQUENCE_MAX - n, 1, base - 5_000 + n) for n in range(5))
-    known = {
-        each: ProducerState(EPOCH, SEQUENCE_MAX, recent[: int(rng.random() * 6)] if each in at_work else recent, 1)
-        for each in (*sorted(at_work - {-1}), *ids[producers:])
+    states = {
+        producer_id: ProducerState(
+            EPOCH, SEQUENCE_MAX, recent[: int(rng.random() * 6)] if producer_id in at_work else recent, 1
+        )
+        for producer_id in (*sorted(at_work - {-1}), *ids[producers:])
     }
-    return PartitionHead(base + entries, 0, base, tail=tuple(tail), producers=known, evictions=2**40)
+    return PartitionHead(base + entries, 0, base, tail=tuple(tail), producers=states, evictions=2**40)
 
 
 def applied(head: PartitionHead, condition: Condition, actions: tuple[Action, ...]) -> PartitionHead:
@@ -126,9 +128,9 @@ def test_the_largest_updates() -> None:
     """As large as limits.py lets them be: its arithmetic is no lower than the text."""
     head = crowded_head(600, 250, 600, 1)
     row = oldest_row(head, SPILL_ENTRIES_MAX)
-    few = crowded_head(SPILL_ENTRIES_MAX, 40, 0, 2)
-    assert next_forget(few, oldest_row(few, SPILL_ENTRIES_MAX)).is_last
-    for crowd, its_row in ((few, oldest_row(few, SPILL_ENTRIES_MAX)), (head, row)):
+    few_entries = crowded_head(SPILL_ENTRIES_MAX, 40, 0, 2)
+    assert next_forget(few_entries, oldest_row(few_entries, SPILL_ENTRIES_MAX)).is_last
+    for crowd, its_row in ((few_entries, oldest_row(few_entries, SPILL_ENTRIES_MAX)), (head, row)):
         step = next_forget(crowd, its_row)
         applied(crowd, step.condition, step.actions)
     applied(head, *eviction(head, sorted(head.producers)[:SPILL_SETTLED_MAX]))

@@ -48,21 +48,21 @@ def made(given_batches: list[tuple[list[tuple], CompressionType, int, bool, int]
 
 
 def typed(text: str) -> TypedValues:
-    return TypedValues([Column(name, kind, name) for name, kind in columns_of(text)], is_prefixed=False)
+    return TypedValues([Column(name, data_type, name) for name, data_type in columns_of(text)], is_prefixed=False)
 
 
 def facts(log: bytes) -> list[object]:
-    found: list[object] = []
+    rows: list[object] = []
     for position, header in iter_headers(log):
-        found.append(
+        rows.append(
             (
                 *(header.base_offset, header.partition_leader_epoch, header.attributes, header.last_offset_delta),
                 *(header.base_timestamp_ms, header.max_timestamp_ms, header.producer_id, header.producer_epoch),
                 *(header.base_sequence, header.record_count),
             )
         )
-        found += decode_rows(log, position, header)
-    return found
+        rows += decode_rows(log, position, header)
+    return rows
 
 
 @settings(deadline=None, max_examples=examples(40))

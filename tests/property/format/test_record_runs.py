@@ -66,7 +66,7 @@ def batches(draw: st.DrawFn) -> bytes:
 
 def decoded_verdict(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) -> tuple[object, ...]:
     """The verdict of decoding each record."""
-    with mock.patch.object(validation, "pass_run", lambda data, position, *rest: Passed(0, position)):
+    with mock.patch.object(validation, "pass_run", lambda data, position, *arguments: Passed(0, position)):
         return verdict(batch, bounds, needs_keys=needs_keys)
 
 
@@ -88,8 +88,8 @@ def position_of(batch: bytes, index: int) -> int:
 )
 @example(batch=encoded([(None, 0, 0), (None, None, 0)] * 20), bounds=TimestampBounds(), needs_keys=False)
 def test_runs_say_what_decoding_says(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) -> None:
-    found = verdict(batch, bounds, needs_keys=needs_keys)
-    assert found == decoded_verdict(batch, bounds, needs_keys=needs_keys)
+    actual = verdict(batch, bounds, needs_keys=needs_keys)
+    assert actual == decoded_verdict(batch, bounds, needs_keys=needs_keys)
 
 
 RUNS: dict[str, list[Shape]] = {
@@ -112,22 +112,22 @@ def test_no_byte_of_a_record_in_a_run_is_overlooked(name: str, index: int) -> No
     for at in range(start, min(stop, start + 30)) if stop - start < 60 else (*range(start, start + 12), stop - 1):
         for byte in {good[at] ^ 1 << bit for bit in range(8)} | {0, 1, 2, 0x80, 0x81}:
             batch = rebuilt(good, good[BATCH_HEADER_BYTES:at] + bytes((byte,)) + good[at + 1 :])
-            found = verdict(batch, TimestampBounds(), needs_keys=False)
-            assert found == decoded_verdict(batch, TimestampBounds(), needs_keys=False), (at - start, byte)
+            actual = verdict(batch, TimestampBounds(), needs_keys=False)
+            assert actual == decoded_verdict(batch, TimestampBounds(), needs_keys=False), (at - start, byte)
 
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_is_wrong_with_every_record_is_not_overlooked(name: str) -> None:
     good = encoded(RUNS[name])
-    places = [position_of(good, index) for index in range(len(RUNS[name]))]
+    positions = [position_of(good, index) for index in range(len(RUNS[name]))]
     for at in range(6):
         for flipped in (0x01, 0x02, 0x80, 0x81):
             body = bytearray(good)
-            for place in places:
-                body[place + at] ^= flipped
+            for position in positions:
+                body[position + at] ^= flipped
             batch = rebuilt(good, bytes(body[BATCH_HEADER_BYTES:]))
-            found = verdict(batch, TimestampBounds(), needs_keys=False)
-            assert found == decoded_verdict(batch, TimestampBounds(), needs_keys=False), (at, flipped)
+            actual = verdict(batch, TimestampBounds(), needs_keys=False)
+            assert actual == decoded_verdict(batch, TimestampBounds(), needs_keys=False), (at, flipped)
 
 
 def test_a_length_of_three_bytes_is_not_taken_for_one_of_two() -> None:
@@ -163,9 +163,9 @@ def test_a_key_does_not_reach_into_the_next_record(beyond: int) -> None:
         # In the next record's key is what would be the length of a value; a table of lengths ends with some of these.
         body[end + beyond : end + beyond + 2] = encode_varlong(value_bytes)
         batch = rebuilt(good, bytes(body[BATCH_HEADER_BYTES:]))
-        found = verdict(batch, TimestampBounds(), needs_keys=False)
-        assert found[0] != "good"
-        assert found == decoded_verdict(batch, TimestampBounds(), needs_keys=False), value_bytes
+        actual = verdict(batch, TimestampBounds(), needs_keys=False)
+        assert actual[0] != "good"
+        assert actual == decoded_verdict(batch, TimestampBounds(), needs_keys=False), value_bytes
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -177,8 +177,8 @@ def test_bounds_and_missing_keys_are_seen_in_runs(name: str) -> None:
             TimestampBounds(NOW_MS - (1 << 40), NOW_MS + beyond_ms),
         ):
             for needs_keys in (False, True):
-                found = verdict(batch, bounds, needs_keys=needs_keys)
-                assert found == decoded_verdict(batch, bounds, needs_keys=needs_keys)
+                actual = verdict(batch, bounds, needs_keys=needs_keys)
+                assert actual == decoded_verdict(batch, bounds, needs_keys=needs_keys)
 
 
 @pytest.mark.parametrize("delta_ms", [63, -64, 64, -65, 8_191, -8_192])
@@ -190,9 +190,9 @@ def test_the_last_timestamp_within_bounds_passes_and_the_next_one_does_not(delta
         if delta_ms > 0
         else TimestampBounds(NOW_MS + delta_ms - spare_ms, 1 << 45)
     )
-    found = verdict(batch, bounds, needs_keys=False)
-    assert (found[0] == "good") == (spare_ms == 0)
-    assert found == decoded_verdict(batch, bounds, needs_keys=False)
+    actual = verdict(batch, bounds, needs_keys=False)
+    assert (actual[0] == "good") == (spare_ms == 0)
+    assert actual == decoded_verdict(batch, bounds, needs_keys=False)
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def segment_of(values: Sequence[bytes | None]) -> Segment:
 
 
 def typed(text: str) -> TypedValues:
-    return TypedValues([Column(name, kind, name) for name, kind in columns_of(text)])
+    return TypedValues([Column(name, data_type, name) for name, data_type in columns_of(text)])
 
 
 def through_a_file(
@@ -87,7 +87,9 @@ scalars = st.one_of(
 names = st.sampled_from(["i", "n", "f", "d", "ok", "s", "inner", "a", "other", "ü", "%b"])
 inner = st.dictionaries(st.sampled_from(["n", "t", "u"]), scalars, max_size=3)
 anything = st.recursive(
-    scalars, lambda each: st.one_of(st.lists(each, max_size=3), st.dictionaries(names, each, max_size=3)), max_leaves=5
+    scalars,
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(names, inner, max_size=3)),
+    max_leaves=5,
 )
 objects = st.dictionaries(names, st.one_of(scalars, inner, anything), max_size=6)
 fitting = st.fixed_dictionaries(
@@ -106,9 +108,9 @@ styles = st.fixed_dictionaries(
 @settings(deadline=None, max_examples=examples(60))
 @given(st.lists(st.one_of(objects, fitting), min_size=1, max_size=20), styles, st.sampled_from([1, 100_000]))
 def test_any_json_comes_back_byte_for_byte(given_objects: list, style: dict[str, Any], group_bytes: int) -> None:
-    values = [json.dumps(each, **style).encode("utf-8", "surrogatepass") for each in given_objects]
-    found, _ = through_a_file(values, typed(JSON_COLUMNS), group_bytes)
-    assert found == values
+    values = [json.dumps(given_object, **style).encode("utf-8", "surrogatepass") for given_object in given_objects]
+    read_values, _ = through_a_file(values, typed(JSON_COLUMNS), group_bytes)
+    assert read_values == values
 
 
 @settings(deadline=None, max_examples=examples(60))
@@ -138,10 +140,10 @@ def test_what_typed_columns_make_is_not_kept() -> None:
         {"n": i, "d": i / 4, "s": f"text {i}", "ok": i % 2 == 0, "inner": {"n": i, "t": "ü"}, "note": f"x{i}", "a": [i]}
         for i in range(50)
     ]
-    values: list[bytes | None] = [json.dumps(each).encode() for each in lines]
+    values: list[bytes | None] = [json.dumps(line).encode() for line in lines]
     values += [None, b"text", b'{"n": "misfit"}', b'{"n": 1, "s": null, "ok": true}', b'{"n": 2.50, "d": 7, "s": "x"}']
-    found, table = through_a_file(values, typed(JSON_COLUMNS))
-    assert found == values
+    read_values, table = through_a_file(values, typed(JSON_COLUMNS))
+    assert read_values == values
     kept = table.column("value").to_pylist()
     assert kept[:50] == [None] * 50
     assert kept[50:53] == [None, b"text", b'{"n": "misfit"}']
@@ -163,19 +165,19 @@ def test_what_typed_columns_make_is_not_kept() -> None:
     ],
 )
 def test_the_writers_style_is_recognized(text: list[str], encoding: str) -> None:
-    values = [each.encode() for each in text]
-    found, table = through_a_file(values, typed("d double, s string"))
-    assert found == values
-    recipes = [decode_recipe(each) for each in table.column("value_recipe").to_pylist()]
-    assert {step.encoding for each in recipes for step in each if isinstance(step, CellStep)} == {encoding}
+    values = [line.encode() for line in text]
+    read_values, table = through_a_file(values, typed("d double, s string"))
+    assert read_values == values
+    recipes = [decode_recipe(recipe) for recipe in table.column("value_recipe").to_pylist()]
+    assert {step.encoding for recipe in recipes for step in recipe if isinstance(step, CellStep)} == {encoding}
     assert table.column("value_rest").null_count == len(values)
 
 
 def test_forms_beyond_the_limits_are_kept() -> None:
     values: list[bytes | None] = [b'{"n": %d, "field %d": 1}' % (i, i) for i in range(700)]
     values += [b'{"n": 1, "%b": 2}' % (b"x" * 20_000)]
-    found, table = through_a_file(values, typed("n bigint"))
-    assert found == values
+    read_values, table = through_a_file(values, typed("n bigint"))
+    assert read_values == values
     assert made(table) == 500
 
 
@@ -233,7 +235,7 @@ avro_data = st.fixed_dictionaries(
 
 
 def registered(schema: ValueSchema, columns: str) -> TypedValues:
-    reader = TypedValues([Column(name, kind, name) for name, kind in columns_of(columns)], schema)
+    reader = TypedValues([Column(name, data_type, name) for name, data_type in columns_of(columns)], schema)
     reader.know(7, schema)
     return reader
 
@@ -254,8 +256,8 @@ def test_avro_comes_back_byte_for_byte(rows: list) -> None:
         values.append(encode_prefix(7) + out.getvalue())
         values.append(values[-1][:at] + damage + values[-1][at + len(damage) :])  # type: ignore[index]
     reader = registered(schema, columns)
-    found, table = through_a_file(values, reader)
-    assert found == values
+    read_values, table = through_a_file(values, reader)
+    assert read_values == values
     fit = [row for row, (data, _, _) in enumerate(rows) if data["at"].microsecond % 1000 == 0]
     kept = table.column("value").to_pylist()
     assert all(kept[3 + 2 * row] is None for row in fit)
@@ -276,8 +278,8 @@ def test_a_recursive_schema_of_avro_keeps_its_values() -> None:
         out, fastavro.parse_schema(tree), {"n": 1, "l": {"n": 2, "l": None, "r": None}, "r": None}
     )
     values = [encode_prefix(7) + out.getvalue()]
-    found, table = through_a_file(values, registered(ValueSchema("AVRO", json.dumps(tree), (), 1), "n bigint"))
-    assert found == values == table.column("value").to_pylist()
+    read_values, table = through_a_file(values, registered(ValueSchema("AVRO", json.dumps(tree), (), 1), "n bigint"))
+    assert read_values == values == table.column("value").to_pylist()
 
 
 def test_any_number_of_items_without_bytes_takes_no_time() -> None:
@@ -285,9 +287,9 @@ def test_any_number_of_items_without_bytes_takes_no_time() -> None:
     schema = ValueSchema("AVRO", json.dumps({"type": "record", "name": "R", "fields": fields}), (), 1)
     forms = AvroForms(schema, 0)
     assert forms.split(encode_varlong(2**62) + b"\0\2") is None
-    found = forms.split(b"\0\2")
-    assert found is not None
-    assert found[1] == [b"\0", b"\2"]
+    split = forms.split(b"\0\2")
+    assert split is not None
+    assert split[1] == [b"\0", b"\2"]
 
 
 def test_protobuf_comes_back_byte_for_byte() -> None:
@@ -310,15 +312,15 @@ def test_protobuf_comes_back_byte_for_byte() -> None:
     message = GetMessageClass(message_type(descriptor_of(schema.text, schema.references), [0]))
     values: list[bytes | None] = []
     for i in range(40):
-        each = message(n=i * 2**40 - 7, z=-i, d=i / 3, f=i / 4, s="ü" * (i % 4), b=bytes(i), ok=i % 2 == 0, x=-i)
-        each.inner.n = i
-        each.list.extend(range(i % 3))
+        sample = message(n=i * 2**40 - 7, z=-i, d=i / 3, f=i / 4, s="ü" * (i % 4), b=bytes(i), ok=i % 2 == 0, x=-i)
+        sample.inner.n = i
+        sample.list.extend(range(i % 3))
         if i % 5 == 0:
-            each.u = i
-        payload = each.SerializeToString()
+            sample.u = i
+        payload = sample.SerializeToString()
         values += [encode_prefix(7, [0]) + payload, encode_prefix(7, [0]) + payload[: i // 2]]
-    found, table = through_a_file(values, reader)
-    assert found == values
+    read_values, table = through_a_file(values, reader)
+    assert read_values == values
     assert table.column("value").to_pylist()[::2] == [None] * 40
 
 
@@ -335,7 +337,7 @@ def test_wrong_values_are_noticed_by_their_crc(monkeypatch: pytest.MonkeyPatch) 
         values_of(data, replace(group, values_crc=group.values_crc ^ 1))
     from odradek.format.parquet import recipes
 
-    monkeypatch.setitem(recipes._ENCODINGS, "d", lambda cells: [b"%.2f" % each for each in cells])
+    monkeypatch.setitem(recipes._ENCODINGS, "d", lambda cells: [b"%.2f" % cell for cell in cells])
     with pytest.raises(FormatError, match="CRC"):
         values_of(data, group)
 

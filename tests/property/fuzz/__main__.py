@@ -39,16 +39,16 @@ def _hung(number: int, frame: FrameType | None) -> None:
 
 def share(target: Target, inputs: int) -> int:
     """How many of a run's inputs the target gets."""
-    return max(1, inputs * target.weight // sum(each.weight for each in TARGETS))
+    return max(1, inputs * target.weight // sum(target.weight for target in TARGETS))
 
 
-def fuzz(target: Target, number: int, seed: int, start: int, count: int, place: mmap.mmap) -> dict[str, float]:
+def fuzz(target: Target, number: int, seed: int, start: int, count: int, progress: mmap.mmap) -> dict[str, float]:
     """Feed inputs [start, start + count) to a target. Raises whatever a decoder should not have raised."""
     chance = random.Random()
     accepted, slowest_s = 0, 0.0
     began = time.perf_counter()
     for n in range(start, start + count):
-        _PLACE.pack_into(place, 0, number, n)
+        _PLACE.pack_into(progress, 0, number, n)
         chance.seed(seed << 64 | number << 48 | n)
         signal.setitimer(signal.ITIMER_REAL, INPUT_S_MAX)
         input_began = time.process_time()
@@ -66,24 +66,24 @@ def peak_mib() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def run(targets: list[tuple[int, Target]], seed: int, start: int, inputs: int, place: mmap.mmap) -> int:
+def run(targets: list[tuple[int, Target]], seed: int, start: int, inputs: int, progress: mmap.mmap) -> int:
     """Fuzz the targets and print a line for each; 0, or 1 after the first failure."""
     signal.signal(signal.SIGALRM, _hung)
     for number, target in targets:  # compiles kernels, makes corpora
-        fuzz(target, number, seed, 0, min(_WARM_UP, inputs), place)
+        fuzz(target, number, seed, 0, min(_WARM_UP, inputs), progress)
     base_mib = peak_mib()
     print(f"{'target':16} {'inputs':>9} {'accepted':>9} {'refused':>9} {'us each':>8} {'slowest ms':>10}", flush=True)
     total, total_s = 0, 0.0
     for number, target in targets:
         count = inputs if len(targets) == 1 else share(target, inputs)
-        found = fuzz(target, number, seed, start, count, place)
-        accepted = int(found["accepted"])
+        figures = fuzz(target, number, seed, start, count, progress)
+        accepted = int(figures["accepted"])
         print(
-            f"{target.name:16} {count:9,} {accepted:9,} {count - accepted:9,} {found['seconds'] / count * 1e6:8.0f}"
-            f" {found['slowest_s'] * 1e3:10.1f}",
+            f"{target.name:16} {count:9,} {accepted:9,} {count - accepted:9,} {figures['seconds'] / count * 1e6:8.0f}"
+            f" {figures['slowest_s'] * 1e3:10.1f}",
             flush=True,
         )
-        total, total_s = total + count, total_s + found["seconds"]
+        total, total_s = total + count, total_s + figures["seconds"]
     growth = peak_mib() - base_mib
     print(f"{total:,} inputs in {total_s:.0f} s; peak memory {peak_mib():.0f} MiB, {growth:.0f} more than at the start")
     if growth > GROWTH_MIB_MAX:
@@ -102,13 +102,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--start", type=int, default=0, help="number of the first input")
     arguments = parser.parse_args(argv)
     targets = [(n, target) for n, target in enumerate(TARGETS) if arguments.target in (None, target.name)]
-    place = mmap.mmap(-1, _PLACE.size)
+    progress = mmap.mmap(-1, _PLACE.size)
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            code = run(targets, arguments.seed, arguments.start, arguments.inputs, place)
+            code = run(targets, arguments.seed, arguments.start, arguments.inputs, progress)
         except BaseException:
             traceback.print_exc()
         finally:
@@ -117,7 +117,7 @@ def main(argv: list[str] | None = None) -> int:
             os._exit(code)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:
-        number, n = _PLACE.unpack_from(place, 0)
+        number, n = _PLACE.unpack_from(progress, 0)
         why = f"signal {-code}" if code < 0 else "exception"
         again = f"--seed {arguments.seed} --target {TARGETS[number].name!r} --start {n} --inputs 1"
         print(f"FAILED ({why}); repeat it with\n  python -m tests.property.fuzz {again}")

@@ -33,7 +33,7 @@ BATCH_BYTES_MAX = 4_000  # larger ones cost time and show nothing more
 @cache
 def batches() -> list[bytes]:
     """Whole batches in every compression, with and without headers, gaps, producers, LogAppendTime."""
-    found = [path.read_bytes() for path in sorted(GOLDEN.glob("*.bin"))]
+    inputs = [path.read_bytes() for path in sorted(GOLDEN.glob("*.bin"))]
     for compression in CompressionType:
         for size in (1, 3, 40):
             builder = RecordBatchBuilder(compression)
@@ -44,19 +44,19 @@ def batches() -> list[bytes]:
                     1_700_000_000_000 + n * (-1) ** n * 1_000, key, value, (("h", b"x"), ("", None))[: n % 3]
                 )
             data = builder.build(producer_id=size * 7 - 8, producer_epoch=0 if size > 1 else -1, base_sequence=size - 1)
-            found += [data, patch_log_append_time(data, 1_700_000_000_000)]
+            inputs += [data, patch_log_append_time(data, 1_700_000_000_000)]
         gaps = [Record(offset, offset, b"k", b"v" * offset, ()) for offset in (3, 4, 17, 30)]
-        found.append(encode_batch(gaps, compression_type=compression, base_offset=2, last_offset=50))
-    found = [data for data in found if len(data) <= BATCH_BYTES_MAX]
-    return found + [a + b for a, b in zip(found[::3], found[1::3], strict=False)]
+        inputs.append(encode_batch(gaps, compression_type=compression, base_offset=2, last_offset=50))
+    inputs = [data for data in inputs if len(data) <= BATCH_BYTES_MAX]
+    return inputs + [a + b for a, b in zip(inputs[::3], inputs[1::3], strict=False)]
 
 
 @cache
 def packed() -> list[tuple[CompressionType, bytes]]:
     """Compressed bytes."""
     contents = [b"", b"a", b"abc" * 40, bytes(5_000), random.Random(1).randbytes(700), bytes(range(256)) * 9]
-    made = [(kind, compress(kind, content)) for kind in CompressionType for content in contents]
-    return made + [(kind, one + other) for (kind, one), (again, other) in pairwise(made) if kind is again]
+    made = [(codec, compress(codec, content)) for codec in CompressionType for content in contents]
+    return made + [(codec, one + other) for (codec, one), (again, other) in pairwise(made) if codec is again]
 
 
 @cache
@@ -150,21 +150,21 @@ def message(schema: type[Any], chance: random.Random) -> Any:
 
 
 def _field(field: dataclasses.Field[Any], chance: random.Random) -> Any:
-    kind, nullable = _without_none(field.type)
+    field_type, nullable = _without_none(field.type)
     if "tag" in field.metadata:
         if chance.random() < 0.5:
             return field.default
     elif nullable and chance.random() < 0.2:
         return None
-    if typing.get_origin(kind) is tuple:
-        element = _without_none(typing.get_args(kind)[0])[0]
+    if typing.get_origin(field_type) is tuple:
+        element = _without_none(typing.get_args(field_type)[0])[0]
         return tuple(_value(field, element, chance) for _ in range(chance.choice([0, 1, 1, 2, 3])))
-    return _value(field, kind, chance)
+    return _value(field, field_type, chance)
 
 
-def _value(field: dataclasses.Field[Any], kind: Any, chance: random.Random) -> Any:
-    if dataclasses.is_dataclass(kind):
-        return message(typing.cast("type[Any]", kind), chance)
+def _value(field: dataclasses.Field[Any], field_type: Any, chance: random.Random) -> Any:
+    if dataclasses.is_dataclass(field_type):
+        return message(typing.cast("type[Any]", field_type), chance)
     match field.metadata["kafka_type"]:
         case "bool":
             return chance.random() < 0.5
@@ -190,7 +190,7 @@ def _value(field: dataclasses.Field[Any], kind: Any, chance: random.Random) -> A
             return chance.choice([low, 0, 1, 5, 2 ** (bits - 1) - 1])
 
 
-def _without_none(kind: Any) -> tuple[Any, bool]:
-    if typing.get_origin(kind) not in (UnionType, typing.Union):
-        return kind, False
-    return next(part for part in typing.get_args(kind) if part is not NoneType), True
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    if typing.get_origin(annotation) not in (UnionType, typing.Union):
+        return annotation, False
+    return next(part for part in typing.get_args(annotation) if part is not NoneType), True

@@ -107,26 +107,26 @@ def mutated_item(item: Any, chance: random.Random) -> Any:
     """A stored item (a tree of dicts, lists and scalars) with one to four attributes damaged, lost or made up."""
     out = _copied(item)
     for _ in range(1 + int(chance.random() * 4)):
-        place = out
+        container = out
         while chance.random() < 0.5:
-            inner = [value for value in _values(place) if isinstance(value, dict | list) and value]
+            inner = [value for value in _values(container) if isinstance(value, dict | list) and value]
             if not inner:
                 break
-            place = chance.choice(inner)
-        if isinstance(place, dict):
-            name = chance.choice([*place, "", "x"]) if place else "x"
-            if name in place and chance.random() < 0.25:
-                del place[name]
+            container = chance.choice(inner)
+        if isinstance(container, dict):
+            name = chance.choice([*container, "", "x"]) if container else "x"
+            if name in container and chance.random() < 0.25:
+                del container[name]
             else:
-                place[name] = _damaged(place.get(name, 0), chance)
-        elif place:
-            at = chance.randrange(len(place))
-            place[at] = _damaged(place[at], chance)
+                container[name] = _damaged(container.get(name, 0), chance)
+        elif container:
+            at = chance.randrange(len(container))
+            container[at] = _damaged(container[at], chance)
     return out
 
 
-def _values(place: Any) -> Sequence[Any]:
-    return list(place.values()) if isinstance(place, dict) else place
+def _values(container: Any) -> Sequence[Any]:
+    return list(container.values()) if isinstance(container, dict) else container
 
 
 def _damaged(value: Any, chance: random.Random) -> Any:
@@ -149,5 +149,5 @@ def _damaged(value: Any, chance: random.Random) -> Any:
 
 def _copied(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _copied(each) for name, each in value.items()}
-    return [_copied(each) for each in value] if isinstance(value, list) else value
+        return {name: _copied(member) for name, member in value.items()}
+    return [_copied(element) for element in value] if isinstance(value, list) else value

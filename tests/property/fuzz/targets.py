@@ -122,11 +122,11 @@ def batch_columnar(chance: random.Random) -> bool:
 def compression(chance: random.Random) -> bool:
     """Compressed bytes, as any codec."""
     seeds = corpus.packed()
-    kind, data = seeds[int(chance.random() * len(seeds))]
+    codec, data = seeds[int(chance.random() * len(seeds))]
     data = mutated(data, [other for _, other in seeds], chance)
     if chance.random() < 0.1:
-        kind = int(chance.random() * 8)  # type: ignore[assignment]
-    content = decompress(kind, data, limit=DECOMPRESSED_LIMIT)
+        codec = int(chance.random() * 8)  # type: ignore[assignment]
+    content = decompress(codec, data, limit=DECOMPRESSED_LIMIT)
     assert len(content) <= DECOMPRESSED_LIMIT
     return True
 
@@ -151,8 +151,8 @@ def response_frame(chance: random.Random) -> bool:
     seeds = corpus.responses()
     schema, data = seeds[int(chance.random() * len(seeds))]
     data = mutated(data, (seeds[int(chance.random() * len(seeds))][1],), chance)
-    answer = decode_response(data, schema, correlation_id=7)
-    encode_response(answer, correlation_id=7)
+    response = decode_response(data, schema, correlation_id=7)
+    encode_response(response, correlation_id=7)
     return True
 
 

@@ -179,7 +179,7 @@ def decode(
 @pytest.mark.slow
 def test_bombs_are_refused_by_the_limit(tmp_path: Path) -> None:
     """Slow: the bombs are decompressed up to the real limit, by each reader."""
-    inputs = [batch_around(make(), kind) for kind, make in BOMBS.values()]
+    inputs = [batch_around(make(), codec) for codec, make in BOMBS.values()]
     assert max(map(len, inputs)) < DECOMPRESSED_BATCH_BYTES_MAX / 16
     outcomes = decode(tmp_path, inputs, REAL_MIB, ("validate", "batch", "numba"))
     # Validation does not decompress: the server never pays for a bomb.
@@ -194,13 +194,13 @@ def test_the_lies_below_are_refused_for_the_lie_alone() -> None:
 
 
 def test_promises_cost_nothing(tmp_path: Path) -> None:
-    inputs = [batch_around(payload, kind) for kind, payload in LIES.values()]
+    inputs = [batch_around(payload, codec) for codec, payload in LIES.values()]
     for lie, outcomes in zip(LIES, decode(tmp_path, inputs, LIE_MIB), strict=True):
         assert outcomes.pop("validate") == "accepted", "headers and CRC are right"
         assert set(outcomes.values()) <= {"MESSAGE_TOO_LARGE", "CORRUPT_MESSAGE", "INVALID_RECORD"}, (lie, outcomes)
 
 
 def test_counts_of_two_thousand_million_records_cost_nothing(tmp_path: Path) -> None:
-    inputs = [batch_around(bytes(20), kind, count=2**31 - 1) for kind in CompressionType]
+    inputs = [batch_around(bytes(20), codec, count=2**31 - 1) for codec in CompressionType]
     refused = dict.fromkeys(READERS, "INVALID_RECORD")
     assert decode(tmp_path, inputs, LIE_MIB) == [refused] * len(inputs)

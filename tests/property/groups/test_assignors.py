@@ -83,7 +83,7 @@ def test_uniform_gives_consecutive_partitions_to_members_that_come_together(
     members, topics = group
     for partitions in assign_uniform(members, topics).values():
         for topic_id in topics:
-            numbers = sorted(each.partition for each in partitions if each.topic_id == topic_id)
+            numbers = sorted(partition.partition for partition in partitions if partition.topic_id == topic_id)
             assert numbers == list(range(numbers[0], numbers[-1] + 1)) if numbers else True
 
 

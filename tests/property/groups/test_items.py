@@ -158,9 +158,9 @@ def test_a_lease_is_found_by_its_key_and_has_its_names_to_itself(data: bytes, pe
     sharing = lease_partitions(slot.key.sk)
     assert partition in sharing
     assert 1 <= len(sharing) <= min(per_head, LEASES_PER_ITEM_MAX)
-    slots = {lease_slot("g", each) for each in sharing}
+    slots = {lease_slot("g", partition) for partition in sharing}
     assert len(slots) == len(sharing)
-    assert {each.key for each in slots} == {slot.key}
+    assert {slot.key for slot in slots} == {slot.key}
 
 
 @QUICK

@@ -28,7 +28,7 @@ def members(draw: st.DrawFn) -> list[StreamsAssignorMember]:
 
 
 def all_tasks(counts: dict[str, int]) -> list[TaskId]:
-    return sorted(TaskId(each, number) for each in counts for number in range(counts[each]))
+    return sorted(TaskId(subtopology, number) for subtopology in counts for number in range(counts[subtopology]))
 
 
 @QUICK
@@ -38,15 +38,15 @@ def test_every_task_is_active_once_and_copies_are_in_different_processes(
 ) -> None:
     target = assign_sticky(group, counts, stateful, replicas)
     assert set(target) == {member.member_id for member in group}
-    assert sorted(task for each in target.values() for task in each.active) == all_tasks(counts)
+    assert sorted(task for assignment in target.values() for task in assignment.active) == all_tasks(counts)
     processes = {member.member_id: member.process_id for member in group}
-    copies = [(processes[member_id], task) for member_id, each in target.items() for task in each]
+    copies = [(processes[member_id], task) for member_id, assignment in target.items() for task in assignment]
     assert len(copies) == len(set(copies)), "a process has one copy of a task"
     for task in all_tasks(counts):
-        standbys = sum(task in each.standby for each in target.values())
+        standbys = sum(task in assignment.standby for assignment in target.values())
         wanted = replicas if task.subtopology_id in stateful else 0
         assert standbys == min(wanted, len(set(processes.values())) - 1)
-    assert not any(each.warmup for each in target.values())
+    assert not any(assignment.warmup for assignment in target.values())
 
 
 @QUICK
@@ -64,7 +64,7 @@ def test_order_does_not_matter(
 @given(st.integers(1, 7), COUNTS)
 def test_members_of_their_own_processes_differ_by_one_task(count: int, counts: dict[str, int]) -> None:
     group = [StreamsAssignorMember(f"m{number}", f"p{number}") for number in range(count)]
-    loads = [len(each.active) for each in assign_sticky(group, counts).values()]
+    loads = [len(assignment.active) for assignment in assign_sticky(group, counts).values()]
     assert max(loads) - min(loads) <= 1
 
 
@@ -73,9 +73,11 @@ def test_members_of_their_own_processes_differ_by_one_task(count: int, counts: d
 def test_nothing_moves_while_nothing_changes(count: int, counts: dict[str, int], replicas: int) -> None:
     group = [StreamsAssignorMember(f"m{number}", f"p{number}") for number in range(count)]
     first = assign_sticky(group, counts, counts, replicas)
-    again = [StreamsAssignorMember(each.member_id, each.process_id, first[each.member_id]) for each in group]
+    again = [StreamsAssignorMember(member.member_id, member.process_id, first[member.member_id]) for member in group]
     second = assign_sticky(again, counts, counts, replicas)
-    assert {name: each.active for name, each in second.items()} == {name: each.active for name, each in first.items()}
+    assert {name: assignment.active for name, assignment in second.items()} == {
+        name: assignment.active for name, assignment in first.items()
+    }
 
 
 def test_only_the_new_members_share_moves() -> None:

@@ -37,7 +37,9 @@ from tests.support.kafka.messages import (
 )
 
 any_api = st.sampled_from(ALL_REQUESTS)
-any_schema = st.builds(lambda kind, api: schema_of(kind, *api), st.sampled_from(["request", "response"]), any_api)
+any_schema = st.builds(
+    lambda direction, api: schema_of(direction, *api), st.sampled_from(["request", "response"]), any_api
+)
 
 
 def decode(data: bytes, schema: type[Any]) -> tuple[Any, int]:
@@ -68,8 +70,8 @@ def test_unknown_tagged_fields_are_ignored_wherever_they_stand(data: st.DataObje
 def test_unknown_tagged_fields_are_ignored_in_every_flexible_message() -> None:
     """Not left to chance: one message of every schema, with nested structs where there are any."""
     for api_key, version in ALL_REQUESTS:
-        for kind in ("request", "response"):
-            schema = schema_of(kind, api_key, version)
+        for direction in ("request", "response"):
+            schema = schema_of(direction, api_key, version)
             encoded = _one_of_everything(schema)
             message, size = decode(encoded, schema)
             assert (message, size) == kio_reader(schema)(encoded, 0)
@@ -83,13 +85,13 @@ def _one_of_everything(schema: type[Any]) -> bytes:
 def _filled(schema: type[Any]) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for field in dataclasses.fields(schema):
-        kind: Any = field.type
-        if typing.get_origin(kind) not in (tuple, None):
-            kind = next(part for part in typing.get_args(kind) if part is not type(None))
-        inner = typing.get_args(kind)[0] if typing.get_origin(kind) is tuple else kind
+        field_type: Any = field.type
+        if typing.get_origin(field_type) not in (tuple, None):
+            field_type = next(part for part in typing.get_args(field_type) if part is not type(None))
+        inner = typing.get_args(field_type)[0] if typing.get_origin(field_type) is tuple else field_type
         if dataclasses.is_dataclass(inner):
             nested = _filled(typing.cast("type[Any]", inner))
-            values[field.name] = [nested] if inner is not kind else nested
+            values[field.name] = [nested] if inner is not field_type else nested
     return values
 
 
@@ -185,8 +187,8 @@ def test_many_small_elements_are_refused_before_they_cost_memory() -> None:
     body = unsigned_varint(count + 1) + b"\x01\x00\x00" * count + b"\0\0"
     with pytest.raises(FormatError, match="elements"):
         decode_request(request_frame(9, 8, body))
-    few = unsigned_varint(4) + b"\x01\x00\x00" * 3 + b"\0\0"
-    assert len(decode_request(request_frame(9, 8, few)).message.groups) == 3
+    few_groups = unsigned_varint(4) + b"\x01\x00\x00" * 3 + b"\0\0"
+    assert len(decode_request(request_frame(9, 8, few_groups)).message.groups) == 3
 
 
 def test_nested_arrays_share_one_budget() -> None:

@@ -83,16 +83,16 @@ def leader_fields(result: ProduceResult | FetchResult) -> dict[str, Any]:
 @settings(max_examples=examples(20))
 @given(
     correlation_id=int32,
-    asked=topics(produce_results),
+    topics=topics(produce_results),
     throttle_ms=st.integers(0, 2**31 - 1),
     endpoints=nodes,
 )
-@example(correlation_id=1, asked=[("t", AN_ID, [A_PRODUCE_RESULT])], throttle_ms=6, endpoints=[A_NODE])
+@example(correlation_id=1, topics=[("t", AN_ID, [A_PRODUCE_RESULT])], throttle_ms=6, endpoints=[A_NODE])
 def test_produce(
-    version: int, correlation_id: int, asked: Any, throttle_ms: int, endpoints: list[NodeEndpoint]
+    version: int, correlation_id: int, topics: Any, throttle_ms: int, endpoints: list[NodeEndpoint]
 ) -> None:
     ours = encode_produce_response(
-        asked,
+        topics,
         api_version=version,
         correlation_id=correlation_id,
         throttle_time_ms=throttle_ms,
@@ -118,7 +118,7 @@ def test_produce(
                     for r in results
                 ],
             }
-            for name, topic_id, results in asked
+            for name, topic_id, results in topics
         ],
     }
     assert b"".join(ours) == by_kio(0, version, correlation_id, fields)
@@ -128,23 +128,23 @@ def test_produce(
 @settings(max_examples=examples(20))
 @given(
     correlation_id=int32,
-    asked=topics(fetch_results),
+    topics=topics(fetch_results),
     error=codes,
     session_id=int32,
     endpoints=nodes,
 )
 @example(
     correlation_id=1,
-    asked=[("t", AN_ID, [A_FETCH_RESULT])],
+    topics=[("t", AN_ID, [A_FETCH_RESULT])],
     error=ErrorCode.NONE,
     session_id=6,
     endpoints=[A_NODE],
 )
 def test_fetch(
-    version: int, correlation_id: int, asked: Any, error: ErrorCode, session_id: int, endpoints: list[NodeEndpoint]
+    version: int, correlation_id: int, topics: Any, error: ErrorCode, session_id: int, endpoints: list[NodeEndpoint]
 ) -> None:
     ours = encode_fetch_response(
-        asked,
+        topics,
         api_version=version,
         correlation_id=correlation_id,
         error=error,
@@ -173,7 +173,7 @@ def test_fetch(
                     for r in results
                 ],
             }
-            for name, topic_id, results in asked
+            for name, topic_id, results in topics
         ],
     }
     assert b"".join(ours) == by_kio(1, version, correlation_id, fields)

@@ -64,11 +64,11 @@ class Unkind:
                 raise Died
             if 0.04 < fate < 0.07:
                 raise StoreUnavailable("made to fail")
-            answer = await method(*args, **kwargs)
+            result = await method(*args, **kwargs)
             await asyncio.sleep(rng.random() / 50)
             if 0.07 < fate < 0.10 and name in ("put", "update", "delete", "transact"):
                 raise OutcomeUnknown("the answer was lost")
-            return answer
+            return result
 
         return call
 
@@ -111,7 +111,7 @@ class World:
     async def append(self) -> None:
         rng = self.rng
         partition = rng.randrange(PARTITIONS)
-        mine = [key for place, key in enumerate(KEYS) if place % PARTITIONS == partition]
+        mine = [key for number, key in enumerate(KEYS) if number % PARTITIONS == partition]
         builder = RecordBatchBuilder()
         for _ in range(rng.randrange(1, 4)):
             key = rng.choice(mine)
@@ -123,13 +123,13 @@ class World:
 
     async def ends(self) -> dict[int, int]:
         topic = await self.engine.topics.resolve("t")
-        found = {}
+        ends = {}
         for number in range(PARTITIONS):
-            place = PartitionId(topic.topic_id, number)
-            image = await self.engine.index.read_image(place.head_id)
+            partition = PartitionId(topic.topic_id, number)
+            image = await self.engine.index.read_image(partition.head_id)
             assert image is not None
-            found[number] = view_of(image, place).next_offset
-        return found
+            ends[number] = view_of(image, partition).next_offset
+        return ends
 
     def fold(self, partition: int, end: int, wanted: str) -> str | None:
         return next((value for key, value in reversed(self.log[partition][:end]) if key == wanted), None)
@@ -151,7 +151,7 @@ class World:
     async def read(self) -> None:
         """Look at rows all the time, by one process that sees every answer."""
         reader = wire_tables(self._engine(), self.store.rows, self.queue).reader
-        seen = dict.fromkeys(KEYS, 0)
+        floors = dict.fromkeys(KEYS, 0)
         while not self.is_over:
             await asyncio.sleep(self.rng.random())
             key = self.rng.choice(KEYS)
@@ -162,14 +162,14 @@ class World:
                 self.problems.append(f"{key}: {error}")
                 return
             value = answer.rows[0].value if answer.rows else None
-            first = max(answer.covered.get(partition, 0), seen[key])
+            first = max(answer.covered.get(partition, 0), floors[key])
             possible = [
                 end for end in range(first, len(self.log[partition]) + 1) if self.fold(partition, end, key) == value
             ]
             if not possible:
                 self.problems.append(f"{key} is {value!r}, which it is at no offset from {first} on")
                 return
-            seen[key] = possible[0]
+            floors[key] = possible[0]
 
     async def run(self) -> None:
         await self.engine.topics.create("t", PARTITIONS, {"cleanup.policy": "compact"})
@@ -188,8 +188,8 @@ class World:
         await parts.maintainer.catch_up("t", topic, await self.ends(), self.clock.monotonic() + 60)
         for key in KEYS:
             partition = KEYS.index(key) % PARTITIONS
-            found = (await parts.reader.get("t", key, Bounds(), NOW)).rows
-            value = found[0].value if found else None
+            rows = (await parts.reader.get("t", key, Bounds(), NOW)).rows
+            value = rows[0].value if rows else None
             wanted = self.fold(partition, len(self.log[partition]), key)
             if value != wanted:
                 self.problems.append(f"at the end {key} is {value!r}, not {wanted!r}")

@@ -77,11 +77,11 @@ def check(state: SharePartition, model: Model, policy: SharePolicy, letters: set
         assert state.runs[-1].state is not RecordState.AVAILABLE or state.runs[-1].delivery_count
     assert state.end_offset - state.start_offset <= policy.max_record_locks
     assert sum(run.end - run.start for run in state.lot) <= LOT_RECORDS_MAX
-    found = states_of(state)
+    states = states_of(state)
     for offset in range(max(model.log_start, 0), LOG_END):
         if offset in GAPS:
             continue
-        run = found.get(offset)
+        run = states.get(offset)
         if offset in model.holder:
             assert run is not None
             assert run.state is RecordState.ACQUIRED
@@ -159,9 +159,9 @@ def _acquire(
 ) -> SharePartition:
     count, is_strict = data.draw(st.integers(1, 12)), data.draw(st.booleans())
     stretch = next_stretch(state, policy, count)
-    found = states_of(state)
+    states = states_of(state)
     window = range(state.start_offset, max(state.end_offset, state.start_offset + policy.max_record_locks))
-    free = [offset for offset in window if offset not in found or found[offset].state is RecordState.AVAILABLE]
+    free = [offset for offset in window if offset not in states or states[offset].state is RecordState.AVAILABLE]
     assert (stretch is None) == (not free)
     if stretch is None:
         return state
@@ -182,16 +182,18 @@ def _acquire(
         max_held=held_max,
         is_strict=is_strict,
     )
-    given = [
-        (offset, each.delivery_count) for each in acquired for offset in range(each.first_offset, each.last_offset + 1)
+    delivered = [
+        (offset, batch.delivery_count)
+        for batch in acquired
+        for offset in range(batch.first_offset, batch.last_offset + 1)
     ]
-    assert not is_strict or len(given) <= count
-    assert given == sorted(given)
-    assert len(given) <= max(0, held_max - held)
+    assert not is_strict or len(delivered) <= count
+    assert delivered == sorted(delivered)
+    assert len(delivered) <= max(0, held_max - held)
     if held < held_max and batches and any(batch.start <= read_from < batch.end for batch in batches):
-        assert given
-        assert given[0][0] == read_from
-    for offset, delivery in given:
+        assert delivered
+        assert delivered[0][0] == read_from
+    for offset, delivery in delivered:
         assert offset not in model.holder
         assert offset not in model.done
         assert offset not in GAPS

@@ -78,14 +78,20 @@ def test_a_damaged_row_is_a_format_error_or_another_row(row: TransactionRow, dat
 
 @given(ids, st.integers(0, 10**19), ids, partitions, st.integers(0, SEQUENCE_MAX), int64, st.integers(-1, 2**63 - 1))
 def test_pending_items_are_found_in_their_transaction_alone(
-    transactional_id: str, number: int, group_id: str, partition: PartitionId, sequence: int, offset: int, told: int
+    transactional_id: str,
+    number: int,
+    group_id: str,
+    partition: PartitionId,
+    sequence: int,
+    offset: int,
+    committed: int,
 ) -> None:
-    batches = PendingBatches(partition, (TailEntry(bytes(16), 0, 100, 2, 5, 7, 1, sequence),), told)
+    batches = PendingBatches(partition, (TailEntry(bytes(16), 0, 100, 2, 5, 7, 1, sequence),), committed)
     pending = PendingOffset(group_id, partition, "topic", OffsetAndMetadata(offset, 3, "m"), "member", 4, 5)
     keys = [batches_key(transactional_id, number, batches), offset_key(transactional_id, number, group_id, partition)]
     items = [encode_batches(batches), encode_offset(pending)]
-    found = decode_pending([Row(key, item) for key, item in zip(keys, items, strict=True)])
-    assert found == ([batches], [pending])
+    decoded = decode_pending([Row(key, item) for key, item in zip(keys, items, strict=True)])
+    assert decoded == ([batches], [pending])
     for other, is_in in ((number, True), (number + 1, False), (number - 1, False)):
         if other >= 0:
             pk, start, end = pending_range(transactional_id, other)
