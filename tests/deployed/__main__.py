@@ -54,18 +54,22 @@ def main() -> int:
     try:
         if not arguments.stack and not arguments.endpoint:
             raise CannotRun("where? make e2e STACK=odradek-dev, or ENDPOINT=<CoordinatorUrl>")
-        place = find(arguments.stack, arguments.endpoint, arguments.region)
+        deployment = find(arguments.stack, arguments.endpoint, arguments.region)
         if arguments.clean:
-            left = clean_up(place, PREFIX)
+            left = clean_up(deployment, PREFIX)
             print(f"left: {', '.join(left)}" if left else "nothing is left")
             return 1 if left else 0
     except (CannotRun, KafkaError) as reason:
         print(f"e2e: {reason}", file=sys.stderr)
         return 2
-    found = {"coordinator_url": place.coordinator_url, "region": place.region, "outputs": dict(place.outputs)}
+    target = {
+        "coordinator_url": deployment.coordinator_url,
+        "region": deployment.region,
+        "outputs": dict(deployment.outputs),
+    }
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "tests/deployed", *for_pytest],
-        env={**os.environ, "ODRADEK_TEST_DEPLOYED": json.dumps(found)},
+        env={**os.environ, "ODRADEK_TEST_DEPLOYED": json.dumps(target)},
         check=False,
     ).returncode
 

@@ -69,8 +69,8 @@ class CaptureBroker:
         with contextlib.suppress(OSError, EOFError):
             while True:
                 (size,) = struct.unpack(">i", _read(connection, 4))
-                answer = self._answer(_read(connection, size))
-                connection.sendall(struct.pack(">i", len(answer)) + answer)
+                response = self._answer(_read(connection, size))
+                connection.sendall(struct.pack(">i", len(response)) + response)
 
     def _answer(self, frame: bytes) -> bytes:
         api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
@@ -83,7 +83,9 @@ class CaptureBroker:
         _, at = entity_reader(schema.__header_schema__)(frame, 0)
         request, _ = entity_reader(schema)(frame, at)
         response_type: Any = load_response_schema(api_key, version)
-        kinds = {name: kind for name, kind in vars(_module_of(response_type)).items() if isinstance(kind, type)}
+        kinds = {
+            name: declared for name, declared in vars(_module_of(response_type)).items() if isinstance(declared, type)
+        }
         response = getattr(self, f"_answer_{api_key}")(request, response_type, kinds, version)
         out = BytesIO()
         entity_writer(response_type.__header_schema__)(
@@ -92,13 +94,13 @@ class CaptureBroker:
         entity_writer(response_type)(out, response)
         return out.getvalue()
 
-    def _answer_18(self, request: Any, kind: Any, kinds: dict[str, Any], version: int) -> Any:
+    def _answer_18(self, request: Any, response_class: Any, kinds: dict[str, Any], version: int) -> Any:
         keys = tuple(
             kinds["ApiVersion"](api_key=key, min_version=low, max_version=high) for key, (low, high) in VERSIONS.items()
         )
-        return kind(error_code=ErrorCode.none, api_keys=keys, **_throttle(version >= 1))
+        return response_class(error_code=ErrorCode.none, api_keys=keys, **_throttle(version >= 1))
 
-    def _answer_3(self, request: Any, kind: Any, kinds: dict[str, Any], version: int) -> Any:
+    def _answer_3(self, request: Any, response_class: Any, kinds: dict[str, Any], version: int) -> Any:
         partition = kinds["MetadataResponsePartition"](
             error_code=ErrorCode.none, partition_index=0, leader_id=1, replica_nodes=(1,), isr_nodes=(1,)
         )
@@ -107,14 +109,14 @@ class CaptureBroker:
             for topic in request.topics or ()
         )
         broker = kinds["MetadataResponseBroker"](node_id=1, host="127.0.0.1", port=self._port)
-        return kind(brokers=(broker,), topics=topics, **_throttle(version >= 3))
+        return response_class(brokers=(broker,), topics=topics, **_throttle(version >= 3))
 
-    def _answer_22(self, request: Any, kind: Any, kinds: dict[str, Any], version: int) -> Any:
-        return kind(
+    def _answer_22(self, request: Any, response_class: Any, kinds: dict[str, Any], version: int) -> Any:
+        return response_class(
             error_code=ErrorCode.none, producer_id=PRODUCER_ID, producer_epoch=PRODUCER_EPOCH, **_throttle(True)
         )
 
-    def _answer_0(self, request: Any, kind: Any, kinds: dict[str, Any], version: int) -> Any:
+    def _answer_0(self, request: Any, response_class: Any, kinds: dict[str, Any], version: int) -> Any:
         answers = []
         for topic in request.topic_data:
             parts = []
@@ -127,15 +129,15 @@ class CaptureBroker:
                     )
                 )
             answers.append(kinds["TopicProduceResponse"](name=topic.name, partition_responses=tuple(parts)))
-        return kind(responses=tuple(answers), **_throttle(version >= 1))
+        return response_class(responses=tuple(answers), **_throttle(version >= 1))
 
 
 def _throttle(is_there: bool) -> dict[str, timedelta]:
     return {"throttle_time": timedelta(0)} if is_there else {}
 
 
-def _module_of(kind: type) -> Any:
-    return __import__(kind.__module__, fromlist=["_"])
+def _module_of(message_class: type) -> Any:
+    return __import__(message_class.__module__, fromlist=["_"])
 
 
 def _read(connection: socket.socket, size: int) -> bytes:

@@ -113,7 +113,9 @@ def main() -> None:
         builder_batches("kafka-python", lambda *a: KafkaPythonBuilder(*a)),
         builder_batches(
             "aiokafka",
-            lambda magic, codec, transactional, *rest: AiokafkaBuilder(magic, codec, transactional, *rest[:3], rest[3]),
+            lambda magic, codec, transactional, *batch_options: AiokafkaBuilder(
+                magic, codec, transactional, *batch_options[:3], batch_options[3]
+            ),
         ),
         librdkafka_batches(),
     ]

@@ -178,7 +178,7 @@ async def columnar(world: World) -> None:
     await engine.topics.create("filed", 1, {**configs, "odradek.table.schema": "n bigint"})
     for number in range(24):
         compression = list(CompressionType)[number % len(CompressionType)]
-        values = [b'{"n": %d}' % number, None, b",".join(b"%d" % (each * 7919 + number) for each in range(50))]
+        values = [b'{"n": %d}' % number, None, b",".join(b"%d" % (factor * 7919 + number) for factor in range(50))]
         records = batch(values, keys=[b"k", None, b""], timestamp_ms=world.clock.now_ms(), compression=compression)
         assert not (await produce(engine, "filed", 0, records)).error
         if number == 19:
@@ -314,24 +314,24 @@ async def lead(world: World) -> None:
 
 async def groups(world: World, topic_id: Any) -> None:
     """A group of each protocol with committed offsets."""
-    engine, place = world.engine(4), TopicPartition("plain", 0)
+    engine, tp = world.engine(4), TopicPartition("plain", 0)
     epoch = JOIN_EPOCH
     for _ in range(3):
         beat = GroupHeartbeat("group", "member", epoch, rebalance_timeout_ms=60_000, subscribed_topic_names=["plain"])
         result = await engine.groups.heartbeat(beat)
         assert not result.error, result
         epoch = result.member_epoch
-    offsets = {place: OffsetAndMetadata(5, metadata="five")}
+    offsets = {tp: OffsetAndMetadata(5, metadata="five")}
     [committed] = await engine.offsets.commit("group", offsets, member_id="member", member_epoch=epoch)
     assert not committed.error
-    await engine.offsets.commit("simple", {place: OffsetAndMetadata(2)})
+    await engine.offsets.commit("simple", {tp: OffsetAndMetadata(2)})
     join = ClassicJoin("classic", "", "consumer", (("range", b""),), 600_000, 600_000, requires_known_member_id=False)
     joined = await engine.classic_groups.join(join)
     me = ClassicIdentity("classic", joined.member_id, joined.generation)
     assert not (await engine.classic_groups.sync(ClassicSync(me))).error
     assert not (await engine.classic_groups.heartbeat(me))
     await engine.offsets.commit(
-        "classic", {place: OffsetAndMetadata(3)}, member_id=me.member_id, member_epoch=me.generation
+        "classic", {tp: OffsetAndMetadata(3)}, member_id=me.member_id, member_epoch=me.generation
     )
     await streams_group(world)
     world.expected["group"] = {"member": "member", "epoch": epoch, "classic": [me.member_id, me.generation]}
@@ -354,17 +354,17 @@ async def streams_group(world: World) -> None:
     one, two = (StreamsMember(engine, name, topology, endpoint=Endpoint(name, 4711)) for name in ("one", "two"))
     for _ in range(4):
         assert await one.beat() is ErrorCode.NONE, one.last
-    place = TopicPartition("plain", 1)
-    assert await one.commit(place, 4) is ErrorCode.NONE
+    tp = TopicPartition("plain", 1)
+    assert await one.commit(tp, 4) is ErrorCode.NONE
     assert await two.beat() is ErrorCode.NONE, two.last
     owned = one.tasks
     assert await one.beat(keep=owned) is ErrorCode.NONE, one.last
     assert one.last.streams is not None
-    told = one.last.streams.tasks
-    assert told is not None
-    assert told.active < owned.active, "some tasks are to be given up"
-    world.expected["streams"] = {each.member_id: each.epoch for each in (one, two)}
-    world.expected["streams_tasks"] = [[each.subtopology_id, each.partition] for each in sorted(told.active)]
+    tasks = one.last.streams.tasks
+    assert tasks is not None
+    assert tasks.active < owned.active, "some tasks are to be given up"
+    world.expected["streams"] = {member.member_id: member.epoch for member in (one, two)}
+    world.expected["streams_tasks"] = [[task.subtopology_id, task.partition] for task in sorted(tasks.active)]
 
 
 async def transactions(world: World) -> None:
@@ -393,14 +393,14 @@ async def share_group(world: World) -> None:
     holder, other = (ShareMember(engine, name, "work", group_id="queue") for name in ("holder", "other"))
     for member in (holder, other):
         assert not (await member.beat()).error
-    [place] = holder.assignment
+    [partition] = holder.assignment
     assert [offset for offset, _, _ in await holder.fetch(max_records=5, is_strict=True)] == [0, 1, 2, 3, 4]
-    acks = {place: [ack(0, 3, ACCEPT, REJECT, RELEASE, ACCEPT)]}  # 1 becomes a letter
-    assert await holder.acknowledge(acks) == {place: 0}
+    acks = {partition: [ack(0, 3, ACCEPT, REJECT, RELEASE, ACCEPT)]}  # 1 becomes a letter
+    assert await holder.acknowledge(acks) == {partition: 0}
     await engine.group_configs.alter("queue", set={letters: "later-letters"})  # which is not there yet
     assert [offset for offset, _, _ in await other.fetch(max_records=2, is_strict=True)] == [2, 5]
-    assert await other.acknowledge({place: [ack(2, 2, REJECT), ack(5, 5, RELEASE)]}) == {place: 0}
-    world.expected["queue"] = {each.member_id: [each.epoch, each.session_epoch] for each in (holder, other)}
+    assert await other.acknowledge({partition: [ack(2, 2, REJECT), ack(5, 5, RELEASE)]}) == {partition: 0}
+    world.expected["queue"] = {member.member_id: [member.epoch, member.session_epoch] for member in (holder, other)}
 
 
 async def schemas(world: World) -> None:
@@ -429,24 +429,24 @@ async def schemas(world: World) -> None:
         ("gone", Schema("AVRO", '"double"')),
     ):
         await registry.register(subject, schema)
-    gone = (await registry.version("gone", 1)).stored.schema_id
+    deleted_id = (await registry.version("gone", 1)).stored.schema_id
     await registry.delete_version("plain-value", 1)
     for subject in ("hidden", "gone"):
         await registry.delete_subject(subject)
     await registry.delete_subject("gone", permanent=True)
     await registry.set_mode("unit", "READONLY")
     world.expected["schemas"] = {
-        "live": [registered(each) for each in await registry.schemas()],
-        "all": [registered(each) for each in await registry.schemas(deleted=True)],
-        "gone": [gone, '"double"'],
+        "live": [registered(version) for version in await registry.schemas()],
+        "all": [registered(version) for version in await registry.schemas(deleted=True)],
+        "gone": [deleted_id, '"double"'],
     }
 
 
-def registered(each: Registered) -> list[Any]:
+def registered(version: Registered) -> list[Any]:
     """A version of a subject as the files have it."""
-    schema = each.stored.schema
+    schema = version.stored.schema
     references = [[reference.name, reference.subject, reference.version] for reference in schema.references]
-    return [each.subject, each.version, each.stored.schema_id, schema.kind, schema.text, references]
+    return [version.subject, version.version, version.stored.schema_id, schema.kind, schema.text, references]
 
 
 def _text(value: bytes | None) -> str | None:

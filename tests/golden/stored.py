@@ -52,20 +52,20 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"b": b64encode(value).decode()}
     if isinstance(value, list):
-        return {"l": [_plain(each) for each in value]}
+        return {"l": [_plain(element) for element in value]}
     if isinstance(value, dict):
-        return {"m": {name: _plain(each) for name, each in sorted(value.items())}}
+        return {"m": {name: _plain(member) for name, member in sorted(value.items())}}
     return value
 
 
 def _item(plain: dict[str, Any]) -> Item:
-    return {name: _value(each) for name, each in plain.items()}
+    return {name: _value(member) for name, member in plain.items()}
 
 
 def _value(plain: Any) -> Value:
     if not isinstance(plain, dict):
         return plain  # type: ignore[no-any-return]
-    [(kind, content)] = plain.items()
-    if kind == "b":
+    [(type_code, content)] = plain.items()
+    if type_code == "b":
         return b64decode(content)
-    return [_value(each) for each in content] if kind == "l" else _item(content)
+    return [_value(element) for element in content] if type_code == "l" else _item(content)

@@ -91,7 +91,7 @@ class JavaProgram:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.kill()
 
@@ -121,13 +121,13 @@ def numbered_producer(folder: Path, servers: str, load: Load, producer: str = "j
     with JavaProgram("odradek.NumberedProducer", *arguments, log=folder / "producer.log") as program:
         lines = program.wait(min(load.seconds, 600) + 300)
     for line in lines:
-        kind, *rest = line.split(" ", 3)
-        if kind == "sent":
-            sent.counts[producer, int(rest[0])] = int(rest[1])
-        elif kind == "refused":
-            sent.refuse(Numbered(producer, int(rest[0]), int(rest[1])), rest[2])
-        elif kind == "fatal":
-            sent.fatal.append(" ".join(rest))
+        line_type, *words = line.split(" ", 3)
+        if line_type == "sent":
+            sent.counts[producer, int(words[0])] = int(words[1])
+        elif line_type == "refused":
+            sent.refuse(Numbered(producer, int(words[0]), int(words[1])), words[2])
+        elif line_type == "fatal":
+            sent.fatal.append(" ".join(words))
     return sent
 
 

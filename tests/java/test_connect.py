@@ -92,8 +92,8 @@ def worker_properties(folder: Path, servers: str, rest_port: int) -> Path:
         "rebalance.timeout.ms": "10000",
         "scheduled.rebalance.max.delay.ms": "0",
     }
-    for kind in ("config", "offset", "status"):
-        values |= {f"{kind}.storage.topic": f"connect-{kind}", f"{kind}.storage.replication.factor": "1"}
+    for topic_use in ("config", "offset", "status"):
+        values |= {f"{topic_use}.storage.topic": f"connect-{topic_use}", f"{topic_use}.storage.replication.factor": "1"}
     values |= {"offset.storage.partitions": "2", "status.storage.partitions": "1"}
     path = folder / "worker.properties"
     path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
@@ -121,8 +121,8 @@ def _rest(port: int, method: str, path: str, body: Any = None) -> Any:
         data=None if body is None else json.dumps(body).encode(),
         headers={"content-type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.load(answer)
+    with urllib.request.urlopen(request, timeout=60) as response:
+        return json.load(response)
 
 
 def _rest_or_none(port: int, method: str, path: str, body: Any) -> Any:

@@ -147,13 +147,15 @@ def captured(running: RunningCluster, prefix: str) -> dict[str, list[Any]]:
     def parsed(part: bytes | None) -> Any:
         return None if part is None else comparable(json.loads(part.decode().replace(prefix, "P")))
 
-    found: dict[str, list[Any]] = {}
+    records_by_topic: dict[str, list[Any]] = {}
     topics = {name: (f"{prefix}.public.{name}", count) for name, count in _TOPICS.items()}
     for name, (topic, count) in {**topics, "message": (f"{prefix}.message", _MESSAGES)}.items():
         records = running.read(topic, count, more=True)
-        with_key_or_value = [each for each in records if each.key is not None or each.value is not None]
-        found[name] = [[parsed(each.key), parsed(each.value), headers(each)] for each in with_key_or_value]
-    return found
+        with_key_or_value = [record for record in records if record.key is not None or record.value is not None]
+        records_by_topic[name] = [
+            [parsed(record.key), parsed(record.value), headers(record)] for record in with_key_or_value
+        ]
+    return records_by_topic
 
 
 def headers(record: Any) -> dict[str, bytes | None]:
@@ -174,8 +176,8 @@ def comparable(document: Any) -> Any:
     payload["source"]["snapshot"] = payload["source"]["snapshot"] or "false"  # the default of its schema
     for name in ("txId", "lsn", "sequence") if is_snapshot else ():
         del payload["source"][name]
-    rows = [each for each in document["schema"]["fields"] if each["field"] in ("before", "after")]
-    for column in [each for row in rows for each in row["fields"]]:
+    rows = [row_field for row_field in document["schema"]["fields"] if row_field["field"] in ("before", "after")]
+    for column in [column_field for row in rows for column_field in row["fields"]]:
         column.pop("default", None)
         del column["optional"]
     key = _KEYS.get(payload["source"]["table"], ())
@@ -208,11 +210,11 @@ def test_the_same_changes_give_the_same_records(tmp_path: Path) -> None:
             for prefix in ("theirs", "ours"):
                 running.read(f"{prefix}.public.done", 1)
             theirs, ours = captured(running, "theirs"), captured(running, "ours")
-    assert {name: len(each) for name, each in ours.items()} == {**_TOPICS, "message": _MESSAGES}
+    assert {name: len(records) for name, records in ours.items()} == {**_TOPICS, "message": _MESSAGES}
     for name in ours:
         for number, (one, other) in enumerate(zip(ours[name], theirs[name], strict=True)):
-            found = list(differences(one, other))
-            assert not found, f"{name}, record {number}: {found}"
+            differing = list(differences(one, other))
+            assert not differing, f"{name}, record {number}: {differing}"
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
@@ -221,8 +223,8 @@ def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
         for name in {**ours, **theirs}:
             yield from differences(ours.get(name, "missing"), theirs.get(name, "missing"), f"{path}.{name}")
     elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
-        for place, pair in enumerate(zip(ours, theirs, strict=True)):
-            name = pair[0].get("field", place) if isinstance(pair[0], dict) else place
+        for number, pair in enumerate(zip(ours, theirs, strict=True)):
+            name = pair[0].get("field", number) if isinstance(pair[0], dict) else number
             yield from differences(*pair, f"{path}[{name}]")
     elif ours != theirs or type(ours) is not type(theirs):
         yield f"{path}: {ours!r}, Debezium {theirs!r}"

@@ -124,23 +124,25 @@ def _compare(source: Cluster, target: Cluster) -> None:
     name = f"{source.alias}.{TOPIC}"
     records, mirror = read_all(source.servers, TOPIC), read_all(target.servers, name)
     report = [f"\nMirrorMaker 2, {source.alias} to {target.alias}: {KILLS} kills"]
-    for partition, there in records.items():
-        values = [value for _, value in there]
+    for partition, mirrored_records in records.items():
+        values = [value for _, value in mirrored_records]
         assert len(set(values)) == len(values) > 100
         assert [value for _, value in mirror[partition]] == values, f"{name}-{partition}"
     report.append(f"{sum(map(len, records.values()))} records equal")
-    for kind in (STOPPED, CAUGHT_UP):
-        group = kind.format(source.alias)
+    for group_template in (STOPPED, CAUGHT_UP):
+        group = group_template.format(source.alias)
         resumed = read_in_group(target.servers, group, name)
         for partition, start in committed(source.servers, group, TOPIC).items():
             expected = [value for offset, value in records[partition] if offset >= start]
-            found = resumed[partition]
-            repeated = len(found) - len(expected)
+            read_values = resumed[partition]
+            repeated = len(read_values) - len(expected)
             assert repeated >= 0, f"{group} of {name}-{partition} misses {-repeated} records"
-            assert found[repeated:] == expected
-            assert found == [value for _, value in mirror[partition]][-len(found) or len(mirror[partition]) :]
+            assert read_values[repeated:] == expected
+            assert (
+                read_values == [value for _, value in mirror[partition]][-len(read_values) or len(mirror[partition]) :]
+            )
             report.append(f"{group} repeats {repeated} of {len(records[partition])}")
-            if kind == CAUGHT_UP:
+            if group_template == CAUGHT_UP:
                 assert repeated <= 2 * LAG_MAX, f"{group} of {name}-{partition}"
     print(", ".join(report))
 
@@ -170,16 +172,18 @@ def has_more(source: Cluster, target: Cluster, than: int) -> bool:
 
 def has_all(target: Cluster, topic: str, expected: list[int]) -> bool:
     """Whether each partition has as many records as its source."""
-    return all(there >= count for there, count in zip(counts(target, topic), expected, strict=True))
+    return all(mirrored_count >= count for mirrored_count, count in zip(counts(target, topic), expected, strict=True))
 
 
 def is_translated(source: Cluster, target: Cluster) -> bool:
     """Whether the target has offsets of both groups, and the one at the end is as near to it as syncs allow."""
     name = f"{source.alias}.{TOPIC}"
     ends = [offsets[-1][0] for offsets in read_all(target.servers, name).values()]
-    found = [committed(target.servers, kind.format(source.alias), name) for kind in (STOPPED, CAUGHT_UP)]
-    return all(len(each) == PARTITIONS for each in found) and all(
-        found[1][partition] > end - 3 * LAG_MAX for partition, end in enumerate(ends)
+    offsets_by_group = [
+        committed(target.servers, group_template.format(source.alias), name) for group_template in (STOPPED, CAUGHT_UP)
+    ]
+    return all(len(offsets_read) == PARTITIONS for offsets_read in offsets_by_group) and all(
+        offsets_by_group[1][partition] > end - 3 * LAG_MAX for partition, end in enumerate(ends)
     )
 
 
@@ -221,10 +225,10 @@ def mirror_maker_properties(folder: Path, one: Cluster, other: Cluster) -> Path:
             f"{source.alias}.scheduled.rebalance.max.delay.ms": 0,
             f"{source.alias}->{target.alias}.enabled": "true",
         }
-    for kind in ("", "checkpoints.topic.", "heartbeats.topic.", "offset-syncs.topic."):
-        values[f"{kind}replication.factor"] = 1
-    for kind in ("config", "offset", "status"):
-        values[f"{kind}.storage.replication.factor"] = 1
+    for topic_prefix in ("", "checkpoints.topic.", "heartbeats.topic.", "offset-syncs.topic."):
+        values[f"{topic_prefix}replication.factor"] = 1
+    for topic_use in ("config", "offset", "status"):
+        values[f"{topic_use}.storage.replication.factor"] = 1
     path = folder / "mirror.properties"
     path.write_text("".join(f"{name} = {value}\n" for name, value in values.items()))
     return path
@@ -235,9 +239,9 @@ def mirrored(source: Cluster, target: Cluster) -> int:
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
     consumer = Consumer(_consumer_config(target.servers, "progress"))
-    places = [TopicPartition(f"{source.alias}.{TOPIC}", partition) for partition in range(PARTITIONS)]
+    tps = [TopicPartition(f"{source.alias}.{TOPIC}", partition) for partition in range(PARTITIONS)]
     try:
-        return sum(consumer.get_watermark_offsets(place, timeout=10)[1] for place in places)
+        return sum(consumer.get_watermark_offsets(tp, timeout=10)[1] for tp in tps)
     except KafkaException:
         return 0
     finally:
@@ -266,10 +270,10 @@ def aborted_and_committed(servers: str) -> None:
 
 def read_all(servers: str, topic: str) -> dict[int, list[tuple[int, bytes]]]:
     """Offset and value of each committed record, by partition."""
-    found: dict[int, list[tuple[int, bytes]]] = {partition: [] for partition in range(PARTITIONS)}
+    records_read: dict[int, list[tuple[int, bytes]]] = {partition: [] for partition in range(PARTITIONS)}
     for partition, offset, value in _consume(servers, topic, f"reader-of-all-{time.monotonic_ns()}"):
-        found[partition].append((offset, value))
-    return found
+        records_read[partition].append((offset, value))
+    return records_read
 
 
 def _consume(servers: str, topic: str, group: str) -> list[tuple[int, int, bytes]]:
@@ -298,7 +302,7 @@ def _to_the_end(consumer: object, left: set[int]) -> list[tuple[int, int, bytes]
     from confluent_kafka import Consumer, KafkaError
 
     assert isinstance(consumer, Consumer)
-    found: list[tuple[int, int, bytes]] = []
+    messages: list[tuple[int, int, bytes]] = []
     until_s = time.monotonic() + 120
     while left:
         assert time.monotonic() < until_s, f"no end of partitions {left}"
@@ -307,13 +311,13 @@ def _to_the_end(consumer: object, left: set[int]) -> list[tuple[int, int, bytes]
             continue
         error = message.error()
         if error is None:
-            found.append((message.partition() or 0, message.offset() or 0, message.value() or b""))
+            messages.append((message.partition() or 0, message.offset() or 0, message.value() or b""))
         elif error.code() == KafkaError._PARTITION_EOF:
             left.discard(message.partition() or 0)
         elif error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             break
     consumer.close()
-    return found
+    return messages
 
 
 def read_in_group(
@@ -334,16 +338,18 @@ def read_in_group(
 
     consumer = Consumer(_consumer_config(servers, group))
     consumer.subscribe([topic])
-    found: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
-    positions, ends = dict.fromkeys(found, 0), dict.fromkeys(found, 0)
+    values_read: dict[int, list[bytes]] = {partition: [] for partition in range(PARTITIONS)}
+    positions, ends = dict.fromkeys(values_read, 0), dict.fromkeys(values_read, 0)
     at_end: set[int] = set()
     until_s = time.monotonic() + 3_600
     while time.monotonic() < until_s:
         if stopped is not None and stopped.is_set():
             break
         if written is not None and written.is_set():
-            ends = {each: consumer.get_watermark_offsets(TopicPartition(topic, each))[1] for each in ends}
-            if all(positions[each] >= end for each, end in ends.items()):
+            ends = {
+                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition))[1] for partition in ends
+            }
+            if all(positions[partition] >= end for partition, end in ends.items()):
                 break
         if stopped is None and written is None and len(at_end) == PARTITIONS:
             break
@@ -351,14 +357,14 @@ def read_in_group(
         for message in messages:
             error, partition = message.error(), message.partition() or 0
             if error is None:
-                found[partition].append(message.value() or b"")
+                values_read[partition].append(message.value() or b"")
                 positions[partition] = (message.offset() or 0) + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 at_end.add(partition)
         if any(message.error() is None for message in messages):
             consumer.commit(asynchronous=False)
     consumer.close()
-    return found
+    return values_read
 
 
 def committed(servers: str, group: str, topic: str) -> dict[int, int]:
@@ -366,9 +372,9 @@ def committed(servers: str, group: str, topic: str) -> dict[int, int]:
     from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(_consumer_config(servers, group))
-    places = consumer.committed([TopicPartition(topic, partition) for partition in range(PARTITIONS)], timeout=30)
+    tps = consumer.committed([TopicPartition(topic, partition) for partition in range(PARTITIONS)], timeout=30)
     consumer.close()
-    return {place.partition: place.offset for place in places if place.offset >= 0}
+    return {tp.partition: tp.offset for tp in tps if tp.offset >= 0}
 
 
 def counts(cluster: Cluster, topic: str) -> list[int]:

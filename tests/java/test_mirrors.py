@@ -34,10 +34,10 @@ class Apache:
         self.admin = kafka_admin.AdminClient({"bootstrap.servers": servers})
 
     def create(self, topic: str, partitions: int, **configs: str) -> None:
-        found = self.admin.create_topics(
+        futures = self.admin.create_topics(
             [kafka_admin.NewTopic(topic, partitions, 1, config={n.replace("_", "."): v for n, v in configs.items()})]
         )
-        found[topic].result(_S)
+        futures[topic].result(_S)
 
     def produce(self, topic: str, *values: str, partition: int = 0) -> None:
         producer = Producer({"bootstrap.servers": self.servers})
@@ -45,10 +45,10 @@ class Apache:
             producer.produce(topic, value, b"k", partition, headers=[("h", b"1")])
         assert producer.flush(_S) == 0
 
-    def commit(self, group: str, place: TopicPartition) -> bool:
-        asked = [ConsumerGroupTopicPartitions(group, [place])]
-        [done] = self.admin.alter_consumer_group_offsets(asked).values()
-        return all(each.error is None for each in done.result(_S).topic_partitions)
+    def commit(self, group: str, tp: TopicPartition) -> bool:
+        requests = [ConsumerGroupTopicPartitions(group, [tp])]
+        [done] = self.admin.alter_consumer_group_offsets(requests).values()
+        return all(tp.error is None for tp in done.result(_S).topic_partitions)
 
     def topics(self) -> set[str]:
         return set(self.admin.list_topics(timeout=_S).topics)
@@ -56,20 +56,20 @@ class Apache:
     def read(self, topic: str, count: int) -> list[Any]:
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "look", "auto.offset.reset": "earliest",
                              "enable.auto.commit": False})  # fmt: skip
-        found: list[Any] = []
+        messages: list[Any] = []
         try:
             until(lambda: topic in self.topics(), _S, topic)
             numbers = self.admin.list_topics(topic, timeout=_S).topics[topic].partitions
             consumer.assign([TopicPartition(topic, number, 0) for number in numbers])
 
             def more() -> bool:
-                found.extend(each for each in consumer.consume(100, 0.5) if each.error() is None)
-                return len(found) >= count
+                messages.extend(message for message in consumer.consume(100, 0.5) if message.error() is None)
+                return len(messages) >= count
 
             until(more, _S, f"{count} records of {topic}")
         finally:
             consumer.close()
-        return found
+        return messages
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +85,10 @@ def sides() -> Iterator[tuple[RunningCluster, Apache, str]]:
         yield running, Apache(broker.servers), service.kafka_bootstrap_servers
 
 
-def configs(kind: str, apache: Apache, **more: str) -> dict[str, str]:
+def configs(connector: str, apache: Apache, **more: str) -> dict[str, str]:
     converters = dict.fromkeys(("key.converter", "value.converter", "header.converter"), _BYTES)
     return {
-        "connector.class": f"org.apache.kafka.connect.mirror.Mirror{kind}Connector", **converters,
+        "connector.class": f"org.apache.kafka.connect.mirror.Mirror{connector}Connector", **converters,
         "source.cluster.alias": "apache", "target.cluster.alias": "ours",
         "source.cluster.bootstrap.servers": apache.servers, "consumer.poll.timeout.ms": "100",
         "refresh.topics.interval.seconds": "1", "emit.checkpoints.interval.seconds": "1",
@@ -111,16 +111,16 @@ def test_from_apache_kafka(sides: tuple[RunningCluster, Apache, str]) -> None:
     ]  # fmt: skip
     for done in apache.admin.create_acls(acls).values():
         done.result(_S)
-    place = TopicPartition("orders-eu", 0, 7)
-    until(lambda: apache.commit("readers", place), _S, "the coordinator of a new broker")
+    tp = TopicPartition("orders-eu", 0, 7)
+    until(lambda: apache.commit("readers", tp), _S, "the coordinator of a new broker")
     running.cluster.create("in", configs("Source", apache, topics="orders-.*", sync_topic_acls_enabled="true"))
     running.cluster.create("beats", configs("Heartbeat", apache))
     running.cluster.create(
         "checks", configs("Checkpoint", apache, topics="orders-.*", groups="readers", sync_group_offsets_enabled="true")
     )
-    found = running.read("apache.orders-eu", 20, timeout_s=_S)
-    assert [each.value.decode() for each in found] == [f"{n}" for n in range(20)]
-    assert {(each.partition, each.key, each.headers[0]) for each in found} == {(0, b"k", ("h", b"1"))}
+    records = running.read("apache.orders-eu", 20, timeout_s=_S)
+    assert [record.value.decode() for record in records] == [f"{n}" for n in range(20)]
+    assert {(record.partition, record.key, record.headers[0]) for record in records} == {(0, b"k", ("h", b"1"))}
     with odradek.Admin(**running.client) as admin:
         described = admin.describe_configs(["apache.orders-eu"])["apache.orders-eu"]
         assert described["cleanup.policy"].value == "compact"
@@ -135,7 +135,7 @@ def test_from_apache_kafka(sides: tuple[RunningCluster, Apache, str]) -> None:
             committed = admin.list_consumer_group_offsets("readers").get(mirrored)
             return None if committed is None else committed.offset
 
-        until(lambda: at() == found[7].offset, _S, "the group reads on with the eighth record")
+        until(lambda: at() == records[7].offset, _S, "the group reads on with the eighth record")
         apache.admin.create_partitions([kafka_admin.NewPartitions("orders-eu", 3)])["orders-eu"].result(_S)
         apache.create("orders-us", 1)
         apache.produce("orders-us", "later")
@@ -143,7 +143,7 @@ def test_from_apache_kafka(sides: tuple[RunningCluster, Apache, str]) -> None:
     until(lambda: "orders-eu" in apache.topics(), _S)
     apache.produce("orders-eu", "third", partition=2)
     assert running.read("apache.orders-us", 1, timeout_s=_S)[0].value == b"later"
-    assert b"third" in [each.value for each in running.read("apache.orders-eu", 21, timeout_s=_S)]
+    assert b"third" in [record.value for record in running.read("apache.orders-eu", 21, timeout_s=_S)]
     assert running.read("heartbeats", 1, timeout_s=_S)[0].key == b"\x00\x06apache\x00\x04ours"
 
 
@@ -165,8 +165,8 @@ def test_to_apache_kafka_and_nothing_goes_round(sides: tuple[RunningCluster, Apa
             "target.cluster.bootstrap.servers": apache.servers,
         },
     )  # fmt: skip
-    found = apache.read("ours.both", 10)
-    assert sorted(each.value() for each in found) == sorted(b"ours %d" % n for n in range(10))
+    messages = apache.read("ours.both", 10)
+    assert sorted(message.value() for message in messages) == sorted(b"ours %d" % n for n in range(10))
     assert len(apache.admin.list_topics("ours.both", timeout=_S).topics["ours.both"].partitions) == 2
     assert running.read("apache.both", 1, timeout_s=_S)[0].value == b"of apache"
     running.cluster.restart("out", include_tasks=True, only_failed=False)

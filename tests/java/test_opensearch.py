@@ -43,8 +43,8 @@ class Search:
 
     def documents(self, index: str) -> dict[str, Any]:
         self.ask(f"{index}/_refresh", "POST")
-        found = self.ask(f"{index}/_search?size=1000")
-        return {each["_id"]: each["_source"] for each in found.get("hits", {}).get("hits", ())}
+        response = self.ask(f"{index}/_search?size=1000")
+        return {document["_id"]: document["_source"] for document in response.get("hits", {}).get("hits", ())}
 
 
 @pytest.fixture(scope="module", params=[OPENSEARCH, ELASTICSEARCH])
@@ -60,18 +60,18 @@ def search(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     command = ["java", "-Xmx512m", "-cp", ":".join(map(str, jars)), str(main), str(folder / "node"), str(port)]
     with (folder / "node.log").open("w") as log:
         node = subprocess.Popen(command, stdout=log, stderr=log)
-    found = Search(f"http://127.0.0.1:{port}")
+    engine = Search(f"http://127.0.0.1:{port}")
 
     def is_ready() -> bool:
         assert node.poll() is None, (folder / "node.log").read_text()[-2000:]
         try:
-            return found.ask("_cluster/health")["status"] in ("green", "yellow")
+            return engine.ask("_cluster/health")["status"] in ("green", "yellow")
         except OSError:
             return False
 
     try:
         until(is_ready, 180, peer)
-        yield found
+        yield engine
     finally:
         node.kill()
         node.wait()
@@ -98,7 +98,7 @@ def test_the_contract_of_sinks(search: Search, request: pytest.FixtureRequest, m
         return record(number, str(number), value, ROW)
 
     def read() -> list[int]:
-        return [each["id"] for each in search.documents(index).values()]
+        return [document["id"] for document in search.documents(index).values()]
 
     configs = {"connection.url": search.url, "index": index, "write.method": method}
     check(SinkUnderTest(OpenSearchSinkConnector, configs, row, read))
@@ -113,13 +113,13 @@ def test_late_writes_deletes_and_refusals(search: Search) -> None:
     driver.put([record(6, value={"n": 6})])
     assert search.documents("late") == {"other": {"n": 6}}
     driver.put([record(9, value={"n": "text"})])
-    assert [each.offset for each in driver.refused] == [9]
+    assert [record.offset for record in driver.refused] == [9]
     driver.stop()
 
 
 def test_an_index_has_the_mapping_of_the_schema(search: Search) -> None:
     driver = sink(search, "all-${topic}")
     driver.put([record(0, value=Struct(ROW, {"id": 1, "name": "x"}), schema=ROW)])
-    found = search.ask("all-rows/_mapping")["all-rows"]["mappings"]["properties"]
-    assert {name: each["type"] for name, each in found.items()} == {"id": "long", "name": "text"}
+    properties = search.ask("all-rows/_mapping")["all-rows"]["mappings"]["properties"]
+    assert {name: mapping["type"] for name, mapping in properties.items()} == {"id": "long", "name": "text"}
     driver.stop()

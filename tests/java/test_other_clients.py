@@ -56,8 +56,8 @@ def check_exactly_once(service: ThreadedService, group_id: str) -> None:
     values = [message.value for message in port.sdk_consume(service, "out", COUNT)]
     assert values == [b"seen %d" % i for i in range(COUNT)]
     with odradek.Admin(**service.client_config) as admin:
-        place = odradek.TopicPartition("in", 0)
-        assert admin.list_consumer_group_offsets(group_id)[place].offset == COUNT
+        tp = odradek.TopicPartition("in", 0)
+        assert admin.list_consumer_group_offsets(group_id)[tp].offset == COUNT
         assert admin.list_offsets({odradek.TopicPartition("out", 0): "latest"}).popitem()[1].offset == COUNT
 
 

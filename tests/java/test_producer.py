@@ -76,10 +76,10 @@ def test_producer_perf(tmp_path: Path) -> None:
     with RunningService(tmp_path / "data", LATE_PUTS) as service:
         create_topic(service.servers, "t", 1)
         errors = producer_perf(tmp_path, service.servers, "t", RECORDS, "--record-size", "1024")
-    found = len(read_back(tmp_path / "data", "t")["t"][0])
-    print(f"producer-perf: sent {RECORDS}  errors {len(errors)}  found {found}\n  the store {service.counts}")
+    record_count = len(read_back(tmp_path / "data", "t")["t"][0])
+    print(f"producer-perf: sent {RECORDS}  errors {len(errors)}  found {record_count}\n  the store {service.counts}")
     assert errors == []
-    assert found == RECORDS
+    assert record_count == RECORDS
 
 
 def test_producer_perf_with_numbered_records(tmp_path: Path) -> None:

@@ -173,13 +173,14 @@ def compare(
 ) -> tuple[dict[bytes, str], int]:
     """What is wrong, by key: its counts must be 1 to n, in order, of n records; and how many counts there are."""
     expected = Counter(key for partition in inputs for key in partition)
-    found: dict[bytes, list[int]] = defaultdict(list)
+    counts_by_key: dict[bytes, list[int]] = defaultdict(list)
     for partition_keys, partition_counts in zip(keys, counts, strict=True):
         for key, count in zip(partition_keys, partition_counts, strict=True):
-            found[key].append(int(count))
+            counts_by_key[key].append(int(count))
     wrong = {}
-    for key in expected | Counter(found.keys()):
-        if found[key] != list(range(1, expected[key] + 1)):
-            first = next((i for i, count in enumerate(found[key]) if count != i + 1), len(found[key]))
-            wrong[key] = f"{expected[key]} records, {len(found[key])} counts, from {first}: {found[key][first:][:5]}"
-    return wrong, sum(map(len, found.values()))
+    for key in expected | Counter(counts_by_key.keys()):
+        if counts_by_key[key] != list(range(1, expected[key] + 1)):
+            counts = counts_by_key[key]
+            first = next((i for i, count in enumerate(counts) if count != i + 1), len(counts))
+            wrong[key] = f"{expected[key]} records, {len(counts)} counts, from {first}: {counts[first:][:5]}"
+    return wrong, sum(map(len, counts_by_key.values()))

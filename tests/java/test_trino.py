@@ -58,15 +58,15 @@ class AwsLog(LiveLog):
 
     def files(self) -> list[str]:
         """The keys of data files."""
-        found = self._run(self._objects.list("topics/"))
-        return sorted(each.key for each in found if each.key.endswith(".parquet"))
+        objects = self._run(self._objects.list("topics/"))
+        return sorted(info.key for info in objects if info.key.endswith(".parquet"))
 
 
 def rows_of(trino: Trino) -> list[Row]:
-    found = trino.query(f'SELECT partition, "offset", {_MS}, key, value, headers FROM {_FLIGHTS}')
+    raw_rows = trino.query(f'SELECT partition, "offset", {_MS}, key, value, headers FROM {_FLIGHTS}')
     rows = [
         (*row[:3], _bytes(row[3]), _bytes(row[4]), tuple((name, _bytes(value)) for name, value in row[5]))
-        for row in found
+        for row in raw_rows
     ]
     return sorted(rows, key=lambda row: row[:2])
 
@@ -76,8 +76,8 @@ def _bytes(text: str | None) -> bytes | None:
 
 
 def count(trino: Trino, where: str) -> int:
-    [[found]] = trino.query(f"SELECT count(*) FROM {_FLIGHTS} WHERE {where}")
-    return int(found)
+    [[number]] = trino.query(f"SELECT count(*) FROM {_FLIGHTS} WHERE {where}")
+    return int(number)
 
 
 def test_every_row_is_that_of_a_consumer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,20 +42,20 @@ class Trino:
 
     def query(self, sql: str) -> list[list[Any]]:
         """Return the rows of a statement; bytes are in base64. Raises TrinoFailed."""
-        asked = urllib.request.Request(
+        request = urllib.request.Request(
             f"{self._uri}/v1/statement",
             data=sql.encode(),
             headers={"X-Trino-User": "tests", "X-Trino-Time-Zone": "UTC"},
         )
-        answer = _json(asked)
+        response = _json(request)
         rows: list[list[Any]] = []
         while True:
-            if "error" in answer:
-                raise TrinoFailed(answer["error"]["message"])
-            rows += answer.get("data", [])
-            if "nextUri" not in answer:
+            if "error" in response:
+                raise TrinoFailed(response["error"]["message"])
+            rows += response.get("data", [])
+            if "nextUri" not in response:
                 return rows
-            answer = _json(answer["nextUri"])
+            response = _json(response["nextUri"])
 
 
 @contextmanager
@@ -148,9 +148,9 @@ def _wait(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
     raise AssertionError(f"Trino has not started in {_START_S} s: {log.read_text()[-3000:]}")
 
 
-def _json(asked: str | urllib.request.Request) -> Any:
-    with urllib.request.urlopen(asked, timeout=120) as answer:
-        return json.load(answer)
+def _json(request: str | urllib.request.Request) -> Any:
+    with urllib.request.urlopen(request, timeout=120) as response:
+        return json.load(response)
 
 
 def _free_port() -> int:

@@ -83,7 +83,7 @@ def deploy(endpoint: str, folder: Path) -> Deployed:
             StackName=name, WaiterConfig={"Delay": 1, "MaxAttempts": 120}
         )
         described = cloudformation.describe_stacks(StackName=name)["Stacks"][0]
-        outputs |= {each["OutputKey"]: each["OutputValue"] for each in described.get("Outputs", [])}
+        outputs |= {output["OutputKey"]: output["OutputValue"] for output in described.get("Outputs", [])}
     deployed = Deployed(endpoint, outputs)
     _tell_addresses(deployed)
     return deployed
@@ -93,8 +93,8 @@ def _deployable(template: dict[str, Any]) -> str:
     template = copy.deepcopy(template)
     template.pop("Rules", None)  # of the bootstrap stack, which is not there
     template.get("Parameters", {}).pop("BootstrapVersion", None)
-    gone = {key for key, each in template["Resources"].items() if each["Type"] in UNSUPPORTED}
-    for key in gone:
+    unsupported = {key for key, resource in template["Resources"].items() if resource["Type"] in UNSUPPORTED}
+    for key in unsupported:
         del template["Resources"][key]
     for resource in template["Resources"].values():
         if resource["Type"] == "AWS::Lambda::Function":
@@ -103,7 +103,9 @@ def _deployable(template: dict[str, Any]) -> str:
             properties["Architectures"] = ["x86_64" if platform.machine() == "x86_64" else "arm64"]
             properties.pop("Layers", None)
     outputs = template.get("Outputs", {}).items()
-    template["Outputs"] = {key: each for key, each in outputs if not any(name in json.dumps(each) for name in gone)}
+    template["Outputs"] = {
+        key: output for key, output in outputs if not any(name in json.dumps(output) for name in unsupported)
+    }
     return json.dumps(template)
 
 

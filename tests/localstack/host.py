@@ -35,10 +35,10 @@ class CannotRun(Exception):
 
 def find_python() -> str:
     """An interpreter of version 3.13. Raises CannotRun."""
-    found = find_interpreter("3.13")
-    if found is None:
+    interpreter = find_interpreter("3.13")
+    if interpreter is None:
         raise CannotRun("LocalStack needs Python 3.13, and there is none on this machine: install it")
-    return str(found)
+    return str(interpreter)
 
 
 def prepare() -> Path:
@@ -110,8 +110,8 @@ def _wait_until_ready(endpoint: str, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             break
         try:
-            with urllib.request.urlopen(f"{endpoint}/_localstack/init", timeout=2) as answer:
-                if b'"READY": true' in answer.read():
+            with urllib.request.urlopen(f"{endpoint}/_localstack/init", timeout=2) as response:
+                if b'"READY": true' in response.read():
                     return
         except OSError:
             pass

@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--endpoint", help="of an emulator that runs already, such as http://127.0.0.1:8000")
     parser.add_argument("--seconds", type=int, default=60, help="how long 200 producers write (default 60)")
     arguments, for_pytest = parser.parse_known_args()
-    chosen = [each for each in for_pytest if each.startswith("tests/")]
+    chosen = [argument for argument in for_pytest if argument.startswith("tests/")]
     try:
         with nullcontext(arguments.endpoint) if arguments.endpoint else running() as endpoint:
             print(f"DynamoDB's part is played by {endpoint}", flush=True)

@@ -55,7 +55,7 @@ async def test_tail_and_head_stay_bounded(store: AwsStore, capsys: pytest.Captur
     await engines[0].topics.create("t", 1)
     partition = PartitionId((await engines[0].topics.resolve("t")).topic_id, 0)
     until = time.monotonic() + SECONDS
-    told: dict[int, tuple[int, int]] = {}
+    acknowledged: dict[int, tuple[int, int]] = {}
     retried = 0
 
     async def write(number: int) -> None:
@@ -70,8 +70,8 @@ async def test_tail_and_head_stay_bounded(store: AwsStore, capsys: pytest.Captur
                 retried += 1
                 await asyncio.sleep(0.1)
                 continue
-            assert result.base_offset not in told, "two records were told the same offset"
-            told[result.base_offset] = (number, sequence)
+            assert result.base_offset not in acknowledged, "two records were told the same offset"
+            acknowledged[result.base_offset] = (number, sequence)
             sequence += 1
 
     tails, sizes, producers = [0], [0], [0]
@@ -88,13 +88,16 @@ async def test_tail_and_head_stay_bounded(store: AwsStore, capsys: pytest.Captur
     await asyncio.gather(watch(), *(write(number) for number in range(PRODUCERS)))
     with capsys.disabled():
         print(
-            f"\n{PRODUCERS} producers, {SECONDS} s: {len(told)} records acknowledged, {retried} answers to retry, "
-            f"{throttle.refused} writes throttled, {throttle.taken / SECONDS:.0f} units a second; "
+            f"\n{PRODUCERS} producers, {SECONDS} s: {len(acknowledged)} records acknowledged, "
+            f"{retried} answers to retry, {throttle.refused} writes throttled, "
+            f"{throttle.taken / SECONDS:.0f} units a second; "
             f"longest tail {max(tails)} entries, largest head {max(sizes)} bytes, {max(producers)} producers in it; "
             f"in the second half {max(tails[len(tails) // 2 :])} entries, {max(sizes[len(sizes) // 2 :])} bytes"
         )
     assert max(tails) <= 2 * SPILL_ENTRIES_MAX
     assert max(sizes) <= HEAD_BYTES_BOUND
     log = {record.offset: record.value for record in await read_all(engines[0], "t", 0)}
-    assert all(log[offset] == b"%d %d" % each for offset, each in told.items()), "what was acknowledged is in the log"
+    assert all(log[offset] == b"%d %d" % record_id for offset, record_id in acknowledged.items()), (
+        "what was acknowledged is in the log"
+    )
     assert len(set(log.values())) == len(log), "no record is in it twice"

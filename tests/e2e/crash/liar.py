@@ -26,7 +26,7 @@ class LyingDatabase(database.Database):
         return super()._store(states)
 
     def _commit(self, group: Sequence[database._Request]) -> None:
-        self._lied_to = [each for each in group if isinstance(each, database._Queued)]
+        self._lied_to = [request for request in group if isinstance(request, database._Queued)]
         super()._commit(group)
 
 

@@ -61,20 +61,22 @@ class Ledger:
         for (partition, offset), value in acknowledged.items():
             if offset >= first[partition]:
                 assert offset < len(self.log[partition]), f"acknowledged, and lost: {value[:20]!r} at {offset}"
-                found = self.log[partition][offset]
-                assert found == value, f"acknowledged, and lost: {value[:20]!r} at {offset}, where {found[:20]!r} is"
+                stored = self.log[partition][offset]
+                assert stored == value, f"acknowledged, and lost: {value[:20]!r} at {offset}, where {stored[:20]!r} is"
         for value, partition in unplaced.items():
-            place = self._places.get(value)
-            assert place is not None, f"acknowledged, and lost: {value[:20]!r}"
-            assert place[0] == partition, f"{value[:20]!r} is in another partition than {partition}: {place}"
+            position = self._places.get(value)
+            assert position is not None, f"acknowledged, and lost: {value[:20]!r}"
+            assert position[0] == partition, f"{value[:20]!r} is in another partition than {partition}: {position}"
             del self.unplaced[value]
-            self.acknowledge(*place, value)
+            self.acknowledge(*position, value)
         return count
 
     def _see(self, partition: int, offset: int, value: bytes) -> None:
         log = self.log[partition]
-        place = self._places.setdefault(value, (partition, offset))
-        assert place == (partition, offset), f"{value[:20]!r} is in the log twice: {place} and {(partition, offset)}"
+        position = self._places.setdefault(value, (partition, offset))
+        assert position == (partition, offset), (
+            f"{value[:20]!r} is in the log twice: {position} and {(partition, offset)}"
+        )
         if offset < len(log):
             assert log[offset] == value, f"offset {offset} of partition {partition} has changed"
         else:

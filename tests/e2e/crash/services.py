@@ -59,7 +59,7 @@ class Services:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._worker.stdin is not None
         self._worker.stdin.close()

@@ -171,8 +171,8 @@ async def test_a_limit_on_file_sizes_refuses_and_loses_nothing(tmp_path: Path) -
 @pytest.fixture
 def read_only(tmp_path: Path) -> tuple[str, ...]:
     """What runs a worker to whom `tmp_path` is read-only."""
-    there = shlex.quote(str(tmp_path))
-    commands = f"mount --bind {there} {there}; mount -o remount,ro,bind {there}"
+    folder = shlex.quote(str(tmp_path))
+    commands = f"mount --bind {folder} {folder}; mount -o remount,ro,bind {folder}"
     if not works(*in_own_mounts(commands)):
         pytest.skip("nobody may mount anything here, and permissions do not stop root")
     return in_own_mounts(commands)

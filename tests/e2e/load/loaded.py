@@ -49,7 +49,7 @@ class LoadedService:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -82,7 +82,7 @@ class LoadedService:
         assert self._process.stdin is not None
         self._process.stdin.write(f"share {share}\n".encode())
         counts = json.loads((await self._line("counts")).split(" ", 1)[1])
-        return {name: Counter(each) for name, each in counts.items()}
+        return {name: Counter(faults) for name, faults in counts.items()}
 
     def resident_mb(self) -> float:
         """Memory of the process (Linux)."""

@@ -49,23 +49,23 @@ class Misbehaviour:
         self.calls[name] += 1
         if self._chance.random() >= self.share:
             return await call()
-        kind = "throttled" if self.share >= 1 else self._chance.choice(KINDS)
-        self.faults[kind] += 1
-        if kind == "throttled":
+        fault_kind = "throttled" if self.share >= 1 else self._chance.choice(KINDS)
+        self.faults[fault_kind] += 1
+        if fault_kind == "throttled":
             raise StoreUnavailable("ProvisionedThroughputExceededException")
-        if kind == "slow_down":
+        if fault_kind == "slow_down":
             await self._sleep(SLOW_DOWN_S)
             raise StoreUnavailable("503 SlowDown")
-        if kind == "stalled":
+        if fault_kind == "stalled":
             await self._sleep(STALL_S)
             return await call()
         if name in WRITES and self._chance.random() < 0.5:
             await call()
-        if kind == "timed_out":
+        if fault_kind == "timed_out":
             await self._sleep(TIMEOUT_S)
         if name in WRITES:
-            raise OutcomeUnknown(kind)
-        raise StoreUnavailable(kind)
+            raise OutcomeUnknown(fault_kind)
+        raise StoreUnavailable(fault_kind)
 
 
 class MisbehavingPort:
@@ -86,10 +86,10 @@ class MisbehavingStore:
 
     def __init__(self, store: Any, misbehaviour: Misbehaviour) -> None:
         self._store, self._misbehaviour = store, misbehaviour
-        for place in ("log", "groups", "catalog", "rows", "objects"):
-            if not hasattr(store, place):  # memory keeps its objects apart
+        for port_name in ("log", "groups", "catalog", "rows", "objects"):
+            if not hasattr(store, port_name):  # memory keeps its objects apart
                 continue
-            setattr(self, place, MisbehavingPort(getattr(store, place), misbehaviour))
+            setattr(self, port_name, MisbehavingPort(getattr(store, port_name), misbehaviour))
 
     async def transact(self, operations: Sequence[TableOperation]) -> None:
         await self._misbehaviour.around("transact", lambda: self._store.transact(operations))

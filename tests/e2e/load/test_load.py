@@ -47,10 +47,10 @@ async def load(
     """Run it, check it, print the figures; the memory that was watched."""
     async with LoadedService(data_dir, SHARE, seed) as service:
         memory = Memory(service)
-        places = partitions_of(partitions)
+        tps = partitions_of(partitions)
         async with Admin(**service.client_config) as admin:
             await admin.create_topics([odradek.NewTopic(TOPIC, num_partitions=partitions)])
-        run = Load(service.client_config, Ledger(places), random.Random(seed), pause_s)
+        run = Load(service.client_config, Ledger(tps), random.Random(seed), pause_s)
         run.sending.set()
         run.reading.set()
         async with asyncio.TaskGroup() as tasks:
@@ -71,18 +71,18 @@ async def load(
             await asyncio.gather(*reading)
         counts = await service.set_share(0.0)
         async with Consumer(**service.client_config, auto_offset_reset="none") as reader:
-            reader.assign(places)
-            found = await run.ledger.check(reader, whole=True)
-            ends = await reader.end_offsets(places)
+            reader.assign(tps)
+            record_count = await run.ledger.check(reader, whole=True)
+            ends = await reader.end_offsets(tps)
         async with Consumer(**service.client_config, group_id="load") as reader:
-            committed = await reader.committed(places)
+            committed = await reader.committed(tps)
         assert service.errors == "", "the service had nothing to complain of"
     sent = sum(run.sent.values())
-    assert found == sent == len(run.ledger.acknowledged), "each record is in the log once"
+    assert record_count == sent == len(run.ledger.acknowledged), "each record is in the log once"
     for name in run.sent:
         run.ledger.check_order(name)
     assert set(run.delivered) == set(run.ledger.acknowledged), "the group saw each"
-    assert {place: each and each.offset for place, each in committed.items()} == ends
+    assert {tp: offset and offset.offset for tp, offset in committed.items()} == ends
     report = audited(data_dir)
     assert report["findings"] == []
     faults = counts["faults"]

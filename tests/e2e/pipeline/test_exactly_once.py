@@ -107,12 +107,12 @@ def expected_updates(work: Path, source: Input) -> Counter[tuple[str, int, int]]
 
 
 def written_updates(log: ServedLog) -> Counter[tuple[str, int, int]]:
-    found: Counter[tuple[str, int, int]] = Counter()
+    updates: Counter[tuple[str, int, int]] = Counter()
     for records in log.records("out").values():
         for record in records:
             value = json.loads(record.value or b"{}")
-            found[(record.key or b"").decode(), value["n"], value["total"]] += 1
-    return found
+            updates[(record.key or b"").decode(), value["n"], value["total"]] += 1
+    return updates
 
 
 def expected_windows(source: Input) -> Counter[tuple[int, str, int, int]]:
@@ -126,20 +126,20 @@ def expected_windows(source: Input) -> Counter[tuple[int, str, int, int]]:
 
 
 def written_windows(log: ServedLog) -> Counter[tuple[int, str, int, int]]:
-    found: Counter[tuple[int, str, int, int]] = Counter()
+    windows: Counter[tuple[int, str, int, int]] = Counter()
     for records in log.records("closed").values():
         for record in records:
             value = json.loads(record.value or b"{}")
-            found[value["start"] // 60, (record.key or b"").decode(), value["n"], value["total"]] += 1
-    return found
+            windows[value["start"] // 60, (record.key or b"").decode(), value["n"], value["total"]] += 1
+    return windows
 
 
 def parquet_updates(work: Path) -> Counter[tuple[str, int, int]]:
-    found: Counter[tuple[str, int, int]] = Counter()
+    updates: Counter[tuple[str, int, int]] = Counter()
     for batch in (work / "updates").iterdir():
         for row in pq.read_table(batch).to_pylist():
-            found[row["key"].decode(), row["n"], row["total"]] += 1
-    return found
+            updates[row["key"].decode(), row["n"], row["total"]] += 1
+    return updates
 
 
 @pytest.fixture

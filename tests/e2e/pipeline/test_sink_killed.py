@@ -44,10 +44,10 @@ def test_killed_writers_leave_every_batch_once(tmp_path: Path) -> None:
             process.wait()
             print(f"round {number}: batch {last_noted(checkpoint)}", flush=True)
         last = last_noted(checkpoint)
-        found = Counter(log.values("out"))
+        counted = Counter(log.values("out"))
     wanted = Counter(
         value.encode() for batch_id in range(last + 1) for task in range(TASKS) for value in rows(batch_id, task)
     )
     one_more = Counter(value.encode() for task in range(TASKS) for value in rows(last + 1, task))
     assert last >= rounds - 1
-    assert found in (wanted, wanted + one_more)  # the last commit may be there and not noted
+    assert counted in (wanted, wanted + one_more)  # the last commit may be there and not noted

@@ -86,11 +86,11 @@ class Inputs:
         for topic in ("seen", "heard"):
             rows = self._empty()
             for _ in range(CHANGES):
-                place = f"p{chance.randrange(PLACES)}"
-                self.seen[place] += topic == "seen"
-                who = f"{topic} {len(self.met[topic])}"
-                self._append(rows[int(place[1:]) % 2], place, {"who": who})
-                self.met[topic].append((self._time_ms, place, who))
+                name_of_place = f"p{chance.randrange(PLACES)}"
+                self.seen[name_of_place] += topic == "seen"
+                person = f"{topic} {len(self.met[topic])}"
+                self._append(rows[int(name_of_place[1:]) % 2], name_of_place, {"who": person})
+                self.met[topic].append((self._time_ms, name_of_place, person))
             self._send(topic, rows)
 
     def _empty(self) -> tuple[list[Row], list[Row]]:
@@ -113,9 +113,9 @@ class Inputs:
         """Who must have been seen and heard."""
         return Counter(
             (one, other)
-            for ms, place, one in self.met["seen"]
-            for at, there, other in self.met["heard"]
-            if place == there and abs(ms - at) <= 30
+            for ms, met_at, one in self.met["seen"]
+            for at, heard_at, other in self.met["heard"]
+            if met_at == heard_at and abs(ms - at) <= 30
         )
 
     def tables(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -131,13 +131,13 @@ class Inputs:
                 by_name.setdefault(name, []).append(person["age"])
         return {
             "BY_PLACE": {
-                place: {"N": len(ages), "TOTAL": sum(ages), "OLDEST": max(ages), "YOUNGEST": min(ages)}
-                for place, ages in by_place.items()
+                place_name: {"N": len(ages), "TOTAL": sum(ages), "OLDEST": max(ages), "YOUNGEST": min(ages)}
+                for place_name, ages in by_place.items()
                 if len(ages) > 2
             },
             "NAMED": named,
             "BY_NAME": {name: {"N": len(ages), "TOTAL": sum(ages)} for name, ages in by_name.items()},
-            "VISITS": {place: {"N": count} for place, count in self.seen.items()},
+            "VISITS": {place_name: {"N": count} for place_name, count in self.seen.items()},
         }
 
 
@@ -158,17 +158,17 @@ def start(log: ServedLog, work: Path, environment: dict[str, str], *more: str) -
 def micro_batches(work: Path) -> int:
     """How many were begun and ended by all queries."""
     entries = [*work.glob("checkpoints/*/offsets/*"), *work.glob("checkpoints/*/commits/*")]
-    return sum(1 for each in entries if each.name.isdigit())
+    return sum(1 for entry in entries if entry.name.isdigit())
 
 
 def wait_for_progress(driver: Driver, work: Path, goal: int) -> None:
     """Wait for so many entries, or until everything is done: then there is one, and no more for a while."""
-    seen = micro_batches(work)
+    batches_seen = micro_batches(work)
     deadline = time.monotonic() + ROUND_S_MAX
-    while driver.is_alive and seen < goal and time.monotonic() < deadline:
+    while driver.is_alive and batches_seen < goal and time.monotonic() < deadline:
         time.sleep(0.02)
-        if (now := micro_batches(work)) > seen:
-            seen = now
+        if (now := micro_batches(work)) > batches_seen:
+            batches_seen = now
             deadline = time.monotonic() + QUIET_S
 
 
@@ -208,19 +208,19 @@ def test_tables_that_retract_are_right_whatever_was_killed(tmp_path: Path) -> No
             if driver is not None:
                 driver.kill()
         wanted = inputs.tables()
-        there = {name: latest_values(log, name) for name in TABLES}
+        tables_read = {name: latest_values(log, name) for name in TABLES}
         # Names that nobody has any more: which of them were written depends on where micro-batches ended.
-        empty = {name for name, row in there["BY_NAME"].items() if row["N"] == 0}
-        assert all(there["BY_NAME"][name] == {"N": 0, "TOTAL": 0} for name in empty)
+        empty = {name for name, row in tables_read["BY_NAME"].items() if row["N"] == 0}
+        assert all(tables_read["BY_NAME"][name] == {"N": 0, "TOTAL": 0} for name in empty)
         assert not empty & wanted["BY_NAME"].keys()
-        there["BY_NAME"] = {name: row for name, row in there["BY_NAME"].items() if name not in empty}
-        assert there == wanted
-        rows = [json.loads(each.value or b"") for part in log.records("MET").values() for each in part]
+        tables_read["BY_NAME"] = {name: row for name, row in tables_read["BY_NAME"].items() if name not in empty}
+        assert tables_read == wanted
+        rows = [json.loads(record.value or b"") for part in log.records("MET").values() for record in part]
         met = Counter((row["SEEN"], row["HEARD"]) for row in rows if row["HEARD"] is not None)
         alone = Counter(row["SEEN"] for row in rows if row["HEARD"] is None)
         assert met == inputs.pairs()
         assert set(alone.values()) == {1}
-        assert {who for _, _, who in inputs.met["seen"]} == {one for one, _ in met} | set(alone)
+        assert {person for _, _, person in inputs.met["seen"]} == {one for one, _ in met} | set(alone)
     assert kills["driver"]
     assert kills["worker"]
 

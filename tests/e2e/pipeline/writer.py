@@ -40,8 +40,8 @@ def run_batch(options: SinkOptions, batch_id: int) -> None:
 
 
 def main(data_dir: str, servers: str, checkpoint: Path) -> None:
-    given = {"store": f"embedded:{data_dir}", "bootstrapServers": servers, "topic": "out", "uploadBytes": "500"}
-    options = parse_sink_options(given, is_streaming=True)
+    options_given = {"store": f"embedded:{data_dir}", "bootstrapServers": servers, "topic": "out", "uploadBytes": "500"}
+    options = parse_sink_options(options_given, is_streaming=True)
     batch_id = last_noted(checkpoint)
     while True:
         batch_id += 1

@@ -46,8 +46,8 @@ class Case:
 def read(name: str) -> list[Case]:
     cases = []
     for block in (FOLDER / name).read_text(encoding="utf-8").split("=== ")[1:]:
-        title, _, rest = block.partition("\n")
-        script, _, wanted = rest.partition("\n---\n")
+        title, _, body = block.partition("\n")
+        script, _, wanted = body.partition("\n---\n")
         cases.append(Case(title.strip(), script, wanted.strip("\n")))
     return cases
 
@@ -57,14 +57,14 @@ def outcome(script: str, *, brief: bool = False) -> str:
     planner = Planner()
     for statement in parse(SOURCES):
         planner.plan(statement)
-    found = []
+    shown_actions = []
     try:
         for statement in parse(script):
             action = planner.plan(statement)
-            found.append(action.plan.sql if brief and isinstance(action, Selected) else shown(action))
+            shown_actions.append(action.plan.sql if brief and isinstance(action, Selected) else shown(action))
     except SqlError as error:
         return str(error.located(script))
-    return "\n".join(found)
+    return "\n".join(shown_actions)
 
 
 def shown(action: Action) -> str:
@@ -87,7 +87,7 @@ def _lines(document: dict[str, object]) -> list[str]:
         if isinstance(value, dict):
             value = {k: v for k, v in value.items() if v not in (None, "", (), [], 0)}
             if "columns" in value:
-                value["columns"] = [_column(each) for each in value["columns"]]
+                value["columns"] = [_column(column) for column in value["columns"]]
         if name == "inputs" and isinstance(value, list | tuple):
             inner = ",\n".join("    " + json.dumps({k: v for k, v in e.items() if v is not None}) for e in value)
             lines.append(f'  "inputs": [\n{inner}\n  ]')
@@ -103,13 +103,13 @@ def _column(column: object) -> object:
     return f"{column['name']} {_type(column['type'])}{role}{'' if column['in_value'] or role else ' ?'}"
 
 
-def _type(kind: dict[str, object]) -> str:
-    inner = kind["inner"]
+def _type(data_type: dict[str, object]) -> str:
+    inner = data_type["inner"]
     assert isinstance(inner, tuple)
-    name = str(kind["name"])
+    name = str(data_type["name"])
     if name == "DECIMAL":
-        name += f"({kind['precision']}, {kind['scale']})"
-    return name + (f"<{', '.join(_type(each) for each in inner)}>" if inner else "")
+        name += f"({data_type['precision']}, {data_type['scale']})"
+    return name + (f"<{', '.join(_type(inner_type) for inner_type in inner)}>" if inner else "")
 
 
 def write(name: str) -> None:
@@ -120,5 +120,5 @@ def write(name: str) -> None:
 
 
 if __name__ == "__main__":
-    for each in FILES:
-        write(each)
+    for file in FILES:
+        write(file)

@@ -84,9 +84,9 @@ class LocalExecutor(RuntimeExecutor):
         }
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
-        answer = self._answer()
-        failed = answer.get("error") is not None
-        body = answer["error"] if failed else answer["result"]
+        response = self._answer()
+        failed = response.get("error") is not None
+        body = response["error"] if failed else response["result"]
         return InvocationResult(
             request_id=payload["invoke-id"],
             payload=json.dumps(body).encode(),
@@ -112,8 +112,8 @@ class LocalExecutor(RuntimeExecutor):
         line = self._process.stdout.readline()
         if not line:
             return {"error": {"errorType": "Runtime.ExitError", "errorMessage": self.get_logs()[-1000:]}}
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        response: dict[str, Any] = json.loads(line)
+        return response
 
 
 class LocalExecutorPlugin(RuntimeExecutorPlugin):

@@ -28,8 +28,8 @@ class Context:
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
-def _say(answer):
-    _answers.write(json.dumps(answer) + "\n")
+def _say(response):
+    _answers.write(json.dumps(response) + "\n")
     _answers.flush()
 
 
