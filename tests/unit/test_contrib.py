@@ -56,7 +56,7 @@ def test_every_metric_of_the_dashboard_is_served() -> None:
     names = set(re.findall(r"^(odradek_\w+)", served(), re.M))
     dashboard = json.loads((CONTRIB / "grafana/odradek.json").read_text())
     expressions = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    used = {name for each in expressions for name in re.findall(r"odradek_\w+", each)}
+    used = {name for expression in expressions for name in re.findall(r"odradek_\w+", expression)}
     assert used <= names
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
     [scrape] = yaml.safe_load((CONTRIB / "prometheus/odradek.yml").read_text())["scrape_configs"]

@@ -62,11 +62,11 @@ def built_in(value: Decimal) -> Any:
 
 @pytest.mark.parametrize("value", [EXACT, Decimal("9" * 28 + "." + "9" * 10), Decimal("-0.0000000001")])
 def test_thirty_eight_digits_go_through_every_place_unchanged(value: Decimal) -> None:
-    kind = SimpleNamespace(name="DECIMAL", scale=10)
+    decimal_type = SimpleNamespace(name="DECIMAL", scale=10)
     assert by_protobuf(value) == value
     assert built_in(value) == value
     assert fitted(logical.decimal(10), value) == value
-    assert stored(value, kind) == value  # type: ignore[arg-type]
+    assert stored(value, decimal_type) == value  # type: ignore[arg-type]
     assert fitter(kind_of("decimal(38,10)"))(str(value)) == value
     assert logical.decode(logical.decimal(10), logical.encode(logical.decimal(10), value)) == value
     assert semantic.natural(semantic.VARIABLE_SCALE_DECIMAL, semantic.variable_scale(value)) == value
@@ -84,11 +84,11 @@ def test_a_wei_amount_keeps_its_last_digits() -> None:
 
 @pytest.mark.parametrize("text", ["1e400000", "-7E+999999", "1" + "0" * 30])
 def test_a_header_with_an_exponent_is_a_decimal_of_that_scale_and_not_written_out(text: str) -> None:
-    found = parse_text(text)
+    header = parse_text(text)
     exponent = Decimal(text).as_tuple().exponent
-    assert found.value == Decimal(text)
-    assert found.schema == logical.decimal(-int(exponent))
-    assert len(logical.encode(found.schema, found.value)) <= 13
+    assert header.value == Decimal(text)
+    assert header.schema == logical.decimal(-int(exponent))
+    assert len(logical.encode(header.schema, header.value)) <= 13
 
 
 def test_numbers_of_too_many_digits_are_refused() -> None:

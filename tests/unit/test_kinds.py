@@ -11,7 +11,7 @@ def test_texts_come_back() -> None:
     text = "a bigint, `b-c` decimal(10, 2), d array<struct<x: int, `y z`: map<string, date>>>"
     columns = columns_of(text)
     assert columns_of(text_of(columns)) == columns
-    assert [kind_of_arrow(arrow_type(kind)) for _, kind in columns] == [kind for _, kind in columns]
+    assert [kind_of_arrow(arrow_type(data_type)) for _, data_type in columns] == [data_type for _, data_type in columns]
 
 
 @pytest.mark.parametrize(
@@ -38,8 +38,8 @@ def test_other_texts_are_refused(text: str) -> None:
     ],
 )
 def test_a_column_becomes_what_iceberg_can(old: str, new: str, both: str | None) -> None:
-    found = joined(kind_of(old), kind_of(new))
-    assert found == (None if both is None else kind_of(both))
+    column_type = joined(kind_of(old), kind_of(new))
+    assert column_type == (None if both is None else kind_of(both))
     assert can_become(kind_of(old), kind_of(new)) == (both == new)
 
 

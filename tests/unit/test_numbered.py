@@ -8,11 +8,11 @@ from tests.support.clients.numbered import Numbered, Sent, judge
 
 
 def sent(**counts: int) -> Sent:
-    told = Sent()
+    sent_records = Sent()
     for producer, count in counts.items():
         for _ in range(count):
-            told.next(producer, 0)
-    return told
+            sent_records.next(producer, 0)
+    return sent_records
 
 
 def log(text: str) -> dict[int, list[bytes]]:
@@ -32,7 +32,7 @@ def test_two_producers_in_order_are_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "kind", "records"),
+    ("log_text", "harm", "records"),
     [
         ("a0 a2", "lost", ["a1"]),
         ("a0 a1 a1 a2", "doubled", ["a1"]),
@@ -42,28 +42,28 @@ def test_two_producers_in_order_are_exact() -> None:
         ("a0 a1 a2 b0", "misplaced", ["b0"]),
     ],
 )
-def test_each_kind_of_harm(found: str, kind: str, records: list[str]) -> None:
-    findings = judge(sent(a=3), log(found))
+def test_each_kind_of_harm(log_text: str, harm: str, records: list[str]) -> None:
+    findings = judge(sent(a=3), log(log_text))
     assert not findings.is_exact
     for name in ("lost", "doubled", "disordered", "misplaced"):
-        seen = [Numbered.of(r) if isinstance(r, bytes) else r for r in getattr(findings, name)]
-        assert [f"{record.producer}{record.sequence}" for record in seen] == (records if name == kind else []), name
-    assert f"{kind} {len(records)}" in str(findings)
+        harmed = [Numbered.of(r) if isinstance(r, bytes) else r for r in getattr(findings, name)]
+        assert [f"{record.producer}{record.sequence}" for record in harmed] == (records if name == harm else []), name
+    assert f"{harm} {len(records)}" in str(findings)
 
 
 def test_what_was_refused_may_be_there_or_not() -> None:
-    told = sent(a=3)
-    told.refuse(Numbered("a", 0, 1), "timed out")
-    for found in ("a0 a2", "a0 a1 a2"):
-        findings = judge(told, log(found))
+    sent_records = sent(a=3)
+    sent_records.refuse(Numbered("a", 0, 1), "timed out")
+    for log_text in ("a0 a2", "a0 a1 a2"):
+        findings = judge(sent_records, log(log_text))
         assert findings.is_exact
         assert (findings.sent, findings.acknowledged) == (3, 2)
 
 
 def test_a_dead_producer_is_no_success() -> None:
-    told = sent(a=1)
-    told.fatal.append("fenced")
-    assert not judge(told, log("a0")).is_exact
+    sent_records = sent(a=1)
+    sent_records.fatal.append("fenced")
+    assert not judge(sent_records, log("a0")).is_exact
 
 
 def test_of_a_recreated_topic_the_rest_must_be_whole() -> None:

@@ -13,13 +13,15 @@ from odradek.model.kinds import Column
 from odradek.model.value_schema import ValueSchema
 
 
-def read(kind: Any, *payloads: bytes) -> tuple[str, list[Any], int]:
+def read(field_type: Any, *payloads: bytes) -> tuple[str, list[Any], int]:
     """Return the type of the column of a record's only field, its cells, and how many values do not fit."""
-    schema = ValueSchema("AVRO", json.dumps({"type": "record", "name": "R", "fields": [{"name": "f", "type": kind}]}))
-    [(name, found)] = avro_fields(schema)
-    values = TypedValues([Column(name, found, name)], schema, is_prefixed=False)
+    schema = ValueSchema(
+        "AVRO", json.dumps({"type": "record", "name": "R", "fields": [{"name": "f", "type": field_type}]})
+    )
+    [(name, data_type)] = avro_fields(schema)
+    values = TypedValues([Column(name, data_type, name)], schema, is_prefixed=False)
     [cells], misfits = values.read(pa.array(payloads, pa.binary()))
-    return str(found), cells.to_pylist(), misfits
+    return str(data_type), cells.to_pylist(), misfits
 
 
 def test_a_uuid_of_sixteen_bytes_is_text() -> None:
@@ -31,20 +33,20 @@ def test_a_uuid_of_sixteen_bytes_is_text() -> None:
 
 
 def test_a_decimal_of_more_digits_than_declared_does_not_fit() -> None:
-    kind = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    decimal_type = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
     payloads = [b"\x04" + number.to_bytes(2, "big", signed=True) for number in (9_999, -9_999, 12_345)]
-    assert read(kind, *payloads) == ("decimal(4,2)", [Decimal("99.99"), Decimal("-99.99"), None], 1)
+    assert read(decimal_type, *payloads) == ("decimal(4,2)", [Decimal("99.99"), Decimal("-99.99"), None], 1)
 
 
 def test_a_decimal_of_38_digits_is_exact() -> None:
-    kind = {"type": "fixed", "name": "D", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 10}
-    assert read(kind, (10**38 - 1).to_bytes(16, "big"))[1] == [Decimal("9" * 28 + "." + "9" * 10)]
+    decimal_type = {"type": "fixed", "name": "D", "size": 16, "logicalType": "decimal", "precision": 38, "scale": 10}
+    assert read(decimal_type, (10**38 - 1).to_bytes(16, "big"))[1] == [Decimal("9" * 28 + "." + "9" * 10)]
 
 
 def test_a_text_of_a_union_is_itself_and_everything_else_json() -> None:
-    kind = ["null", "string", "long", {"type": "array", "items": "int"}]
+    union = ["null", "string", "long", {"type": "array", "items": "int"}]
     payloads = [b"\x02\x02x", b"\x04\x0e", b"\x06\x02\x02\0", b"\0"]
-    assert read(kind, *payloads) == ("string", ["x", "7", "[1]", None], 0)
+    assert read(union, *payloads) == ("string", ["x", "7", "[1]", None], 0)
 
 
 def test_a_record_whose_fields_differ_in_case_is_text() -> None:

@@ -53,7 +53,7 @@ def test_rows_become_records_in_order(engine: EngineName) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind",
+    "data_type",
     [
         pa.binary(),
         pa.large_binary(),
@@ -67,10 +67,10 @@ def test_rows_become_records_in_order(engine: EngineName) -> None:
     ],
     ids=str,
 )
-def test_bytes_and_text_of_any_width(engine: EngineName, kind: pa.DataType) -> None:
-    is_text = "string" in str(kind)
+def test_bytes_and_text_of_any_width(engine: EngineName, data_type: pa.DataType) -> None:
+    is_text = "string" in str(data_type)
     values = ["ab", None, "cd", "ef"] if is_text else [b"ab", None, b"cd", b"ef"]
-    array = pa.array(values).cast(kind) if not pa.types.is_dictionary(kind) else pa.array(values, kind)
+    array = pa.array(values).cast(data_type) if not pa.types.is_dictionary(data_type) else pa.array(values, data_type)
     batch = pa.record_batch({"value": array, "key": array})
     assert [(r.key, r.value) for r in records(encode(batch, engine))] == [
         (b"ab", b"ab"),

@@ -16,11 +16,11 @@ NAN = float("nan")
 
 
 def read(schema: str, *values: bytes) -> tuple[list[list[Any]], int]:
-    columns = [Column(name, kind, name) for name, kind in columns_of(schema)]
+    columns = [Column(name, data_type, name) for name, data_type in columns_of(schema)]
     arrays, misfits = TypedValues(columns).read(pa.array(values, pa.binary()))
-    for each in arrays:
-        each.validate(full=True)
-    return [each.to_pylist() for each in arrays], misfits
+    for array in arrays:
+        array.validate(full=True)
+    return [array.to_pylist() for array in arrays], misfits
 
 
 @pytest.mark.parametrize("companion", [b'{"i": 7}', b' {"i": 7}'])  # read by Arrow, or one by one
@@ -54,7 +54,7 @@ def test_decimals_have_all_their_digits() -> None:
 
 
 def test_a_cell_that_only_arrow_refuses_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(typed_values, "fitter", lambda kind: lambda value: value)
+    monkeypatch.setattr(typed_values, "fitter", lambda data_type: lambda value: value)
     assert read("i int, s string", b'{"i": 1, "s": 5}', b' {"i": 2, "s": "x"}') == ([[None, 2], [None, "x"]], 1)
 
 
@@ -72,8 +72,8 @@ def test_leaves_with_nan_are_named_as_files_name_them() -> None:
         "e": ([NAN, None], pa.float32(), {"e"}),
         "f": (["x"], pa.string(), set()),
     }
-    for name, (rows, kind, expected) in cells.items():
-        assert leaves_with_nan(pa.field(name, kind), pa.array(rows, kind)) == expected, name
+    for name, (rows, data_type, expected) in cells.items():
+        assert leaves_with_nan(pa.field(name, data_type), pa.array(rows, data_type)) == expected, name
 
 
 def test_any_table_has_bounds_of_columns_without_nan() -> None:

@@ -28,12 +28,12 @@ def test_tasks_are_billed_by_their_size() -> None:
 
 @pytest.mark.parametrize(("zones", "crosses"), [(1, 0), (2, 1 / 2), (3, 2 / 3)])
 def test_what_crosses_zones_behind_the_balancer_is_billed_on_both_sides(zones: int, crosses: float) -> None:
-    found = gateway_cost(replace(Gateways(6), zones=zones), 100 * GIB_AN_HOUR)
-    assert found["across zones"] == pytest.approx(100 * HOURS * crosses * 0.02)
+    costs = gateway_cost(replace(Gateways(6), zones=zones), 100 * GIB_AN_HOUR)
+    assert costs["across zones"] == pytest.approx(100 * HOURS * crosses * 0.02)
 
 
 def test_nothing_passes_the_balancer_of_clients_that_know_the_tasks_of_their_zone() -> None:
-    found = gateway_cost(Gateways(3, direct=True), 100 * GIB_AN_HOUR)
+    costs = gateway_cost(Gateways(3, direct=True), 100 * GIB_AN_HOUR)
     idle = gateway_cost(Gateways(3), 0)
-    assert found == {**idle, "names": 0.50}
-    assert found["across zones"] == 0
+    assert costs == {**idle, "names": 0.50}
+    assert costs["across zones"] == 0

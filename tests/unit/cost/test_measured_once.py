@@ -18,8 +18,8 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What the engine was run for."""
     made: list[object] = []
 
-    async def run(seen: object) -> Measured:
-        made.append(seen)
+    async def run(shape: object) -> Measured:
+        made.append(shape)
         return Measured(per_append=Usage(table_write_units=len(made)))
 
     monkeypatch.setattr(measuring, "_measured", {})

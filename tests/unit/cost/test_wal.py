@@ -68,14 +68,14 @@ def test_what_fits_into_items_has_no_uploads() -> None:
 
 
 def test_the_command_prices_either_way(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["cost", "estimate", "--rate", "1MiB/s", "--linger-ms", "1000", "--partitions", "1"]
-    assert run([*asked, "--wal", "express", "--output", "json"]) == 0
+    arguments = ["cost", "estimate", "--rate", "1MiB/s", "--linger-ms", "1000", "--partitions", "1"]
+    assert run([*arguments, "--wal", "express", "--output", "json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["wal"] == "express"
     assert printed["odradek"][0]["dollars_month"]["express requests"] == pytest.approx(
         cost(Usage(express_put_requests=round(MONTH_S), express_get_requests=round(2 * MONTH_S))).total, rel=0.25
     )
-    assert run([*asked, "--wal", "express"]) == 0
+    assert run([*arguments, "--wal", "express"]) == 0
     assert "in one availability zone until it is merged" in " ".join(capsys.readouterr().out.split())
-    assert run([*asked]) == 0
+    assert run([*arguments]) == 0
     assert "express" not in capsys.readouterr().out.lower()

@@ -15,27 +15,27 @@ from odradek.format.compression import LEVELS, compress, decompress
 from odradek.model.record import CompressionType
 
 TEXT = b'{"origin":"EWR","delay":17}' * 5_000
-REAL = [kind for kind in CompressionType if kind is not CompressionType.NONE]
+REAL = [codec for codec in CompressionType if codec is not CompressionType.NONE]
 
 
-@pytest.mark.parametrize("kind", CompressionType)
+@pytest.mark.parametrize("codec", CompressionType)
 @pytest.mark.parametrize("data", [b"x", TEXT, bytes(range(256)) * 300], ids=["one byte", "text", "bytes"])
-def test_round_trip(kind: CompressionType, data: bytes) -> None:
-    packed = compress(kind, data)
-    assert decompress(kind, packed) == data
-    assert decompress(kind, memoryview(bytearray(packed))) == data
-    assert compress(kind, bytearray(data)) == compress(kind, memoryview(data)) == packed
+def test_round_trip(codec: CompressionType, data: bytes) -> None:
+    packed = compress(codec, data)
+    assert decompress(codec, packed) == data
+    assert decompress(codec, memoryview(bytearray(packed))) == data
+    assert compress(codec, bytearray(data)) == compress(codec, memoryview(data)) == packed
 
 
-@pytest.mark.parametrize("kind", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD])
-def test_levels_are_kafkas(kind: CompressionType) -> None:
-    lowest, highest, default = LEVELS[kind]
+@pytest.mark.parametrize("codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD])
+def test_levels_are_kafkas(codec: CompressionType) -> None:
+    lowest, highest, default = LEVELS[codec]
     assert lowest <= default <= highest
     for level in {lowest, default, min(highest, 9)}:
-        assert decompress(kind, compress(kind, TEXT, level)) == TEXT
+        assert decompress(codec, compress(codec, TEXT, level)) == TEXT
     for level in (lowest - 1, highest + 1):
         with pytest.raises(FormatError) as caught:
-            compress(kind, TEXT, level)
+            compress(codec, TEXT, level)
         assert caught.value.code is ErrorCode.INVALID_CONFIG
 
 
@@ -47,10 +47,10 @@ def test_an_unknown_code_is_refused(code: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD, CompressionType.SNAPPY]
+    "codec", [CompressionType.GZIP, CompressionType.LZ4, CompressionType.ZSTD, CompressionType.SNAPPY]
 )
-def test_frames_that_follow_each_other_are_one_body(kind: CompressionType) -> None:
-    assert decompress(kind, compress(kind, TEXT) + compress(kind, b"more")) == TEXT + b"more"
+def test_frames_that_follow_each_other_are_one_body(codec: CompressionType) -> None:
+    assert decompress(codec, compress(codec, TEXT) + compress(codec, b"more")) == TEXT + b"more"
 
 
 def test_lz4_blocks_are_independent_for_kafkas_java_reader() -> None:
@@ -71,21 +71,21 @@ def test_gzip_of_the_standard_library_is_read() -> None:
     assert zlib.decompress(compress(CompressionType.GZIP, TEXT), 31) == TEXT
 
 
-@pytest.mark.parametrize("kind", REAL)
-def test_what_is_cut_off_or_damaged_is_corrupt(kind: CompressionType) -> None:
-    packed = compress(kind, TEXT)
+@pytest.mark.parametrize("codec", REAL)
+def test_what_is_cut_off_or_damaged_is_corrupt(codec: CompressionType) -> None:
+    packed = compress(codec, TEXT)
     for bad in (b"", packed[: len(packed) // 2], packed[:5], b"\x00" + packed, b"nonsense" * 9):
         with pytest.raises(FormatError) as caught:
-            decompress(kind, bad)
+            decompress(codec, bad)
         assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-@pytest.mark.parametrize("kind", CompressionType)
-def test_the_limit_is_inclusive(kind: CompressionType) -> None:
-    packed = compress(kind, TEXT)
-    assert decompress(kind, packed, limit=len(TEXT)) == TEXT
+@pytest.mark.parametrize("codec", CompressionType)
+def test_the_limit_is_inclusive(codec: CompressionType) -> None:
+    packed = compress(codec, TEXT)
+    assert decompress(codec, packed, limit=len(TEXT)) == TEXT
     with pytest.raises(FormatError) as caught:
-        decompress(kind, packed, limit=len(TEXT) - 1)
+        decompress(codec, packed, limit=len(TEXT) - 1)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -94,7 +94,7 @@ def _zeros(compressor: Callable[[bytes], bytes]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("kind", "bomb"),
+    ("codec", "bomb"),
     [
         (CompressionType.GZIP, lambda: _zeros(cramjam.gzip.compress)),
         (CompressionType.LZ4, lambda: compress(CompressionType.LZ4, bytes(64 << 20))),
@@ -104,12 +104,12 @@ def _zeros(compressor: Callable[[bytes], bytes]) -> bytes:
     ],
     ids=["gzip", "lz4", "zstd", "snappy", "snappy preamble"],
 )
-def test_a_bomb_is_refused_without_being_inflated(kind: CompressionType, bomb: Callable[[], bytes]) -> None:
+def test_a_bomb_is_refused_without_being_inflated(codec: CompressionType, bomb: Callable[[], bytes]) -> None:
     data = bomb()
     tracemalloc.start()
     try:
         with pytest.raises(FormatError) as caught:
-            decompress(kind, data, limit=1 << 20)
+            decompress(codec, data, limit=1 << 20)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -63,8 +63,8 @@ def test_our_uncompressed_batch_is_theirs_byte_for_byte(entry: dict[str, Any]) -
 
 
 def test_every_client_and_codec_is_there() -> None:
-    seen = {(entry["client"], entry["codec"]) for entry in BATCHES}
+    client_codecs = {(entry["client"], entry["codec"]) for entry in BATCHES}
     codecs = {"none", "gzip", "snappy", "lz4", "zstd"}
-    assert {codec for client, codec in seen if client == "librdkafka"} == codecs
-    assert {codec for client, codec in seen if client == "aiokafka"} == codecs
-    assert {client for client, _ in seen} == {"librdkafka", "aiokafka", "kafka-python"}
+    assert {codec for client, codec in client_codecs if client == "librdkafka"} == codecs
+    assert {codec for client, codec in client_codecs if client == "aiokafka"} == codecs
+    assert {client for client, _ in client_codecs} == {"librdkafka", "aiokafka", "kafka-python"}

@@ -60,12 +60,14 @@ def test_the_hour_of_a_wal_name_changes_on_the_hour_in_utc() -> None:
 def test_uploads_of_a_moment_spread_over_prefixes_and_sort_by_id_below_each() -> None:
     rng = SeededRng(1)
     ids = [new_object_id(1_356_998_399_000 + number, rng.random_bytes) for number in range(1_600)]
-    by_prefix = {prefix: [each for each in ids if wal_key(each).startswith(prefix)] for prefix in wal_prefixes()}
+    by_prefix = {
+        prefix: [object_id for object_id in ids if wal_key(object_id).startswith(prefix)] for prefix in wal_prefixes()
+    }
     assert sum(map(len, by_prefix.values())) == len(ids)
     assert all(50 < len(some) < 150 for some in by_prefix.values()), "3,500 PUTs a second each"
     for prefix, some in by_prefix.items():
-        names = [wal_key_below(prefix, each) for each in some]
-        assert names == sorted(names) == [wal_key(each) for each in some]
+        names = [wal_key_below(prefix, object_id) for object_id in some]
+        assert names == sorted(names) == [wal_key(object_id) for object_id in some]
 
 
 def test_segment_names_sort_by_offset() -> None:

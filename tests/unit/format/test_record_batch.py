@@ -125,9 +125,9 @@ def test_the_size_limit_counts_the_whole_batch_and_is_inclusive() -> None:
 
 def test_several_batches_are_found_with_their_positions() -> None:
     one = bytes(batch())
-    found = validate_batches(memoryview(one * 3), max_message_bytes=len(one))
-    assert [position for position, _ in found] == [0, len(one), 2 * len(one)]
-    assert all(header.record_count == 3 and header.producer_id == 7 for _, header in found)
+    validated = validate_batches(memoryview(one * 3), max_message_bytes=len(one))
+    assert [position for position, _ in validated] == [0, len(one), 2 * len(one)]
+    assert all(header.record_count == 3 and header.producer_id == 7 for _, header in validated)
 
 
 def test_epoch_and_sequence_mean_nothing_without_a_producer_id() -> None:
@@ -216,10 +216,10 @@ def test_a_timestamp_beyond_64_bits_is_refused() -> None:
 
 def test_offsets_are_patched_without_touching_the_payload_or_the_crc() -> None:
     data = bytes(batch())
-    prefix, rest = patch_offsets(data, 2**62, 9)
-    assert isinstance(rest, memoryview)
-    assert rest.obj is data, "the payload must not be copied"
-    patched = bytes(prefix) + bytes(rest)
+    prefix, payload = patch_offsets(data, 2**62, 9)
+    assert isinstance(payload, memoryview)
+    assert payload.obj is data, "the payload must not be copied"
+    patched = bytes(prefix) + bytes(payload)
     header = parse_header(patched)
     assert (header.base_offset, header.partition_leader_epoch) == (2**62, 9)
     assert [record.offset - 2**62 for record in decode_batch(patched)] == [0, 1, 2]

@@ -38,7 +38,7 @@ def test_what_a_producer_writes_passes(compression: CompressionType) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        *(garbage(compression=each) for each in CompressionType),
+        *(garbage(compression=codec) for codec in CompressionType),
         rebuilt(GOOD, BODY[:-1]),
         rebuilt(GOOD, BODY + b"\x00"),
         rebuilt(GOOD, BODY, count=2),

@@ -70,12 +70,12 @@ def test_every_offset_is_found_in_its_stretch_or_at_the_beginning_of_the_next() 
         batches, _ = select_batches(LOG[start:end], offset, 1)
         if not batches and start < len(LOG):  # a gap: the next stretch begins with it
             batches, _ = select_batches(LOG[end:], offset, 1)
-        found = next((record for record in decode_batches(batches) if record.offset >= offset), None)
+        record_found = next((record for record in decode_batches(batches) if record.offset >= offset), None)
         following = list(decode_batches(batches))
         if expected is None:
-            assert found is None
-        elif found is not None:
-            assert found == expected
+            assert record_found is None
+        elif record_found is not None:
+            assert record_found == expected
         else:  # the batch spans the offset, and all its records lie before it
             assert following
             assert following[-1].offset < offset
@@ -96,9 +96,9 @@ def test_selected_batches_are_a_fetchs_answer() -> None:
     assert 0 < len(LOG) - len(cut) < 1_000
     for record in RECORDS[::5]:
         batches, after = select_batches(LOG, record.offset, 500)
-        seen = list(decode_batches(batches, allow_truncated=False))
-        assert record in seen
-        assert seen[0].offset <= record.offset < after
+        records = list(decode_batches(batches, allow_truncated=False))
+        assert record in records
+        assert records[0].offset <= record.offset < after
     assert select_batches(LOG, INDEX.end_offset, 10**9) == (b"", INDEX.end_offset)
 
 

@@ -57,5 +57,5 @@ def test_it_rests_until_the_first_request(name: str, in_lambda: bool) -> None:
         cwd=Path(__file__).parents[3],
         env=environment,
     )
-    found = json.loads(child.stdout.splitlines()[-1])
-    assert found == ([True, False, False, True, True] if in_lambda else [True, True, False, True, False])
+    flags = json.loads(child.stdout.splitlines()[-1])
+    assert flags == ([True, False, False, True, True] if in_lambda else [True, True, False, True, False])

@@ -38,8 +38,8 @@ CREATE = frame(
 class FakeDispatcher:
     """Answers what it is told to."""
 
-    def __init__(self, answer: Callable[[], Awaitable[list[Buffer] | None]]) -> None:
-        self._answer = answer
+    def __init__(self, answer_with: Callable[[], Awaitable[list[Buffer] | None]]) -> None:
+        self._answer = answer_with
 
     async def dispatch(self, frame: Buffer, context: RequestContext) -> list[Buffer] | None:
         return await self._answer()
@@ -293,6 +293,9 @@ async def test_usage_belongs_to_the_invocation_that_caused_it() -> None:
 
 def test_dispatcher_is_what_the_handler_expects() -> None:
     """The fake takes what the real one requires; what is optional there (`arrival`) is the gateway's."""
-    real, fake = (inspect.signature(each.dispatch).parameters.values() for each in (Dispatcher, FakeDispatcher))
+    real, fake = (
+        inspect.signature(dispatcher_class.dispatch).parameters.values()
+        for dispatcher_class in (Dispatcher, FakeDispatcher)
+    )
     required = [parameter.name for parameter in real if parameter.default is inspect.Parameter.empty]
     assert [parameter.name for parameter in fake] == required

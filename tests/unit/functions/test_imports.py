@@ -59,8 +59,8 @@ def test_a_cold_function_imports_what_its_requests_need_and_nothing_else(name: F
     """By name and not by time: 100 modules less are a third of a cold start's CPU that is ours."""
     modules = _imported_by(name)
     ours = {name.removeprefix("odradek.") for name in modules if name.startswith("odradek.")}
-    assert {each for each in ours for package in NOT_IMPORTED[name] if each.startswith(f"{package}.")} == set()
-    families = {each.split(".")[1] for each in ours if each.startswith("dispatcher.") and each.count(".") == 2}
+    assert {module for module in ours for package in NOT_IMPORTED[name] if module.startswith(f"{package}.")} == set()
+    families = {module.split(".")[1] for module in ours if module.startswith("dispatcher.") and module.count(".") == 2}
     needed = {HANDLERS[api_key].module.split(".")[0] for api_key in SPOKEN_BY_SDK[name]}
     assert families <= {"cluster", *needed}
 

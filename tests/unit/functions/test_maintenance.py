@@ -75,13 +75,13 @@ async def upkeep_of(store: Store, count: int) -> list[str]:
     return [encode_task(MaintenanceTask.of_partition(PartitionId(topic_id, number))) for number in range(count)]
 
 
-def failed(answer: dict[str, Any]) -> list[str]:
-    return [each["itemIdentifier"] for each in answer["batchItemFailures"]]
+def failed(response: dict[str, Any]) -> list[str]:
+    return [failure["itemIdentifier"] for failure in response["batchItemFailures"]]
 
 
 def said(lines: list[str], message: str) -> dict[str, Any]:
-    [found] = [line for line in map(json.loads, lines) if line["message"] == message]
-    return found  # type: ignore[no-any-return]
+    [line_said] = [line for line in map(json.loads, lines) if line["message"] == message]
+    return line_said  # type: ignore[no-any-return]
 
 
 async def test_what_was_planned_is_sent_done_and_not_planned_again(store: Store) -> None:
@@ -92,8 +92,8 @@ async def test_what_was_planned_is_sent_done_and_not_planned_again(store: Store)
     assert not [line for line in lines if "attention" in line]
     assert {decode_task(message).kind for message in queue.messages} == {TaskKind.PARTITION, TaskKind.SWEEP}
 
-    answer = await maintainer(store, lines, None).handle(event(queue.messages), context(store))
-    assert answer == {"batchItemFailures": []}
+    response = await maintainer(store, lines, None).handle(event(queue.messages), context(store))
+    assert response == {"batchItemFailures": []}
     done = said(lines, "maintainer")
     assert (done["tasks"], done["left"], done["segments_merged"], done["sweeps"]) == (4, 0, 3, 1)
     again = await planner(store, [], MemoryTaskQueue()).handle({}, context(store))
@@ -146,12 +146,16 @@ async def test_only_the_messages_whose_task_failed_come_again(store: Store) -> N
     messages += ["no task", '{"version":2,"task":"sweep"}']
     store.log.script[("transact", store.log.count("transact") + 1)] = Fault.UNAVAILABLE  # the first lease
     lines: list[str] = []
-    answer = await maintainer(store, lines).handle(event(messages), context(store))
-    assert failed(answer) == ["m0", "m3", "m4"]
+    response = await maintainer(store, lines).handle(event(messages), context(store))
+    assert failed(response) == ["m0", "m3", "m4"]
     assert said(lines, "maintainer")["segments_merged"] == 2
-    told = said(lines, "attention")
-    assert (told["reason"], told["cluster_id"], len(told["failures"])) == ("maintenance-failures", "odradek", 3)
-    [directive] = told["_aws"]["CloudWatchMetrics"]
+    attention = said(lines, "attention")
+    assert (attention["reason"], attention["cluster_id"], len(attention["failures"])) == (
+        "maintenance-failures",
+        "odradek",
+        3,
+    )
+    [directive] = attention["_aws"]["CloudWatchMetrics"]
     assert directive["Dimensions"] == [["cluster_id"], ["cluster_id", "function"]]
 
 
@@ -166,8 +170,8 @@ async def test_a_bug_in_one_task_leaves_the_others_to_go_on(store: Store) -> Non
     maintenance.__class__ = Broken
     messages = await upkeep_of(store, 3)
     lines: list[str] = []
-    answer = await maintainer(store, lines, maintenance).handle(event(messages), context(store))
-    assert failed(answer) == ["m1"]
+    response = await maintainer(store, lines, maintenance).handle(event(messages), context(store))
+    assert failed(response) == ["m1"]
     assert "ZeroDivisionError" in said(lines, "unexpected exception")["stack"]
     assert said(lines, "maintainer")["segments_merged"] == 2
 
@@ -180,8 +184,10 @@ async def test_what_the_time_does_not_suffice_for_comes_again(store: Store) -> N
     maintenance = store.engine(2).maintenance
     maintenance.__class__ = Slow
     lines: list[str] = []
-    answer = await maintainer(store, lines, maintenance).handle(event(await upkeep_of(store, 4)), context(store, 2.05))
-    assert failed(answer) == ["m1", "m2", "m3"], "two under way, one not begun"
+    response = await maintainer(store, lines, maintenance).handle(
+        event(await upkeep_of(store, 4)), context(store, 2.05)
+    )
+    assert failed(response) == ["m1", "m2", "m3"], "two under way, one not begun"
     assert "faults" not in said(lines, "invocation")
 
 
@@ -194,8 +200,8 @@ async def test_a_task_cut_short_leaves_its_partition_to_the_next_worker(store: S
 
     stalled.merger.run_all = stall  # type: ignore[method-assign, assignment]
     [message] = await upkeep_of(store, 1)
-    answer = await maintainer(store, [], stalled.maintenance).handle(event([message]), context(store, 2.05))
-    assert failed(answer) == ["m0"]
+    response = await maintainer(store, [], stalled.maintenance).handle(event([message]), context(store, 2.05))
+    assert failed(response) == ["m0"]
     lines: list[str] = []
     assert failed(await maintainer(store, lines).handle(event([message]), context(store))) == []
     assert said(lines, "maintainer")["partitions_busy"] == 1
@@ -217,6 +223,6 @@ async def test_a_backlog_above_its_limit_calls_for_attention(store: Store) -> No
         limits=limits,
     )
     await handler.handle({}, context(store))
-    told = said(lines, "attention")
-    assert told["reason"] == "tail-long"
-    assert told["tail_entries_max"] > 0
+    attention = said(lines, "attention")
+    assert attention["reason"] == "tail-long"
+    assert attention["tail_entries_max"] > 0

@@ -37,29 +37,29 @@ def test_requests_errors_bytes_and_billable_units() -> None:
     metrics = Metrics(lambda: Usage(table_write_units=2, object_put_requests=1))
     metrics.observe(invocation(bytes_in=10, bytes_out=3))
     metrics.observe(invocation(status=413, error=ErrorCode.MESSAGE_TOO_LARGE.name, bytes_in=5))
-    found = parse_text(metrics.text())
-    place = 'function="produce",api="PRODUCE"'
-    assert found[f'odradek_requests_total{{{place},status="200"}}'] == 1
-    assert found[f'odradek_request_errors_total{{{place},error="MESSAGE_TOO_LARGE"}}'] == 1
-    assert found['odradek_request_bytes_total{function="produce",direction="in"}'] == 15
-    assert found['odradek_billable_total{unit="table_write_units"}'] == 2
-    assert found['odradek_billable_total{unit="object_put_requests"}'] == 1
+    samples = parse_text(metrics.text())
+    labels = 'function="produce",api="PRODUCE"'
+    assert samples[f'odradek_requests_total{{{labels},status="200"}}'] == 1
+    assert samples[f'odradek_request_errors_total{{{labels},error="MESSAGE_TOO_LARGE"}}'] == 1
+    assert samples['odradek_request_bytes_total{function="produce",direction="in"}'] == 15
+    assert samples['odradek_billable_total{unit="table_write_units"}'] == 2
+    assert samples['odradek_billable_total{unit="object_put_requests"}'] == 1
 
 
 def test_durations_are_a_cumulative_histogram() -> None:
     metrics = Metrics()
     for duration_ms in (0.5, 4.0, 4.5, 60_000.0):
         metrics.observe(invocation(duration_ms=duration_ms))
-    found = parse_text(metrics.text())
-    name, place = "odradek_request_duration_seconds", 'function="produce",api="PRODUCE"'
-    assert [found[f'{name}_bucket{{{place},le="{le}"}}'] for le in ("0.001", "0.0025", "0.005", "30.0", "+Inf")] == [
+    samples = parse_text(metrics.text())
+    name, labels = "odradek_request_duration_seconds", 'function="produce",api="PRODUCE"'
+    assert [samples[f'{name}_bucket{{{labels},le="{le}"}}'] for le in ("0.001", "0.0025", "0.005", "30.0", "+Inf")] == [
         1,
         1,
         3,
         3,
         4,
     ]
-    assert found[f"{name}_count{{{place}}}"] == 4
+    assert samples[f"{name}_count{{{labels}}}"] == 4
 
 
 def test_a_hostile_name_stays_in_its_label() -> None:

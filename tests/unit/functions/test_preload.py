@@ -32,9 +32,9 @@ def _inner(node: ast.expr) -> dict[str, int]:
 def spoken() -> dict[str, set[int]]:
     """An API may be spoken in two versions: an older one where a request needs no more."""
     source = "\n".join(path.read_text() for path in CLIENT.rglob("*.py"))
-    found = re.findall(r"kio\.schema\.([a-z_]+)\.v([0-9]+)\.request", source)
+    versions_spoken = re.findall(r"kio\.schema\.([a-z_]+)\.v([0-9]+)\.request", source)
     versions: dict[str, set[int]] = {}
-    for name, version in found:
+    for name, version in versions_spoken:
         versions.setdefault(name.upper(), set()).add(int(version))
     return versions
 

@@ -44,12 +44,12 @@ async def test_a_line_of_its_own_only_where_there_are_any(rejected: int, caplog:
     context: Any = SimpleNamespace(aws_request_id="1", memory_limit_in_mb="128")
     with caplog.at_level(logging.ERROR, "odradek"):
         await function.handle({}, context)
-    told = [line for line in lines if line["message"] == "attention"]
-    assert [(line["reason"], line["store_rejections"]) for line in told] == (
+    attention_lines = [line for line in lines if line["message"] == "attention"]
+    assert [(line["reason"], line["store_rejections"]) for line in attention_lines] == (
         [("store-rejected", 2)] if rejected else []
     )
-    if told:
-        (directive,) = told[0]["_aws"]["CloudWatchMetrics"]
+    if attention_lines:
+        (directive,) = attention_lines[0]["_aws"]["CloudWatchMetrics"]
         assert (directive["Namespace"], directive["Dimensions"]) == (
             NAMESPACE,
             [["cluster_id"], ["cluster_id", "function"]],

@@ -38,16 +38,16 @@ def test_initializing_takes_nothing_that_would_be_shared(
     if clients == "botocore":  # under SnapStart there are no keys in the environment
         monkeypatch.setenv("AWS_USE_DUALSTACK_ENDPOINT", "false")
     taken: list[str] = []
-    here = threading.get_ident()
+    this_thread = threading.get_ident()
 
-    def refuse(owner: Any, name: str, what: str) -> None:
+    def refuse(owner: Any, name: str, action: str) -> None:
         original = getattr(owner, name)
 
-        def refused(*given: Any, **named: Any) -> Any:
-            if threading.get_ident() != here:  # a service that other tests of this process share
-                return original(*given, **named)
-            taken.append(what)
-            raise AssertionError(f"initializing the function {what}")
+        def refused(*args: Any, **named: Any) -> Any:
+            if threading.get_ident() != this_thread:  # a service that other tests of this process share
+                return original(*args, **named)
+            taken.append(action)
+            raise AssertionError(f"initializing the function {action}")
 
         monkeypatch.setattr(owner, name, refused)
 

@@ -71,10 +71,10 @@ async def maintained(lake: Lake) -> tuple[list[str], set[str]]:
         planner = MaintenanceHandler(engine.maintenance, instruments(lake.store, lines), rng=engine.rng, queue=queue)
         await planner.handle({}, context(lake.store))
         worker = MaintainerHandler(engine.maintenance, instruments(lake.store, lines), tasks_at_once=2)
-        answer = await worker.handle(event(queue.messages), context(lake.store))
-        failed = [each["itemIdentifier"] for each in answer["batchItemFailures"]]
-    told = [each for each in map(json.loads, lines) if each["message"] == "attention"]
-    return failed, {each["reason"] for each in told}
+        response = await worker.handle(event(queue.messages), context(lake.store))
+        failed = [failure["itemIdentifier"] for failure in response["batchItemFailures"]]
+    attention_lines = [line for line in map(json.loads, lines) if line["message"] == "attention"]
+    return failed, {line["reason"] for line in attention_lines}
 
 
 async def doctor(lake: Lake) -> list[Any]:

@@ -19,7 +19,7 @@ def test_the_chart_is_that_of_all_plays(batches: list[list[str]], n: int) -> Non
     for batch in batches:
         counts.update(batch)
         top = updated(top, {item: counts[item] for item in set(batch)}, n)
-    assert top == sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:n]
+    assert top == sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:n]
 
 
 def test_the_latest_value_of_a_key_is_the_chart() -> None:

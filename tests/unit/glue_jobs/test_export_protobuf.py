@@ -48,8 +48,8 @@ ORDER = (
 def as_json(registry: MemoryRegistry, *values: bytes | None) -> list[Any]:
     """What the export makes of values; None where one becomes a dead letter."""
     batch = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
-    found = decode_batch(batch, DynamicProtobufDeserializer(registry)).column("value").to_pylist()
-    return [json.loads(each) if each else None for each in found]
+    decoded = decode_batch(batch, DynamicProtobufDeserializer(registry)).column("value").to_pylist()
+    return [json.loads(value) if value else None for value in decoded]
 
 
 def test_a_message_becomes_an_object_of_its_fields() -> None:
@@ -133,7 +133,9 @@ def test_references_are_followed(is_text: bool) -> None:
             text = base64.b64encode(descriptor_of(text, *imported).SerializeToString()).decode()
         return registry.register(subject, Schema(text, "PROTOBUF", tuple(references)))
 
-    to_day, *to_both = (SchemaReference(f"shop/{i}.proto", each, 1) for i, each in enumerate(("day", "line", "gift")))
+    to_day, *to_both = (
+        SchemaReference(f"shop/{i}.proto", subject, 1) for i, subject in enumerate(("day", "line", "gift"))
+    )
     register("day", [], day)
     register("line", [to_day], line, day)
     register("gift", [to_day], gift, day)
@@ -166,7 +168,7 @@ def test_confluents_files_need_no_registration_whatever_the_registry_returns() -
         }"""
     )
     registry = MemoryRegistry()
-    ids = [registry.register(each, Schema(given, "PROTOBUF")) for each, given in (
+    ids = [registry.register(subject, Schema(schema_text, "PROTOBUF")) for subject, schema_text in (
         ("text", text), ("descriptor", base64.b64encode(descriptor_of(text).SerializeToString()).decode()),
     )]  # fmt: skip
     alike = HEAD + "message D { bytes v = 1; uint32 p = 2; int32 s = 3; } message M { D a = 1; D b = 2; }"
@@ -174,7 +176,7 @@ def test_confluents_files_need_no_registration_whatever_the_registry_returns() -
     message.a.v, message.a.p, message.a.s, message.b.v = b"\x7b", 3, 2, b"EUR"
     row = {"price": {"value": "ew==", "precision": 3, "scale": 2},
            "paid": {"currency_code": "EUR", "units": 0, "nanos": 0}}  # fmt: skip
-    assert as_json(registry, *(framed(each, [0], message) for each in ids)) == [row, row]
+    assert as_json(registry, *(framed(schema_id, [0], message) for schema_id in ids)) == [row, row]
 
 
 def test_versions_of_a_schema_do_not_meet() -> None:
@@ -196,7 +198,7 @@ def test_what_our_serializer_writes_is_read() -> None:
     value = struct_pb2.Struct()
     value.update({"a": 1.5})
     date = date_pb2.Date(year=2013, month=1)
-    serialized = (ProtobufSerializer(registry, type(each), "s")(each) for each in (value, date))
+    serialized = (ProtobufSerializer(registry, type(message), "s")(message) for message in (value, date))
     assert as_json(registry, *serialized) == [{"a": 1.5}, {"year": 2013, "month": 1, "day": 0}]
 
 

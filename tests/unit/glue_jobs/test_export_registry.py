@@ -49,8 +49,8 @@ def test_records_become_json_and_the_rest_is_kept_as_it_was() -> None:
     whole = AvroSerializer(registry, FLIGHT, subject="flights-value")(VALUE)
     number = AvroSerializer(registry, '"long"', subject="numbers-value")(7)
     assert whole is not None
-    given = [whole, None, b"no Avro", whole[:9], number]
-    decoded = decode_batch(records(given), AvroDeserializer(registry))
+    originals = [whole, None, b"no Avro", whole[:9], number]
+    decoded = decode_batch(records(originals), AvroDeserializer(registry))
     assert decoded.schema.names == ["key", "value", "offset", "original"]
     values = decoded.column("value").to_pylist()
     assert json.loads(values[0]) == {
@@ -62,7 +62,7 @@ def test_records_become_json_and_the_rest_is_kept_as_it_was() -> None:
         "legs": [1.5, None],
     }
     assert values[1:] == [None, b"", b"", b""]
-    assert decoded.column("original").to_pylist() == given
+    assert decoded.column("original").to_pylist() == originals
 
 
 def test_a_registry_that_does_not_answer_makes_no_dead_letters() -> None:

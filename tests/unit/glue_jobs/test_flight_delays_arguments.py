@@ -10,9 +10,11 @@ MUST = ["--checkpoint-location", "/c", "--output", "/o"]
 
 
 def test_the_topics_have_defaults_and_the_delays_may_be_left_out() -> None:
-    here = parse_arguments(Arguments, [*MUST, "--store", "embedded:d", "--bootstrap-servers", "http://x"], prog=NAME)
-    assert (here.flights_topic, here.max_offsets_per_trigger) == ("flights", 200_000)
-    assert here.delays_sink() == {"store": "embedded:d", "bootstrapServers": "http://x", "topic": "delays"}
+    arguments = parse_arguments(
+        Arguments, [*MUST, "--store", "embedded:d", "--bootstrap-servers", "http://x"], prog=NAME
+    )
+    assert (arguments.flights_topic, arguments.max_offsets_per_trigger) == ("flights", 200_000)
+    assert arguments.delays_sink() == {"store": "embedded:d", "bootstrapServers": "http://x", "topic": "delays"}
 
     none = parse_arguments(Arguments, [*MUST, "--delays-topic", "none"], prog=NAME)
     assert none.delays_sink() is None

@@ -50,9 +50,9 @@ def airline(carrier: str, name: str) -> Any:
 
 def rows_of(frame: DataFrame) -> dict[tuple[str, datetime], Any]:
     rows = frame.collect()
-    found = {(row.origin, row.window_start.astimezone(UTC)): row for row in rows}
-    assert len(found) == len(rows), "a window came twice"
-    return found
+    rows_by_window = {(row.origin, row.window_start.astimezone(UTC)): row for row in rows}
+    assert len(rows_by_window) == len(rows), "a window came twice"
+    return rows_by_window
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +104,11 @@ def test_the_worst_departure_names_its_airline(windows: dict[tuple[str, datetime
     assert (row.worst_delay_minutes, row.worst_carrier, row.worst_airline) == (100, "DL", "Delta")
     assert (row.worst_flight, row.worst_destination) == (9, "SFO")
     assert windows["JFK", at(7)].worst_airline == "American"  # the latest of the key
-    gone = windows["EWR", at(8)]
-    assert (gone.worst_carrier, gone.worst_airline) == ("XX", None)  # a tombstone took the name, not the window
+    window_lost = windows["EWR", at(8)]
+    assert (window_lost.worst_carrier, window_lost.worst_airline) == (
+        "XX",
+        None,
+    )  # a tombstone took the name, not the window
 
 
 def test_a_cancelled_flight_is_no_delay_of_zero(windows: dict[tuple[str, datetime], Any]) -> None:

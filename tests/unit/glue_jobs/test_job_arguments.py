@@ -47,7 +47,7 @@ def test_a_flag_may_stand_alone_and_values_have_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "complaint"),
     [
         (["--input-topic", "i"], "--checkpoint-location, --output-topic"),
         ([*MUST, "a INT", "--aggregates", "n=count()", "--max-offsets-per-trigger", "many"], "must be a number"),
@@ -55,10 +55,10 @@ def test_a_flag_may_stand_alone_and_values_have_types() -> None:
         (["--config", "/nowhere/job.yaml"], "cannot read /nowhere/job.yaml"),
     ],
 )
-def test_what_is_wrong_is_told(argv: list[str], told: str) -> None:
+def test_what_is_wrong_is_told(argv: list[str], complaint: str) -> None:
     with pytest.raises(KafkaError, match="INVALID_CONFIG") as raised:
         parse(*argv)
-    assert told in str(raised.value)
+    assert complaint in str(raised.value)
 
 
 def test_a_wrong_file_is_told_with_its_place(tmp_path: Path) -> None:
@@ -73,8 +73,8 @@ def test_a_wrong_file_is_told_with_its_place(tmp_path: Path) -> None:
 
 def test_glue_resolves_the_same_arguments_and_brings_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def get_resolved_options(argv: list[str], names: list[str]) -> dict[str, str]:
-        given = dict(zip(argv[1::2], argv[2::2], strict=True))
-        return {name: given[f"--{name}"] for name in names}
+        options = dict(zip(argv[1::2], argv[2::2], strict=True))
+        return {name: options[f"--{name}"] for name in names}
 
     utils = types.ModuleType("awsglue.utils")
     utils.getResolvedOptions = get_resolved_options  # type: ignore[attr-defined]

@@ -59,7 +59,7 @@ def test_a_line_for_cloudwatch_declares_each_metric_that_it_holds() -> None:
     [directive] = document["_aws"]["CloudWatchMetrics"]
     assert document["_aws"]["Timestamp"] == NOW_MS
     assert (directive["Namespace"], directive["Dimensions"], document["Job"]) == ("Odradek/Jobs", [["Job"]], "w")
-    names = {each["Name"] for each in directive["Metrics"]}
+    names = {metric["Name"] for metric in directive["Metrics"]}
     assert names == {name for name in document if name not in ("_aws", "Job", "BatchId", "Watermark")}
     assert (document["LagTime"], document["WatermarkAge"], document["StateRows"]) == (0.0, 300.0, 4)
 
@@ -136,7 +136,7 @@ def test_a_job_that_waits_says_every_minute_how_far_it_is_behind(
     document = json.loads(line)
     assert (document["Job"], document["LagOffsets"], document["LagTime"]) == ("w", 10.0, 60.0)
     [directive] = document["_aws"]["CloudWatchMetrics"]
-    assert {each["Name"] for each in directive["Metrics"]} == {"LagOffsets", "LagTime"}
+    assert {metric["Name"] for metric in directive["Metrics"]} == {"LagOffsets", "LagTime"}
     ends.end = 30
     listener.report()
     assert json.loads(capsys.readouterr().out)["LagTime"] == 0.0, "nothing is left to read"

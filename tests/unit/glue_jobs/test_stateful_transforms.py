@@ -48,13 +48,15 @@ def dataset(name: str) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def flights() -> pd.DataFrame:
     """Three days of departures, with the time of each in UTC."""
-    found = dataset("flights")
-    found = found[(found.month == 1) & (found.day <= 3) & found.tailnum.notna() & found.dep_delay.notna()].copy()
-    day = pd.to_datetime(found[["year", "month", "day"]])
-    minutes = (found.sched_dep_time // 100) * 60 + found.sched_dep_time % 100 + found.dep_delay
-    found["event_time"] = (day + pd.to_timedelta(minutes, unit="m")).dt.tz_localize(NEW_YORK).dt.tz_convert("UTC")
-    found["dep_delay"] = found.dep_delay.astype("int64")
-    return found[["event_time", "origin", "dest", "carrier", "tailnum", "flight", "dep_delay"]].reset_index(drop=True)
+    january = dataset("flights")
+    january = january[
+        (january.month == 1) & (january.day <= 3) & january.tailnum.notna() & january.dep_delay.notna()
+    ].copy()
+    day = pd.to_datetime(january[["year", "month", "day"]])
+    minutes = (january.sched_dep_time // 100) * 60 + january.sched_dep_time % 100 + january.dep_delay
+    january["event_time"] = (day + pd.to_timedelta(minutes, unit="m")).dt.tz_localize(NEW_YORK).dt.tz_convert("UTC")
+    january["dep_delay"] = january.dep_delay.astype("int64")
+    return january[["event_time", "origin", "dest", "carrier", "tailnum", "flight", "dep_delay"]].reset_index(drop=True)
 
 
 @pytest.fixture(scope="module")
@@ -88,18 +90,18 @@ def test_tumbling_windows_equal_pandas(events: DataFrame, flights: pd.DataFrame)
         *["worst=top(dep_delay, 2, carrier, flight)", "busiest=most_frequent(dest, 1)", "last=latest(dest)"],
     ]
     frame = windowed(events, WindowSpec(), ["origin"], [parse_aggregate(text) for text in texts], watermark="1 day")
-    found = {(row.origin, utc(row.window_start)): row for row in frame.collect()}
+    rows_by_window = {(row.origin, utc(row.window_start)): row for row in frame.collect()}
     groups = flights.groupby(["origin", flights.event_time.dt.floor("h")])
-    assert len(found) == groups.ngroups > 100
+    assert len(rows_by_window) == groups.ngroups > 100
     for (origin, start), group in groups:
-        row = found[origin, start.to_pydatetime()]
+        row = rows_by_window[origin, start.to_pydatetime()]
         delays = group.dep_delay.sort_values()
         assert (row.n, row.total, row.least, row.most) == (len(group), delays.sum(), delays.min(), delays.max())
         assert row["mean"] == pytest.approx(delays.mean())
         assert row.p90 == delays.iloc[int(-(-len(delays) * 9 // 10)) - 1]
         assert row.airlines == group.carrier.nunique()
         worst = group.sort_values(["dep_delay", "carrier", "flight"], ascending=False).head(2)
-        assert [tuple(each) for each in row.worst] == list(
+        assert [tuple(delay) for delay in row.worst] == list(
             worst[["dep_delay", "carrier", "flight"]].itertuples(index=False, name=None)
         )
         assert row.busiest[0]["count"] == group.dest.value_counts().iloc[0]
@@ -113,13 +115,13 @@ def test_sliding_windows_equal_pandas(events: DataFrame, flights: pd.DataFrame) 
     expected: dict[Any, int] = {}
     for half_hours in range(4):
         start = flights.event_time.dt.floor("30min") - pd.Timedelta(minutes=30 * half_hours)
-        for each, n in start.value_counts().items():
-            expected[each] = expected.get(each, 0) + n
+        for window_start, n in start.value_counts().items():
+            expected[window_start] = expected.get(window_start, 0) + n
     assert {pd.Timestamp(utc(row.window_start)): row.n for row in frame.collect()} == expected
 
 
 def test_sessions_of_aircraft_equal_pandas(events: DataFrame, flights: pd.DataFrame) -> None:
-    found = user_sessions(events, user="tailnum", page="dest", gap="6 hours", watermark="1 day").collect()
+    sessions = user_sessions(events, user="tailnum", page="dest", gap="6 hours", watermark="1 day").collect()
     ordered = flights.sort_values(["tailnum", "event_time", "dest"])
     pause = ordered.groupby("tailnum").event_time.diff()
     ordered["session"] = (pause.isna() | (pause > pd.Timedelta(hours=6))).cumsum()
@@ -132,7 +134,7 @@ def test_sessions_of_aircraft_equal_pandas(events: DataFrame, flights: pd.DataFr
         (row.user, pd.Timestamp(utc(row.started))): (
             pd.Timestamp(utc(row.ended)), row.duration_s, row.events, row.path
         )
-        for row in found
+        for row in sessions
     } == expected  # fmt: skip
 
 
@@ -156,8 +158,8 @@ def test_an_outer_join_gives_those_without_a_partner(spark: SparkSession) -> Non
     rights = records(spark, [("k", '{"id": "a", "x": 2}', at(7)), ("k", '{"id": "c"}', at(0))])
     left, right = events_of(lefts, schema, name="left"), events_of(rights, schema, name="right")
     within = Within("5 minutes", "5 minutes")
-    found = join_within(left, right, ["id"], within, join_type="full", watermark="1 minute")
-    values = [json.loads(row.value) for row in pairs_as_records(found, ["id"]).collect()]
+    joined = join_within(left, right, ["id"], within, join_type="full", watermark="1 minute")
+    values = [json.loads(row.value) for row in pairs_as_records(joined, ["id"]).collect()]
     alone = [[row["id"], row["left"] and row["left"]["x"], row["right"] and row["right"]["x"]] for row in values]
     assert sorted(alone, key=str) == [["a", 1, None], ["a", None, 2], ["b", None, None], ["c", None, None]]
     with pytest.raises(KafkaError, match="--join must be one of"):
@@ -174,8 +176,10 @@ def test_events_meet_the_latest_row_of_the_table(spark: SparkSession) -> None:
         records(spark, [(None, '{"carrier": "UA"}', at(3)), ("x", '{"carrier": "AA"}', at(3))]),
         read_schema("carrier STRING"),
     )
-    found = {row.carrier: row.table and row.table.name for row in join_table(events, rows, on="carrier").collect()}
-    assert found == {"UA": "new", "AA": None}
+    tables_by_carrier = {
+        row.carrier: row.table and row.table.name for row in join_table(events, rows, on="carrier").collect()
+    }
+    assert tables_by_carrier == {"UA": "new", "AA": None}
     assert [row.carrier for row in join_table(events, rows, on="carrier", join_type="inner").collect()] == ["UA"]
 
 
@@ -247,9 +251,11 @@ def test_windows_are_records_of_their_group_and_start(spark: SparkSession) -> No
         records(spark, [("k", '{"o": "EWR"}', at(61)), ("k", '{"o": null}', at(0))]), read_schema("o STRING")
     )
     windows = windowed(events, WindowSpec(), ["o"], [parse_aggregate("n=count()")], watermark="1 day")
-    found = {bytes(row.key).decode(): json.loads(row.value) for row in windows_as_records(windows, ["o"]).collect()}
-    assert set(found) == {"EWR|2024-01-01T01:00:00Z", "|2024-01-01T00:00:00Z"}
-    assert found["EWR|2024-01-01T01:00:00Z"] == {
+    values_by_key = {
+        bytes(row.key).decode(): json.loads(row.value) for row in windows_as_records(windows, ["o"]).collect()
+    }
+    assert set(values_by_key) == {"EWR|2024-01-01T01:00:00Z", "|2024-01-01T00:00:00Z"}
+    assert values_by_key["EWR|2024-01-01T01:00:00Z"] == {
         "o": "EWR",
         "window_start": "2024-01-01T01:00:00.000Z",
         "window_end": "2024-01-01T02:00:00.000Z",
@@ -269,7 +275,7 @@ def test_rows_of_a_table_are_records(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "complaint"),
     [
         ("count()", "name = function"),
         ("n=median(x)", "unknown aggregate median"),
@@ -279,19 +285,19 @@ def test_rows_of_a_table_are_records(spark: SparkSession) -> None:
         ("n=top(x, 0)", "write top"),
     ],
 )
-def test_a_wrong_aggregate_is_told(text: str, told: str) -> None:
-    with pytest.raises(KafkaError, match=told):
+def test_a_wrong_aggregate_is_told(text: str, complaint: str) -> None:
+    with pytest.raises(KafkaError, match=complaint):
         parse_aggregate(text)
 
 
 def test_wrong_windows_are_told() -> None:
-    for given, told in (
+    for arguments, complaint in (
         (("hopping",), "--window"),
         (("session",), "--gap"),
         (("sliding", "1 hour", "2 hours"), "--advance"),
     ):
-        with pytest.raises(KafkaError, match=told):
-            WindowSpec(*given)
+        with pytest.raises(KafkaError, match=complaint):
+            WindowSpec(*arguments)
 
 
 def test_schemas_that_are_none_are_told(tmp_path: Path) -> None:

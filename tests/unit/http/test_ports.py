@@ -24,5 +24,5 @@ def test_the_page_shows_the_table() -> None:
 def test_a_module_opens_the_port_of_its_row(port: Port) -> None:
     [name] = [name for name, row in vars(ports).items() if row is port]
     opens = re.compile(rf"\b(Http|Asgi)Port\(\s*{name},")
-    found = [path for path in SOURCES.rglob("*.py") if opens.search(path.read_text(encoding="utf-8"))]
-    assert found == [SOURCES / Path(*port.module.split(".")).with_suffix(".py")]
+    modules = [path for path in SOURCES.rglob("*.py") if opens.search(path.read_text(encoding="utf-8"))]
+    assert modules == [SOURCES / Path(*port.module.split(".")).with_suffix(".py")]

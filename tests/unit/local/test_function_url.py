@@ -66,8 +66,8 @@ def response(body_bytes: int) -> dict[str, object]:
 
 
 def test_a_response_is_decoded() -> None:
-    answer = read_response(response(5))
-    assert (answer.status, answer.body, answer.headers["content-type"]) == (200, bytes(5), "x/y")
+    decoded = read_response(response(5))
+    assert (decoded.status, decoded.body, decoded.headers["content-type"]) == (200, bytes(5), "x/y")
 
 
 def test_a_response_over_the_limit_is_lambdas_error() -> None:

@@ -30,8 +30,8 @@ def signed(
         headers=headers or {"Content-Type": "application/octet-stream", "Host": "127.0.0.1:9000"},
     )
     SigV4Auth(Credentials(key.access_key_id, key.secret_access_key), service, key.region).add_auth(request)
-    rest = url.split("//", 1)[1]
-    path, _, query = ("/" + rest.partition("/")[2]).partition("?")
+    host_and_path = url.split("//", 1)[1]
+    path, _, query = ("/" + host_and_path.partition("/")[2]).partition("?")
     when = datetime.strptime(request.headers["X-Amz-Date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     return SignedRequest(method, path, query, list(request.headers.items()), body), int(when.timestamp() * 1000)
 

@@ -29,13 +29,17 @@ class World:
         self.acls = Acls(catalog, self.clock, SeededRng(0), Settings(acl_cache_ms=0))
         self.api = RegistryApi(Subjects(catalog, self.clock, SeededRng(0)), self.acls, "cluster-1")
 
-    async def ask(self, method: str, target: str, body: Any = None, *, who: str = "User:ann") -> tuple[int, Any]:
+    async def ask(self, method: str, target: str, body: Any = None, *, principal: str = "User:ann") -> tuple[int, Any]:
         path, _, query = target.partition("?")
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        return await self.api.answer(Request(method, path, query, data, who, "192.0.2.1"))
+        return await self.api.answer(Request(method, path, query, data, principal, "192.0.2.1"))
 
-    async def allow(self, operation: AclOperation, kind: ResourceType, name: str, who: str = "User:ann") -> None:
-        await self.acls.create(AclBinding(kind, name, PatternType.LITERAL, who, "*", operation, AclPermission.ALLOW))
+    async def allow(
+        self, operation: AclOperation, resource_type: ResourceType, name: str, principal: str = "User:ann"
+    ) -> None:
+        await self.acls.create(
+            AclBinding(resource_type, name, PatternType.LITERAL, principal, "*", operation, AclPermission.ALLOW)
+        )
 
 
 @pytest.fixture
@@ -116,18 +120,20 @@ async def test_refusals(world: World, method: str, target: str, body: Any, code:
 
 
 async def test_a_subject_is_its_topic_to_the_rules(world: World) -> None:
-    await world.allow(AclOperation.ALL, ResourceType.TOPIC, "*", who="User:root")
+    await world.allow(AclOperation.ALL, ResourceType.TOPIC, "*", principal="User:root")
     await world.allow(AclOperation.WRITE, ResourceType.TOPIC, "orders")
-    await world.allow(AclOperation.READ, ResourceType.TOPIC, "orders", who="User:bob")
+    await world.allow(AclOperation.READ, ResourceType.TOPIC, "orders", principal="User:bob")
     assert (await world.ask("POST", "/subjects/orders-value/versions", STRING))[0] == 200
-    status, refused = await world.ask("POST", "/subjects/orders-value/versions", {"schema": '"int"'}, who="User:bob")
+    status, refused = await world.ask(
+        "POST", "/subjects/orders-value/versions", {"schema": '"int"'}, principal="User:bob"
+    )
     assert (status, refused["error_code"]) == (403, 40301)
     assert "'orders'" in refused["message"]
-    assert (await world.ask("GET", "/subjects/orders-value/versions/1", who="User:bob"))[0] == 200
-    assert (await world.ask("GET", "/schemas/ids/1", who="User:bob"))[0] == 200
+    assert (await world.ask("GET", "/subjects/orders-value/versions/1", principal="User:bob"))[0] == 200
+    assert (await world.ask("GET", "/schemas/ids/1", principal="User:bob"))[0] == 200
     for target in ("/schemas/ids/1", "/subjects/orders-value/versions", "/config", "/mode/orders-value"):
-        assert (await world.ask("GET", target, who="User:eve"))[0] in (403, 404), target
-    assert await world.ask("GET", "/subjects", who="User:eve") == (200, [])
+        assert (await world.ask("GET", target, principal="User:eve"))[0] in (403, 404), target
+    assert await world.ask("GET", "/subjects", principal="User:eve") == (200, [])
     assert (await world.ask("DELETE", "/subjects/orders-value"))[0] == 403  # to write is not to delete
     assert (await world.ask("PUT", "/config", {"compatibility": "NONE"}))[0] == 403
     await world.allow(AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER, CLUSTER_NAME)

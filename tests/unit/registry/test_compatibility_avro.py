@@ -18,8 +18,8 @@ def record(*fields: Any, name: str = "R", **more: Any) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": list(fields), **more}
 
 
-def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "type": kind, **more}
+def field(name: str, field_type: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": field_type, **more}
 
 
 A, B = field("a", "int"), field("b", "string")
@@ -70,17 +70,17 @@ CASES: list[tuple[Any, Any, str | None]] = [
 
 @pytest.mark.parametrize(("reader", "writer", "why"), CASES)
 def test_the_table(reader: Any, writer: Any, why: str | None) -> None:
-    found = unreadable(parse(json.dumps(reader)), parse(json.dumps(writer)))
-    assert bool(found) == (why is not None), found
-    assert why is None or any(why in each for each in found)
+    problems = unreadable(parse(json.dumps(reader)), parse(json.dumps(writer)))
+    assert bool(problems) == (why is not None), problems
+    assert why is None or any(why in problem for problem in problems)
 
 
 @pytest.mark.parametrize(("reader", "writer", "why"), [case for case in CASES if case[2] is None])
 def test_what_is_readable_is_read_by_fastavro(reader: Any, writer: Any, why: None) -> None:
     samples = {"int": 1, "long": 1, "float": 1.0, "string": "s", "bytes": b"s"}
     values = {"R": {"a": 1, "b": "s", "v": 1, "next": None}, "E": "X", "F": b"1234", "array": [1], "m.R": {"a": 1}}
-    kind = writer if isinstance(writer, str) else None
-    value: Any = samples.get(kind or "", 1)
+    primitive = writer if isinstance(writer, str) else None
+    value: Any = samples.get(primitive or "", 1)
     if isinstance(writer, dict):
         value = values[writer.get("name", writer["type"])]
     out = io.BytesIO()

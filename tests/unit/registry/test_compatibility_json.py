@@ -90,9 +90,9 @@ CASES: list[tuple[Any, Any, str | None]] = [
 
 @pytest.mark.parametrize(("reader", "writer", "why"), CASES)
 def test_the_table(reader: Any, writer: Any, why: str | None) -> None:
-    found = unreadable(Document(load(json.dumps(reader))), Document(load(json.dumps(writer))))
-    assert bool(found) == (why is not None), found
-    assert why is None or any(why in each for each in found), found
+    problems = unreadable(Document(load(json.dumps(reader))), Document(load(json.dumps(writer))))
+    assert bool(problems) == (why is not None), problems
+    assert why is None or any(why in problem for problem in problems), problems
 
 
 _NAMES = st.sampled_from(["a", "b"])
@@ -163,7 +163,7 @@ def _changed(schema: Any) -> st.SearchStrategy[Any]:
     if not isinstance(schema, dict) or not schema:
         return _SCHEMAS
     keys = sorted(schema)
-    return st.sampled_from(keys).map(lambda gone: {key: schema[key] for key in keys if key != gone}) | st.builds(
+    return st.sampled_from(keys).map(lambda dropped: {key: schema[key] for key in keys if key != dropped}) | st.builds(
         lambda added: {**schema, **added} if isinstance(added, dict) else added, _LEAVES
     )
 
@@ -171,8 +171,10 @@ def _changed(schema: Any) -> st.SearchStrategy[Any]:
 @settings(max_examples=examples(100))
 @given(_SCHEMAS)
 def test_a_schema_reads_itself_unless_it_cannot_be_judged(schema: Any) -> None:
-    found = unreadable(Document(load(json.dumps(schema))), Document(load(json.dumps(schema))))
-    assert all("judged" in each or "cannot be distinguished" in each or "branch" in each for each in found), found
+    problems = unreadable(Document(load(json.dumps(schema))), Document(load(json.dumps(schema))))
+    assert all(
+        "judged" in problem or "cannot be distinguished" in problem or "branch" in problem for problem in problems
+    ), problems
 
 
 @pytest.mark.parametrize(

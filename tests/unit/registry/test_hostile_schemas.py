@@ -98,42 +98,42 @@ def avro_symbols(first: str) -> str:
     return json.dumps({"type": "enum", "name": "E", "symbols": names})
 
 
-def avro_unions(kind: str) -> str:
+def avro_unions(last_type: str) -> str:
     """Records whose unions hold all the others, the difference at the very end."""
     records = []
     for i in range(60):
         all_before = ["null", *(f"R{j}" for j in range(i))]
-        fields = [{"name": "x", "type": all_before}, {"name": "y", "type": f"R{i - 1}" if i else kind}]
+        fields = [{"name": "x", "type": all_before}, {"name": "y", "type": f"R{i - 1}" if i else last_type}]
         records.append({"name": f"f{i}", "type": {"type": "record", "name": f"R{i}", "fields": fields}})
     last = {"name": "z", "type": [f"R{i}" for i in range(60)]}
     return json.dumps({"type": "record", "name": "Top", "fields": [*records, last]})
 
 
-def avro_chain(kind: str) -> str:
+def avro_chain(last_type: str) -> str:
     """Types defined one by another, compared from the last: deeper than Python's stack."""
     fields = []
     for i in range(1_500):
-        inner = [{"name": "next", "type": f"R{i - 1}" if i else kind}]
+        inner = [{"name": "next", "type": f"R{i - 1}" if i else last_type}]
         fields.append({"name": f"f{i}", "type": {"type": "record", "name": f"R{i}", "fields": inner}})
     return json.dumps({"type": "record", "name": "Top", "fields": fields})
 
 
-def avro_long_names(kind: str) -> str:
+def avro_long_names(last_type: str) -> str:
     enums = [{"name": f"f{i}", "type": {"type": "enum", "name": f"E{i}", "symbols": ["A"]}} for i in range(1_500)]
     return json.dumps({"type": "record", "name": "R", "namespace": "n" * 100_000, "fields": [
-        {"name": "v", "type": kind}, *enums]})  # fmt: skip
+        {"name": "v", "type": last_type}, *enums]})  # fmt: skip
 
 
-def proto_reserved(kind: str) -> str:
+def proto_reserved(field_type: str) -> str:
     reserved = "".join(f"reserved {i}; " for i in range(30_000, 39_000))
     fields = "".join(f"bool f{i}={i};" for i in range(2, 7_000))
-    return f'syntax="proto3"; message M {{ {kind} f1=1; {reserved} {fields} }}'
+    return f'syntax="proto3"; message M {{ {field_type} f1=1; {reserved} {fields} }}'
 
 
-def proto_long_names(kind: str) -> str:
+def proto_long_names(field_type: str) -> str:
     name = "N" * 100_000
     fields = "".join(f"T f{i}={i};" for i in range(2, 8_000))
-    return f'syntax="proto3"; message {name} {{ message T {{}} {kind} f1=1; {fields} }}'
+    return f'syntax="proto3"; message {name} {{ message T {{}} {field_type} f1=1; {fields} }}'
 
 
 HOSTILE: list[tuple[Kind, Callable[[str], str], str, str]] = [
@@ -154,8 +154,10 @@ HOSTILE: list[tuple[Kind, Callable[[str], str], str, str]] = [
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize(("kind", "make", "one", "other"), HOSTILE, ids=[each[1].__name__ for each in HOSTILE])
-async def test_a_hostile_schema_holds_nobody_up(kind: Kind, make: Callable[[str], str], one: str, other: str) -> None:
+@pytest.mark.parametrize(("schema_type", "make", "one", "other"), HOSTILE, ids=[case[1].__name__ for case in HOSTILE])
+async def test_a_hostile_schema_holds_nobody_up(
+    schema_type: Kind, make: Callable[[str], str], one: str, other: str
+) -> None:
     """While it is registered and compared, the loop goes round; and it has an answer, of bounded size."""
     registry = subjects()
     await registry.set_config("s", level=Level.FULL_TRANSITIVE)
@@ -172,7 +174,7 @@ async def test_a_hostile_schema_holds_nobody_up(kind: Kind, make: Callable[[str]
         for text in (make(one), make(other)):
             assert len(text) <= SCHEMA_BYTES_MAX
             before = turns
-            message = await outcome(registry.register("s", Schema(kind, text)))
+            message = await outcome(registry.register("s", Schema(schema_type, text)))
             assert len(message) < 20_000
             assert turns > before
     finally:
@@ -180,7 +182,7 @@ async def test_a_hostile_schema_holds_nobody_up(kind: Kind, make: Callable[[str]
 
 
 @pytest.mark.parametrize(
-    ("kind", "text"),
+    ("schema_type", "text"),
     [
         ("JSON", '{"maxLength": NaN}'),
         ("JSON", '{"maxLength": 1e999}'),
@@ -207,9 +209,9 @@ async def test_a_hostile_schema_holds_nobody_up(kind: Kind, make: Callable[[str]
     ],
 )
 @pytest.mark.parametrize("normalize", [False, True])
-async def test_what_no_text_can_hold_is_refused(kind: Kind, text: str, normalize: bool) -> None:
+async def test_what_no_text_can_hold_is_refused(schema_type: Kind, text: str, normalize: bool) -> None:
     with pytest.raises(RegistryError) as refused:
-        await subjects().register("s", Schema(kind, text), normalize=normalize)
+        await subjects().register("s", Schema(schema_type, text), normalize=normalize)
     assert refused.value.error_code == 42201, refused.value.message
     json.dumps(refused.value.message, ensure_ascii=False).encode()  # it can be sent
 

@@ -59,8 +59,8 @@ def world() -> World:
 
 @pytest.mark.parametrize(("method", "path", "body"), ABOUT_A_SUBJECT.values(), ids=ABOUT_A_SUBJECT)
 async def test_a_name_that_is_longer_than_any_key(world: World, method: str, path: str, body: Any) -> None:
-    status, answer = await world.ask(method, path.format("x" * 2_000), body)
-    assert (status, answer["error_code"]) == (422, 42208)
+    status, response = await world.ask(method, path.format("x" * 2_000), body)
+    assert (status, response["error_code"]) == (422, 42208)
 
 
 @pytest.mark.parametrize("error", [ItemTooLarge, lambda: StoreRejected("the test's")], ids=["too large", "rejected"])
@@ -70,7 +70,7 @@ async def test_a_write_that_the_table_never_takes(world: World, name: str, error
     assert (await world.ask("PUT", "/config/s", {"compatibility": "NONE"}))[0] == 200
     method, path, body = ABOUT_A_SUBJECT[name]
     world.limits.begin(error)
-    status, answer = await world.ask(method, path.format("s"), body)
-    assert (status, answer["error_code"]) == (422, 42205)
+    status, response = await world.ask(method, path.format("s"), body)
+    assert (status, response["error_code"]) == (422, 42205)
     world.limits.end()
     assert (await world.ask(method, path.format("s"), body))[0] == 200, "nothing was half-written"

@@ -30,13 +30,13 @@ FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("google/[tra]*/
 def without_options(file: File) -> File:
     """What text and descriptor say alike: custom options are bytes in one and words in the other."""
 
-    def enum(each: Enum) -> Enum:
-        return replace(each, options=())
+    def enum(declared: Enum) -> Enum:
+        return replace(declared, options=())
 
-    def message(each: Message) -> Message:
-        fields = tuple(replace(field, options=()) for field in each.fields)
-        inner, enums = tuple(map(message, each.messages)), tuple(map(enum, each.enums))
-        return replace(each, fields=fields, messages=inner, enums=enums, options=())
+    def message(declared: Message) -> Message:
+        fields = tuple(replace(field, options=()) for field in declared.fields)
+        inner, enums = tuple(map(message, declared.messages)), tuple(map(enum, declared.enums))
+        return replace(declared, fields=fields, messages=inner, enums=enums, options=())
 
     messages, enums = tuple(map(message, file.messages)), tuple(map(enum, file.enums))
     return replace(file, messages=messages, enums=enums, options=(), others=())
@@ -94,9 +94,9 @@ def file_of(text: str) -> File:
 
 @pytest.mark.parametrize(("reader", "writer", "why"), CASES)
 def test_the_table(reader: str, writer: str, why: str | None) -> None:
-    found = unreadable(file_of(HEAD + reader), file_of(HEAD + writer))
-    assert bool(found) == (why is not None), found
-    assert why is None or any(why in each for each in found), found
+    problems = unreadable(file_of(HEAD + reader), file_of(HEAD + writer))
+    assert bool(problems) == (why is not None), problems
+    assert why is None or any(why in problem for problem in problems), problems
 
 
 def test_required_fields_stay() -> None:
@@ -131,8 +131,8 @@ def test_confluents_options_are_one_schema_as_text_and_as_descriptor() -> None:
            int32 a = 1 [(confluent.field_meta) = { tags: "x", tags: "y"
              params { key: "scale" value: "2" }; params: < key: "precision", value: "6" > }, packed = false];""",
     ]
-    files = [resolve(parse_text(f"{head} message M {{ {each} }}"), {})[0] for each in written]
-    texts = {canonical(each) for each in files}
+    files = [resolve(parse_text(f"{head} message M {{ {field_text} }}"), {})[0] for field_text in written]
+    texts = {canonical(file) for file in files}
     assert len(texts) == 1
     proto = descriptor_pb2.FileDescriptorProto.FromString(
         base64.b64decode(encode_descriptor(*resolve(files[0], {}), "m.proto"))
@@ -156,9 +156,9 @@ def test_an_option_that_is_not_confluents_stays_as_it_is(value: str) -> None:
         with pytest.raises(SchemaInvalid):
             parse_text(text)
         return
-    [(name, found)] = parse_text(text).messages[0].fields[0].options
+    [(name, option_value)] = parse_text(text).messages[0].fields[0].options
     assert name == "(confluent.field_meta)"
-    assert found.split() == value.replace(":", " : ").split()
+    assert option_value.split() == value.replace(":", " : ").split()
 
 
 def test_a_text_becomes_a_descriptor_that_protobuf_takes() -> None:
@@ -176,10 +176,10 @@ def test_a_text_becomes_a_descriptor_that_protobuf_takes() -> None:
     proto: Any = descriptor_pb2.FileDescriptorProto.FromString(
         base64.b64decode(encode_descriptor(file, types, "m.proto"))
     )
-    found = descriptor_pool.DescriptorPool()
-    found.Add(proto)
-    message = found.FindMessageTypeByName("p.M")
-    assert [each.number for each in message.fields] == [1, 2, 3, 4, 5]
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(proto)
+    message = pool.FindMessageTypeByName("p.M")
+    assert [field.number for field in message.fields] == [1, 2, 3, 4, 5]
     assert message.fields_by_name["m"].message_type.GetOptions().map_entry
     assert message.oneofs_by_name["o"].fields[1].name == "y"
     assert proto.options.java_package == "a.b"

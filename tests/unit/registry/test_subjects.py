@@ -65,12 +65,12 @@ async def refused(code: int, call: Any) -> RegistryError:
 
 async def test_one_schema_has_one_id_and_ids_are_dense(world: World) -> None:
     made = [await world.subjects.register(f"s{i}", avro("a")) for i in range(3)]
-    assert {each.stored.schema_id for each in made} == {1}
+    assert {registered.stored.schema_id for registered in made} == {1}
     assert (await world.subjects.register("s0", avro("a", "b"))).stored.schema_id == 2
     await refused(409, world.subjects.register("s0", Schema("AVRO", '"string"')))
     assert (await world.subjects.register("s0", avro("a", "c"))).stored.schema_id == 3  # the refused one took none
     assert await world.subjects.versions("s0") == [1, 2, 3]
-    assert [each.stored.schema_id for each in await world.subjects.schemas("s0")] == [1, 2, 3]
+    assert [registered.stored.schema_id for registered in await world.subjects.schemas("s0")] == [1, 2, 3]
 
 
 async def test_a_known_schema_writes_nothing(world: World) -> None:
@@ -132,9 +132,9 @@ async def test_racing_registrations_give_dense_ids_and_one_id_a_schema(world: Wo
             ids.append((await registries[number].register(f"fixed-{number}-{i}", mine)).stored.schema_id)
         return ids
 
-    found = await asyncio.gather(*(work(i) for i in range(8)))
-    assert {each for ids in found for each in ids} == set(range(1, 8 * 4 + 4 + 1 + 1))
-    assert len({ids[1] for ids in found}) == 1
+    ids_by_worker = await asyncio.gather(*(work(i) for i in range(8)))
+    assert {schema_id for ids in ids_by_worker for schema_id in ids} == set(range(1, 8 * 4 + 4 + 1 + 1))
+    assert len({ids[1] for ids in ids_by_worker}) == 1
     assert await world.subjects.versions("shared") == [1]
     rows = await world.table.query(REGISTRY_SCHEMAS_PK)
     assert [int(row.key.sk) for row in rows] == list(range(1, len(rows) + 1))
@@ -177,7 +177,7 @@ async def test_levels_compare_with_the_versions_that_they_name(world: World) -> 
     subjects = world.subjects
     text = '{"type": "record", "name": "R", "fields": [%s]}'
     with_default, without = '{"name": "a", "type": "int", "default": 1}', '{"name": "a", "type": "int"}'
-    first, second, third = (Schema("AVRO", text % each) for each in ("", with_default, without))
+    first, second, third = (Schema("AVRO", text % extra) for extra in ("", with_default, without))
     for level in (Level.BACKWARD, Level.BACKWARD_TRANSITIVE):
         name = level.value
         await subjects.set_config(name, level=level)

@@ -27,7 +27,7 @@ async def test_a_row_is_the_latest_record_of_its_key_and_a_tombstone_deletes_it(
     assert await served.work() > 0  # the appends have woken the maintainer by the mark
     assert [await served.value(key) for key in "bcde"] == [None, 4, None, 5]
     status = await served.parts.tables.describe("scores")
-    assert (status.lag, [each.covered for each in status.partitions]) == (0, [6, 2])
+    assert (status.lag, [partition.covered for partition in status.partitions]) == (0, [6, 2])
 
 
 async def test_nothing_is_polled_and_an_append_at_rest_sends_one_message() -> None:
@@ -346,16 +346,16 @@ async def test_a_row_that_has_no_offset_to_compare_is_written_only_by_who_has_th
     await served.topic()
     await served.serve()
     await served.put((b"a", b"1"))
-    seen: list[list[object]] = []
+    transactions: list[list[object]] = []
     original = served.store.rows.transact
 
     async def transact(operations: object) -> None:
-        seen.append(list(operations))  # type: ignore[call-overload]
+        transactions.append(list(operations))  # type: ignore[call-overload]
         await original(operations)  # type: ignore[arg-type]
 
     served.store.rows.transact = transact  # type: ignore[method-assign, assignment]
     await served.work()
-    [[check, _put]] = seen
+    [[check, _put]] = transactions
     assert check.condition == Compare(("e",), "=", 1)  # type: ignore[attr-defined]
 
 

@@ -46,12 +46,12 @@ def keys_frame(_: Any, plan: Rewriting) -> Frame:
 
 
 def latest_frame(keys: Frame) -> Frame:
-    known: dict[bytes, int] = {}
+    latest: dict[bytes, int] = {}
     for row in keys.rows:
         if row["latest"] >= 0:
-            known[row["digest"]] = max(known.get(row["digest"], -1), row["latest"])
+            latest[row["digest"]] = max(latest.get(row["digest"], -1), row["latest"])
     wanted = {(row["grp"], row["digest"]) for row in keys.rows if row["grp"] >= 0}
-    return Frame([(group, digest, known[digest]) for group, digest in wanted if digest in known])
+    return Frame([(group, digest, latest[digest]) for group, digest in wanted if digest in latest])
 
 
 def rewritten_frame(latest: Frame, plan: Rewriting, groups: Sequence[int]) -> Frame:
@@ -68,10 +68,10 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Any:
     return SimpleNamespace(sparkContext=context)
 
 
-def run_hands(spark: Any, folder: Path, kind: type[SparkCompactor] = SparkCompactor) -> MaintenanceReport:
+def run_hands(spark: Any, folder: Path, compactor_class: type[SparkCompactor] = SparkCompactor) -> MaintenanceReport:
     async def run(opened: Opened) -> MaintenanceReport:
         options = parse_store({"store": f"embedded:{folder}"})
-        return await opened.keep_up(kind(spark, opened.engine, options, groups_at_once=2))
+        return await opened.keep_up(compactor_class(spark, opened.engine, options, groups_at_once=2))
 
     return using(folder, run)
 
@@ -89,8 +89,8 @@ def test_what_is_left_is_what_the_engine_leaves(spark: Any, tmp_path: Path) -> N
         compare(folder, other)
         for store in (folder, other):
             using(store, lambda opened, seed=seed: add(opened, seed))  # type: ignore[misc]
-    found = using(folder, lambda opened: audit_store(opened.engine))
-    assert not found.findings, found
+    audit = using(folder, lambda opened: audit_store(opened.engine))
+    assert not audit.findings, audit
 
 
 class Cut(SparkCompactor):

@@ -58,13 +58,13 @@ def test_a_checkpoint_of_another_source_is_refused() -> None:
 def test_a_limited_batch_moves_on_and_stays_in_bounds(
     start: dict[TopicPartition, int], more: dict[TopicPartition, int], offsets_max: int
 ) -> None:
-    end = {place: start.get(place, 0) + count for place, count in more.items()}
-    start = {place: start.get(place, 0) for place in end}
+    end = {tp: start.get(tp, 0) + count for tp, count in more.items()}
+    start = {tp: start.get(tp, 0) for tp in end}
     reached = limit(start, end, offsets_max)
     assert reached.keys() == end.keys()
-    for place, offset in reached.items():
-        assert start[place] <= offset <= end[place]
-        assert offset > start[place] or end[place] == start[place]  # no partition starves
+    for tp, offset in reached.items():
+        assert start[tp] <= offset <= end[tp]
+        assert offset > start[tp] or end[tp] == start[tp]  # no partition starves
     advanced = sum(reached.values()) - sum(start.values())
     assert advanced <= max(offsets_max, 0) + len(end)
 
@@ -81,11 +81,11 @@ def test_special_offsets_become_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"), [({A0: 1}, "lacks a-1"), ({A0: 1, A1: 1, B0: 1}, "names b-0"), ({A0: -3, A1: 0}, "-3")]
+    ("offsets", "said"), [({A0: 1}, "lacks a-1"), ({A0: 1, A1: 1, B0: 1}, "names b-0"), ({A0: -3, A1: 0}, "-3")]
 )
-def test_offsets_must_name_the_partitions_that_are_read(asked: dict[TopicPartition, int], said: str) -> None:
+def test_offsets_must_name_the_partitions_that_are_read(offsets: dict[TopicPartition, int], said: str) -> None:
     with pytest.raises(KafkaError, match="option startingOffsets") as refused:
-        resolve("startingOffsets", asked, {A0: Bounds(0, 9), A1: Bounds(0, 9)})
+        resolve("startingOffsets", offsets, {A0: Bounds(0, 9), A1: Bounds(0, 9)})
     assert said in refused.value.message
 
 

@@ -73,7 +73,7 @@ def test_aws_names_its_tables_and_bucket() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "named"),
+    ("raw_options", "named"),
     [
         ({**EMBEDDED, "ranges": '{"a": {"0": [[0, 10], [9, 12]]}}'}, "do not overlap"),
         ({**EMBEDDED, "ranges": '{"a": {"0": [[-1, 10]]}}'}, "option ranges"),
@@ -104,8 +104,8 @@ def test_aws_names_its_tables_and_bucket() -> None:
         ({**EMBEDDED, "subscribe": "t", "path": "x"}, "subscribe"),
     ],
 )
-def test_a_wrong_option_is_named(given: dict[str, str], named: str) -> None:
+def test_a_wrong_option_is_named(raw_options: dict[str, str], named: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        parse_options(given)
+        parse_options(raw_options)
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert named in refused.value.message

@@ -20,7 +20,7 @@ def file(partition: int, base: int, end: int) -> TableFile:
 
 
 @pytest.mark.parametrize(
-    ("files", "rest"),
+    ("files", "uncovered_spans"),
     [
         ([], ((5, 100),)),
         ([(5, 100)], ()),
@@ -29,10 +29,12 @@ def file(partition: int, base: int, end: int) -> TableFile:
         ([(40, 50), (10, 20), (20, 30)], ((5, 10), (30, 40), (50, 100))),
     ],
 )
-def test_the_rest_is_what_no_file_has(files: list[tuple[int, int]], rest: tuple[tuple[int, int], ...]) -> None:
-    place = TopicPartition("t", 0)
-    found = uncovered({place: (5, 100)}, {PartitionId(TOPIC, 0): place}, [file(0, *ends) for ends in files])
-    assert found.get(place, ()) == rest
+def test_the_rest_is_what_no_file_has(
+    files: list[tuple[int, int]], uncovered_spans: tuple[tuple[int, int], ...]
+) -> None:
+    tp = TopicPartition("t", 0)
+    spans_by_partition = uncovered({tp: (5, 100)}, {PartitionId(TOPIC, 0): tp}, [file(0, *ends) for ends in files])
+    assert spans_by_partition.get(tp, ()) == uncovered_spans
 
 
 def test_partitions_do_not_cover_each_other() -> None:

@@ -32,9 +32,9 @@ class Api:
         self.api = TriggersApi(self.dispatched.parts.triggers, self.dispatched.engine.acls)
 
     async def allow(self, principal: str, *rules: tuple[ResourceType, str, AclOperation]) -> None:
-        for kind, name, operation in rules:
+        for resource_type, name, operation in rules:
             await self.dispatched.engine.acls.create(
-                AclBinding(kind, name, PatternType.LITERAL, principal, "*", operation, AclPermission.ALLOW)
+                AclBinding(resource_type, name, PatternType.LITERAL, principal, "*", operation, AclPermission.ALLOW)
             )
 
     async def ask(self, principal: str, method: str, path: str, document: Any = None) -> tuple[int, dict[str, Any]]:
@@ -55,9 +55,9 @@ async def api() -> Api:
 async def test_creating_a_trigger_needs_the_cluster_the_topic_and_the_group(api: Api, missing: Any) -> None:
     await api.allow("User:bob", *({CLUSTER, TOPIC, GROUP} - {missing}))
     document = {"name": "t", "topic": "orders", "function": URL}
-    status, answer = await api.ask("User:bob", "POST", "/", document)
+    status, response = await api.ask("User:bob", "POST", "/", document)
     assert status == 403
-    assert answer["error"].endswith("AUTHORIZATION_FAILED")
+    assert response["error"].endswith("AUTHORIZATION_FAILED")
     assert (await api.ask("User:root", "GET", "/"))[1] == {"triggers": []}
     assert (await api.ask("User:ada", "POST", "/", document))[0] == 200
 
@@ -75,7 +75,7 @@ async def test_a_trigger_is_seen_and_changed_by_who_may(api: Api) -> None:
     await api.allow("User:eve", (ResourceType.GROUP, "trigger.t", AclOperation.DESCRIBE))
     assert (await api.ask("User:eve", "GET", "/"))[1] == {"triggers": []}
     await api.allow("User:eve", (ResourceType.TOPIC, "orders", AclOperation.DESCRIBE))
-    assert [each["name"] for each in (await api.ask("User:eve", "GET", "/"))[1]["triggers"]] == ["t"]
+    assert [trigger["name"] for trigger in (await api.ask("User:eve", "GET", "/"))[1]["triggers"]] == ["t"]
     status, described = await api.ask("User:eve", "GET", "/t")
     assert status == 200
     assert "secret" not in json.dumps(described)
@@ -95,9 +95,9 @@ async def test_a_trigger_is_seen_and_changed_by_who_may(api: Api) -> None:
 
 async def test_an_address_that_may_not_be_reached_is_refused_at_the_creation(api: Api) -> None:
     document = {"name": "t", "topic": "orders", "function": "https://169.254.169.254/latest/meta-data"}
-    status, answer = await api.ask("User:root", "POST", "/", document)
-    assert (status, answer["error"]) == (400, "POLICY_VIOLATION")
-    assert "trigger_networks" in answer["message"]
+    status, response = await api.ask("User:root", "POST", "/", document)
+    assert (status, response["error"]) == (400, "POLICY_VIOLATION")
+    assert "trigger_networks" in response["message"]
 
 
 async def test_a_function_of_an_allowed_module_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,23 +124,23 @@ async def test_a_function_of_an_allowed_module_is_called(tmp_path: Path, monkeyp
     ):
         with pytest.raises(CallRefused):
             await target.call(call(bad))
-    for name in [each for each in sys.modules if each.startswith("shop_of_the_test")]:
+    for name in [module for module in sys.modules if module.startswith("shop_of_the_test")]:
         del sys.modules[name]
 
 
 def status_of(name: str, **partition: Any) -> TriggerStatus:
-    given = dict.fromkeys(("offset", "end_offset", "lag", "invocations", "failures", "passed", "given_up"), 0)
+    zeros = dict.fromkeys(("offset", "end_offset", "lag", "invocations", "failures", "passed", "given_up"), 0)
     times = dict.fromkeys(("error_ms", "called_ms", "retry_ms"), 0)
-    one = PartitionStatus(**{"partition": 0, "is_calling": False, "error": "", **given, **times, **partition})
+    one = PartitionStatus(**{"partition": 0, "is_calling": False, "error": "", **zeros, **times, **partition})
     return TriggerStatus(Trigger(name=name, topic="orders", function=URL), topic_exists=True, partitions=[one])
 
 
 def test_doctor_names_triggers_that_wait_after_a_failure() -> None:
     fine = status_of("fine", error="once", error_ms=5, called_ms=9, lag=3, retry_ms=20)
-    [found] = trigger_findings([fine])
-    assert (found.outcome, found.text) == ("ok", "1 triggers, none of which waits after a failure")
+    [finding] = trigger_findings([fine])
+    assert (finding.outcome, finding.text) == ("ok", "1 triggers, none of which waits after a failure")
     refused = status_of("bad", error="AccessDeniedException", error_ms=9, called_ms=5, lag=3)
-    [found] = trigger_findings([fine, refused])
-    assert found.outcome == "warn"
-    assert "bad: 1 partitions with 3 records wait after: AccessDeniedException" in found.text
+    [finding] = trigger_findings([fine, refused])
+    assert finding.outcome == "warn"
+    assert "bad: 1 partitions with 3 records wait after: AccessDeniedException" in finding.text
     assert list(trigger_findings([])) == []

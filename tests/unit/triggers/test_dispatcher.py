@@ -30,7 +30,9 @@ class Functions:
         self.most = max(self.most, self.under_way)
         await asyncio.sleep(0)
         self.under_way -= 1
-        self.offsets += [[each["offset"] for each in records] for records in json.loads(payload)["records"].values()]
+        self.offsets += [
+            [record["offset"] for record in records] for records in json.loads(payload)["records"].values()
+        ]
         name = function_arn.rpartition(":")[2]
         self.called[name] = self.called.get(name, 0) + 1
         return b""

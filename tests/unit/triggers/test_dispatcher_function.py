@@ -45,8 +45,8 @@ class Invoked:
         self.function, self.lines = Function(), list[str]()
         self.dispatched = Dispatched(lambda: self.function)
         meter = InvocationMeter()
-        told = Instruments(clock=self.dispatched.clock, meter=meter, write_line=self.lines.append)
-        self.handler = TriggerDispatcherHandler(self.dispatched.parts.dispatcher, told)
+        instruments = Instruments(clock=self.dispatched.clock, meter=meter, write_line=self.lines.append)
+        self.handler = TriggerDispatcherHandler(self.dispatched.parts.dispatcher, instruments)
 
     async def start(self) -> Invoked:
         await self.dispatched.engine.topics.create("orders", 1)
@@ -65,8 +65,8 @@ class Invoked:
             monotonic=clock.monotonic,
         )
         event = {"Records": [{"messageId": f"m{i}", "body": body} for i, body in enumerate(messages)]}
-        answer = await self.handler.handle(event, context)
-        return [each["itemIdentifier"] for each in answer["batchItemFailures"]]
+        response = await self.handler.handle(event, context)
+        return [failure["itemIdentifier"] for failure in response["batchItemFailures"]]
 
     def wake(self) -> str:
         message = self.dispatched.queue.take()
@@ -89,10 +89,10 @@ async def test_a_message_that_says_nothing_comes_again_alone() -> None:
     invoked = await Invoked().start()
     assert await invoked.invoke("{", invoked.wake(), '{"version": 99}') == ["m0", "m2"]
     assert invoked.function.calls == 1
-    [told] = invoked.attention()
-    assert told["reason"] == "trigger-failures"
-    assert "m2" in told["failures"][1]
-    assert "upgrade it" in told["failures"][1]
+    [attention] = invoked.attention()
+    assert attention["reason"] == "trigger-failures"
+    assert "m2" in attention["failures"][1]
+    assert "upgrade it" in attention["failures"][1]
 
 
 async def test_a_message_comes_again_where_the_store_does_not_answer() -> None:

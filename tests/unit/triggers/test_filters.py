@@ -72,10 +72,10 @@ def test_large_lists_take_a_step_an_element(monkeypatch: pytest.MonkeyPatch) -> 
     steps = 0
     original = events._consistent
 
-    def counted(*given: Any) -> Any:
+    def counted(*arguments: Any) -> Any:
         nonlocal steps
         steps += 1
-        return original(*given)
+        return original(*arguments)
 
     monkeypatch.setattr(events, "_consistent", counted)
 

@@ -183,7 +183,7 @@ async def test_an_event_above_6_mb_is_halved_and_one_that_lambda_refuses_too(
     sizes = [len(json.dumps(event)) for _, event in api.calls]
     assert max(sizes) <= FUNCTION_PAYLOAD_BYTES_MAX
     first, *others = api.offsets()
-    assert sorted(offset for each in others for offset in each) == [*range(8)], "each record once"
+    assert sorted(offset for other in others for offset in other) == [*range(8)], "each record once"
     assert others[0] == first[: len(others[0])], "the refused call came again, halved"
 
 
@@ -199,7 +199,7 @@ async def test_a_destination_that_refuses_holds_the_records_back(dispatched: Dis
     assert "'missing' of on_failure does not exist: create it" in status.error
     await dispatched.engine.topics.create("missing", 1)
     await dispatched.pass_time(30)
-    assert [each.value for each in await read_all(dispatched.engine, "missing", 0)] == [b"a"]
+    assert [record.value for record in await read_all(dispatched.engine, "missing", 0)] == [b"a"]
 
 
 async def test_many_given_up_records_go_to_a_topic_in_batches_that_it_takes(

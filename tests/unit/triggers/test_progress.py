@@ -33,14 +33,14 @@ def test_a_bad_record_is_isolated_in_log_n_calls_and_the_others_are_done_once_mo
     trigger = replace(TRIGGER, bisect=True, retry_attempts=0, batch_size=16)
     left, progress, committed, calls, given_up = records(*range(16)), Progress(), 0, 0, []
     while committed < 16:
-        ahead = [each for each in left if each.offset >= committed]
+        ahead = [record for record in left if record.offset >= committed]
         [batch] = plan_wave(trigger, ahead, progress, committed, 0).batches
         calls += 1
         lane = progress.lane(0, committed)
-        if any(each.offset == 11 for each in batch.records):
-            lane, gone = after_failure(trigger, lane, batch, 0, 0)
-            if gone:
-                given_up += [each.offset for each in gone]
+        if any(record.offset == 11 for record in batch.records):
+            lane, given_up_now = after_failure(trigger, lane, batch, 0, 0)
+            if given_up_now:
+                given_up += [record.offset for record in given_up_now]
                 lane = after_success(lane, batch)
         else:
             lane = after_success(lane, batch)
@@ -54,8 +54,8 @@ def test_attempts_are_counted_and_then_the_batch_is_given_up() -> None:
     trigger = replace(TRIGGER, retry_attempts=2)
     lane, batch = Lane(), LaneBatch(0, records(0, 1))
     for attempt in (1, 2):
-        lane, gone = after_failure(trigger, lane, batch, 0, 99)
-        assert (lane.attempts, lane.retry_ms, gone) == (attempt, 99, ())
+        lane, given_up = after_failure(trigger, lane, batch, 0, 99)
+        assert (lane.attempts, lane.retry_ms, given_up) == (attempt, 99, ())
     assert after_failure(trigger, lane, batch, 0, 99)[1] == batch.records
 
 
@@ -68,7 +68,7 @@ def test_retries_without_limit_end_where_there_is_a_destination(
 
 def test_records_of_a_lane_that_failed_hold_the_offset_back_and_nothing_else_is_repeated() -> None:
     trigger, some = replace(TRIGGER, parallelization_factor=3), records(*range(9))
-    lanes = {each: lane_of(record, 3) for each, record in enumerate(some)}
+    lanes = {lane_number: lane_of(record, 3) for lane_number, record in enumerate(some)}
     wave = plan_wave(trigger, some, Progress(), 0, 0)
     slow = lanes[0]
     progress = Progress()
@@ -88,7 +88,7 @@ def test_records_that_are_too_old_are_given_up_without_a_call() -> None:
     trigger = replace(TRIGGER, maximum_record_age_s=60)
     some = [*records(0, 1, timestamp_ms=0), *records(2, timestamp_ms=100_000)]
     [batch] = plan_wave(trigger, some, Progress(), 0, 100_000).batches
-    assert (batch.kind, [each.offset for each in batch.records]) == (Kind.EXPIRED, [0, 1])
+    assert (batch.kind, [record.offset for record in batch.records]) == (Kind.EXPIRED, [0, 1])
 
 
 def test_progress_is_read_back_unless_somebody_has_set_the_offset() -> None:

@@ -100,17 +100,17 @@ def webhook(reach: Reach) -> WebhookTarget:
 
 async def test_a_name_is_judged_by_the_address_to_which_the_connection_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever it resolves to afterwards, and before: a name that changes between look and call reaches nothing."""
-    asked: list[str] = []
+    resolved_hosts: list[str] = []
 
     def resolve(host: str, port: int, **_: Any) -> list[Any]:
-        asked.append(host)
+        resolved_hosts.append(host)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("169.254.169.254", port))]
 
     monkeypatch.setattr(socket, "getaddrinfo", resolve)
     call = Call(trigger("https://looks-harmless.example/"), "id", b"{}", 5.0)
     with pytest.raises(CallRefused, match=r"169\.254\.169\.254 is not an address of the internet"):
         await webhook(EMBEDDED).call(call)
-    assert asked == ["looks-harmless.example"]
+    assert resolved_hosts == ["looks-harmless.example"]
 
 
 async def answering(response: bytes, *, rests: bool = False) -> asyncio.Server:

@@ -28,11 +28,11 @@ def zeros(count: int, size: int, base_offset: int = 0) -> bytes:
 
 def parts(data: bytes, offset: int, rows_max: int = 10_000) -> list[Part]:
     batches = FetchedBatches(data, offset)
-    found = []
+    parts_read = []
     while not batches.is_done:
-        found.append(batches.next_part(rows_max))
-        assert batches.end == found[-1].end
-    return found
+        parts_read.append(batches.next_part(rows_max))
+        assert batches.end == parts_read[-1].end
+    return parts_read
 
 
 @pytest.fixture(autouse=True)
@@ -45,12 +45,15 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rows_max", [1, 7, 10_000])
 def test_parts_have_each_record_once_and_few_bytes(offset: int, rows_max: int) -> None:
     data = zeros(100, 4 * KIB) + zeros(64, 4 * KIB, 100)
-    found = parts(data, offset, rows_max)
-    records = [record for part in found for record in part.records]
+    parts_read = parts(data, offset, rows_max)
+    records = [record for part in parts_read for record in part.records]
     assert records == [record for record in decode_batches(data) if record.offset >= offset]
-    assert all(part.records and part.end == part.records[-1].offset + 1 for part in found)
-    assert max(len(part.records) for part in found) <= rows_max
-    assert max(sum(len(each.value or b"") for each in part.records) for part in found) <= reading.PART_BYTES + 4 * KIB
+    assert all(part.records and part.end == part.records[-1].offset + 1 for part in parts_read)
+    assert max(len(part.records) for part in parts_read) <= rows_max
+    assert (
+        max(sum(len(record.value or b"") for record in part.records) for part in parts_read)
+        <= reading.PART_BYTES + 4 * KIB
+    )
 
 
 def test_a_batch_that_is_too_large_is_refused_behind_those_before_it() -> None:
@@ -96,8 +99,8 @@ async def test_a_bomb_goes_to_the_failure_destination_and_the_others_to_the_func
     offsets = [offset for call in functions.offsets for offset in call]
     assert offsets == [0, 1, 2, *range(7, 47), 49]
     assert max(map(len, functions.offsets)) < 40, "a batch is called with in parts"
-    assert [each["KafkaBatchInfo"]["firstOffset"] for each in functions.given_up] == [3, 47]  # type: ignore[index]
-    assert [each["requestContext"]["condition"] for each in functions.given_up] == ["BatchTooLarge"] * 2  # type: ignore[index]
+    assert [document["KafkaBatchInfo"]["firstOffset"] for document in functions.given_up] == [3, 47]  # type: ignore[index]
+    assert [document["requestContext"]["condition"] for document in functions.given_up] == ["BatchTooLarge"] * 2  # type: ignore[index]
     status = await dispatched.status()
     assert (status.lag, status.given_up) == (0, 2)
 

@@ -30,7 +30,8 @@ async def send(engine: Engine, number: int, chosen_by: int | None, sequence: int
 
 
 def test_a_key_stays_with_its_partition_or_goes_to_one_of_its_children() -> None:
-    for key in (b"%d" % number for number in range(2_000)):
+    for number in range(2_000):
+        key = b"%d" % number
         assert positive_hash(key) % 12 % 4 == positive_hash(key) % 4
 
 

@@ -25,15 +25,15 @@ AWS = {"store": "aws", "logTable": "l", "catalogTable": "c", "bucket": "b"}
 
 
 def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() -> None:
-    given = {**LOCAL, "TOPIC": "t", "compressiontype": "lz4", "checkpointLocation": "x", "queryName": "q"}
-    found = parse_sink_options(given, is_streaming=True)
-    assert (found.topic, found.compression_type) == ("t", CompressionType.LZ4)
+    raw_options = {**LOCAL, "TOPIC": "t", "compressiontype": "lz4", "checkpointLocation": "x", "queryName": "q"}
+    sink_options = parse_sink_options(raw_options, is_streaming=True)
+    assert (sink_options.topic, sink_options.compression_type) == ("t", CompressionType.LZ4)
     numbered = parse_sink_options({**AWS, "transactionalId": "i", "batchId": "3"}, is_streaming=False)
     assert (numbered.transactional_id, numbered.batch_id) == ("i", 3)
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("raw_options", "said"),
     [
         ({"store": "embedded:/data"}, "bootstrapServers is required"),
         ({**AWS, "bootstrapServers": "http://x"}, "for embedded stores"),
@@ -48,9 +48,9 @@ def test_options_are_read_whatever_their_case_and_sparks_own_are_left_alone() ->
         ({"store": "s3"}, "embedded:<data dir> or aws"),
     ],
 )
-def test_a_wrong_option_is_named(given: dict[str, str], said: str) -> None:
+def test_a_wrong_option_is_named(raw_options: dict[str, str], said: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        parse_sink_options(given, is_streaming=True)
+        parse_sink_options(raw_options, is_streaming=True)
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert said in refused.value.message
 
@@ -59,7 +59,7 @@ HEADERS = ArrayType(StructType([StructField("key", StringType()), StructField("v
 
 
 def columns(**types: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in types.items()])
+    return StructType([StructField(name, data_type) for name, data_type in types.items()])
 
 
 @pytest.mark.parametrize(

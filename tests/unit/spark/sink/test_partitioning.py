@@ -38,14 +38,14 @@ def test_keys_choose_and_rows_keep_their_order(keys: list[bytes | None], sticky:
 
 
 def test_a_partition_or_a_topic_may_be_given_row_by_row() -> None:
-    found = split(
+    split_rows = split(
         key=["a", "a", None, "a"], value=[0, 1, 2, 3], topic=["u", None, "t", "u"], partition=[4, None, 2, None]
     )
     by_key = ("u", partition_for_key(b"a", 5))
     wanted: dict[tuple[str, int], list[int]] = {("u", 4): [0], ("t", partition_for_key(b"a", 3)): [1]}
     wanted.setdefault(("t", 2), []).append(2)
     wanted.setdefault(by_key, []).append(3)
-    assert found == wanted
+    assert split_rows == wanted
 
 
 @pytest.mark.parametrize(

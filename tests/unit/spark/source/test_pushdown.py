@@ -38,20 +38,20 @@ comparisons = st.tuples(
 
 
 @given(st.lists(comparisons, max_size=5))
-def test_what_all_filters_keep_is_read(asked: list[tuple[str, Callable[..., Filter], int]]) -> None:
-    narrowing = narrow([kind((column,), value) for column, kind, value in asked])
+def test_what_all_filters_keep_is_read(filters: list[tuple[str, Callable[..., Filter], int]]) -> None:
+    narrowing = narrow([filter_class((column,), value) for column, filter_class, value in filters])
     for partition in range(4):
         first, end = narrowing.bounds(3, 10)
         for offset in range(3, 10):
             row = {"partition": partition, "offset": offset}
-            if all(COMPARISONS[kind](row[column], value) for column, kind, value in asked):
+            if all(COMPARISONS[filter_class](row[column], value) for column, filter_class, value in filters):
                 assert narrowing.has(TopicPartition("t", partition))
                 assert first <= offset < end
 
 
 def test_they_do_narrow() -> None:
     narrowing = narrow([In(("topic",), ("a", "b")), EqualTo(("partition",), 2), GreaterThan(("offset",), 4)])
-    assert [narrowing.has(TopicPartition(*place)) for place in (("a", 2), ("a", 1), ("c", 2))] == [True, False, False]
+    assert [narrowing.has(TopicPartition(*tp)) for tp in (("a", 2), ("a", 1), ("c", 2))] == [True, False, False]
     assert narrowing.bounds(0, 10) == (5, 10)
     assert narrow([LessThanOrEqual(("offset",), 4)]).bounds(0, 10) == (0, 5)
     assert narrow([LessThan(("offset",), 4)]).bounds(6, 10) == (6, 6)

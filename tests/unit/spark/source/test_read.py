@@ -80,8 +80,8 @@ def whole(pieces: Sequence[Piece], start: int = 0, end: int | None = None) -> Re
 def rows(batches: Sequence[pa.RecordBatch]) -> list[tuple[int, bytes]]:
     return [
         (offset, value)
-        for each in batches
-        for offset, value in zip(each.column("offset").to_pylist(), each.column("value").to_pylist(), strict=True)
+        for batch in batches
+        for offset, value in zip(batch.column("offset").to_pylist(), batch.column("value").to_pylist(), strict=True)
     ]
 
 
@@ -174,8 +174,12 @@ def test_an_object_that_stays_gone_is_an_error_that_says_where() -> None:
 def test_ranges_end_at_piece_boundaries_and_cover_everything_once() -> None:
     _, pieces = wal([3, 3, 3, 3, 3], first=100)
     ranges = split_range(whole(pieces, 101, 114), 2 * pieces[0].length)
-    assert [(each.start_offset, each.end_offset) for each in ranges] == [(101, 106), (106, 112), (112, 114)]
-    assert [piece for each in ranges for piece in each.pieces] == pieces
+    assert [(read_range.start_offset, read_range.end_offset) for read_range in ranges] == [
+        (101, 106),
+        (106, 112),
+        (112, 114),
+    ]
+    assert [piece for read_range in ranges for piece in read_range.pieces] == pieces
     assert pickle.loads(pickle.dumps(ranges)) == ranges
 
 
@@ -185,12 +189,12 @@ def test_small_ranges_share_a_task_in_their_order() -> None:
     small, large = pieces[-1].length, pieces[3].length
     assert large > 2 * small > 0
     tasks = bundle_ranges(ranges, 2 * small)
-    assert [[each.partition for each in task] for task in tasks] == [[0, 1], [2], [3], [4, 5]]
+    assert [[read_range.partition for read_range in task] for task in tasks] == [[0, 1], [2], [3], [4, 5]]
     assert [len(task) for task in bundle_ranges(ranges, 0)] == [1] * 6
     assert bundle_ranges([], 100) == []
-    few = whole([pieces[3]], 10, 12)  # of the forty records, two
-    assert few.wanted_bytes == large * 2 // 40
-    assert len(bundle_ranges([few] * 3, small)) == 1
+    small_part = whole([pieces[3]], 10, 12)  # of the forty records, two
+    assert small_part.wanted_bytes == large * 2 // 40
+    assert len(bundle_ranges([small_part] * 3, small)) == 1
 
 
 def test_a_piece_larger_than_a_range_is_a_range() -> None:
@@ -204,10 +208,10 @@ def test_what_no_arrow_batch_can_hold_is_decoded_batch_by_batch(monkeypatch: pyt
 
     real = module.decode_to_arrow
 
-    def small(data: bytes, **asked: object) -> pa.RecordBatch:
+    def small(data: bytes, **options: object) -> pa.RecordBatch:
         if len(data) > pieces[0].length + 10:
             raise FormatError("too much", ErrorCode.RECORD_LIST_TOO_LARGE)
-        return real(data, **asked)  # type: ignore[arg-type]
+        return real(data, **options)  # type: ignore[arg-type]
 
     data, pieces = wal([5, 5, 5])
     monkeypatch.setattr(module, "decode_to_arrow", small)
@@ -257,9 +261,9 @@ def test_a_marked_batch_is_one_row_in_the_task_that_has_its_first_offset() -> No
     first, second = (
         list(read(whole(pieces, *part), columns, source, corrupt_batches=MARK)) for part in ((0, 3), (3, 7))
     )
-    marked = [row for each in first + second for row in each.to_pylist() if row["timestampType"] == -1]
+    marked = [row for batch in first + second for row in batch.to_pylist() if row["timestampType"] == -1]
     assert [(row["offset"], row["key"], row["value"], row["headers"]) for row in marked] == [(2, None, None, [])]
-    assert sum(each.num_rows for each in first + second) == 5
+    assert sum(batch.num_rows for batch in first + second) == 5
     assert [batch.schema.names for batch in first] == [list(columns)] * len(first)
 
 
@@ -292,9 +296,9 @@ def test_a_small_batch_of_many_bytes_becomes_several_small_ones(
     data = zeros(700, 1024)
     assert len(data) < 4 * 1024
     pieces = [Piece(0, 700, "wal", None, 0, len(data), 0)]
-    found = list(read(whole(pieces, start, end), COLUMNS, Bytes({"wal": data})))
-    assert [offset for each in found for offset in each.column("offset").to_pylist()] == list(range(start, end))
-    assert max(each.nbytes for each in found) < 80 * 1024
+    batches = list(read(whole(pieces, start, end), COLUMNS, Bytes({"wal": data})))
+    assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(start, end))
+    assert max(batch.nbytes for batch in batches) < 80 * 1024
 
 
 @pytest.mark.parametrize("corrupt_batches", [SKIP, MARK, FAIL])
@@ -310,7 +314,7 @@ def test_a_broken_batch_of_many_bytes_is_passed_or_fails_as_any_other(
         with pytest.raises(FormatError, match="offsets 0 to 99"):
             list(rows_of)
     else:
-        assert sum(each.num_rows for each in rows_of) == (corrupt_batches == MARK)
+        assert sum(batch.num_rows for batch in rows_of) == (corrupt_batches == MARK)
 
 
 def test_what_lies_before_a_missing_object_is_read_and_the_error_names_the_offset_after_it() -> None:

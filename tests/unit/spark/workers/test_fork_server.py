@@ -69,14 +69,14 @@ def test_a_worker_is_a_fork_that_looks_like_python_m(server: ForkServer, modules
         input="typed", capture_output=True, text=True, timeout=WAIT_S, check=False,
     )  # fmt: skip
     assert (run.returncode, run.stderr) == (7, "said\n")
-    seen = json.loads(run.stdout)
-    assert seen["name"] == "__main__"
-    assert seen["argv"] == [str(modules / "a_worker.py"), "one", "two"]
-    assert (seen["folder"], seen["given"], seen["read"]) == (str(modules), "so", "typed")
-    assert seen["path"][0] == str(modules)
-    assert not any(".jar" in each for each in seen["path"])
-    assert seen["imported"], "what the server had imported"
-    assert seen["threads"] <= 2, "its own, and one of Arrow's memory pool"
+    report = json.loads(run.stdout)
+    assert report["name"] == "__main__"
+    assert report["argv"] == [str(modules / "a_worker.py"), "one", "two"]
+    assert (report["folder"], report["given"], report["read"]) == (str(modules), "so", "typed")
+    assert report["path"][0] == str(modules)
+    assert not any(".jar" in entry for entry in report["path"])
+    assert report["imported"], "what the server had imported"
+    assert report["threads"] <= 2, "its own, and one of Arrow's memory pool"
 
 
 def test_a_worker_ends_with_the_process_that_spark_knows(server: ForkServer, modules: Path) -> None:
@@ -107,11 +107,11 @@ def test_a_module_that_is_not_there_is_named(server: ForkServer, modules: Path) 
 
 
 def test_without_a_server_it_is_a_python(server: ForkServer, modules: Path) -> None:
-    gone = environment(server, modules) | {"ODRADEK_FORK_SERVER": str(modules / "socket")}
+    without_server = environment(server, modules) | {"ODRADEK_FORK_SERVER": str(modules / "socket")}
     program = server.environment["PYSPARK_PYTHON"]
     for words in (["-m", "a_worker"], ["-c", "import sys; print(sys.executable); sys.exit(7)"]):
         run = subprocess.run(
-            [program, *words], env=gone, input="", capture_output=True, text=True, timeout=WAIT_S, check=False
+            [program, *words], env=without_server, input="", capture_output=True, text=True, timeout=WAIT_S, check=False
         )
         assert run.returncode == 7
     assert run.stdout.strip() == sys.executable
@@ -133,6 +133,6 @@ def test_where_the_server_does_not_start_workers_start_as_ever(modules: Path) ->
 
 def test_a_closed_server_leaves_no_files(server: ForkServer) -> None:
     folder = Path(server.environment["ODRADEK_FORK_SERVER"]).parent
-    assert sorted(each.name for each in folder.iterdir()) == ["python", "socket"]
+    assert sorted(path.name for path in folder.iterdir()) == ["python", "socket"]
     server.close()
     assert not folder.exists()
