@@ -16,6 +16,7 @@ from odradek.settings import Settings
 
 from infra.stages import STAGES
 from tests.infra.conftest import Deployment
+from tests.support.counted import at_least
 
 FUNCTIONS = {"produce", "fetch", "coordinator", "admin", "maintenance", "maintainer", "registry"} | {
     "tables",
@@ -38,7 +39,7 @@ def test_every_function_runs_python_3_13_on_arm64_with_the_layer(dev: Deployment
 
 
 def test_the_maintainer_alone_gets_what_writes_columnar_history(dev: Deployment, with_tables: Deployment) -> None:
-    assert {name: len(each["Layers"]) for name, each in with_tables.functions().items()} == {
+    assert {name: len(function["Layers"]) for name, function in with_tables.functions().items()} == {
         name: 2 if name == "maintainer" else 1 for name in FUNCTIONS
     }
     assert len(with_tables.resources("maintenance", "AWS::Lambda::LayerVersion")) == 2
@@ -50,19 +51,21 @@ def test_the_maintainer_alone_gets_what_writes_columnar_history(dev: Deployment,
 
 def catalogs(deployment: Deployment) -> dict[str, str]:
     """What each function is told of a catalog of Iceberg tables."""
-    found = {name: each["Environment"]["Variables"] for name, each in deployment.functions().items()}
+    variables_by_function = {
+        name: function["Environment"]["Variables"] for name, function in deployment.functions().items()
+    }
     return {
         name: json.dumps(variables[environment.TABLE_CATALOG])
-        for name, variables in found.items()
+        for name, variables in variables_by_function.items()
         if environment.TABLE_CATALOG in variables
     }
 
 
 def test_with_tables_maintenance_keeps_them_in_glues_catalog(dev: Deployment, with_tables: Deployment) -> None:
     assert catalogs(dev) == {}
-    told = catalogs(with_tables)
-    assert set(told) == {"maintenance", "maintainer"}
-    for text in told.values():
+    catalogs_by_function = catalogs(with_tables)
+    assert set(catalogs_by_function) == {"maintenance", "maintainer"}
+    for text in catalogs_by_function.values():
         assert "type=glue,warehouse=s3://" in text
         assert "LogBucket" in text
         assert "/iceberg,client.region=" in text
@@ -79,7 +82,7 @@ def test_the_catalog_of_the_stages_settings_is_the_one(synthesize_stage: Callabl
 
 
 def test_every_handler_string_names_a_handler_in_lambdas(dev: Deployment) -> None:
-    for name, properties in dev.functions().items():
+    for name, properties in at_least(len(FUNCTIONS), dev.functions().items()):
         module, _, attribute = properties["Handler"].rpartition(".")
         assert module == f"lambdas.{name.replace('-', '_')}.handler"
         spec = importlib.util.find_spec(module)
@@ -95,7 +98,7 @@ def test_every_handler_string_names_a_handler_in_lambdas(dev: Deployment) -> Non
 
 def test_every_function_finds_all_that_it_requires_in_its_environment(dev: Deployment) -> None:
     by_lambda = {environment.REGION}
-    for name, properties in dev.functions().items():
+    for name, properties in at_least(len(FUNCTIONS), dev.functions().items()):
         variables = properties["Environment"]["Variables"]
         assert set(environment.REQUIRED) - by_lambda <= set(variables), name
         assert "TablesLog" in json.dumps(variables[environment.LOG_TABLE])
@@ -106,7 +109,7 @@ def test_every_function_finds_all_that_it_requires_in_its_environment(dev: Deplo
 
 
 def test_the_environment_reads_back_as_the_stage_was_written(dev: Deployment) -> None:
-    for properties in dev.functions().values():
+    for properties in at_least(len(FUNCTIONS), dev.functions().values()):
         texts = {key: value for key, value in properties["Environment"]["Variables"].items() if isinstance(value, str)}
         assert Settings.from_env(texts) == STAGES["dev"].settings
 
@@ -140,7 +143,7 @@ def test_urls_ask_for_a_signature(dev: Deployment) -> None:
 
 
 def test_a_function_outlives_its_own_request_timeout(dev: Deployment) -> None:
-    for name, properties in dev.functions().items():
+    for name, properties in at_least(len(FUNCTIONS), dev.functions().items()):
         assert properties["Timeout"] <= FUNCTION_TIMEOUT_S_MAX
         if name not in ("maintenance", "maintainer"):
             assert properties["Timeout"] * 1000 > STAGES["dev"].settings.request_timeout_ms
@@ -150,9 +153,9 @@ def test_a_function_outlives_its_own_request_timeout(dev: Deployment) -> None:
 def test_logs_are_kept_for_a_while_and_then_dropped(stage: str, days: int, request: pytest.FixtureRequest) -> None:
     deployment: Deployment = request.getfixturevalue(stage)
     groups = [
-        each["Properties"]
+        group["Properties"]
         for stack in ("api", "maintenance", "triggers")
-        for each in deployment.resources(stack, "AWS::Logs::LogGroup").values()
+        for group in deployment.resources(stack, "AWS::Logs::LogGroup").values()
     ]
     assert [group["RetentionInDays"] for group in groups] == [days] * 10
     for properties in deployment.functions().values():
@@ -180,13 +183,17 @@ def test_the_maintainer_is_called_by_the_queue_that_maintenance_sends_to(dev: De
     assert busier["ScalingConfig"] == {"MaximumConcurrency": 60}
     queue = mapping["EventSourceArn"]["Fn::GetAtt"][0]
     for name, properties in dev.functions().items():
-        told = properties["Environment"]["Variables"].get(environment.QUEUE_URL)
-        assert told == ({"Ref": queue} if name == "maintenance" else None)
+        queue_variable = properties["Environment"]["Variables"].get(environment.QUEUE_URL)
+        assert queue_variable == ({"Ref": queue} if name == "maintenance" else None)
 
 
 def test_a_task_that_is_not_done_comes_again_and_ends_in_the_dead_letters(dev: Deployment) -> None:
     queues = dev.resources("maintenance", "AWS::SQS::Queue")
-    [(key, queue)] = [(k, each["Properties"]) for k, each in queues.items() if "RedrivePolicy" in each["Properties"]]
+    [(key, queue)] = [
+        (k, queue_resource["Properties"])
+        for k, queue_resource in queues.items()
+        if "RedrivePolicy" in queue_resource["Properties"]
+    ]
     dead = queues[queue["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0]]["Properties"]
     assert queue["VisibilityTimeout"] == 6 * dev.functions()["maintainer"]["Timeout"]
     receptions = queue["RedrivePolicy"]["maxReceiveCount"]
@@ -194,8 +201,8 @@ def test_a_task_that_is_not_done_comes_again_and_ends_in_the_dead_letters(dev: D
     assert dead["MessageRetentionPeriod"] == 14 * 86_400
     assert (queue["SqsManagedSseEnabled"], dead["SqsManagedSseEnabled"]) == (True, True)
     denied = {
-        each["Properties"]["Queues"][0]["Ref"]: each["Properties"]["PolicyDocument"]["Statement"][0]
-        for each in dev.resources("maintenance", "AWS::SQS::QueuePolicy").values()
+        policy["Properties"]["Queues"][0]["Ref"]: policy["Properties"]["PolicyDocument"]["Statement"][0]
+        for policy in dev.resources("maintenance", "AWS::SQS::QueuePolicy").values()
     }
     assert set(denied) == set(queues) >= {key}
     for statement in denied.values():

@@ -12,6 +12,7 @@ from odradek.connect.unknown import names_of, refused
 from odradek.connect.validate import check, connector_class, definitions, validate
 
 from tests.support.connect.plugins import KEEPER
+from tests.support.counted import at_least
 
 JDBC = {
     "name": "x",
@@ -131,7 +132,7 @@ def test_a_connector_of_ones_own_may_read_what_it_does_not_define() -> None:
 
 def test_every_option_of_a_page_is_accepted_in_its_default() -> None:
     """No definition is shadowed by the rules about unknown options."""
-    for name in plugins.names("connectors"):
+    for name in at_least(20, plugins.names("connectors")):
         kind: Any = plugins.find("connectors", name).load()
         known = definitions(kind)
         given = {key.name: key.default for key in known if key.default is not REQUIRED and key.default is not None}

@@ -13,6 +13,8 @@ from odradek.cost.prices import US_EAST_1, cost
 from odradek.cost.tables import TableMode, provisioned_alarms, provisioned_cost
 from odradek.ports.meter import Usage
 
+from tests.support.counted import at_least
+
 HOURS = 730
 
 
@@ -21,14 +23,14 @@ def a_month(writes_per_s: float, reads_per_s: float) -> Usage:
 
 
 def test_capacity_is_provisioned_so_that_70_percent_are_in_use() -> None:
-    found = provisioned_cost({"produce": a_month(600, 40), "fetch": a_month(0, 100), "maintainer": a_month(100, 0)})
-    assert found == {
+    costs = provisioned_cost({"produce": a_month(600, 40), "fetch": a_month(0, 100), "maintainer": a_month(100, 0)})
+    assert costs == {
         "table writes": pytest.approx(1000 * HOURS * 0.00065),
         "table reads": pytest.approx(200 * HOURS * 0.00013),
     }
     on_demand = cost(a_month(700, 140)).components
-    assert found["table writes"] / on_demand["table writes"] == pytest.approx(0.4127, abs=1e-4)
-    assert found["table reads"] / on_demand["table reads"] == pytest.approx(0.4127, abs=1e-4)
+    assert costs["table writes"] / on_demand["table writes"] == pytest.approx(0.4127, abs=1e-4)
+    assert costs["table reads"] / on_demand["table reads"] == pytest.approx(0.4127, abs=1e-4)
 
 
 def test_a_unit_is_the_least_that_can_be_provisioned() -> None:
@@ -41,7 +43,7 @@ def test_the_groups_stay_on_demand() -> None:
     groups = a_month(10, 20)
     alone, both = provisioned_cost({"produce": a_month(70, 70)}), {"produce": a_month(70, 70), "coordinator": groups}
     on_demand = cost(groups).components
-    for name, dollars in provisioned_cost(both).items():
+    for name, dollars in at_least(2, provisioned_cost(both).items()):
         assert dollars - alone[name] == pytest.approx(on_demand[name])
 
 
@@ -61,18 +63,18 @@ def test_a_workload_is_priced_either_way_and_nothing_else_changes() -> None:
 
 
 def test_the_command_prices_either_way(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["cost", "estimate", "--rate", "1MiB/s", "--linger-ms", "1000", "--partitions", "1"]
+    arguments = ["cost", "estimate", "--rate", "1MiB/s", "--linger-ms", "1000", "--partitions", "1"]
 
     def dollars(*options: str) -> dict[str, float]:
-        assert run([*asked, *options, "--output", "json"]) == 0
+        assert run([*arguments, *options, "--output", "json"]) == 0
         printed = json.loads(capsys.readouterr().out)
         assert printed["tables"] == (options[1] if options else "on-demand")
-        found: dict[str, float] = printed["odradek"][0]["dollars_month"]
-        return found
+        dollars_month: dict[str, float] = printed["odradek"][0]["dollars_month"]
+        return dollars_month
 
     on_demand, provisioned = dollars(), dollars("--tables", "provisioned")
     assert provisioned["alarms"] - on_demand["alarms"] == pytest.approx(provisioned_alarms())
     assert provisioned["table writes"] < 0.8 * on_demand["table writes"]
-    assert run([*asked, "--tables", "provisioned"]) == 0
+    assert run([*arguments, "--tables", "provisioned"]) == 0
     assert "70% of its capacity is in use" in capsys.readouterr().out
-    assert run([*asked, "--tables", "cheap"]) == 2
+    assert run([*arguments, "--tables", "cheap"]) == 2
