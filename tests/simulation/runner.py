@@ -167,8 +167,10 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         await asyncio.sleep(scenario.begins_s)
     readers = [asyncio.ensure_future(reader) for reader in _readers(world, scenario)]
     copiers = [asyncio.ensure_future(copier) for copier in _copiers(world, scenario)]
-    readers += [asyncio.ensure_future(each) for each in (*_members_and_maintainers(world, scenario), *stock.readers())]
-    readers += [asyncio.ensure_future(each.run()) for each in fleet]
+    readers += [
+        asyncio.ensure_future(reader) for reader in (*_members_and_maintainers(world, scenario), *stock.readers())
+    ]
+    readers += [asyncio.ensure_future(actor.run()) for actor in fleet]
     await asyncio.gather(*_writers(world, scenario), *stock.writers())
     world.calm()
     await world.settle()
@@ -197,7 +199,7 @@ async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcom
         problems += await audit_triggers(world, world.process("auditor", 0))
     if scenario.maintainers:
         problems += await clean_up(world)
-        problems += [each for each in await audit(world, world.process("auditor", 0)) if each not in problems]
+        problems += [problem for problem in await audit(world, world.process("auditor", 0)) if problem not in problems]
     world.work.update(f"transactions_{one.outcome}" for one in world.history.transactions)
     acked = sum(send.outcome == "acked" for send in world.history.sends)
     acked += sum(send.place is not None for send in world.history.keyed)
@@ -362,22 +364,22 @@ def _readers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]
 def _copiers(world: World, scenario: Scenario) -> list[Coroutine[Any, Any, None]]:
     """Members of groups that write what they read, until the run stops: consumers read on until they have ended."""
     copiers = []
-    for i, kind in enumerate(scenario.transactional_members):
+    for i, member_type in enumerate(scenario.transactional_members):
         source, sink = scenario.chains[0]
         copier = Transactor(
             world,
             f"tm{i}",
             f"tm{i}",
-            f"{kind}-members",
+            f"{member_type}-members",
             (source, sink),
             turns=scenario.transactor_turns,
             pace_s=scenario.pace_s,
             bump=scenario.bump,
             mischief=scenario.mischief,
         )
-        rounds = {"rebalance_ms": scenario.classic_rebalance_ms} if kind == "classic" else {}
-        one = MEMBERS[kind](
-            world, f"tm{i}", f"{kind}-members", [source], turns=scenario.group_turns, copier=copier, **rounds
+        rounds = {"rebalance_ms": scenario.classic_rebalance_ms} if member_type == "classic" else {}
+        one = MEMBERS[member_type](
+            world, f"tm{i}", f"{member_type}-members", [source], turns=scenario.group_turns, copier=copier, **rounds
         )
         copiers.append(lives(world, f"transactional{i}", one.program, _READER_RESTARTS))
     return copiers
@@ -440,9 +442,9 @@ async def _grown_at_rest(world: World, group_id: str, name: str) -> list[str]:
     grower = world.process("late-grower", 0)
     topic = await find_topic(grower.engine, name)
     await grower.engine.topics.create_partitions(name, topic.partition_count + 1)
-    place = PartitionId(topic.topic_id, topic.partition_count)
-    send = world.history.sent(b"late", place, "", 0)
-    [result] = await grower.engine.produce([ProducePartition(name, place.partition, encode([Payload(b"late")]))])
+    partition = PartitionId(topic.topic_id, topic.partition_count)
+    send = world.history.sent(b"late", partition, "", 0)
+    [result] = await grower.engine.produce([ProducePartition(name, partition.partition, encode([Payload(b"late")]))])
     send.outcome = "acked" if result.error is ErrorCode.NONE else "unknown"
     return await _group_at_rest(world, group_id, {name})
 

@@ -247,10 +247,10 @@ def _transactions(rng: Random) -> Scenario:
     Where offsets are told before the commit, the writers of a partition abort each other.
     """
     partitions, turns = rng.choice((1, 2)), rng.randrange(12, 30)
-    told = ({}, {"transaction.offsets": "predicted"})[turns % 2]
+    predicted = ({}, {"transaction.offsets": "predicted"})[turns % 2]
     return Scenario(
         "transactions",
-        (TopicPlan("alpha", partitions), TopicPlan("beta", 2, told), TopicPlan("gamma", 2, told)),
+        (TopicPlan("alpha", partitions), TopicPlan("beta", 2, predicted), TopicPlan("gamma", 2, predicted)),
         producers=1,
         records_of=25,
         consumers=1,
@@ -271,11 +271,11 @@ def _exchange(rng: Random) -> Scenario:
     """Transactions that are repeated, aborted, idle for too long and fenced, while stores stall for longer than their
     time-out and sweeps pass: two copies of one source, most of the offsets told before the commit."""
     scenario = _transactions(rng)
-    told = {"transaction.offsets": "predicted"} if rng.random() < 0.6 else {}
+    predicted = {"transaction.offsets": "predicted"} if rng.random() < 0.6 else {}
     return replace(
         scenario,
         profile="exchange",
-        topics=(TopicPlan("alpha", 1), TopicPlan("beta", rng.choice((1, 2)), told)),
+        topics=(TopicPlan("alpha", 1), TopicPlan("beta", rng.choice((1, 2)), predicted)),
         chains=(("alpha", "beta"),),
         transactors=rng.choice((2, 3)),
         transactor_turns=25,

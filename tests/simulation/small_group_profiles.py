@@ -172,10 +172,10 @@ def contest(rng: Random) -> Scenario:
     time-out, while nobody, or only a sweep, clears up behind them."""
     fates = rng.choice((_NOW_AND_THEN, _LATE_COMMITS, _LATE_PRODUCES, _LATE_ENDS))
     repeats, is_told = fates is _NOW_AND_THEN, fates in (_LATE_COMMITS, _LATE_PRODUCES)
-    told = {"transaction.offsets": "predicted"} if is_told else {}
+    predicted = {"transaction.offsets": "predicted"} if is_told else {}
     return Scenario(
         "contest",
-        (TopicPlan("alpha", 1), TopicPlan("beta", 1), TopicPlan("gamma", 2 if repeats else 1, told)),
+        (TopicPlan("alpha", 1), TopicPlan("beta", 1), TopicPlan("gamma", 2 if repeats else 1, predicted)),
         producers=rng.choice((2, 3)),
         records_of=16 if repeats else 10,
         consumers=0,

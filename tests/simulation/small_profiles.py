@@ -79,10 +79,10 @@ def duel(rng: Random) -> Scenario:
 
 def handover(rng: Random) -> Scenario:
     """Two instances of a transactional id copy a partition, fence each other, abort, and come late."""
-    told = {"transaction.offsets": "predicted"} if rng.random() < 0.5 else {}
+    predicted = {"transaction.offsets": "predicted"} if rng.random() < 0.5 else {}
     return Scenario(
         "handover",
-        (TopicPlan("alpha", 1), TopicPlan("beta", 1, told)),
+        (TopicPlan("alpha", 1), TopicPlan("beta", 1, predicted)),
         producers=1,
         records_of=8,
         consumers=0,
@@ -232,7 +232,7 @@ def compacting(rng: Random) -> Scenario:
 def rewritten(rng: Random) -> Scenario:
     """A log that maintainers rewrite under its readers, while one kind of call takes long or is late: the reads of who
     plans a fetch, the rows of spills, swaps, or the updates of writers; or maintainers die at their swaps."""
-    kind: dict[str, Any] = rng.choice(
+    fate: dict[str, Any] = rng.choice(
         (
             {"stall": 0.2, "stalling": frozenset({"log.query", "log.get"}), "stalls_s": (0.5, 2.0, 10.0)},
             {"stall": 0.2, "stalling": frozenset({"log.update"}), "lost_answer": 0.15, "stalls_s": (2.0, 10.0)},
@@ -257,7 +257,7 @@ def rewritten(rng: Random) -> Scenario:
         maintainer_turns=12,
         maintainer_pace_s=2.0,
         pace_s=rng.choice((0.5, 2.0)),
-        fates=replace(TROUBLE, **{"cluster": 0.0, "stall": 0.01, "late": 0.01, "torn": 1.0, **kind}),
+        fates=replace(TROUBLE, **{"cluster": 0.0, "stall": 0.01, "late": 0.01, "torn": 1.0, **fate}),
         settings={
             **_no_room(rng),
             "maintenance_lease_ms": rng.choice((40, 2_000, 30_000)),

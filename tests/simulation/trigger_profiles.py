@@ -37,12 +37,12 @@ def trigger_topics(rng: Random) -> Scenario:
     """Triggers whose topic changes: retention and DeleteRecords take records before anybody was called with them,
     partitions are added, the topic goes and comes again; windows, failure topics, clocks that jump."""
     scenario = triggers(rng)
-    kind = rng.choice(("windows", "gives up", "gives up", "fills"))
+    trigger_mode = rng.choice(("windows", "gives up", "gives up", "fills"))
     options: dict[str, Any] = {
         "windows": {"tumbling_window_s": rng.choice((5, 60))},
         "gives up": {"on_failure": f"topic:{DEAD_TOPIC}", "retry_attempts": rng.choice((0, 2)), "bisect": True},
         "fills": {"batching_window_s": rng.choice((1, 60)), "batch_size": 4},
-    }[kind]
+    }[trigger_mode]
     keeping: Mapping[str, str] = rng.choice(({}, {"retention.ms": "60000"}, {"retention.bytes": "600"}))
     churn = rng.choice(((), ("alpha",)))
     return replace(
@@ -60,7 +60,7 @@ def trigger_topics(rng: Random) -> Scenario:
         grows=not churn and rng.random() < 0.5,
         maintainers=1,
         maintainer_pace_s=30.0,
-        trigger_factor=1 if kind == "windows" else scenario.trigger_factor,
+        trigger_factor=1 if trigger_mode == "windows" else scenario.trigger_factor,
         trigger_options=options,
         fates=replace(scenario.fates, jump=rng.choice((0, 0.0006))),
         settings={**scenario.settings, **sweep_settings(rng)},

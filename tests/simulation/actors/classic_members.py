@@ -109,11 +109,11 @@ class ClassicGroupMember(GroupMember):
         self._reached = None, 0
         if partition is None or me.generation % 2:
             return
-        place = TopicPartition(self._world.ledger.topic_names[partition.topic_id], partition.partition)
+        tp = TopicPartition(self._world.ledger.topic_names[partition.topic_id], partition.partition)
         early = OffsetAndMetadata(offset, metadata=signature(me.member_id, me.generation, is_early=True))
         try:
             await process.engine.offsets.commit(
-                self._group_id, {place: early}, member_id=me.member_id, member_epoch=me.generation
+                self._group_id, {tp: early}, member_id=me.member_id, member_epoch=me.generation
             )
         except KafkaError:
             return
@@ -124,26 +124,28 @@ class ClassicGroupMember(GroupMember):
         """The member's partitions; the leader deals them out. None: join again."""
         request = ClassicSync(me)
         if joined.leader == me.member_id:
-            places = self._places()
-            members = sorted(each.member_id for each in joined.members)
-            shares = {each: _encode(places[i :: len(members)]) for i, each in enumerate(members)}
+            all_partitions = self._places()
+            members = sorted(member.member_id for member in joined.members)
+            shares = {member_id: _encode(all_partitions[i :: len(members)]) for i, member_id in enumerate(members)}
             request = replace(request, assignments=shares)
         try:
             async with asyncio.timeout(_REQUEST_S):
-                answer = await process.engine.classic_groups.sync(request)
+                result = await process.engine.classic_groups.sync(request)
         except TimeoutError:
             return None
-        if answer.error is not ErrorCode.NONE:
+        if result.error is not ErrorCode.NONE:
             return None
-        partitions = _decode(answer.assignment)
+        partitions = _decode(result.assignment)
         self._world.ledger.classic.assigned(self._group_id, me.generation, me.member_id, partitions)
         return partitions
 
     def _places(self) -> list[PartitionId]:
         """Every partition of the topics; they do not change."""
         ledger = self._world.ledger
-        found = (partition_of(pk) for pk in ledger.heads)
-        return sorted(each for each in found if ledger.topic_names.get(each.topic_id) in self._topics)
+        partitions = (partition_of(pk) for pk in ledger.heads)
+        return sorted(
+            partition for partition in partitions if ledger.topic_names.get(partition.topic_id) in self._topics
+        )
 
     async def _live(
         self, process: Process, me: ClassicIdentity, partitions: frozenset[PartitionId]
@@ -191,20 +193,20 @@ class ClassicGroupMember(GroupMember):
         self, process: Process, me: ClassicIdentity, partition: PartitionId, positions: dict[PartitionId, int]
     ) -> ErrorCode:
         name = self._world.ledger.topic_names[partition.topic_id]
-        place = TopicPartition(name, partition.partition)
+        tp = TopicPartition(name, partition.partition)
         try:
             if partition not in positions:
-                [found] = await process.engine.offsets.fetch(self._group_id, [place])
-                if found.error is not ErrorCode.NONE:
-                    return found.error
-                positions[partition] = 0 if found.committed is None else found.committed.offset
+                [fetched] = await process.engine.offsets.fetch(self._group_id, [tp])
+                if fetched.error is not ErrorCode.NONE:
+                    return fetched.error
+                positions[partition] = 0 if fetched.committed is None else fetched.committed.offset
             before = positions[partition]
             await self._process(process, partition, name, positions)
             if positions[partition] == before and self._world.rng.random() < 0.9:
                 return ErrorCode.NONE
             offset = OffsetAndMetadata(positions[partition], metadata=signature(me.member_id, me.generation))
             [done] = await process.engine.offsets.commit(
-                self._group_id, {place: offset}, member_id=me.member_id, member_epoch=me.generation
+                self._group_id, {tp: offset}, member_id=me.member_id, member_epoch=me.generation
             )
         except KafkaError as error:
             return error.code
@@ -214,7 +216,7 @@ class ClassicGroupMember(GroupMember):
 
 
 def _encode(partitions: list[PartitionId]) -> bytes:
-    return json.dumps([[str(each.topic_id), each.partition] for each in partitions]).encode()
+    return json.dumps([[str(partition.topic_id), partition.partition] for partition in partitions]).encode()
 
 
 def _decode(assignment: bytes) -> frozenset[PartitionId]:

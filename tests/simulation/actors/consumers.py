@@ -113,8 +113,8 @@ class Consumer:
                 )
 
     async def _refreshed(self, process: Process, topic: Topic) -> Topic:
-        found = await look_up(process.engine, self._topic)
-        return found if found is not None and found.topic_id == topic.topic_id else topic
+        topic_now = await look_up(process.engine, self._topic)
+        return topic_now if topic_now is not None and topic_now.topic_id == topic.topic_id else topic
 
     def _take(self, poll: Poll, result: FetchResult) -> None:
         history, ledger = self._world.history, self._world.ledger

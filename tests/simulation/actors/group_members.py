@@ -85,8 +85,8 @@ class GroupMember:
         if epoch < 1:
             return
         owned = self._world.rng.choice((None, {topic_id: [*range(99)] for topic_id in self._world.ledger.live_topics}))
-        answer = await engine.groups.heartbeat(GroupHeartbeat(self._group_id, member.member_id, epoch, owned=owned))
-        if answer.error is ErrorCode.NONE:
+        response = await engine.groups.heartbeat(GroupHeartbeat(self._group_id, member.member_id, epoch, owned=owned))
+        if response.error is ErrorCode.NONE:
             self._world.history.problem(f"{member.member_id}, of {member.epoch}, goes on under epoch {epoch}")
 
     async def _commit_of_the_past(self, member: Any, positions: dict[PartitionId, int]) -> None:
@@ -155,32 +155,32 @@ class GroupMember:
         self, process: Process, member: Any, partition: PartitionId, name: str, positions: dict[PartitionId, int]
     ) -> bool:
         """Start where the group has got to; False where that cannot be said now."""
-        asked = [TopicPartition(name, partition.partition)]
+        tps = [TopicPartition(name, partition.partition)]
         try:
-            [found] = await process.engine.offsets.fetch(
-                self._group_id, asked, member_id=member.member_id, member_epoch=member.epoch
+            [fetched] = await process.engine.offsets.fetch(
+                self._group_id, tps, member_id=member.member_id, member_epoch=member.epoch
             )
         except KafkaError:
             return False
-        if found.error is not ErrorCode.NONE:
+        if fetched.error is not ErrorCode.NONE:
             return False
-        positions[partition] = 0 if found.committed is None else found.committed.offset
+        positions[partition] = 0 if fetched.committed is None else fetched.committed.offset
         return True
 
     async def _process(
         self, process: Process, partition: PartitionId, name: str, positions: dict[PartitionId, int]
     ) -> None:
-        world, place = self._world, (self._group_id, partition)
+        world, group_partition = self._world, (self._group_id, partition)
         position = positions[partition]
         request = FetchPartition(name, partition.partition, position, _POLL_BYTES_MAX, topic_id=partition.topic_id)
         [result] = await process.engine.fetch([request])
         if result.error is ErrorCode.OFFSET_OUT_OF_RANGE and result.log_start_offset > position:
-            world.history.skipped[place].append((position, result.log_start_offset))
+            world.history.skipped[group_partition].append((position, result.log_start_offset))
             positions[partition] = result.log_start_offset
             return
         try:
             records, positions[partition] = read_from(position, result.records)
-            done = world.history.processed[place]
+            done = world.history.processed[group_partition]
             fresh = [record.offset for record in records if record.offset not in done]
             world.history.order[self._group_id] += [(partition, offset) for offset in fresh]
             done.update(fresh)

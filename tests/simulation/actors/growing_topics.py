@@ -40,22 +40,22 @@ class _Functions(InProcessTransport):
 
     async def _serve(self, function: FunctionName, frame: bytes) -> bytes:
         world = self._world
-        place = world.rng.randrange(_FUNCTIONS)
-        found = self._alive.get(place)
-        if found is None or found[0].dead:
-            process = world.process(f"{self._name}-function{place}")
+        number = world.rng.randrange(_FUNCTIONS)
+        running = self._alive.get(number)
+        if running is None or running[0].dead:
+            process = world.process(f"{self._name}-function{number}")
             cluster = Cluster("test", Broker(FLEET_BROKER_ID, "localhost", 9092))
-            found = self._alive[place] = process, Dispatcher(process.engine, cluster)
-        process, dispatcher = found
-        answer: list[bytes] = []
+            running = self._alive[number] = process, Dispatcher(process.engine, cluster)
+        process, dispatcher = running
+        responses: list[bytes] = []
 
         async def work() -> None:
             context = RequestContext("User:test", "127.0.0.1", "https", OWNED[function], FUNCTION_BINARY_BYTES_MAX)
-            answer.append(b"".join(await dispatcher.dispatch(frame, context) or []))
+            responses.append(b"".join(await dispatcher.dispatch(frame, context) or []))
 
         if not await process.run(work()) or world.rng.random() < (0 if world.is_calm else _ANSWERS_LOST):
             raise RequestFailed(ErrorCode.NETWORK_EXCEPTION, "no answer", may_have_applied=True)
-        return answer[0]
+        return responses[0]
 
 
 class KeyedClient:

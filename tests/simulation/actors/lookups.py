@@ -34,35 +34,35 @@ async def look_up_by_time(
     ledger, rng = world.ledger, world.rng
     partition = PartitionId(topic.topic_id, number)
     pk = partition_pk(partition)
-    known = len(ledger.records(pk))
+    record_count = len(ledger.records(pk))
     heads_pk = partition_pk(partition.head_id)
     whole = () if at_any_time else (pk, heads_pk) if is_patient else (heads_pk,)
-    if not known or not all(world.visibility.is_whole("log", each, consistent=True) for each in whole):
+    if not record_count or not all(world.visibility.is_whole("log", pk_read, consistent=True) for pk_read in whole):
         return  # what a transaction wrote may not be seen yet
-    asked_ms = ledger.records(pk)[rng.randrange(known)].timestamp_ms + rng.choice((0, 0, 1))
+    asked_ms = ledger.records(pk)[rng.randrange(record_count)].timestamp_ms + rng.choice((0, 0, 1))
     is_largest = rng.random() < 0.2
     wanted = ListOffsetsPartition(topic.name, number, MAX_TIMESTAMP if is_largest else asked_ms)
     [result] = await engine.list_offsets([wanted])
     if result.error is not ErrorCode.NONE or not ledger.is_readable(pk) or topic.name in ledger.revived:
         return
     records = ledger.records(pk)
-    what = f"the {'largest time' if is_largest else f'first record of {asked_ms}'} in {partition}"
+    subject = f"the {'largest time' if is_largest else f'first record of {asked_ms}'} in {partition}"
     if result.offset >= 0:
         is_there = result.offset < len(records)
         true_ms = records[result.offset].timestamp_ms if is_there else -1
         if result.timestamp_ms != true_ms or (not is_largest and true_ms < asked_ms):
-            world.history.problem(f"{what} is said to be {result.offset} at {result.timestamp_ms}, not {true_ms}")
+            world.history.problem(f"{subject} is said to be {result.offset} at {result.timestamp_ms}, not {true_ms}")
     if ledger.was_compacted(topic.topic_id):
         return
     # What was there before the question, and is there still.
-    certain = records[ledger.log_start(partition) : known]
+    certain = records[ledger.log_start(partition) : record_count]
     if is_largest:
         passed = [record.offset for record in certain if record.timestamp_ms > result.timestamp_ms]
     else:
-        end = result.offset if result.offset >= 0 else known
+        end = result.offset if result.offset >= 0 else record_count
         passed = [record.offset for record in certain if record.timestamp_ms >= asked_ms and record.offset < end]
     if passed:
-        world.history.problem(f"{what} is said to be {result.offset}, which passes over {passed[:3]}")
+        world.history.problem(f"{subject} is said to be {result.offset}, which passes over {passed[:3]}")
 
 
 async def read_again(world: World, engine: Engine, topic: Topic, number: int, *, is_patient: bool) -> None:
@@ -73,15 +73,15 @@ async def read_again(world: World, engine: Engine, topic: Topic, number: int, *,
     """
     ledger, rng = world.ledger, world.rng
     partition = PartitionId(topic.topic_id, number)
-    known = len(ledger.records(partition_pk(partition)))
+    record_count = len(ledger.records(partition_pk(partition)))
     start = ledger.log_start(partition)
-    if start >= known:
+    if start >= record_count:
         return
-    offset = rng.randrange(start, known)
+    offset = rng.randrange(start, record_count)
     if not is_patient and offset % 2:
         offset = start
     wanted = FetchPartition(topic.name, number, offset, rng.choice(_READ_BYTES), topic_id=topic.topic_id)
-    what = f"who read {partition} from {offset} on"
+    reader = f"who read {partition} from {offset} on"
     [result] = await engine.fetch([wanted])
     for attempt in range(0 if is_patient else _ATTEMPTS):
         if result.error is not ErrorCode.KAFKA_STORAGE_ERROR or world.stop.is_set():
@@ -90,15 +90,15 @@ async def read_again(world: World, engine: Engine, topic: Topic, number: int, *,
         [result] = await engine.fetch([wanted])
     else:
         if not is_patient:
-            world.history.problem(f"{what} never got an answer: {result.error.name}")
+            world.history.problem(f"{reader} never got an answer: {result.error.name}")
     if result.error is not ErrorCode.NONE:
         return
     try:
         records, _ = read_from(offset, result.records)
     except FormatError as error:
-        world.history.problem(f"{what} read damaged bytes: {error}")
+        world.history.problem(f"{reader} read damaged bytes: {error}")
         return
-    _judge(world, what, partition, offset, records)
+    _judge(world, reader, partition, offset, records)
 
 
 async def read_in_bulk(world: World, engine: Engine, topic: Topic, number: int, *, is_patient: bool) -> None:
@@ -109,11 +109,11 @@ async def read_in_bulk(world: World, engine: Engine, topic: Topic, number: int, 
     """
     ledger, rng = world.ledger, world.rng
     partition = PartitionId(topic.topic_id, number)
-    start, known = ledger.log_start(partition), len(ledger.records(partition_pk(partition)))
-    if start >= known:
+    start, record_count = ledger.log_start(partition), len(ledger.records(partition_pk(partition)))
+    if start >= record_count:
         return
-    offset = start if not is_patient and rng.random() < 0.5 else rng.randrange(start, known)
-    end = rng.randrange(offset, known) + 1
+    offset = start if not is_patient and rng.random() < 0.5 else rng.randrange(start, record_count)
+    end = rng.randrange(offset, record_count) + 1
     for _ in range(_ATTEMPTS):
         try:
             head = await engine.index.read_head(partition)
@@ -128,23 +128,23 @@ async def read_in_bulk(world: World, engine: Engine, topic: Topic, number: int, 
             return
         parts = [part for piece, stored in zip(pieces, data, strict=True) for part in patched(piece, stored, 0)]
         records, position = read_from(offset, parts)
-        what = f"who read {partition} from {offset} to {end} in bulk"
-        _judge(world, what, partition, offset, records)
+        reader = f"who read {partition} from {offset} to {end} in bulk"
+        _judge(world, reader, partition, offset, records)
         if position < min(end, head.next_offset):
-            world.history.problem(f"{what} was given nothing from {position} on")
+            world.history.problem(f"{reader} was given nothing from {position} on")
         return
 
 
-def _judge(world: World, what: str, partition: PartitionId, offset: int, records: Sequence[Record]) -> None:
+def _judge(world: World, reader: str, partition: PartitionId, offset: int, records: Sequence[Record]) -> None:
     """Note what is wrong with records that were read from an offset on."""
     truth = world.ledger.records(partition_pk(partition))
     last = offset - 1
     for record in records:
         if record.offset <= last or record.offset >= len(truth):
-            world.history.problem(f"{what} was given {record.offset} after {last}")
+            world.history.problem(f"{reader} was given {record.offset} after {last}")
         elif identity(record) != truth[record.offset].identity:
             true = truth[record.offset].identity
-            world.history.problem(f"{what} was given {identity(record)!r} as {record.offset}, which is {true!r}")
+            world.history.problem(f"{reader} was given {identity(record)!r} as {record.offset}, which is {true!r}")
         elif record.offset > last + 1 and not world.ledger.was_compacted(partition.topic_id):
-            world.history.problem(f"{what} was given {record.offset} after {last}")
+            world.history.problem(f"{reader} was given {record.offset} after {last}")
         last = record.offset

@@ -106,7 +106,7 @@ async def run_maintenance(process: Process) -> list[str]:
     return list(report.failures)
 
 
-def _note(process: Process, report: MaintenanceReport, what: str) -> None:
+def _note(process: Process, report: MaintenanceReport, task_name: str) -> None:
     done = " ".join(f"{name}={count}" for name, count in sorted(report.done.items()))
-    process.world.note(f"{process.name} {what}: {done}; {len(report.failures)} failures")
+    process.world.note(f"{process.name} {task_name}: {done}; {len(report.failures)} failures")
     process.world.work.update(report.done)

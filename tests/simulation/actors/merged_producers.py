@@ -41,18 +41,18 @@ class _Merging:
         return self
 
     async def produce(self, partitions: Sequence[ProducePartition]) -> list[ProduceResult]:
-        answer = asyncio.ensure_future(self._commits.produce(partitions))
+        pending = asyncio.ensure_future(self._commits.produce(partitions))
         death = asyncio.ensure_future(self._process.died.wait())
-        await asyncio.wait((answer, death), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((pending, death), return_when=asyncio.FIRST_COMPLETED)
         death.cancel()
         if self._process.dead:
-            answer.cancel()
+            pending.cancel()
             raise Crash
-        return answer.result()
+        return pending.result()
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._process, name, None)
-        return getattr(self._process.engine, name) if found is None else found
+        attribute = getattr(self._process, name, None)
+        return getattr(self._process.engine, name) if attribute is None else attribute
 
 
 class MergedProducers:

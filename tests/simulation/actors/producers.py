@@ -122,13 +122,13 @@ class Producer:
             # Five in flight, like a client's connection.
             while len(pending) >= (5 if self._idempotent else 2):
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                for each in done:
-                    each.result()
+                for task in done:
+                    task.result()
             await pause(self._world, self._pace_s)
         if pending:
             done, _ = await asyncio.wait(pending)
-            for each in done:
-                each.result()
+            for task in done:
+                task.result()
         self._last = session if self._idempotent else None
 
     async def _begin(self, engine: Engine, topic: Topic) -> _Session:
@@ -156,9 +156,10 @@ class Producer:
         self._left -= len(payloads)
         base = session.next_sequence.get(number, 0)
         session.next_sequence[number] = base + len(payloads)
-        place = PartitionId(session.topic.topic_id, number)
+        partition = PartitionId(session.topic.topic_id, number)
         sends = [
-            world.history.sent(payload.identity, place, session.name, base + i) for i, payload in enumerate(payloads)
+            world.history.sent(payload.identity, partition, session.name, base + i)
+            for i, payload in enumerate(payloads)
         ]
         in_parts = len(payloads) > 1 and self._happens(self._habits.in_parts)
         parts = [payloads[:1], payloads[1:]] if in_parts else [payloads]
@@ -189,7 +190,7 @@ class Producer:
 
     async def _send(self, engine: Engine, session: _Session, batches: list[_Batch]) -> None:
         rng = self._world.rng
-        gone = 0
+        deleted_count = 0
         if self._happens(self._habits.overtaken):
             await engine.clock.sleep(rng.random() * 4 * self._pace_s)
         for attempt in range(_ATTEMPTS):
@@ -207,8 +208,8 @@ class Producer:
                     again.append(batch)
                 elif self._idempotent and result.error is ErrorCode.NONE and rng.random() < 0.08:
                     await self._repeat(engine, batch, result, session)
-                gone += result.error in _GONE
-            if not again or gone >= _GONE_ATTEMPTS:
+                deleted_count += result.error in _GONE
+            if not again or deleted_count >= _GONE_ATTEMPTS:
                 break
             batches = again
             await engine.clock.sleep(0.05 * min(attempt + 1, 20))

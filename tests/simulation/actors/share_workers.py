@@ -91,21 +91,21 @@ class ShareWorker:
             self._reads = frozenset()
         sent = dict(pending)
         pending.clear()
-        added, gone = member.assignment - self._reads, self._reads - member.assignment
+        added, removed = member.assignment - self._reads, self._reads - member.assignment
         self._reads = member.assignment
         incarnations = dict(world.ledger.shares.incarnations)
         held = {partition: self._held(member, partition, batches) for partition, batches in sent.items()}
-        answer = await member.request(
+        response = await member.request(
             acknowledgements=sent,
             partitions=added,
-            forgotten=gone,
+            forgotten=removed,
             max_records=world.rng.choice((1, 3, 500)),
             is_strict=world.rng.random() < 0.5,
             max_wait_ms=world.rng.choice((0, 0, 30)),  # each look of a wait is a step of the run
         )
-        if answer.error is not ErrorCode.NONE:
+        if response.error is not ErrorCode.NONE:
             return
-        for result in answer.results:
+        for result in response.results:
             if ErrorCode.COORDINATOR_NOT_AVAILABLE in (result.acknowledge_error, result.error) and self._is_calm:
                 world.history.problem(
                     f"{member.member_id} was refused {result.partition} though every call is answered"
@@ -122,11 +122,13 @@ class ShareWorker:
                 world.history.problem(f"{member.member_id} read damaged bytes of {result.partition}: {error}")
                 continue
             for record, count in records:
-                place = (self._group_id, result.partition)
-                world.history.deliveries[place].append((record.offset, count, member.member_id, identity(record)))
-                kind = self._verdict()
-                if kind is not None:
-                    pending.setdefault(result.partition, []).append(ack(record.offset, record.offset, kind))
+                group_partition = (self._group_id, result.partition)
+                world.history.deliveries[group_partition].append(
+                    (record.offset, count, member.member_id, identity(record))
+                )
+                acknowledge_type = self._verdict()
+                if acknowledge_type is not None:
+                    pending.setdefault(result.partition, []).append(ack(record.offset, record.offset, acknowledge_type))
             for offset in missing(result):
                 pending.setdefault(result.partition, []).append(ack(offset, offset, GAP))
 
@@ -148,7 +150,7 @@ class ShareWorker:
     def _held(self, member: ShareMember, partition: PartitionId, batches: list[AcknowledgementBatch]) -> dict[int, int]:
         """The records of the batches with their delivery counts, if the member holds all of them."""
         window = self._world.ledger.shares.windows.get(share_key(self._group_id, partition))
-        offsets = [each for batch in batches for each in range(batch.first_offset, batch.last_offset + 1)]
+        offsets = [offset for batch in batches for offset in range(batch.first_offset, batch.last_offset + 1)]
         held = {
             offset: run.delivery_count
             for run in (() if window is None else window.runs)
@@ -165,7 +167,7 @@ class ShareWorker:
         far ahead, makes it a dead letter, and it is done without anybody having had it.
         """
         ledger, key = self._world.ledger, share_key(self._group_id, partition)
-        window, given = ledger.shares.windows.get(key), ledger.shares.deliveries[key]
+        window, deliveries = ledger.shares.windows.get(key), ledger.shares.deliveries[key]
         if not held or window is None or ledger.log_start(partition) > min(held):
             return
         if ledger.was_compacted(partition.topic_id):
@@ -173,7 +175,7 @@ class ShareWorker:
         open_runs = [run for run in window.runs if run.state is not RecordState.DONE]
         is_open = any(run.start <= offset < run.end for run in open_runs for offset in held)
         if not is_open and not any(
-            (offset, count + 1) in given or count >= self._deliveries_max for offset, count in held.items()
+            (offset, count + 1) in deliveries or count >= self._deliveries_max for offset, count in held.items()
         ):
             self._world.history.problem(f"{member.member_id} was refused what was taken of {partition}")
 
@@ -186,9 +188,9 @@ class ShareWorker:
         return RELEASE if draw < 0.08 else REJECT if draw < rejected else None if draw < rejected + 0.08 else ACCEPT
 
     def _acknowledged(self, partition: PartitionId, batches: list[AcknowledgementBatch]) -> None:
-        history, place = self._world.history, (self._group_id, partition)
-        history.accepted[place] |= {batch.first_offset for batch in batches if batch.types == (ACCEPT,)}
-        history.rejected[place] |= {batch.first_offset for batch in batches if batch.types == (REJECT,)}
+        history, group_partition = self._world.history, (self._group_id, partition)
+        history.accepted[group_partition] |= {batch.first_offset for batch in batches if batch.types == (ACCEPT,)}
+        history.rejected[group_partition] |= {batch.first_offset for batch in batches if batch.types == (REJECT,)}
 
 
 class ShareGroupDeleter:

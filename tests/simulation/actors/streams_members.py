@@ -50,7 +50,9 @@ class StreamsGroupMember(GroupMember):
             group_id=self._group_id,
             process_id=self._process_id,
             rebalance_timeout_ms=self._world.rng.choice((500, 60_000)),
-            ids=lambda name: [each for each, known in self._world.ledger.topic_names.items() if known == name],
+            ids=lambda name: [
+                topic_id for topic_id, topic_name in self._world.ledger.topic_names.items() if topic_name == name
+            ],
         )
 
 
@@ -65,7 +67,7 @@ class _Client(StreamsMember):
     @property
     def owned(self) -> frozenset[PartitionId]:
         """The partitions of the active tasks that it runs."""
-        sources = {each.subtopology_id: each.sources for each in self.topology.subtopologies}
+        sources = {subtopology.subtopology_id: subtopology.sources for subtopology in self.topology.subtopologies}
         return frozenset(
             PartitionId(topic_id, task.partition)
             for task in self.tasks.active

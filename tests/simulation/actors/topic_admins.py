@@ -96,24 +96,24 @@ class RecordDeleter:
         end: int = head["no"]  # type: ignore[assignment]
         # Of a transaction that is being applied, and not answered yet, readers may see nothing (store/visibility.py).
         is_seen = world.visibility.is_whole("log", partition_pk(partition.head_id), consistent=True)
-        asked = -1 if world.rng.random() < self._all else world.rng.randrange(end + 3)
+        requested = -1 if world.rng.random() < self._all else world.rng.randrange(end + 3)
         deletions = world.history.deletions_asked
-        deletions[partition] = max(deletions.get(partition, 0), end if asked < 0 else asked)
-        request, moves = DeleteRecordsPartition(topic.name, partition.partition, asked), len(world.ledger.starts)
+        deletions[partition] = max(deletions.get(partition, 0), end if requested < 0 else requested)
+        request, moves = DeleteRecordsPartition(topic.name, partition.partition, requested), len(world.ledger.starts)
         pk = partition_pk(partition)
         try:
             [result] = await process.engine.delete_records([request])
         finally:  # also of a process that dies once it has deleted
             head = world.ledger.heads.get(pk, head)
-            if asked < 0:
+            if requested < 0:
                 # The high watermark of some moment of the call; a repetition stays with the one it saw first.
                 deletions[partition] = max(deletions[partition], head["no"])  # type: ignore[type-var,assignment]
-        moved = [each.start for each in world.ledger.starts[moves:] if (each.pk, each.caller) == (pk, process.name)]
+        moved = [start.start for start in world.ledger.starts[moves:] if (start.pk, start.caller) == (pk, process.name)]
         if len(set(moved)) > 1:
-            world.history.problem(f"one DeleteRecords to {asked} of {partition} raised the log start to {moved}")
+            world.history.problem(f"one DeleteRecords to {requested} of {partition} raised the log start to {moved}")
         # -1: the high watermark, all that was there when it was asked
-        least = asked if asked >= 0 else end if is_seen else 0
+        least = requested if requested >= 0 else end if is_seen else 0
         if result.error is ErrorCode.NONE and not least <= result.low_watermark <= head["no"]:  # type: ignore
-            world.history.problem(f"DeleteRecords to {asked} of {partition} answered {result.low_watermark}")
+            world.history.problem(f"DeleteRecords to {requested} of {partition} answered {result.low_watermark}")
         if result.error is ErrorCode.NONE and head["ls"] < result.low_watermark:  # type: ignore[operator]
             world.history.problem(f"DeleteRecords of {partition} answered {result.low_watermark} and did not do it")

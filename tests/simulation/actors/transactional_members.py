@@ -97,13 +97,13 @@ class TransactionalClassicMember(ClassicGroupMember):
         self, process: Process, me: ClassicIdentity, partition: PartitionId, positions: dict[PartitionId, int]
     ) -> ErrorCode:
         name = self._world.ledger.topic_names[partition.topic_id]
-        place = TopicPartition(name, partition.partition)
+        tp = TopicPartition(name, partition.partition)
         try:
             if partition not in positions:
-                [found] = await process.engine.offsets.fetch(self._group_id, [place], require_stable=True)
-                if found.error is not ErrorCode.NONE:
-                    return found.error
-                positions[partition] = 0 if found.committed is None else found.committed.offset
+                [fetched] = await process.engine.offsets.fetch(self._group_id, [tp], require_stable=True)
+                if fetched.error is not ErrorCode.NONE:
+                    return fetched.error
+                positions[partition] = 0 if fetched.committed is None else fetched.committed.offset
         except KafkaError as error:
             return error.code
         self._copier.metadata = signature(me.member_id, me.generation)

@@ -114,8 +114,10 @@ class Transactor:
 
     async def _positions(self, engine: Engine, source: Topic) -> MutableMapping[int, int]:
         names = [TopicPartition(source.name, number) for number in range(source.partition_count)]
-        found = await engine.offsets.fetch(self._group_id, names)
-        return {each.partition.partition: 0 if each.committed is None else each.committed.offset for each in found}
+        fetched = await engine.offsets.fetch(self._group_id, names)
+        return {
+            result.partition.partition: 0 if result.committed is None else result.committed.offset for result in fetched
+        }
 
     # --- one transaction ------------------------------------------------------------------------------------------
 
@@ -141,8 +143,8 @@ class Transactor:
             return
         self._transactions += 1
         one = Transaction(f"{process.name}/{self._transactions}", self._group_id, began_s=_now_s())
-        place = PartitionId(source.topic_id, number)
-        one.read = [(place, record.offset) for record in records]
+        partition = PartitionId(source.topic_id, number)
+        one.read = [(partition, record.offset) for record in records]
         world.history.transactions.append(one)
         sends: list[Send] = []
         is_good = was_taken = await self._produce(process, session, sink, records, one, sends)
@@ -155,7 +157,7 @@ class Transactor:
         if self._turns < _LAST_TURNS and world.rng.random() < _INTRUSIONS:
             await self._intrude(process, session, sink, one)
         if is_good:
-            one.commits = (place, end)
+            one.commits = (partition, end)
             if self._mischief > 1 and len(records) > 1:  # then a repetition of an earlier one may come late
                 await self._commit_offset(engine, session, TopicPartition(source.name, number), end - 1)
             is_good = await self._commit_offset(engine, session, TopicPartition(source.name, number), end)
@@ -206,10 +208,10 @@ class Transactor:
             payload = Payload(b"%s|%s" % (identity(record), one.name.encode()), identity(record))
             parts.setdefault(world.rng.randrange(sink.partition_count), []).append(payload)
         for number, payloads in parts.items():
-            place = PartitionId(sink.topic_id, number)
+            partition = PartitionId(sink.topic_id, number)
             is_told = "transaction.offsets" in sink.configs  # then a later batch's offset depends on the first one
             for batch in (payloads[:1], payloads[1:]) if is_told else (payloads,):
-                if batch and not await self._send_batch(process, session, sink, place, batch, one, sends):
+                if batch and not await self._send_batch(process, session, sink, partition, batch, one, sends):
                     return False
         return True
 
@@ -218,30 +220,30 @@ class Transactor:
         process: Process,
         session: Session,
         sink: Topic,
-        place: PartitionId,
+        partition: PartitionId,
         payloads: list[Payload],
         one: Transaction,
         sends: list[Send],
     ) -> bool:
         """Write a batch, and note the offsets that the answer tells; False where it was not taken."""
-        base = session.sequences.get(place, 0)
+        base = session.sequences.get(partition, 0)
         if self._world.rng.random() < _GAPS * self._mischief:
             base += 1
             one.has_gap = True
-        session.sequences[place] = base + len(payloads)
-        sent = [self._world.history.sent(payload.identity, place, "", 0) for payload in payloads]
+        session.sequences[partition] = base + len(payloads)
+        sent = [self._world.history.sent(payload.identity, partition, "", 0) for payload in payloads]
         sends += sent
-        one.wrote += [(place, payload.identity) for payload in payloads]
+        one.wrote += [(partition, payload.identity) for payload in payloads]
         producer = (session.producer_id, session.epoch, base)
         batch = encode(payloads, producer, process.clock.now_ms(), transactional=True)
-        request = ProducePartition(sink.name, place.partition, batch)
-        told = await self._send(process.engine, request)
-        if told is None:
+        request = ProducePartition(sink.name, partition.partition, batch)
+        base_offset = await self._send(process.engine, request)
+        if base_offset is None:
             return False
         session.sent.append(request)
-        if told >= 0:
+        if base_offset >= 0:
             for i, send in enumerate(sent):
-                send.offset = told + i
+                send.offset = base_offset + i
             self._world.work["offsets_told"] += len(sent)
         return True
 

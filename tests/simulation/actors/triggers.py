@@ -90,9 +90,9 @@ class BookedTarget:
         world = self._process.world
         event = json.loads(call.event)
         [(name, records)] = event["records"].items()
-        known = [_known(each["offset"], each["value"], each["headers"]) for each in records]
+        records_called = [_known(record["offset"], record["value"], record["headers"]) for record in records]
         book, rng = world.trigger_book, world.weather
-        number = book.begin(call.trigger.name, name, known, [record.get("key") for record in records])
+        number = book.begin(call.trigger.name, name, records_called, [record.get("key") for record in records])
         try:
             await asyncio.sleep(rng.random() * (0.9 * TIMEOUT_S if rng.random() < 0.1 else 0.2))
         except asyncio.CancelledError:
@@ -105,17 +105,21 @@ class BookedTarget:
         if fate < _FAILS + _REFUSED:
             book.end(number, [])
             raise CallRefused("made to be refused")
-        failed = len(known)
-        if fate < _FAILS + _REFUSED + _FAILS_PARTLY and len(known) > 1:
-            failed = rng.randrange(1, len(known))
-        book.end(number, known[:failed])
+        failed = len(records_called)
+        if fate < _FAILS + _REFUSED + _FAILS_PARTLY and len(records_called) > 1:
+            failed = rng.randrange(1, len(records_called))
+        book.end(number, records_called[:failed])
         if event.get("isFinalInvokeForWindow"):
-            book.final(call.trigger.name, name, [Known(*each) for each in event["state"].get("seen", ())])
-        answer: dict[str, Any] = {"state": {"seen": [*event.get("state", {}).get("seen", ()), *known[:failed]]}}
-        if failed < len(known):
-            item = {"partition": name, "offset": known[failed].offset}
-            answer["batchItemFailures"] = [{"itemIdentifier": item}]
-        return json.dumps(answer).encode()
+            book.final(
+                call.trigger.name, name, [Known(*window_record) for window_record in event["state"].get("seen", ())]
+            )
+        response: dict[str, Any] = {
+            "state": {"seen": [*event.get("state", {}).get("seen", ()), *records_called[:failed]]}
+        }
+        if failed < len(records_called):
+            item = {"partition": name, "offset": records_called[failed].offset}
+            response["batchItemFailures"] = [{"itemIdentifier": item}]
+        return json.dumps(response).encode()
 
 
 def _known(offset: int, value: str | None, headers: Any) -> Known:
@@ -170,10 +174,10 @@ class TriggerFleet:
         while not self._world.stop.is_set():
             queue.came.clear()
             if not queue.messages:
-                waits = [asyncio.ensure_future(each.wait()) for each in (queue.came, self._world.stop)]
+                waits = [asyncio.ensure_future(event_flag.wait()) for event_flag in (queue.came, self._world.stop)]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-                for each in waits:
-                    each.cancel()
+                for wait in waits:
+                    wait.cancel()
                 continue
             message = queue.messages.pop(self._world.weather.randrange(len(queue.messages)))
             await slots.acquire()
@@ -227,14 +231,16 @@ async def triggers_at_rest(world: World, *, sweeps: bool) -> list[str]:
     give_up = asyncio.get_running_loop().time() + _PATIENCE_S
     observer = world.process("trigger-observer", 0)
     if not sweeps:
-        await _append_once_more(observer, {each.topic for each in world.trigger_book.triggers})
+        await _append_once_more(observer, {trigger.topic for trigger in world.trigger_book.triggers})
     while True:
         left = []
         for trigger in world.trigger_book.triggers:
             status = await parts_of(observer).triggers.describe(trigger.name)
-            left += [f"{trigger.name} {each.partition}" for each in status.partitions if each.lag]
+            left += [f"{trigger.name} {partition.partition}" for partition in status.partitions if partition.lag]
             if trigger.tumbling_window_s:  # the last window ends by the clock
-                left += [f"{trigger.name} {each.partition}" for each in status.partitions if each.retry_ms]
+                left += [
+                    f"{trigger.name} {partition.partition}" for partition in status.partitions if partition.retry_ms
+                ]
         if not left:
             return []
         if asyncio.get_running_loop().time() > give_up:
@@ -261,15 +267,15 @@ async def audit_triggers(world: World, auditor: Process) -> list[str]:
         topic = await look_up(auditor.engine, trigger.topic)
         for number in range(0 if topic is None else topic.partition_count):
             records = await _read(auditor, trigger.topic, number)
-            known = [_known_of(each) for each in records]
+            records_logged = [_known_of(record) for record in records]
             lanes: dict[int, list[Known]] = {}
-            for record, each in zip(records, known, strict=True):
-                lanes.setdefault(lane_of(record, trigger.parallelization_factor), []).append(each)
+            for record, logged in zip(records, records_logged, strict=True):
+                lanes.setdefault(lane_of(record, trigger.parallelization_factor), []).append(logged)
             name = f"{trigger.topic}-{number}"
             given_up = await _given_up(auditor, trigger, number, records) if trigger.on_failure else []
             problems += world.trigger_book.audit(trigger.name, name, lanes, given_up)
             if trigger.tumbling_window_s:
-                problems += world.trigger_book.audit_windows(trigger.name, name, known)
+                problems += world.trigger_book.audit_windows(trigger.name, name, records_logged)
     return problems
 
 
@@ -279,24 +285,24 @@ async def _read(auditor: Process, topic: str, number: int) -> list[Record]:
     records, offset = [], max(0, at.offset)
     while True:
         [result] = await auditor.engine.fetch([FetchPartition(topic, number, offset)])
-        found = [each for each in decode_batches(b"".join(result.records)) if each.offset >= offset]
-        if not found:
+        new_records = [record for record in decode_batches(b"".join(result.records)) if record.offset >= offset]
+        if not new_records:
             return records
-        records += found
-        offset = found[-1].offset + 1
+        records += new_records
+        offset = new_records[-1].offset + 1
 
 
 async def _given_up(auditor: Process, trigger: Trigger, number: int, records: Sequence[Record]) -> list[Known]:
     """The records of a partition that are in the failure topic, with why."""
-    by_offset = {each.offset: each for each in records}
-    found = []
+    by_offset = {record.offset: record for record in records}
+    given_up_records = []
     dead = await auditor.engine.topics.resolve(DEAD_TOPIC)
-    for place in range(dead.partition_count):
-        for record in await _read(auditor, DEAD_TOPIC, place):
+    for dead_partition in range(dead.partition_count):
+        for record in await _read(auditor, DEAD_TOPIC, dead_partition):
             said = {name.removeprefix(HEADER_PREFIX): value for name, value in record.headers}
             if (said.get("name"), said.get("partition")) != (trigger.name.encode(), str(number).encode()):
                 continue
             original = by_offset.get(int(said["offset"] or b"-1"))
             if original is not None and original.value == record.value:
-                found.append(_known_of(original))
-    return found
+                given_up_records.append(_known_of(original))
+    return given_up_records

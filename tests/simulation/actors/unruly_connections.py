@@ -100,8 +100,8 @@ class UnrulyConnection:
     async def _after_a_lost_answer(self, engine: Engine) -> bool:
         """The answer to one is lost with its connection: it comes again, and what was to follow comes with it."""
         first, *others = (self._batch(self._next + i) for i in range(self._world.rng.choice(_IN_FLIGHT)))
-        [answer] = await self._produce(engine, [first])
-        self._judge(first, answer)
+        [result] = await self._produce(engine, [first])
+        self._judge(first, result)
         if not await self._finish(engine, [first, *others]):
             return False
         self._next += 1 + len(others)
@@ -196,8 +196,8 @@ class UnrulyConnection:
         name = f"{self._name}:{self._sent}".encode()
         send = None
         if not size:
-            place = PartitionId(self._topic.topic_id, 0)
-            send = self._world.history.sent(name, place, "", 0)
+            partition = PartitionId(self._topic.topic_id, 0)
+            send = self._world.history.sent(name, partition, "", 0)
         records = encode([Payload(name + bytes(size))], (number, epoch, sequence))
         connection = self._number * 1_000 + self._lives
         request = ProducePartition(self._topic_name, 0, records, self._topic.topic_id, connection=connection)
@@ -228,13 +228,13 @@ class UnrulyConnection:
 
     async def _is_told_to_come_again(self, engine: Engine, follower: _Batch) -> bool:
         """Send a follower alone as often as must not show a gap; False: something else happened."""
-        told = 0
+        come_again_count = 0
         for _ in range(_ATTEMPTS):
-            if told == LONE_ARRIVALS:
+            if come_again_count == LONE_ARRIVALS:
                 return True
             [result] = await self._produce(engine, [follower])
             self._judge(follower, result)
-            told += result.message == COME_AGAIN.message or result.error is ErrorCode.REQUEST_TIMED_OUT
+            come_again_count += result.message == COME_AGAIN.message or result.error is ErrorCode.REQUEST_TIMED_OUT
             if result.error in _GAPS | _DONE:
                 self._problem(f"{follower.sequence} without its predecessor got {result.error.name} at once")
                 return False
@@ -243,14 +243,14 @@ class UnrulyConnection:
         return False
 
     async def _until_decided(self, engine: Engine, follower: _Batch) -> ProduceResult | None:
-        told = 0
+        come_again_count = 0
         for _ in range(_ATTEMPTS):
             [result] = await self._produce(engine, [follower])
             self._judge(follower, result)
             if not result.error.is_retryable:
                 return result
-            told += result.message == COME_AGAIN.message
-            if told > LONE_ARRIVALS:
+            come_again_count += result.message == COME_AGAIN.message
+            if come_again_count > LONE_ARRIVALS:
                 self._problem(f"{follower.sequence} is told to come again, for ever")
                 return None
             await engine.clock.sleep(0.1)
@@ -277,7 +277,7 @@ class UnrulyConnection:
             elif failed is not None:
                 self._problem(f"{batch.sequence} was appended, and {failed} before it was not")
 
-    def _problem(self, what: str) -> None:
+    def _problem(self, complaint: str) -> None:
         pk = partition_pk(PartitionId(self._topic.topic_id, 0))
         producer = f"producer {self._producer[0]} epoch {self._producer[1]}"
-        self._world.history.problem(f"{self._name} ({producer}, {pk}): {what}")
+        self._world.history.problem(f"{self._name} ({producer}, {pk}): {complaint}")

@@ -123,21 +123,22 @@ def _tables_unlike_rows(world: World) -> Iterator[str]:
         return
     rows: dict[UUID, set[str]] = {topic_id: set() for topic_id in world.ledger.live_topics}
     for pk, head in world.ledger.heads.items():
-        place = partition_of(pk)
-        if place.topic_id in rows:
+        partition = partition_of(pk)
+        if partition.topic_id in rows:
             live = [row for row in world.ledger.live_rows(pk) if row.end_offset > head["ls"]]  # type: ignore[operator]
-            rows[place.topic_id] |= files_of(place, live).keys()
-    found: dict[UUID, frozenset[str]] = {}
+            rows[partition.topic_id] |= files_of(partition, live).keys()
+    files_by_topic: dict[UUID, frozenset[str]] = {}
     for name, table in world.lake.tables.items():
         assert table.topic_id is not None
-        found[table.topic_id] = table.snapshots[-1].files if table.snapshots else frozenset()
+        files_by_topic[table.topic_id] = table.snapshots[-1].files if table.snapshots else frozenset()
         if table.topic_id not in rows and table.topic_id not in world.ledger.late_topics:
             yield f"the Iceberg table {name} is of a topic that is gone"
     for topic_id, files in rows.items():
-        there = found.get(topic_id, frozenset())
-        world.work["files_in_tables"] += len(there)
-        if there != files:
-            yield f"the Iceberg table of {topic_id} lacks {sorted(files - there)} and has {sorted(there - files)}"
+        table_files = files_by_topic.get(topic_id, frozenset())
+        world.work["files_in_tables"] += len(table_files)
+        if table_files != files:
+            lacks, has = sorted(files - table_files), sorted(table_files - files)
+            yield f"the Iceberg table of {topic_id} lacks {lacks} and has {has}"
 
 
 def _left(world: World) -> Iterator[str]:
@@ -146,9 +147,9 @@ def _left(world: World) -> Iterator[str]:
     for key in ledger.shares.windows:
         if share_partition(key.sk).topic_id not in ledger.live_topics:
             yield f"orphan: {key.sk} of a share group, whose topic has been deleted"
-    known = {letters_writer(incarnation) for incarnation in ledger.shares.incarnations.values()}
+    writers = {letters_writer(incarnation) for incarnation in ledger.shares.incarnations.values()}
     for writer in world.tables.catalog._partitions.get(BATCHES_PK, {}):
-        if writer.startswith("share/") and writer not in known:
+        if writer.startswith("share/") and writer not in writers:
             yield f"orphan: nothing refers to {writer}, which numbers dead letters"
     objects, items = ledger.referenced()
     for key in world.objects.keys():  # noqa: SIM118

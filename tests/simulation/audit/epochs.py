@@ -20,16 +20,16 @@ async def audit_epochs(engine: Engine, ledger: Ledger, pk: str, log: TrueLog) ->
         return []
     problems = []
     for epoch in range(began[-1].epoch + 1):
-        true_end = next((each.start for each in began if each.epoch > epoch), len(log.records))
-        [answer] = await engine.epoch_end_offsets([EpochEndPartition(name, log.partition.partition, epoch)])
-        if answer.error is not ErrorCode.NONE:
-            problems.append(f"{log.partition}: the end of epoch {epoch} is not answered: {answer.error.name}")
-        elif answer.end_offset > log.log_start and answer.end_offset != true_end:
-            problems.append(f"{log.partition}: epoch {epoch} is said to end at {answer.end_offset}, not {true_end}")
-        elif answer.end_offset > log.log_start and epoch < began[-1].epoch:
-            wrote = max((each.epoch for each in began if each.start < true_end), default=0)
-            if answer.leader_epoch != wrote:
-                said = f"the last epoch up to {epoch} that wrote anything is said to be {answer.leader_epoch}"
+        true_end = next((leader_epoch.start for leader_epoch in began if leader_epoch.epoch > epoch), len(log.records))
+        [result] = await engine.epoch_end_offsets([EpochEndPartition(name, log.partition.partition, epoch)])
+        if result.error is not ErrorCode.NONE:
+            problems.append(f"{log.partition}: the end of epoch {epoch} is not answered: {result.error.name}")
+        elif result.end_offset > log.log_start and result.end_offset != true_end:
+            problems.append(f"{log.partition}: epoch {epoch} is said to end at {result.end_offset}, not {true_end}")
+        elif result.end_offset > log.log_start and epoch < began[-1].epoch:
+            wrote = max((leader_epoch.epoch for leader_epoch in began if leader_epoch.start < true_end), default=0)
+            if result.leader_epoch != wrote:
+                said = f"the last epoch up to {epoch} that wrote anything is said to be {result.leader_epoch}"
                 problems.append(f"{log.partition}: {said}, not {wrote}")
     return problems + await _batches(engine, began, name, log)
 
@@ -42,7 +42,9 @@ async def _batches(engine: Engine, began: list[LeaderEpoch], name: str, log: Tru
             return [f"{log.partition}: cannot be fetched from {offset}: {result.error.name} {result.message}"]
         before = offset
         for _, header in iter_headers(b"".join(result.records)):
-            true = max((each.epoch for each in began if each.start <= header.base_offset), default=0)
+            true = max(
+                (leader_epoch.epoch for leader_epoch in began if leader_epoch.start <= header.base_offset), default=0
+            )
             if header.partition_leader_epoch != true:
                 return [f"{log.partition}: {header.base_offset} says epoch {header.partition_leader_epoch}, not {true}"]
             offset = header.next_offset

@@ -17,11 +17,11 @@ def audit_groups(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
     for key, commits in ledger.commits.items():
         group_id, partition = key.pk.removeprefix("g#"), own_partition(key)
         log = logs.get(partition)
-        place = (group_id, partition)
-        if log is None or not commits or place not in history.processed:
+        group_partition = (group_id, partition)
+        if log is None or not commits or group_partition not in history.processed:
             continue
-        done = history.processed[place]
-        skipped = history.skipped[place]
+        done = history.processed[group_partition]
+        skipped = history.skipped[group_partition]
         for record in log.records[: commits[-1].offset]:
             if record.offset in done or any(start <= record.offset < end for start, end in skipped):
                 continue

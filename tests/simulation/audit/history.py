@@ -22,13 +22,13 @@ def audit_history(logs: Logs, history: History) -> Iterator[str]:
     yield from history.problems
     where: dict[PartitionId, dict[bytes, int]] = {}
     for partition, log in logs.items():
-        places = where[partition] = {}
+        offsets = where[partition] = {}
         for record in log.records:
-            if record.identity in places and partition.topic_id not in history.written_again:
-                both = f"{places[record.identity]} and {record.offset} of {partition}"
+            if record.identity in offsets and partition.topic_id not in history.written_again:
+                both = f"{offsets[record.identity]} and {record.offset} of {partition}"
                 yield f"duplicate: {record.identity!r} is at {both}"
-            places[record.identity] = record.offset
-    sent_by_actors = {p: places for p, places in where.items() if p.topic_id not in history.server_written}
+            offsets[record.identity] = record.offset
+    sent_by_actors = {p: offsets for p, offsets in where.items() if p.topic_id not in history.server_written}
     returned = {partition for partition, log in logs.items() if log.has_returned}
     yield from _sends(sent_by_actors, history, returned)
     for poll in history.polls:
@@ -53,10 +53,10 @@ def _sends(
             yield f"aborted read: {send.identity!r} failed but is at {offset}"
         if send.producer and offset is not None:
             ordered[send.partition, send.producer].append((send.sequence, offset))
-    for (partition, producer), places in ordered.items():
-        places.sort()
-        if [offset for _, offset in places] != sorted(offset for _, offset in places):
-            yield f"non-monotonic sends of {producer} to {partition}: {places}"
+    for (partition, producer), offsets in ordered.items():
+        offsets.sort()
+        if [offset for _, offset in offsets] != sorted(offset for _, offset in offsets):
+            yield f"non-monotonic sends of {producer} to {partition}: {offsets}"
     for partition, places_of in where.items():
         for name, offset in places_of.items():
             if name not in sent[partition]:
@@ -64,22 +64,22 @@ def _sends(
 
 
 def _poll(poll: Poll, log: TrueLog) -> Iterator[str]:
-    who = f"{poll.consumer} of {poll.partition}"
+    poller = f"{poll.consumer} of {poll.partition}"
     expected = 0
     for offset, name in poll.records:
         if offset >= len(log.records) or log.records[offset].identity != name:
             true = log.records[offset].identity if offset < len(log.records) else None
-            yield f"inconsistent offsets: {who} read {name!r} at {offset}, the log has {true!r}"
+            yield f"inconsistent offsets: {poller} read {name!r} at {offset}, the log has {true!r}"
             return
         if offset < expected:
-            yield f"non-monotonic poll: {who} read {offset} where {expected} comes next"
+            yield f"non-monotonic poll: {poller} read {offset} where {expected} comes next"
         for skipped in log.records[expected:offset]:
             was_sent_past = any(start <= skipped.offset < end for start, end in poll.resets)
             if not was_sent_past and (not log.was_compacted or log.must_survive(skipped)):
-                yield f"skipped poll: {who} read {offset} and not {skipped.offset}"
+                yield f"skipped poll: {poller} read {offset} and not {skipped.offset}"
                 break
         expected = offset + 1
     if poll.finished and not log.is_gone:
         unseen = [record.offset for record in log.records[expected:] if log.must_survive(record)]
         if unseen:
-            yield f"unseen: {who} ended at {expected} without {unseen[:5]}"
+            yield f"unseen: {poller} ended at {expected} without {unseen[:5]}"

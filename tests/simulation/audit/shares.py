@@ -29,17 +29,17 @@ def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
         if partition.topic_id in history.server_written
         for record in log.records
     }
-    for place, deliveries in history.deliveries.items():
-        group_id, partition = place
+    for group_partition, deliveries in history.deliveries.items():
+        group_id, partition = group_partition
         key = share_key(group_id, partition)
         written, window = ledger.shares.deliveries[key], ledger.shares.windows.get(key)
-        told: dict[tuple[int, int], str] = {}
+        member_by_delivery: dict[tuple[int, int], str] = {}
         for offset, count, member_id, name in deliveries:
-            if place[1] in logs and logs[partition].records[offset].identity != name:
+            if group_partition[1] in logs and logs[partition].records[offset].identity != name:
                 yield f"{member_id} was given {name!r} as {offset} of {partition}, which is another record"
             if member_id not in written[offset, count]:
                 yield f"{member_id} was given {offset} of {partition} (delivery {count}), which was not written for it"
-            other = told.setdefault((offset, count), member_id)
+            other = member_by_delivery.setdefault((offset, count), member_id)
             if other != member_id and len(written[offset, count]) < 2:
                 yield f"delivery {count} of {offset} of {partition} went to {other} and to {member_id}"
         log = logs.get(partition)
@@ -48,19 +48,21 @@ def audit_shares(ledger: Ledger, history: History, logs: Mapping[PartitionId, Tr
         done = set(range(window.start_offset)) | {
             offset for run in window.runs if run.state is RecordState.DONE for offset in range(run.start, run.end)
         }
-        accepted = history.accepted[place]
+        accepted = history.accepted[group_partition]
         if not accepted <= done:
             yield f"{sorted(accepted - done)[:5]} of {partition} were accepted and are not done"
-        rejected = set() if key in ledger.shares.begun_anew else history.rejected[place]  # then it may have been taken
+        rejected = (
+            set() if key in ledger.shares.begun_anew else history.rejected[group_partition]
+        )  # then it may have been taken
         for record in log.records:
             if record.offset in rejected and log.must_survive(record) and record.identity not in letters:
                 yield f"{record.offset} of {partition} was rejected, and is no dead letter"
                 break
-        given = {offset for offset, _, _, _ in deliveries}
+        delivered = {offset for offset, _, _, _ in deliveries}
         for record in log.records:
             if record.offset not in done or not log.must_survive(record):
                 continue
-            if record.offset not in given and record.identity not in letters:
+            if record.offset not in delivered and record.identity not in letters:
                 yield f"{record.offset} of {partition} is done; nobody was given it and it is no dead letter"
                 break
     for key, offsets in ledger.shares.undelivered.items():

@@ -54,7 +54,7 @@ def _config_forbids(config: Mapping[str, str], move: StartMove, ledger: Ledger, 
         return ""
     retention_bytes = int(config.get("retention.bytes", "-1"))
     # What came while retention was at work counts too: a bound from above on what it saw.
-    entered = (each.packed for each in ledger.truth[move.pk][: move.entries] if each.base_offset >= move.start)
+    entered = (entry.packed for entry in ledger.truth[move.pk][: move.entries] if entry.base_offset >= move.start)
     kept = sum(decode_tail_entry(packed).length for packed in entered)
     if 0 <= retention_bytes <= kept:
         return ""

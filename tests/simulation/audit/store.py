@@ -35,23 +35,23 @@ async def audit_log(engine: Engine, log: TrueLog) -> list[str]:
 
 async def read_log(engine: Engine, partition: PartitionId, head: PartitionHead) -> tuple[list[Record], list[str]]:
     """Every stored record from the log start on; and missing bytes, bad CRCs."""
-    found: list[Record] = []
+    records: list[Record] = []
     problems: list[str] = []
     engine.reader.forget(partition)
     if head.next_offset == head.log_start_offset:
-        return found, problems
+        return records, problems
     try:
         pieces = await engine.reader.pieces(partition, head, head.log_start_offset)
     except (StoreError, FormatError) as error:
-        return found, [f"cannot be read: {type(error).__name__}: {error}"]
+        return records, [f"cannot be read: {type(error).__name__}: {error}"]
     for piece in pieces:
         try:
             [data] = await engine.pieces.read([piece])
             batches = b"".join(bytes(part) for part in patched(piece, data, head.leader_epoch))
-            found += decode_batches(batches, allow_truncated=False)
+            records += decode_batches(batches, allow_truncated=False)
         except Exception as error:
             problems.append(f"[{piece.base_offset}, {piece.end_offset}) is unreadable: {type(error).__name__}: {error}")
-    return [record for record in found if record.offset >= head.log_start_offset], problems
+    return [record for record in records if record.offset >= head.log_start_offset], problems
 
 
 async def _to_the_end(engine: Engine, partition: PartitionId) -> list[str]:
@@ -73,7 +73,7 @@ async def _to_the_end(engine: Engine, partition: PartitionId) -> list[str]:
 
 
 def _against_truth(stored: list[Record], log: TrueLog) -> Iterator[str]:
-    there: set[int] = set()
+    stored_offsets: set[int] = set()
     for record in stored:
         if record.offset >= len(log.records):
             yield f"a record at {record.offset} that never entered"
@@ -81,9 +81,9 @@ def _against_truth(stored: list[Record], log: TrueLog) -> Iterator[str]:
         true = log.records[record.offset]
         if (identity(record), record.key) != (true.identity, true.key):
             yield f"changed: {identity(record)!r} is stored at {record.offset}, {true.identity!r} entered there"
-        if record.offset in there:
+        if record.offset in stored_offsets:
             yield f"{record.offset} is stored twice"
-        there.add(record.offset)
-    lost = [record.offset for record in log.records if record.offset not in there and log.must_survive(record)]
+        stored_offsets.add(record.offset)
+    lost = [record.offset for record in log.records if record.offset not in stored_offsets and log.must_survive(record)]
     if lost:
         yield f"lost: {len(lost)} records that must survive, the first at {lost[0]} (log start {log.log_start})"

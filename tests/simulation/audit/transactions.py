@@ -32,15 +32,15 @@ def audit_transactions(ledger: Ledger, history: History, logs: Logs) -> Iterator
 
 
 def _atomic(one: Transaction, ledger: Ledger, where: Mapping[tuple[PartitionId, bytes], TrueRecord]) -> Iterator[str]:
-    found = [where.get(place) for place in one.wrote]
-    there = [record for record in found if record is not None]
-    calls = {record.call for record in there}
-    if one.outcome == "aborted" and there:
-        yield f"transaction {one.name} was aborted, and {there[0].identity!r} is in the log"
-    if there and len(there) < len(found):
-        yield f"transaction {one.name} is there in part: {len(there)} of {len(found)} records"
-    if one.outcome == "committed" and len(there) < len(found):
-        yield f"transaction {one.name} was committed, and {len(found) - len(there)} records are missing"
+    written = [where.get(record_key) for record_key in one.wrote]
+    present = [record for record in written if record is not None]
+    calls = {record.call for record in present}
+    if one.outcome == "aborted" and present:
+        yield f"transaction {one.name} was aborted, and {present[0].identity!r} is in the log"
+    if present and len(present) < len(written):
+        yield f"transaction {one.name} is there in part: {len(present)} of {len(written)} records"
+    if one.outcome == "committed" and len(present) < len(written):
+        yield f"transaction {one.name} was committed, and {len(written) - len(present)} records are missing"
     if len(calls) > 1:
         yield f"transaction {one.name} became visible bit by bit"
     if one.commits is None:
@@ -48,7 +48,7 @@ def _atomic(one: Transaction, ledger: Ledger, where: Mapping[tuple[PartitionId, 
     partition, offset = one.commits
     commits = ledger.commits.get(own_key(one.group, partition), [])
     together = any(commit.call in calls and commit.offset == offset for commit in commits)
-    if there and not together:
+    if present and not together:
         yield f"transaction {one.name} is in the log without its offset {offset} of {partition}"
 
 
@@ -59,7 +59,7 @@ def _exactly_once(
     outputs: dict[tuple[str, PartitionId, int], int] = defaultdict(int)
     inputs: set[tuple[str, PartitionId]] = set()
     for one in history.transactions:
-        is_there = any(place in where for place in one.wrote)
+        is_there = any(record_key in where for record_key in one.wrote)
         for partition, offset in one.read:
             outputs[one.group, partition, offset] += is_there
             inputs.add((one.group, partition))
@@ -74,7 +74,7 @@ def _exactly_once(
 
 
 def _cycles(history: History, logs: Logs, where: Mapping[tuple[PartitionId, bytes], TrueRecord]) -> Iterator[str]:
-    writer = {place: one.name for one in history.transactions for place in one.wrote if place in where}
+    writer = {record_key: one.name for one in history.transactions for record_key in one.wrote if record_key in where}
     graph: dict[str, set[str]] = defaultdict(set)  # a transaction to those before it
     for partition, log in logs.items():
         previous = None
@@ -87,7 +87,7 @@ def _cycles(history: History, logs: Logs, where: Mapping[tuple[PartitionId, byte
         for partition, offset in one.read:
             if partition in logs and offset < len(logs[partition].records):
                 maker = writer.get((partition, logs[partition].records[offset].identity))
-                if maker is not None and maker != one.name and any(place in where for place in one.wrote):
+                if maker is not None and maker != one.name and any(record_key in where for record_key in one.wrote):
                     graph[one.name].add(maker)  # wr
     try:
         TopologicalSorter(graph).prepare()

@@ -70,10 +70,12 @@ class AnswerBook:
 
     def entered(self, pk: str, base_offset: int, entry: TailEntry) -> None:
         """An entry entered a log."""
-        place = Place(pk, entry.object_id, entry.position)
-        self._there.add(place)
-        if place in self._refused:
-            self._problem(f"{pk}: the batch at {base_offset} entered, and its sender was told {self._refused[place]}")
+        batch_place = Place(pk, entry.object_id, entry.position)
+        self._there.add(batch_place)
+        if batch_place in self._refused:
+            self._problem(
+                f"{pk}: the batch at {base_offset} entered, and its sender was told {self._refused[batch_place]}"
+            )
 
     def begins(self, caller: str, request: ProducePartition) -> Call | None:
         """A process begins to answer; None: the request is not judged."""
@@ -85,8 +87,8 @@ class AnswerBook:
         others = self._under_way[caller, batch]
         others.append(call)
         if len(others) > 1:
-            for each in others:
-                each.is_alone = False
+            for other in others:
+                other.is_alone = False
         return call
 
     def ends(self, call: Call, pk: str, result: ProduceResult, *, is_untroubled: bool) -> None:
@@ -96,9 +98,9 @@ class AnswerBook:
             is_untroubled: nothing went wrong with any of its calls, which did not take long.
         """
         self._under_way[call.caller, call.batch].remove(call)
-        what = f"{result.error.name}: {result.message}"
+        reply = f"{result.error.name}: {result.message}"
         if is_untroubled and not call.is_plain and result.message in _OF_THE_STORE:
-            self._problem(f"{pk}: {call.caller} met no fault, and answered {what}")
+            self._problem(f"{pk}: {call.caller} met no fault, and answered {reply}")
         if not call.is_alone or result.error in _IN_THE_LOG or not result.error.has_no_side_effects:
             return
         if result.error in _GONE:
@@ -107,7 +109,7 @@ class AnswerBook:
             position = content.find(call.batch)
             if position < 0:
                 continue
-            place = Place(pk, object_id, position)
-            if place in self._there:
-                self._problem(f"{pk}: a batch of {call.caller} is in the log, and its sender was told {what}")
-            self._refused[place] = what
+            batch_place = Place(pk, object_id, position)
+            if batch_place in self._there:
+                self._problem(f"{pk}: a batch of {call.caller} is in the log, and its sender was told {reply}")
+            self._refused[batch_place] = reply

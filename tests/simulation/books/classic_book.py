@@ -91,20 +91,22 @@ class ClassicBook:
         """Why a commit with that signature must not be applied now; empty: it may."""
         _, generation, member_id = metadata.split(" ", 2)
         group = self.groups.get(group_id, ClassicGroup())
-        what = f"{member_id} of generation {generation} committed to {group_id}"
+        commit_text = f"{member_id} of generation {generation} committed to {group_id}"
         if group.generation != int(generation):
-            return f"{what}, whose generation is {group.generation}"
+            return f"{commit_text}, whose generation is {group.generation}"
         if group.member(member_id) is None:
-            return f"{what}, which it is no member of"
+            return f"{commit_text}, which it is no member of"
         if group.state is ClassicState.COMPLETING_REBALANCE:
-            return f"{what} before it could know its partitions"
+            return f"{commit_text} before it could know its partitions"
         return ""
 
     def joined(self, group_id: str, generation: int, member_id: str, leader: str) -> None:
         """A member was told of a round that is complete."""
-        known = self.leaders.setdefault((group_id, generation), leader)
-        if known != leader:
-            self._problem(f"{member_id} was told that {leader} leads generation {generation}, others that {known} does")
+        known_leader = self.leaders.setdefault((group_id, generation), leader)
+        if known_leader != leader:
+            self._problem(
+                f"{member_id} was told that {leader} leads generation {generation}, others that {known_leader} does"
+            )
 
     def assigned(self, group_id: str, generation: int, member_id: str, partitions: frozenset[PartitionId]) -> None:
         """A member was told its partitions."""

@@ -44,9 +44,9 @@ class FutileBook:
             count = count + 1 if before is state else 1
             self._last[where] = state, count
             if count == (_OF_AN_ENTRY_MAX if entry else _OF_AN_ITEM_MAX):
-                what = "an entry" if entry else "a write"
+                write_kind = "an entry" if entry else "a write"
                 at = f"{table} {operation.key.pk} {operation.key.sk}"
-                self._problem(f"{at}: {what} of {sender} was refused {count} times by what it saw")
+                self._problem(f"{at}: {write_kind} of {sender} was refused {count} times by what it saw")
 
 
 def _entry(operation: Operation) -> bytes:

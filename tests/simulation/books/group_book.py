@@ -156,28 +156,28 @@ class GroupBook:
             if member.streams is not None:
                 active.update(member.streams.held.active)
                 copies.update((member.streams.process_id, task) for task in member.streams.held)
-        for what in (*active.items(), *copies.items()):
-            if what[1] > 1:
-                self._problem(f"{pk}: task {what[0]} is held {what[1]} times")
+        for task_count in (*active.items(), *copies.items()):
+            if task_count[1] > 1:
+                self._problem(f"{pk}: task {task_count[0]} is held {task_count[1]} times")
 
     def _check_member(self, pk: str, before: MemberState, member: MemberState) -> None:
-        who = f"{pk}: {member.member_id} of epoch {member.epoch}"
+        member_text = f"{pk}: {member.member_id} of epoch {member.epoch}"
         if member.streams is not None:
             tasks = self._task_targets[pk].get(member.epoch, {}).get(member.member_id, Tasks())
             if extra := member.streams.held - tasks:
-                self._problem(f"{who} holds tasks that are not in its target: {extra}")
+                self._problem(f"{member_text} holds tasks that are not in its target: {extra}")
             if bool(member.streams.held.active) != bool(member.held):
-                self._problem(f"{who} has {member.streams.held.active} and the leases {sorted(member.held)}")
+                self._problem(f"{member_text} has {member.streams.held.active} and the leases {sorted(member.held)}")
         target = self._targets[pk].get(member.epoch, {}).get(member.member_id, frozenset())
         if member.streams is None and (foreign := member.held - target):
-            self._problem(f"{who} holds what is not in its target: {sorted(foreign)}")
+            self._problem(f"{member_text} holds what is not in its target: {sorted(foreign)}")
         if member.revoking and member.epoch > before.epoch:
-            self._problem(f"{who} rose from {before.epoch} while it owes {sorted(member.revoking)}")
+            self._problem(f"{member_text} rose from {before.epoch} while it owes {sorted(member.revoking)}")
         if member.revoking and (granted := member.assigned - before.held):
-            self._problem(f"{who} was granted {sorted(granted)} while it owes {sorted(member.revoking)}")
+            self._problem(f"{member_text} was granted {sorted(granted)} while it owes {sorted(member.revoking)}")
         owes_too_long = before.revoking_elapsed_ms >= member.rebalance_timeout_ms
         if owes_too_long and (owed := before.revoking & member.revoking):
-            self._problem(f"{who} goes on, and has owed {sorted(owed)} for {before.revoking_elapsed_ms} ms")
+            self._problem(f"{member_text} goes on, and has owed {sorted(owed)} for {before.revoking_elapsed_ms} ms")
         owned = self.owned.get(member.member_id)
         if owned is not None and not self._is_repeated() and (lost := (before.held - member.held) & owned()):
-            self._problem(f"{who} lost {sorted(lost)}, which it has not given up")
+            self._problem(f"{member_text} lost {sorted(lost)}, which it has not given up")

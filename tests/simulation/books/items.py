@@ -74,14 +74,14 @@ def own_partition(key: Key) -> PartitionId:
 def own_leases(key: Key, old: Item | None, new: Item | None) -> Iterator[tuple[Key, Item | None, Item | None]]:
     """The leases of an item that a write has changed, before and after; of one that changes nothing the first."""
     group_id = key.pk.removeprefix(group_pk(""))
-    found = []
+    leases = []
     for partition in lease_partitions(key.sk):
         suffix = lease_slot(group_id, partition).suffix
-        found.append((own_key(group_id, partition), _own(old, suffix), _own(new, suffix)))
+        leases.append((own_key(group_id, partition), _own(old, suffix), _own(new, suffix)))
     if old == new:
-        yield from [each for each in found if each[1] is not None][:1]
+        yield from [lease for lease in leases if lease[1] is not None][:1]
         return
-    yield from (each for each in found if each[1] != each[2])
+    yield from (lease for lease in leases if lease[1] != lease[2])
 
 
 def _own(item: Mapping[str, Any] | None, suffix: str) -> Item | None:

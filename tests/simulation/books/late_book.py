@@ -69,12 +69,12 @@ class LateBook:
         if not self._changed:
             return
         self._calls += 1
-        asked = {id(sent): sent for where in self._changed for sent in self._by_key.get(where, ())}
+        unsettled = {id(sent): sent for where in self._changed for sent in self._by_key.get(where, ())}
         for number in range(_ASKED if self._all else 0):
             sent = self._all[(self._calls * _ASKED + number) % len(self._all)]
-            asked[id(sent)] = sent
+            unsettled[id(sent)] = sent
         self._changed.clear()
-        for sent in asked.values():
+        for sent in unsettled.values():
             self._ask(sent)
 
     def _ask(self, sent: _Sent) -> None:

@@ -122,12 +122,14 @@ class LateRules:
             return "the tail does not end at the next offset"
         if new["no"] > old["no"]:
             return self._append(sender, pk, old, new)
-        return self._producers.why_not_leave(pk, (int(each) for each in old["p"].keys() - new["p"].keys()))
+        return self._producers.why_not_leave(
+            pk, (int(producer_id) for producer_id in old["p"].keys() - new["p"].keys())
+        )
 
     def _append(self, sender: str, pk: str, old: Any, new: Any) -> str:
         [packed, *_] = fresh = new["t"][len(old["t"]) :]
         entry = decode_tail_entry(packed)
-        if any(self._ledger.has_entered(pk, each) for each in fresh):
+        if any(self._ledger.has_entered(pk, entry) for entry in fresh):
             return f"the entry with the commit time {entry.commit_ms} enters a second time"
         if entry.commit_ms <= old["sf"]:
             return "an entry enters with a commit time below the spill floor"

@@ -464,17 +464,17 @@ class Ledger:
 
     def records(self, pk: str) -> list[Compactable]:
         """Every record that entered the partition; decoded as it is asked for."""
-        known = self._records[pk]
+        records = self._records[pk]
         for entered in self.truth[pk][self._decoded[pk] :]:
             entry = decode_tail_entry(entered.packed)
             content = self.uploads[entry.object_id if entry.is_item else wal_key(entry.object_id)]
             batch = content[entry.position : entry.position + entry.length]
-            known += (
+            records += (
                 Compactable(entered.base_offset + r.offset, r.key, r.value is None, r.timestamp_ms, identity(r))
                 for r in decode_batches(batch)
             )
         self._decoded[pk] = len(self.truth[pk])
-        return known
+        return records
 
     def _live_rows(self, pk: str) -> list[tuple[int, Any]]:
         """The rows that readers go by, with their base offsets; a spilled one below the merged offset is a ghost."""

@@ -66,14 +66,14 @@ class ProducerBook:
         if not batches:
             return ""
         last = batches[-1]
-        what = f"of producer {entry.producer_id} has epoch {entry.producer_epoch}"
+        batch_text = f"of producer {entry.producer_id} has epoch {entry.producer_epoch}"
         if entry.producer_epoch < last.epoch:
-            return f"{what} after {last.epoch}"
+            return f"{batch_text} after {last.epoch}"
         is_next = entry.producer_epoch == last.epoch
         expected = next_sequence(last.base_sequence, last.record_count) if is_next else 0
         is_gap = (entry.base_sequence - expected) % (SEQUENCE_MAX + 1) <= SEQUENCE_MAX // 2
         if entry.base_sequence != expected and not (is_gap and self._leaves_gaps(entry.producer_id)):
-            return f"{what} and the sequence {entry.base_sequence}, not {expected}"
+            return f"{batch_text} and the sequence {entry.base_sequence}, not {expected}"
         return ""
 
     def why_not_leave(self, pk: str, producer_ids: Iterable[int]) -> str:
@@ -97,12 +97,12 @@ class ProducerBook:
             return
         head = decode_head(new)
         self._in_head[pk] = frozenset(head.producers)
-        known = head.all_recent_batches(head.producers)
+        recent_batches = head.all_recent_batches(head.producers)
         for producer_id, state in head.producers.items():
             # A shared head keeps no batches that left its tail: pages and rows tell of them, until a merge.
-            told = None if is_shared(pk) else known[producer_id]
-            self._check(pk, producer_id, state, told, "its head")
-        for producer_id in sorted(int(each) for each in old["p"].keys() - new["p"].keys()):  # type: ignore[union-attr]
+            batches_told = None if is_shared(pk) else recent_batches[producer_id]
+            self._check(pk, producer_id, state, batches_told, "its head")
+        for producer_id in sorted(int(producer_id) for producer_id in old["p"].keys() - new["p"].keys()):  # type: ignore[union-attr]
             evicted = self._evicted(pk, producer_id)
             if evicted is not None:
                 self._check_row(pk, producer_id, evicted)
@@ -134,13 +134,13 @@ class ProducerBook:
         self._check(pk, producer_id, state, None if is_shared(pk) else state.recent, "its row")
 
     def _check(
-        self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch] | None, by: str
+        self, pk: str, producer_id: int, state: ProducerState, recent_batches: Collection[RecentBatch] | None, by: str
     ) -> None:
-        for wrong in self._wrong(pk, producer_id, state, known, by):
+        for wrong in self._wrong(pk, producer_id, state, recent_batches, by):
             self._problem(f"{pk}: {wrong}")
 
     def _wrong(
-        self, pk: str, producer_id: int, state: ProducerState, known: Collection[RecentBatch] | None, by: str
+        self, pk: str, producer_id: int, state: ProducerState, recent_batches: Collection[RecentBatch] | None, by: str
     ) -> Iterator[str]:
         """What the state does not say of the producer's last batches."""
         batches = self._batches[pk].get(producer_id)
@@ -148,10 +148,10 @@ class ProducerBook:
             return
         after = batches[-1].epoch, next_sequence(batches[-1].base_sequence, batches[-1].record_count)
         if (state.epoch, state.next_sequence) != after:
-            found = state.epoch, state.next_sequence
-            yield f"producer {producer_id} is at epoch and sequence {after}, by {by} at {found}"
-        for batch in batches if known is not None else ():
-            if batch not in known:
+            producer_state = state.epoch, state.next_sequence
+            yield f"producer {producer_id} is at epoch and sequence {after}, by {by} at {producer_state}"
+        for batch in batches if recent_batches is not None else ():
+            if batch not in recent_batches:
                 yield f"{by} does not know the batch of producer {producer_id} at {batch.base_offset}"
 
 

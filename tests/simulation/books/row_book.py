@@ -43,7 +43,7 @@ class RowBook:
     def stored(self, pk: str, row: IndexRow) -> None:
         """A row was written."""
         below = self._below[pk]
-        last = bisect_left(below, row.end_offset, key=lambda each: each.end_offset)
+        last = bisect_left(below, row.end_offset, key=lambda row: row.end_offset)
         if last == len(below) or below[last].end_offset != row.end_offset:
             self._problem(f"{pk}: the row at {row.base_offset} ends at {row.end_offset}, where no entry ends")
             return

@@ -51,26 +51,26 @@ class SearchBook:
             return
         rows, is_whole = self._rows(pk)
         names = sorted((name for name in rows if name.startswith(INDEX_PREFIX)), reverse=True)
-        found = [decode_index_row(index_base_offset(name), rows[name]) for name in names[:_ROWS]]
+        rows_read = [decode_index_row(index_base_offset(name), rows[name]) for name in names[:_ROWS]]
         for age, item in enumerate(reversed(self._heads[pk])):
             head = decode_head(item)
-            spilled = [each for each in truth if each.base_offset < head.tail_base_offset]
+            spilled = [entry for entry in truth if entry.base_offset < head.tail_base_offset]
             if not spilled:
                 continue
             for step in range(_ENTRIES):
                 true = spilled[-1 - (self._changes * step) % min(len(spilled), 3 * _ROWS)]
                 entry = decode_tail_entry(true.packed)
-                answer = find_entry(entry, head, found, is_all=len(names) <= _ROWS)
-                self._judge(pk, entry, answer, true.base_offset)
-                if is_whole and age == 0 and answer is Search.AGAIN:
+                search = find_entry(entry, head, rows_read, is_all=len(names) <= _ROWS)
+                self._judge(pk, entry, search, true.base_offset)
+                if is_whole and age == 0 and search is Search.AGAIN:
                     self._problem(f"{pk}: a search for the entry at {true.base_offset} never comes to an end")
                 other = entry._replace(object_id=bytes(len(entry.object_id)))
-                answer = find_entry(other, head, found, is_all=len(names) <= _ROWS)
-                if isinstance(answer, int):
-                    self._problem(f"{pk}: a search finds at {answer} what never entered")
+                search = find_entry(other, head, rows_read, is_all=len(names) <= _ROWS)
+                if isinstance(search, int):
+                    self._problem(f"{pk}: a search finds at {search} what never entered")
 
-    def _judge(self, pk: str, entry: TailEntry, answer: int | Search, offset: int) -> None:
-        if answer is Search.ABSENT:
+    def _judge(self, pk: str, entry: TailEntry, search: int | Search, offset: int) -> None:
+        if search is Search.ABSENT:
             self._problem(f"{pk}: a search for the entry at {offset} says that it never entered")
-        elif isinstance(answer, int) and answer != offset:
-            self._problem(f"{pk}: a search for the entry at {offset} finds it at {answer}")
+        elif isinstance(search, int) and search != offset:
+            self._problem(f"{pk}: a search for the entry at {offset} finds it at {search}")

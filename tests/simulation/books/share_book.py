@@ -93,15 +93,15 @@ class ShareBook:
     def _moved(
         self, key: Key, offset: int, was: Run | None, now: Run | None, start: int, now_ms: int, caller: str
     ) -> None:
-        what = f"offset {offset} of {key.sk}"
+        offset_text = f"offset {offset} of {key.sk}"
         is_done = offset < start or (now is not None and now.state is RecordState.DONE)
         if was is not None and was.state is RecordState.DONE and not is_done:
-            self._problem(f"{what} was done and is {now.state.name if now else 'open'} again")
+            self._problem(f"{offset_text} was done and is {now.state.name if now else 'open'} again")
         never_out = was is None or was.state is RecordState.AVAILABLE
         if is_done and never_out and not (was is not None and was.delivery_count):
             self.undelivered[key].add(offset)
             if not self._partitions.was_compacted(share_partition(key.sk).topic_id):
-                self._problem(f"{what} is done and had not been delivered")
+                self._problem(f"{offset_text} is done and had not been delivered")
         if was is not None and was.state is RecordState.ACQUIRED and was != now and was.lock_until_ms > now_ms:
             is_held_still = (
                 now is not None
@@ -110,23 +110,23 @@ class ShareBook:
             )
             holder = was.member_id.split("/")[0]
             if not is_held_still and holder != caller and self.jumped.isdisjoint((holder, caller)):
-                self._problem(f"{what} was taken from {was.member_id} before its lock was over")
+                self._problem(f"{offset_text} was taken from {was.member_id} before its lock was over")
         if was is not None and was.state is RecordState.ACQUIRED and not is_done:
             left = 0 if now is None else now.delivery_count
             if left < was.delivery_count:
                 if (was.member_id, share_partition(key.sk), offset) not in self.unseen:
-                    self._problem(f"{what} was given back by {was.member_id}, and the delivery does not count")
+                    self._problem(f"{offset_text} was given back by {was.member_id}, and the delivery does not count")
                 elif left != was.delivery_count - 1:
-                    self._problem(f"{what} was delivered {was.delivery_count} times, and counts {left}")
+                    self._problem(f"{offset_text} was delivered {was.delivery_count} times, and counts {left}")
         if now is not None and now.state is RecordState.ACQUIRED:
             count = was.delivery_count if was is not None else 0
             is_new = was is None or was.state is not RecordState.ACQUIRED or now.delivery_count != count
             if is_new:
                 self.deliveries[key][offset, now.delivery_count].append(now.member_id)
                 if 0 < self.deliveries_max < now.delivery_count:
-                    self._problem(f"{what} is delivered the {now.delivery_count}th time")
+                    self._problem(f"{offset_text} is delivered the {now.delivery_count}th time")
                 if now.delivery_count != count + 1:
-                    self._problem(f"{what} is delivered the {now.delivery_count}th time after the {count}th")
+                    self._problem(f"{offset_text} is delivered the {now.delivery_count}th time after the {count}th")
 
 
 def _by_offset(state: SharePartition) -> dict[int, Run]:

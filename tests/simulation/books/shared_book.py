@@ -104,7 +104,10 @@ class SharedBook:
         pages = self._pages_of(pk, head)
         if pages is None:
             return None
-        return {partition_pk(each): encode_head(head.view(each, pages)) for each in self._sharing(head_id, head)}
+        return {
+            partition_pk(partition): encode_head(head.view(partition, pages))
+            for partition in self._sharing(head_id, head)
+        }
 
     def _new_partitions(self, head_id: PartitionId, head: SharedHead) -> None:
         """A topic was created or has grown: its new partitions share heads that are there."""

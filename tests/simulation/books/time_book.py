@@ -62,14 +62,14 @@ class TimeBook:
             truth: every record that entered the partition so far, dense.
             configs: every configuration that the topic has had.
         """
-        there = {record.offset for record in decode_batches(content)}
-        gone = self._gone[pk]
-        fresh = [r for r in truth[span[0] : span[1]] if r.offset >= log_start and r.offset not in there | gone]
+        offsets = {record.offset for record in decode_batches(content)}
+        removed = self._gone[pk]
+        fresh = [r for r in truth[span[0] : span[1]] if r.offset >= log_start and r.offset not in offsets | removed]
         if fresh:
             last_of_key = {record.key: record.offset for record in truth}
             for record in fresh:
                 self._dropped(pk, record, last_of_key[record.key], configs)
-        gone.update(record.offset for record in fresh)
+        removed.update(record.offset for record in fresh)
         keeps_ms = min(int(config.get("delete.retention.ms", _DAY_MS)) for config in configs)
         for _, header in iter_headers(content):
             if header.attributes & _HAS_HORIZON:

@@ -50,9 +50,9 @@ class TransactionBook:
 
     def pending_stored(self, key: Key, old: Item | None, new: Item | None) -> None:
         """A pending item was written (new None: deleted)."""
-        number, kind, _ = key.sk.split("#", 2)
+        number, item_kind, _ = key.sk.split("#", 2)
         row = self._rows.get(key.pk)
-        if old is not None and new is not None and kind == "b":
+        if old is not None and new is not None and item_kind == "b":
             self._problem(f"{key.pk}: the pending batches {key.sk} were written twice")
         if new is None and old is not None and row is not None and row.is_ongoing and row.number == int(number):
             self._problem(f"{key.pk}: {key.sk} of the open transaction was deleted")

@@ -58,9 +58,11 @@ class TriggerBook:
 
     def begin(self, trigger: str, partition: str, records: Sequence[Known], keys: Sequence[str | None]) -> int:
         """A call begins; return its number."""
-        factor = next(each.parallelization_factor for each in self.triggers if each.name == trigger)
+        factor = next(definition.parallelization_factor for definition in self.triggers if definition.name == trigger)
         decoded = [None if key is None else base64.b64decode(key) for key in keys]
-        lanes = {lane_of(Record(each.offset, 0, key, None), factor) for each, key in zip(records, decoded, strict=True)}
+        lanes = {
+            lane_of(Record(record.offset, 0, key, None), factor) for record, key in zip(records, decoded, strict=True)
+        }
         if len(lanes) > 1:
             self.problems.append(f"{trigger} {partition}: one call with records of the lanes {sorted(lanes)}")
         lane, number = min(lanes, default=0), len(self._calls)
@@ -77,16 +79,16 @@ class TriggerBook:
         self._events.append((False, number))
         self._under_way[called.trigger, called.partition, called.lane].discard(number)
 
-    def final(self, trigger: str, partition: str, seen: Iterable[Known]) -> None:
+    def final(self, trigger: str, partition: str, window: Iterable[Known]) -> None:
         """The last call of a window has succeeded; its state had these records."""
-        self.finals.setdefault((trigger, partition), set()).add(tuple(seen))
+        self.finals.setdefault((trigger, partition), set()).add(tuple(window))
 
     def audit(
         self, trigger: str, partition: str, lanes: Mapping[int, Sequence[Known]], given_up: Iterable[Known]
     ) -> list[str]:
         """Compare with the log: the records of each lane, and those that went to the failure topic."""
         problems: list[str] = []
-        there = {known for of_lane in lanes.values() for known in of_lane}
+        logged = {record for of_lane in lanes.values() for record in of_lane}
         done: set[Known] = set(given_up)
         for began, number in self._events:
             called = self._calls[number]
@@ -95,40 +97,45 @@ class TriggerBook:
             if not began:
                 done.update(called.done)
                 continue
-            problems += self._overlaps(called, there)
-            records = [each for each in called.records if each in there]
+            problems += self._overlaps(called, logged)
+            records = [record for record in called.records if record in logged]
             if not records:
                 continue
             first, last = records[0], records[-1]
             of_lane = lanes.get(called.lane, ())
-            if early := [known.offset for known in of_lane if known.offset < first.offset and known not in done]:
+            if early := [record.offset for record in of_lane if record.offset < first.offset and record not in done]:
                 problems.append(f"{trigger} {partition}: {first.offset} is called with before {early[:3]} were done")
-            if records != [known for known in of_lane if first.offset <= known.offset <= last.offset]:
-                problems.append(f"{trigger} {partition}: called with {[each.offset for each in records]}, with holes")
-        if missing := sorted(known.offset for known in there - done):
+            if records != [record for record in of_lane if first.offset <= record.offset <= last.offset]:
+                problems.append(
+                    f"{trigger} {partition}: called with {[record.offset for record in records]}, with holes"
+                )
+        if missing := sorted(record.offset for record in logged - done):
             problems.append(f"{trigger} {partition}: never done: {missing[:5]}")
         return problems
 
-    def _overlaps(self, called: _Called, there: set[Known]) -> list[str]:
+    def _overlaps(self, called: _Called, logged: set[Known]) -> list[str]:
         """Calls with records of the log during which another one with such records began."""
-        if self.may_overlap or not there.intersection(called.records):
+        if self.may_overlap or not logged.intersection(called.records):
             return []
         others = [self._calls[number] for number in called.during]
         return [
             f"{called.trigger} {called.partition} lane {called.lane}: called with {called.records[0].offset} during "
             f"the call with {other.records[0].offset}"
             for other in others
-            if there.intersection(other.records)
+            if logged.intersection(other.records)
         ]
 
     def audit_windows(self, trigger: str, partition: str, records: Sequence[Known]) -> list[str]:
         """Compare the states of the windows that are over with the log."""
-        there = set(records)
-        called = {tuple(each for each in seen if each in there) for seen in self.finals.get((trigger, partition), ())}
+        logged = set(records)
+        called = {
+            tuple(record for record in window if record in logged)
+            for window in self.finals.get((trigger, partition), ())
+        }
         # The last call of a dispatcher that died before its commit is repeated, with what has come meanwhile.
-        windows = {each for each in called if not any(each == more[: len(each)] for more in called - {each})}
-        found = [known for seen in sorted(windows) for known in seen]
-        if found != list(records):
-            wrong = [each.offset for each in found], [each.offset for each in records]
+        windows = {window for window in called if not any(window == more[: len(window)] for more in called - {window})}
+        window_records = [record for window in sorted(windows) for record in window]
+        if window_records != list(records):
+            wrong = [record.offset for record in window_records], [record.offset for record in records]
             return [f"{trigger} {partition}: the windows have the records {wrong[0]} of {wrong[1]}"]
         return []

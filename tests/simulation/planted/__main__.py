@@ -18,22 +18,22 @@ from tests.simulation.runner import simulate
 
 def main(names: list[str]) -> int:
     """Search for the bugs, all by default; return 1 if one was not found."""
-    known, missed = first_seeds(), 0
+    seeds, missed = first_seeds(), 0
     for name in names or list(PLANTED):
         planted, began_s = PLANTED[name], time.process_time()
-        for seed in planted.order(known[name].seed if name in known else None):
+        for seed in planted.order(seeds[name].seed if name in seeds else None):
             with planted.patch():
                 outcome = simulate(seed, planted.profile, change=planted.change)
             if outcome.problems:
-                known[name] = Found(seed, outcome.steps)
+                seeds[name] = Found(seed, outcome.steps)
                 break
         else:
             missed += 1
-            known.pop(name, None)
+            seeds.pop(name, None)
         cost = f"{time.process_time() - began_s:.1f} s of CPU"
-        found = known[name]._asdict() if name in known else {"seed": None}
-        print(json.dumps({"bug": name, **found, "of": planted.seeds, "cost": cost}), flush=True)
-        keep_first_seeds({each: known[each] for each in known if each in PLANTED})
+        first_seed = seeds[name]._asdict() if name in seeds else {"seed": None}
+        print(json.dumps({"bug": name, **first_seed, "of": planted.seeds, "cost": cost}), flush=True)
+        keep_first_seeds({bug_name: seeds[bug_name] for bug_name in seeds if bug_name in PLANTED})
     return int(missed > 0)
 
 

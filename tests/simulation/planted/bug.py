@@ -56,12 +56,12 @@ class Found(NamedTuple):
 def first_seeds() -> dict[str, Found]:
     """Return what was found to show the bugs, by name (`python -m tests.simulation.planted`)."""
     kept = json.loads(_FIRST_SEEDS.read_text()) if _FIRST_SEEDS.exists() else {}
-    return {name: Found(**found) for name, found in kept.items()}
+    return {name: Found(**kept_seed) for name, kept_seed in kept.items()}
 
 
 def keep_first_seeds(seeds: Mapping[str, Found]) -> None:
     """Write what `first_seeds` returns."""
-    lines = (f"{json.dumps(name)}: {json.dumps(found._asdict())}" for name, found in sorted(seeds.items()))
+    lines = (f"{json.dumps(name)}: {json.dumps(seed_found._asdict())}" for name, seed_found in sorted(seeds.items()))
     _FIRST_SEEDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
@@ -104,7 +104,7 @@ def settings(**values: Any) -> Callable[[Scenario], Scenario]:
 def without(condition: Condition | None, dropped: Callable[[Condition], bool]) -> Condition | None:
     """The condition without some of its clauses."""
     if isinstance(condition, AllOf):
-        return AllOf(tuple(each for each in condition.conditions if not dropped(each)))
+        return AllOf(tuple(condition for condition in condition.conditions if not dropped(condition)))
     return condition
 
 

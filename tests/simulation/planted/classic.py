@@ -51,9 +51,11 @@ def follower_that_does_not_wait() -> Iterator[None]:
     sync, complete = classic_groups.decide_sync, classic_decisions.complete_round
 
     def complete_round(group: ClassicGroup) -> ClassicGroup:
-        before = {each.member_id: each.assignment for each in group.members}
+        before = {member.member_id: member.assignment for member in group.members}
         after = complete(group)
-        return replace(after, members=tuple(replace(each, assignment=before[each.member_id]) for each in after.members))
+        return replace(
+            after, members=tuple(replace(member, assignment=before[member.member_id]) for member in after.members)
+        )
 
     def decide_sync(group: ClassicGroup, request: ClassicSync) -> SyncStep:
         step = sync(group, request)

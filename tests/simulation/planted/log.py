@@ -105,10 +105,10 @@ def blind_retry_under_a_new_identity() -> Iterator[None]:
     original = ConditionalAppend._attempt
 
     async def attempt(self: ConditionalAppend, *args: Any) -> Any:
-        answer = await original(self, *args)
-        if answer is False and self._maybe_applied:
+        was_applied = await original(self, *args)
+        if was_applied is False and self._maybe_applied:
             await self._upload_again()
-        return answer
+        return was_applied
 
     with patch.object(ConditionalAppend, "_attempt", attempt):
         yield
@@ -143,7 +143,7 @@ def duplicate_answered_with_a_new_offset() -> Iterator[None]:
 
     def after_refusal(*args: Any, **options: Any) -> Any:
         verdict = original(*args, **options)
-        head = next(each for each in args if isinstance(each, PartitionHead))
+        head = next(arg for arg in args if isinstance(arg, PartitionHead))
         return Applied(head.next_offset) if isinstance(verdict, Applied) else verdict
 
     with patch.object(conditional_append, "after_refusal", after_refusal):
@@ -214,7 +214,7 @@ def eviction_loses_the_producer() -> Iterator[None]:
 @bug(change=_crowded, seeds=20)
 def eviction_of_who_wrote_meanwhile() -> Iterator[None]:
     """A refused spill is tried again by the new head, but the rows of those that leave are of the old one."""
-    with patch.object(spill, "_still_idle", lambda evictable, seen, now: evictable & now.producers.keys()):
+    with patch.object(spill, "_still_idle", lambda evictable, seen_head, now: evictable & now.producers.keys()):
         yield
 
 
@@ -250,8 +250,8 @@ def fetch_beyond_the_high_watermark() -> Iterator[None]:
     original = fetch._result
 
     def result(*args: Any) -> Any:
-        answer = original(*args)
-        return replace(answer, high_watermark=answer.high_watermark + 1)
+        result_before = original(*args)
+        return replace(result_before, high_watermark=result_before.high_watermark + 1)
 
     with patch.object(fetch, "_result", result):
         yield
@@ -263,7 +263,7 @@ def a_block_is_known_by_its_place_alone() -> Iterator[None]:
     holding = Blocks._holding
 
     def any_object(self: Blocks, key: str, at: int) -> Any:
-        return next((found for each in self._starts if (found := holding(self, each, at)) is not None), None)
+        return next((block for start in self._starts if (block := holding(self, start, at)) is not None), None)
 
     with patch.object(Blocks, "_holding", any_object):
         yield

@@ -101,8 +101,8 @@ def append_without_the_sweep_floor() -> Iterator[None]:
     original = conditional_append.after_refusal
 
     def after_refusal(*args: Any, **options: Any) -> Any:
-        seen = (replace(a, sweep_floor=NO_FLOOR) if isinstance(a, PartitionHead) else a for a in args)
-        return original(*seen, **options)
+        changed_args = (replace(a, sweep_floor=NO_FLOOR) if isinstance(a, PartitionHead) else a for a in args)
+        return original(*changed_args, **options)
 
     with (
         rewritten_append(lambda update: replace(update, condition=without(update.condition, is_floor))),
@@ -265,8 +265,8 @@ def compaction_drops_the_last_record_of_a_key() -> Iterator[None]:
     original = OffsetMap.latest
 
     def latest(self: OffsetMap, key: bytes) -> int:
-        found = original(self, key)
-        return found + (found >= 0)
+        offset = original(self, key)
+        return offset + (offset >= 0)
 
     with patch.object(OffsetMap, "latest", latest):
         yield

@@ -54,7 +54,7 @@ def only_the_first_partition_is_asked() -> Iterator[None]:
         update = as_expressions(original(self, head_id, parts, *args))
         assert isinstance(update.condition, AllOf)
         spared = {id(clause.condition) for part in parts[1:] for clause in part.clauses}
-        kept = tuple(each for each in update.condition.conditions if id(each) not in spared)
+        kept = tuple(condition for condition in update.condition.conditions if id(condition) not in spared)
         return replace(update, condition=AllOf(kept))
 
     with patch.object(PartitionIndex, "append_update", append_update):
@@ -64,14 +64,14 @@ def only_the_first_partition_is_asked() -> Iterator[None]:
 class _WithTold:
     """An index that appends what was told already once more."""
 
-    def __init__(self, index: PartitionIndex, told: list[Member]) -> None:
-        self._index, self._told = index, told
+    def __init__(self, index: PartitionIndex, members: list[Member]) -> None:
+        self._index, self._told = index, members
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._index, name)
 
     async def append_all(self, head_id: Any, parts: Any, claim: Any) -> Any:
-        again = [PartitionAppend(each.partition, each.entries) for each in self._told]
+        again = [PartitionAppend(member.partition, member.entries) for member in self._told]
         return await self._index.append_all(head_id, (*parts, *again), claim)
 
 
@@ -82,9 +82,9 @@ def refused_partition_is_sent_again_with_the_others() -> Iterator[None]:
 
     async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
         everybody = self.__dict__.setdefault("_everybody", list(self._members))
-        told = [each for each in everybody if each not in self._members]
+        others = [member for member in everybody if member not in self._members]
         tools = self._tools
-        self._tools = replace(tools, index=_WithTold(tools.index, told))  # type: ignore[arg-type]
+        self._tools = replace(tools, index=_WithTold(tools.index, others))  # type: ignore[arg-type]
         try:
             return await original(self, verdicts, attempt)
         finally:
@@ -156,7 +156,7 @@ def what_does_not_fit_is_sent_without_its_conditions() -> Iterator[None]:
     def parted_with(self: ConditionalAppend, members: Any) -> ConditionalAppend:
         parted = original(self, members)
         parted._next = lambda image: parted._all(Try())  # type: ignore[method-assign]
-        parted._blind = lambda member, there: Try()  # type: ignore[method-assign]
+        parted._blind = lambda member, elements: Try()  # type: ignore[method-assign]
         return parted
 
     with patch.object(ConditionalAppend, "_parted_with", parted_with):
@@ -209,9 +209,9 @@ def pages_are_deleted_before_the_rows_are_there() -> Iterator[None]:
     """A reader finds the elements neither in pages nor in rows."""
     original = SharedSpills._write_row
 
-    async def write_row(self: SharedSpills, head_id: Any, place: int, row: Any) -> None:
+    async def write_row(self: SharedSpills, head_id: Any, position: int, row: Any) -> None:
         await self._pages.delete_old(head_id, SharedHead(indexed=10**12, merged_offsets=dict.fromkeys("012", 10**12)))
-        await original(self, head_id, place, row)
+        await original(self, head_id, position, row)
 
     with patch.object(SharedSpills, "_write_row", write_row):
         yield
@@ -227,7 +227,7 @@ def pages_are_deleted_with_the_first_merge() -> Iterator[None]:
     """Rows of the other partitions refer to them."""
 
     def is_needed(self: Extent, merged_offsets: Any) -> bool:
-        return all(merged_offsets.get(place, 0) < offset for place, offset in self.end_offsets.items())
+        return all(merged_offsets.get(partition, 0) < offset for partition, offset in self.end_offsets.items())
 
     with patch.object(Extent, "is_needed", is_needed):
         yield
@@ -308,7 +308,9 @@ def who_wrote_meanwhile_leaves_all_the_same() -> Iterator[None]:
     def forgetting(*args: Any, **options: Any) -> Update:
         update = original(*args, **options)
         assert isinstance(update.condition, AllOf)
-        kept = tuple(each for each in update.condition.conditions if getattr(each, "path", ("",))[0] != "p")
+        kept = tuple(
+            condition for condition in update.condition.conditions if getattr(condition, "path", ("",))[0] != "p"
+        )
         return replace(update, condition=AllOf(kept))
 
     with patch.object(shared_spill, "_forgetting", forgetting):
@@ -340,7 +342,7 @@ def epoch_begins_where_the_first_partition_is() -> Iterator[None]:
 
     def handover(*args: Any, **options: Any) -> Any:
         condition, actions = original(*args, **options)
-        return condition, tuple(each for each in actions if not isinstance(each, Copy))
+        return condition, tuple(action for action in actions if not isinstance(action, Copy))
 
     with patch("odradek.engine.leaders.leaders.handover", handover):
         yield

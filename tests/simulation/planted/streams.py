@@ -36,8 +36,8 @@ def two_copies_in_one_process() -> Iterator[None]:
     free = decisions._free
 
     def without_processes(wanted: Tasks, view: GroupView, member: MemberState, configured: ConfiguredTopology) -> Tasks:
-        found = free(wanted, view, member, configured)
-        return Tasks(found.active, wanted.standby, wanted.warmup)
+        tasks = free(wanted, view, member, configured)
+        return Tasks(tasks.active, wanted.standby, wanted.warmup)
 
     with patch.object(decisions, "_free", without_processes):
         yield

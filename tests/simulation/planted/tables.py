@@ -113,7 +113,7 @@ def bytes_dropped_without_a_recipe() -> Iterator[None]:
         recipes = made.recipes.to_pylist()
         last = next((row for row in reversed(range(len(recipes))) if recipes[row] is not None), None)
         return made._replace(
-            recipes=pa.array([None if row == last else each for row, each in enumerate(recipes)], pa.binary())
+            recipes=pa.array([None if row == last else recipe for row, recipe in enumerate(recipes)], pa.binary())
         )
 
     with (

@@ -45,7 +45,9 @@ def transaction_without_its_offsets() -> Iterator[None]:
     original = SimTables.transact
 
     async def transact(self: SimTables, operations: Sequence[TableOperation]) -> None:
-        await original(self, [each if each.table != "groups" else _nothing(each) for each in operations])
+        await original(
+            self, [operation if operation.table != "groups" else _nothing(operation) for operation in operations]
+        )
 
     with patch.object(SimTables, "transact", transact):
         yield
@@ -117,8 +119,8 @@ def prediction_forgets_what_the_transaction_holds() -> Iterator[None]:
     def predict(first: TailEntry, head: PartitionHead, *args: Any) -> int:
         return head.next_offset
 
-    def keeps(told: Mapping[int, int], entries: Sequence[TailEntry], next_offset: int) -> bool:
-        return told.get(entries[0].base_sequence, next_offset) == next_offset if entries else True
+    def keeps(offsets_told: Mapping[int, int], entries: Sequence[TailEntry], next_offset: int) -> bool:
+        return offsets_told.get(entries[0].base_sequence, next_offset) == next_offset if entries else True
 
     with patch.object(transactions, "predict", predict), patch.object(commit, "keeps_told_offsets", keeps):
         yield

@@ -81,10 +81,10 @@ def _stalling(scenario: Scenario) -> Scenario:
 def mark_set_without_the_offset() -> Iterator[None]:
     """A head is marked whatever was appended since it was seen, and taken for drained."""
 
-    async def arm(self: Marks, head_id: Any, seen: Any) -> Any:
-        set_it = Update(head_key(head_id), (Set((MARK,), seen.appended_bytes),), is_version(VERSION))
+    async def arm(self: Marks, head_id: Any, image: Any) -> Any:
+        set_it = Update(head_key(head_id), (Set((MARK,), image.appended_bytes),), is_version(VERSION))
         await self._log.update(set_it)
-        return seen
+        return image
 
     with patch.object(Marks, "arm", arm):
         yield
@@ -208,7 +208,7 @@ def the_sweep_looks_where_somebody_was_before() -> Iterator[None]:
 
     async def _wake(self: TriggerSweep, trigger: Any, topic: Any, head_id: Any, image: Any) -> Any:
         leases = await self._leases.read(trigger, partitions_of(topic, head_id, image))
-        return None if all(each.is_new for each in leases) else await original(self, trigger, topic, head_id, image)
+        return None if all(lease.is_new for lease in leases) else await original(self, trigger, topic, head_id, image)
 
     with patch.object(TriggerSweep, "_wake", _wake):
         yield

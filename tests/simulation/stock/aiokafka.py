@@ -62,8 +62,8 @@ class AiokafkaProducer(StockProducer):
         self._producer: tuple[int, int] | None = None
         self._is_initializing = False
 
-    def enqueue(self, place: TopicPartition, records: list[StockRecord]) -> None:
-        self._queues.setdefault(place, deque()).append(_Batch(place, records))
+    def enqueue(self, tp: TopicPartition, records: list[StockRecord]) -> None:
+        self._queues.setdefault(tp, deque()).append(_Batch(tp, records))
 
     def is_idle(self) -> bool:
         return not any(self._queues.values()) and not self._busy_nodes
@@ -75,8 +75,8 @@ class AiokafkaProducer(StockProducer):
                 self.call(self._initialize())
             return
         ready: dict[int, list[_Batch]] = {}
-        for place, queue in self._queues.items():
-            node = self.leader_of(place) if queue and place not in self._muted else None
+        for tp, queue in self._queues.items():
+            node = self.leader_of(tp) if queue and tp not in self._muted else None
             if node is not None and node not in self._busy_nodes:
                 ready.setdefault(node, []).append(self._pop(queue))
         for node, batches in ready.items():
@@ -97,7 +97,7 @@ class AiokafkaProducer(StockProducer):
     async def _send(self, node: int, batches: list[_Batch]) -> None:
         assert self._producer is not None
         now_ms = self._world.clock.now_ms()
-        data = [(each.place, encoded(each.records, (*self._producer, each.sequence), now_ms)) for each in batches]
+        data = [(batch.place, encoded(batch.records, (*self._producer, batch.sequence), now_ms)) for batch in batches]
         outcomes = await self.produce(node, data)
         again = []
         for batch in batches:

@@ -69,7 +69,8 @@ class StockCast:
         looks_behind = world.seed % 3 == 0 and not scenario.stock_recreations
         load = Load(scenario.topics, scenario.stock_batches, scenario.pace_s, scenario.stock_silence_s, looks_behind)
         self._producers = [
-            CLIENTS[kind](self._cluster, f"{kind}{number}", load) for number, kind in enumerate(scenario.stock_clients)
+            CLIENTS[client_type](self._cluster, f"{client_type}{number}", load)
+            for number, client_type in enumerate(scenario.stock_clients)
         ]
 
     def writers(self) -> list[Coroutine[Any, Any, None]]:
@@ -105,10 +106,10 @@ class StockCast:
         history = self._world.history
         for producer in self._producers:
             for record in producer.records:
-                places = where.get(record.identity, [])
-                if record.outcome == "acked" and not places:
+                tps = where.get(record.identity, [])
+                if record.outcome == "acked" and not tps:
                     producer.problem(f"lost write: {record.identity!r} acknowledged at {record.offset}")
-                for place in dict.fromkeys(places):
-                    send = history.sent(record.identity, place, producer.name, record.number)
+                for tp in dict.fromkeys(tps):
+                    send = history.sent(record.identity, tp, producer.name, record.number)
                     send.outcome = "unknown" if record.outcome == "failed" else record.outcome
-                    send.offset = record.offset if len(places) == 1 else None
+                    send.offset = record.offset if len(tps) == 1 else None

@@ -42,7 +42,7 @@ class SocketlessGateway(Gateway):
         leaders = self._engine.leaders
         if self._leads:
             await leaders.register("gateway", 9092)
-            self._leading = [asyncio.ensure_future(each) for each in (self._renew(), leaders.run_balance())]
+            self._leading = [asyncio.ensure_future(task) for task in (self._renew(), leaders.run_balance())]
         cluster = Cluster(self._settings.cluster_id, Broker(leaders.broker_id, "gateway", 9092))
         self._dispatcher = Dispatcher(self._engine, cluster, append=self._commits.produce)
         self._server = cast(asyncio.Server, _Socket())
@@ -74,14 +74,14 @@ class StockCluster:
             return [FLEET_BROKER_ID] if self._up else []
         return list(self._up)
 
-    def leader_of(self, place: TopicPartition) -> int | None:
+    def leader_of(self, tp: TopicPartition) -> int | None:
         """What metadata says: the broker to send a partition's batches to; None where there is no gateway or topic."""
         nodes = self.nodes()
         ledger = self.world.ledger
-        topic_ids = [each for each in ledger.live_topics if ledger.topic_names[each] == place.topic]
+        topic_ids = [topic_id for topic_id in ledger.live_topics if ledger.topic_names[topic_id] == tp.topic]
         if not nodes or not topic_ids:
             return None
-        head = ledger.heads.get(partition_pk(PartitionId(topic_ids[0], place.partition)), {})
+        head = ledger.heads.get(partition_pk(PartitionId(topic_ids[0], tp.partition)), {})
         leader = cast(int, head.get("li", FLEET_BROKER_ID))
         return leader if leader in nodes else self.world.rng.choice(nodes)
 

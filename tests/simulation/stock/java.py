@@ -83,13 +83,13 @@ class _Entry:
 
     def start_at_beginning(self, producer: tuple[int, int]) -> None:
         sequence = 0
-        for batch in sorted(self.tracked, key=lambda each: each.order):
+        for batch in sorted(self.tracked, key=lambda batch: batch.order):
             batch.producer, batch.sequence, batch.reopened = producer, sequence, True
             sequence += len(batch.records)
         self.producer, self.next_sequence, self.acked_sequence = producer, sequence, _NONE
 
     def first(self) -> _Batch:
-        return min(self.tracked, key=lambda each: each.order)
+        return min(self.tracked, key=lambda batch: batch.order)
 
 
 class JavaProducer(StockProducer):
@@ -105,8 +105,8 @@ class JavaProducer(StockProducer):
         self._is_initializing = False
         self._to_rewrite: dict[TopicPartition, None] = {}
 
-    def enqueue(self, place: TopicPartition, records: list[StockRecord]) -> None:
-        self._queues.setdefault(place, deque()).append(_Batch(place, records))
+    def enqueue(self, tp: TopicPartition, records: list[StockRecord]) -> None:
+        self._queues.setdefault(tp, deque()).append(_Batch(tp, records))
 
     def is_idle(self) -> bool:
         return not any(self._queues.values()) and not any(entry.tracked for entry in self._entries.values())
@@ -119,8 +119,8 @@ class JavaProducer(StockProducer):
                 self.call(self._initialize())
             return
         ready: dict[int, list[_Batch]] = {}
-        for place, queue in self._queues.items():
-            node = self.leader_of(place) if queue else None
+        for tp, queue in self._queues.items():
+            node = self.leader_of(tp) if queue else None
             if node is None or self.in_flight(node) >= _IN_FLIGHT_MAX or not self._may_drain(queue[0]):
                 continue
             ready.setdefault(node, []).append(self._drain(queue))
@@ -129,8 +129,8 @@ class JavaProducer(StockProducer):
 
     # --- the queue ----------------------------------------------------------------------------------------------------
 
-    def _entry(self, place: TopicPartition) -> _Entry:
-        return self._entries.setdefault(place, _Entry())
+    def _entry(self, tp: TopicPartition) -> _Entry:
+        return self._entries.setdefault(tp, _Entry())
 
     def _may_drain(self, first: _Batch) -> bool:
         backoff_s = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(8, max(0, first.attempts - 1)))
@@ -174,15 +174,15 @@ class JavaProducer(StockProducer):
             return
         self._producer = (self._producer[0], self._producer[1] + 1)
         self._world.note(f"{self.name} bumps its epoch to {self._producer[1]}")
-        for place in self._to_rewrite:
-            self._entry(place).start_at_beginning(self._producer)
+        for tp in self._to_rewrite:
+            self._entry(tp).start_at_beginning(self._producer)
         self._to_rewrite.clear()
 
     # --- answers ------------------------------------------------------------------------------------------------------
 
     async def _send(self, node: int, batches: list[_Batch]) -> None:
         now_ms = self._world.clock.now_ms()
-        data = [(each.place, encoded(each.records, (*each.producer, each.sequence), now_ms)) for each in batches]
+        data = [(batch.place, encoded(batch.records, (*batch.producer, batch.sequence), now_ms)) for batch in batches]
         outcomes = await self.produce(node, data)
         for batch in batches:
             self._complete(batch, outcomes[batch.place])

@@ -111,8 +111,8 @@ class LibrdkafkaProducer(StockProducer):
         self._pid: _Pid = (-1, -1)
         self._state = "REQ_PID"  # | WAIT_PID | ASSIGNED | DRAIN_BUMP
 
-    def enqueue(self, place: TopicPartition, records: list[StockRecord]) -> None:
-        self._toppars.setdefault(place, _Toppar()).queue.append(_Batch(place, records))
+    def enqueue(self, tp: TopicPartition, records: list[StockRecord]) -> None:
+        self._toppars.setdefault(tp, _Toppar()).queue.append(_Batch(tp, records))
 
     def is_idle(self) -> bool:
         return not any(toppar.queue or toppar.in_flight for toppar in self._toppars.values())
@@ -123,8 +123,8 @@ class LibrdkafkaProducer(StockProducer):
             self.call(self._acquire())
         if self._state != "ASSIGNED":
             return
-        for place, toppar in self._toppars.items():
-            node = self.leader_of(place) if toppar.queue else None
+        for tp, toppar in self._toppars.items():
+            node = self.leader_of(tp) if toppar.queue else None
             if node is not None:
                 self._serve(node, toppar)
 
@@ -184,10 +184,10 @@ class LibrdkafkaProducer(StockProducer):
     def _succeeded(self, toppar: _Toppar, batch: _Batch, next_seq: int) -> None:
         if toppar.acked_msgid < batch.first_msgid - 1:
             # A later batch is in the log, so the earlier ones are.
-            acked = [each for each in toppar.queue if each.last_msgid <= batch.last_msgid]
-            toppar.queue = [each for each in toppar.queue if each.last_msgid > batch.last_msgid]
-            for each in acked:
-                self.delivered(each.records, -1)
+            acked = [queued for queued in toppar.queue if queued.last_msgid <= batch.last_msgid]
+            toppar.queue = [queued for queued in toppar.queue if queued.last_msgid > batch.last_msgid]
+            for earlier in acked:
+                self.delivered(earlier.records, -1)
         elif batch.first_seq != toppar.next_ack_seq and batch.first_seq == toppar.next_err_seq:
             toppar.next_err_seq = next_seq
             toppar.acked_msgid = max(toppar.acked_msgid, batch.last_msgid)
@@ -253,4 +253,4 @@ class LibrdkafkaProducer(StockProducer):
         jitter = 0.8 + 0.4 * self._rng.random()
         batch.backoff_until_s = asyncio.get_running_loop().time() + min(_BACKOFF_MAX_S, backoff_s) * jitter
         toppar.queue.append(batch)
-        toppar.queue.sort(key=lambda each: each.first_msgid)
+        toppar.queue.sort(key=lambda batch: batch.first_msgid)

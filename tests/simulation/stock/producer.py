@@ -112,7 +112,7 @@ class StockProducer(ABC):
     # --- what a client's rules say ------------------------------------------------------------------------------------
 
     @abstractmethod
-    def enqueue(self, place: TopicPartition, records: list[StockRecord]) -> None:
+    def enqueue(self, tp: TopicPartition, records: list[StockRecord]) -> None:
         """The application sends a batch."""
 
     @abstractmethod
@@ -145,10 +145,10 @@ class StockProducer(ABC):
             wire.cut()
 
     async def _feed(self) -> None:
-        places = [TopicPartition(plan.name, n) for plan in self._load.topics for n in range(plan.partitions)]
+        tps = [TopicPartition(plan.name, n) for plan in self._load.topics for n in range(plan.partitions)]
         for _ in range(self._load.batches):
-            place = self._rng.choice(places)
-            self.enqueue(place, [self._record(place) for _ in range(self._rng.choice((1, 1, 1, 2, 4)))])
+            tp = self._rng.choice(tps)
+            self.enqueue(tp, [self._record(tp) for _ in range(self._rng.choice((1, 1, 1, 2, 4)))])
             self._wake.set()
             draw = self._rng.random()
             if draw < 0.04 and self._load.silence_s:
@@ -158,9 +158,9 @@ class StockProducer(ABC):
         self._all_sent = True
         self._wake.set()
 
-    def _record(self, place: TopicPartition) -> StockRecord:
-        number = self._numbers[place] = self._numbers.get(place, 0) + 1
-        record = StockRecord(f"{self.name}:{place.topic}:{place.partition}:{number}".encode(), place, number)
+    def _record(self, tp: TopicPartition) -> StockRecord:
+        number = self._numbers[tp] = self._numbers.get(tp, 0) + 1
+        record = StockRecord(f"{self.name}:{tp.topic}:{tp.partition}:{number}".encode(), tp, number)
         self.records.append(record)
         return record
 
@@ -188,18 +188,18 @@ class StockProducer(ABC):
 
     # --- brokers ------------------------------------------------------------------------------------------------------
 
-    def leader_of(self, place: TopicPartition) -> int | None:
+    def leader_of(self, tp: TopicPartition) -> int | None:
         """The leader as this client knows it; it asks where it does not know."""
-        known = self._leaders.get(place)
-        if known is None:
-            known = self._cluster.leader_of(place)
-            if known is not None:
-                self._leaders[place] = known
-        return known
+        leader = self._leaders.get(tp)
+        if leader is None:
+            leader = self._cluster.leader_of(tp)
+            if leader is not None:
+                self._leaders[tp] = leader
+        return leader
 
-    def refresh(self, place: TopicPartition) -> None:
+    def refresh(self, tp: TopicPartition) -> None:
         """Metadata is out of date."""
-        self._leaders.pop(place, None)
+        self._leaders.pop(tp, None)
 
     def in_flight(self, node: int) -> int:
         """Requests to a broker that have no answer."""
@@ -222,22 +222,24 @@ class StockProducer(ABC):
     ) -> dict[TopicPartition, Outcome]:
         """Send one request; the outcome of each partition."""
         message = produce_request(batches, acks=-1, timeout_ms=int(self.request_timeout_s * 1000))
-        asked = asyncio.ensure_future(self._ask(node, message, ProduceResponse))
+        asking = asyncio.ensure_future(self._ask(node, message, ProduceResponse))
         behind = asyncio.ensure_future(self._end_of(node, batches[0][0])) if self._load.looks_behind else None
         try:
-            response = await asked
+            response = await asking
         except (Disconnected, TimeoutError) as error:
             is_late = isinstance(error, TimeoutError)
             code = ErrorCode.REQUEST_TIMED_OUT if is_late else ErrorCode.NETWORK_EXCEPTION
-            for place, _ in batches:
-                self.refresh(place)
-            return {place: Outcome(code) for place, _ in batches}
+            for tp, _ in batches:
+                self.refresh(tp)
+            return {tp: Outcome(code) for tp, _ in batches}
         outcomes = {
-            TopicPartition(str(topic.name), int(each.index)): Outcome(
-                ErrorCode(int(each.error_code)), int(each.base_offset), int(each.log_start_offset)
+            TopicPartition(str(topic.name), int(partition_response.index)): Outcome(
+                ErrorCode(int(partition_response.error_code)),
+                int(partition_response.base_offset),
+                int(partition_response.log_start_offset),
             )
             for topic in response.responses
-            for each in topic.partition_responses
+            for partition_response in topic.partition_responses
         }
         for outcome in outcomes.values():
             if outcome.code not in _ANSWERS:
@@ -248,15 +250,15 @@ class StockProducer(ABC):
                 self.problem(f"a request behind a Produce to {outcome.base_offset} was told that the log ends at {end}")
         return outcomes
 
-    async def _end_of(self, node: int, place: TopicPartition) -> int:
+    async def _end_of(self, node: int, tp: TopicPartition) -> int:
         """The high watermark of a partition, by a request that waits for no answer before it; -1: there is none."""
         request = ListOffsetsRequest(
             replica_id=BrokerId(-1),
             isolation_level=i8(0),
             topics=(
                 ListOffsetsTopic(
-                    name=TopicName(place.topic),
-                    partitions=(ListOffsetsPartition(partition_index=i32(place.partition), timestamp=i64(-1)),),
+                    name=TopicName(tp.topic),
+                    partitions=(ListOffsetsPartition(partition_index=i32(tp.partition), timestamp=i64(-1)),),
                 ),
             ),
         )
@@ -264,8 +266,8 @@ class StockProducer(ABC):
             response = await self._ask(node, request, ListOffsetsResponse)
         except (Disconnected, TimeoutError):
             return -1
-        [found] = response.topics[0].partitions
-        return int(found.offset) if int(found.error_code) == ErrorCode.NONE else -1
+        [partition_response] = response.topics[0].partitions
+        return int(partition_response.offset) if int(partition_response.error_code) == ErrorCode.NONE else -1
 
     async def init_producer_id(self) -> tuple[int, int]:
         """Get an id and epoch, however long it takes."""
@@ -296,12 +298,12 @@ class StockProducer(ABC):
         if self._rng.random() < _CUTS and not self._world.is_calm:
             asyncio.get_running_loop().call_later(self._rng.random() * _CUT_WITHIN_S, wire.cut)
         try:
-            answer = await asyncio.wait_for(wire.request(frame), self.request_timeout_s)
+            response_bytes = await asyncio.wait_for(wire.request(frame), self.request_timeout_s)
         except TimeoutError:
             self._world.note(f"{self.name} waited too long for {node}")
             wire.cut()
             raise
-        return decode_response(answer, response_type, correlation_id=correlation_id)
+        return decode_response(response_bytes, response_type, correlation_id=correlation_id)
 
 
 def encoded(records: Sequence[StockRecord], producer: tuple[int, int, int], now_ms: int) -> bytes:

@@ -55,10 +55,10 @@ class Wire(asyncio.Transport):
         """Send a request, return its answer. Raises Disconnected."""
         if self.is_closed:
             raise Disconnected
-        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._pending.append(answer)
+        pending: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._pending.append(pending)
         self._to_server.put_nowait(len(frame).to_bytes(_LENGTH_BYTES, "big") + frame)
-        return await asyncio.shield(answer)
+        return await asyncio.shield(pending)
 
     def cut(self) -> None:
         """End the connection at once."""
@@ -67,10 +67,10 @@ class Wire(asyncio.Transport):
         self.is_closed = True
         for pump in self._pumps:
             pump.cancel()
-        for answer in self._pending:
-            if not answer.done():
-                answer.set_exception(Disconnected())
-                answer.exception()  # nobody may be waiting any more
+        for pending in self._pending:
+            if not pending.done():
+                pending.set_exception(Disconnected())
+                pending.exception()  # nobody may be waiting any more
         self._pending.clear()
         self._connection.connection_lost(None)
 
@@ -96,9 +96,9 @@ class Wire(asyncio.Transport):
                 if len(self._received) < end:
                     break
                 await asyncio.sleep(self._world.rng.random() * _DELAY_S)
-                answer = bytes(self._received[_LENGTH_BYTES:end])
+                response = bytes(self._received[_LENGTH_BYTES:end])
                 del self._received[:end]
-                self._pending.popleft().set_result(answer)
+                self._pending.popleft().set_result(response)
 
     # --- the gateway's end: asyncio.Transport -------------------------------------------------------------------------
 

@@ -191,7 +191,7 @@ class SimPort:
                 except StoreError:
                     pass
         try:
-            answer = await self._act(act)
+            due_s = await self._act(act)
         except StoreError as error:
             world.note(f"{label} -> {type(error).__name__}")
             process.troubles += not isinstance(error, ConditionFailed)
@@ -209,12 +209,12 @@ class SimPort:
             raise OutcomeUnknown(label)
         if method_name == "transact":
             # The answer to a transaction comes when all of its items are visible; one that is lost tells nothing.
-            await self._pause(max(0.0, answer - asyncio.get_running_loop().time()))
-            answer = None
+            await self._pause(max(0.0, due_s - asyncio.get_running_loop().time()))
+            due_s = None
         process.answered()
         self._die_perhaps(fates, method_name, label, "after")
         await self._pause(rng.random() * fates.pause_s)
-        return answer
+        return due_s
 
     def _is_among(self, names: frozenset[str], method_name: str) -> bool:
         return not names or method_name in names or f"{self._name}.{method_name}" in names
@@ -284,11 +284,11 @@ class SimObjects(SimPort):
         return put
 
     async def _perform(self, method_name: str, *args: Any, **kwargs: Any) -> Any:
-        answer = await super()._perform(method_name, *args, **kwargs)
+        result = await super()._perform(method_name, *args, **kwargs)
         ledger = self._process.world.ledger
         if method_name == "put" and not ledger.is_told and (epoch := self._epochs[args[0]]):
             ledger.upkeep.arrived(partition_of_object(args[0]), epoch, self._process.name, args[0])
-        return answer
+        return result
 
 
 class SimTable(SimPort):
@@ -303,8 +303,8 @@ class SimTable(SimPort):
         name: Any = self._name
         match method_name:
             case "get":
-                [found] = await self._get([args[0]], **kwargs)
-                return found
+                [item] = await self._get([args[0]], **kwargs)
+                return item
             case "get_many":
                 return await self._get(args[0], **kwargs)
             case "query":
@@ -330,13 +330,13 @@ class SimTable(SimPort):
 
     async def _get(self, keys: Sequence[Key], *, consistent: bool = True) -> list[Item | None]:
         name: Any = self._name
-        found = await self._port.get_many(keys, consistent=consistent) if keys else []
+        items = await self._port.get_many(keys, consistent=consistent) if keys else []
         for i, key in enumerate(keys):
             if not self._seen.is_whole(name, key.pk, consistent=consistent):
                 images = self._seen.seen(name, key.pk, consistent=consistent)
                 if key.sk in images:
-                    found[i] = copied(images[key.sk])
-        return found
+                    items[i] = copied(images[key.sk])
+        return items
 
     def _sent(self, operations: Sequence[tuple[str, Operation]]) -> None:
         self._process.world.ledger.late.sent(self._process.name, operations)
@@ -345,14 +345,18 @@ class SimTable(SimPort):
         ledger = self._process.world.ledger
         if ledger.is_told:
             # Where not all is visible yet, a reader cannot know what refuses it.
-            known = [each for each in operations if self._seen.is_whole(each[0], each[1].key.pk, consistent=True)]
-            ledger.futile.refused(self._process.name, known)
+            seen_operations = [
+                operation
+                for operation in operations
+                if self._seen.is_whole(operation[0], operation[1].key.pk, consistent=True)
+            ]
+            ledger.futile.refused(self._process.name, seen_operations)
 
     async def _transact(self, operations: Sequence[Any]) -> float:
         """Apply a transaction; when all of it is visible, as the loop's time."""
         world = self._process.world
         if self._name == "tables":
-            sent = [(each.table, each.operation) for each in operations]
+            sent = [(operation.table, operation.operation) for operation in operations]
         else:
             sent = [(self._name, operation) for operation in operations]
         self._sent(sent)
@@ -364,6 +368,6 @@ class SimTable(SimPort):
             await self._port.transact(operations)
         except TransactionCanceled as canceled:
             pairs = zip(sent, canceled.failures, strict=True)
-            self._refused([each for each, failure in pairs if failure is not None])
+            self._refused([operation for operation, failure in pairs if failure is not None])
             raise
         return self._seen.hold(images) if world.weather.random() < world.fates.torn else 0.0

@@ -110,7 +110,7 @@ def _check_topics(process: Process, results: Sequence[ProduceResult], topics: se
 
 def _aging(process: Process, partitions: Sequence[ProducePartition]) -> list[ProducePartition]:
     valid_until_s = process.clock.monotonic() + process.engine.settings.request_timeout_ms / 1000
-    return [replace(each, valid_until_s=valid_until_s) for each in partitions]
+    return [replace(partition, valid_until_s=valid_until_s) for partition in partitions]
 
 
 def _topics(process: Process, path: str, args: Any) -> set[UUID]:

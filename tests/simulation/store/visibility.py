@@ -97,17 +97,17 @@ class Visibility:
 
 def overlaid(rows: Iterable[Row], images: Images, pk: str, bounds: dict[str, Any]) -> list[Row]:
     """The rows of a query as seen: some are as they were, some not there yet, some not gone yet."""
-    found = {row.key.sk: row.item for row in rows}
+    items = {row.key.sk: row.item for row in rows}
     sk_from, sk_to = bounds.get("sk_from", ""), bounds.get("sk_to")
     for sk, image in images.items():
         if sk < sk_from or (sk_to is not None and sk >= sk_to):
             continue
         if image is None:
-            found.pop(sk, None)
+            items.pop(sk, None)
         else:
-            found[sk] = copied(image)
-    order = sorted(found, reverse=bounds.get("descending", False))
-    return [Row(Key(pk, sk), found[sk]) for sk in order[: bounds.get("limit")]]
+            items[sk] = copied(image)
+    order = sorted(items, reverse=bounds.get("descending", False))
+    return [Row(Key(pk, sk), items[sk]) for sk in order[: bounds.get("limit")]]
 
 
 def _now_s() -> float:

@@ -93,11 +93,11 @@ class WitnessedObjects(MemoryObjectStore):
         self._ledger.object_put(key, content)
 
     async def delete(self, keys: Sequence[str]) -> None:
-        there = [key for key in keys if key in self._objects]
+        existing = [key for key in keys if key in self._objects]
         if self._lake is not None:
-            self._lake.deleted(there)
+            self._lake.deleted(existing)
         await super().delete(keys)
-        self._ledger.objects_deleted(there)
+        self._ledger.objects_deleted(existing)
 
     def keys(self) -> list[str]:
         """Every object that is there."""
@@ -125,8 +125,8 @@ class WitnessedLake(MemoryTableCatalog):
 
     def deleted(self, keys: Sequence[str]) -> None:
         """Objects are about to be deleted."""
-        gone = set(keys)
+        deleted_keys = set(keys)
         for name, table in self.tables.items():
             for snapshot in table.snapshots:
-                for key in sorted(snapshot.files & gone):
+                for key in sorted(snapshot.files & deleted_keys):
                     self._ledger.problem(f"{key} is deleted, and a snapshot of the table {name} has it")
