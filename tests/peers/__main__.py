@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--renew", action="store_true", help="write what was found of the accepted differences")
     parser.add_argument("--verbose", action="store_true", help="print the answers that are the same, too")
     options = parser.parse_args(argv)
-    chosen = [probe for name, probe in load_probes().items() if any(fnmatch(name, each) for each in options.names)]
+    chosen = [
+        probe for name, probe in load_probes().items() if any(fnmatch(name, pattern) for pattern in options.names)
+    ]
     logging.getLogger("odradek.gateway").setLevel(logging.ERROR)  # many probes are there to have a connection closed
     began_s = time.monotonic()
 
@@ -46,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(reason, file=sys.stderr)
         return 2
     if options.renew:
-        found = {result.probe.name: accepted.shown(result.differences) for result in results}
-        accepted.FILE.write_text(accepted.renewed(accepted.load(), found))
+        shown_by_probe = {result.probe.name: accepted.shown(result.differences) for result in results}
+        accepted.FILE.write_text(accepted.renewed(accepted.load(), shown_by_probe))
     wanted = {} if options.against else expected()
     unexplained = print_results(results, wanted, (pair.first.name, pair.second.name))
     explained = sum(bool(result.differences) for result in results) - len(unexplained)
@@ -63,23 +65,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def expected() -> dict[str, Shown]:
     """The accepted differences by probe."""
-    return {probe: dict(places) for each in accepted.load() for probe, places in each.probes.items()}
+    return {probe: dict(places) for difference in accepted.load() for probe, places in difference.probes.items()}
 
 
 def print_results(results: Sequence[Result], wanted: Mapping[str, Shown], names: tuple[str, str]) -> dict[str, Shown]:
     """Print the probes whose differences are not the accepted ones; return those differences."""
     unexplained = {}
     for result in results:
-        found, accepted_ones = accepted.shown(result.differences), wanted.get(result.probe.name, {})
-        if found == accepted_ones:
+        shown_now, accepted_ones = accepted.shown(result.differences), wanted.get(result.probe.name, {})
+        if shown_now == accepted_ones:
             continue
-        unexplained[result.probe.name] = found
+        unexplained[result.probe.name] = shown_now
         print(f"\n{result.probe.name}")
-        for place, (one, other) in found.items():
-            if accepted_ones.get(place) != (one, other):
-                print(f"    {place}\n        {names[0]}: {one}\n        {names[1]}: {other}")
-        for place in accepted_ones.keys() - found.keys():
-            print(f"    {place}: accepted in {accepted.FILE.name}, and no more")
+        for question, (one, other) in shown_now.items():
+            if accepted_ones.get(question) != (one, other):
+                print(f"    {question}\n        {names[0]}: {one}\n        {names[1]}: {other}")
+        for question in accepted_ones.keys() - shown_now.keys():
+            print(f"    {question}: accepted in {accepted.FILE.name}, and no more")
     print()
     return unexplained
 

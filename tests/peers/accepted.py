@@ -46,7 +46,7 @@ def load(file: Path = FILE) -> list[Difference]:
             row["reason"],
             row.get("page", ""),
             {
-                probe: {place: (one, other) for place, (one, other) in places.items()}
+                probe: {path: (one, other) for path, (one, other) in places.items()}
                 for probe, places in row["probes"].items()
             },
         )
@@ -60,7 +60,7 @@ def load(file: Path = FILE) -> list[Difference]:
 
 def shown(differences: Mapping[str, tuple[Any, Any]]) -> Shown:
     """Differences as the file has them."""
-    return {place: (_text(one), _text(other)) for place, (one, other) in differences.items()}
+    return {path: (_text(one), _text(other)) for path, (one, other) in differences.items()}
 
 
 def _text(value: Any) -> str:
@@ -70,23 +70,23 @@ def _text(value: Any) -> str:
     return f"{text[: _SHOWN - 20]}... ({hashlib.sha256(text.encode()).hexdigest()[:8]})"
 
 
-def to_toml(found: Iterable[tuple[str, Shown]]) -> str:
+def to_toml(shown_by_probe: Iterable[tuple[str, Shown]]) -> str:
     """Write differences as tables of the file, to be sorted under reasons by hand."""
-    return "\n".join(line for probe, places in found for line in _table(probe, places)) + "\n"
+    return "\n".join(line for probe, places in shown_by_probe for line in _table(probe, places)) + "\n"
 
 
-def renewed(accepted: Iterable[Difference], found: Mapping[str, Shown]) -> str:
+def renewed(accepted: Iterable[Difference], shown_by_probe: Mapping[str, Shown]) -> str:
     """The file with what a run found of the probes that are in it; a probe without a difference leaves it.
 
     Args:
-        found: of all probes that ran, those without a difference too.
+        shown_by_probe: of all probes that ran, those without a difference too.
     """
     parts = [_HEAD]
-    for each in accepted:
-        probes = {probe: found.get(probe, places) for probe, places in each.probes.items()}
+    for difference in accepted:
+        probes = {probe: shown_by_probe.get(probe, places) for probe, places in difference.probes.items()}
         tables = [line for probe, places in sorted(probes.items()) if places for line in _table(probe, places)]
         if tables:
-            parts.append("\n".join([*_fields(each), *tables]) + "\n")
+            parts.append("\n".join([*_fields(difference), *tables]) + "\n")
     return "\n".join(parts)
 
 
@@ -102,7 +102,7 @@ def _fields(difference: Difference) -> list[str]:
 
 
 def _table(probe: str, places: Shown) -> list[str]:
-    rows = [f"{_quoted(place)} = [{_quoted(one)}, {_quoted(other)}]" for place, (one, other) in places.items()]
+    rows = [f"{_quoted(path)} = [{_quoted(one)}, {_quoted(other)}]" for path, (one, other) in places.items()]
     return [f"[difference.probes.{_quoted(probe)}]", *rows]
 
 

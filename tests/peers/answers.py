@@ -34,14 +34,14 @@ def normalised(answer: Any, suffix: str, servers: Sequence[str]) -> Any:
 class _Normal:
     def __init__(self, suffix: str, servers: Sequence[str]) -> None:
         self._suffix = suffix
-        self._ports = [int(each.rpartition(":")[2]) for each in servers if each]
+        self._ports = [int(server.rpartition(":")[2]) for server in servers if server]
         self._uuids: dict[uuid.UUID, str] = {NO_UUID: "none"}
 
     def value(self, value: Any, name: str = "") -> Any:
         if isinstance(value, Mapping):
-            return {self._text(str(key)): self.value(each, str(key)) for key, each in value.items()}
+            return {self._text(str(key)): self.value(member, str(key)) for key, member in value.items()}
         if isinstance(value, list | tuple):
-            return [self.value(each, name) for each in value]
+            return [self.value(element, name) for element in value]
         if isinstance(value, bytes):
             return value.hex()
         if isinstance(value, uuid.UUID):
@@ -72,19 +72,19 @@ def error_name(code: int) -> str:
         return str(code)
 
 
-def differences(kafka: Any, odradek: Any, place: str = "") -> dict[str, tuple[Any, Any]]:
+def differences(kafka: Any, odradek: Any, path: str = "") -> dict[str, tuple[Any, Any]]:
     """Both values by place, of those places where two normalised answers differ."""
     if isinstance(kafka, dict) and isinstance(odradek, dict):
-        found: dict[str, tuple[Any, Any]] = {}
+        differing: dict[str, tuple[Any, Any]] = {}
         for key in sorted({*kafka, *odradek}):
-            inner = f"{place}.{key}" if place else key
+            inner = f"{path}.{key}" if path else key
             if key == _MESSAGE and (odradek.get(key) == _TEXT or kafka.get(key) != _TEXT or _succeeded(kafka)):
                 continue
-            found.update(differences(kafka.get(key, ABSENT), odradek.get(key, ABSENT), inner))
-        return found
+            differing.update(differences(kafka.get(key, ABSENT), odradek.get(key, ABSENT), inner))
+        return differing
     if isinstance(kafka, list) and isinstance(odradek, list) and len(kafka) == len(odradek):
-        found = {}
+        differing = {}
         for index, (one, other) in enumerate(zip(kafka, odradek, strict=True)):
-            found.update(differences(one, other, f"{place}[{index}]"))
-        return found
-    return {} if kafka == odradek else {place or "answer": (kafka, odradek)}
+            differing.update(differences(one, other, f"{path}[{index}]"))
+        return differing
+    return {} if kafka == odradek else {path or "answer": (kafka, odradek)}

@@ -107,9 +107,9 @@ def advertised(servers: str, schemas: Schemas) -> dict[str, tuple[int, int]]:
     with Connection(servers, schemas) as connection:
         keys = connection.call("ApiVersions", 3, ClientSoftwareName="probe", ClientSoftwareVersion="1")["ApiKeys"]
     return {
-        schemas.names[each["ApiKey"]]: (each["MinVersion"], each["MaxVersion"])
-        for each in keys
-        if each["ApiKey"] in schemas.names
+        schemas.names[key["ApiKey"]]: (key["MinVersion"], key["MaxVersion"])
+        for key in keys
+        if key["ApiKey"] in schemas.names
     }
 
 
@@ -118,17 +118,17 @@ def create_coordinators(servers: str, schemas: Schemas) -> None:
     keys = {0: "first", 1: "first", 2: f"first:{'A' * 22}:0"}
     with Connection(servers, schemas) as connection:
 
-        def is_there(kind: int) -> bool:
-            answer = connection.call("FindCoordinator", 6, KeyType=kind, CoordinatorKeys=[keys[kind]])
-            return answer["Coordinators"][0]["ErrorCode"] not in RETRIABLE
+        def is_there(key_type: int) -> bool:
+            response = connection.call("FindCoordinator", 6, KeyType=key_type, CoordinatorKeys=[keys[key_type]])
+            return response["Coordinators"][0]["ErrorCode"] not in RETRIABLE
 
         def answers() -> bool:
             group = connection.call("DescribeGroups", 5, Groups=["first"])["Groups"][0]["ErrorCode"]
             transaction = connection.call("DescribeTransactions", 0, TransactionalIds=["first"])["TransactionStates"][0]
             return not {group, transaction["ErrorCode"]} & set(RETRIABLE)
 
-        for kind in keys:
-            until(partial(is_there, kind))
+        for key_type in keys:
+            until(partial(is_there, key_type))
         until(answers)
 
 
@@ -139,11 +139,11 @@ def _create_users(servers: str, schemas: Schemas) -> None:
             salted = hashlib.pbkdf2_hmac(algorithm, PASSWORD.encode(), salt, iterations)
             row = {"Mechanism": mechanism, "Iterations": iterations, "Salt": salt, "SaltedPassword": salted}
             rows = [{"Name": user, **row} for user in (ADMIN, USER)]
-            answer = connection.call("AlterUserScramCredentials", 0, Deletions=[], Upsertions=rows)
-            assert not any(each["ErrorCode"] for each in answer["Results"]), answer
+            response = connection.call("AlterUserScramCredentials", 0, Deletions=[], Upsertions=rows)
+            assert not any(result["ErrorCode"] for result in response["Results"]), response
 
         def are_there() -> bool:
-            answer = connection.call("DescribeUserScramCredentials", 0, Users=[{"Name": ADMIN}, {"Name": USER}])
-            return all(len(each["CredentialInfos"]) == 2 for each in answer["Results"])
+            response = connection.call("DescribeUserScramCredentials", 0, Users=[{"Name": ADMIN}, {"Name": USER}])
+            return all(len(user_result["CredentialInfos"]) == 2 for user_result in response["Results"])
 
         until(are_there)

@@ -70,58 +70,58 @@ class _Writer:
         self._is_flexible = version in message.flexible
 
     def structure(self, fields: Sequence[Field], values: Mapping[str, Any]) -> bytes:
-        there = [each for each in fields if self._version in each.versions]
-        if unknown := set(values) - {each.name for each in there}:
+        fields_there = [field for field in fields if self._version in field.versions]
+        if unknown := set(values) - {field.name for field in fields_there}:
             raise ValueError(f"version {self._version} has no field {', '.join(sorted(unknown))}")
         parts, tagged = [], {}
-        for each in there:
-            if self._version in each.tagged:
-                if each.name in values:
-                    tagged[each.tag or 0] = self._field(each, values[each.name])
+        for field in fields_there:
+            if self._version in field.tagged:
+                if field.name in values:
+                    tagged[field.tag or 0] = self._field(field, values[field.name])
             else:
-                parts.append(self._field(each, values.get(each.name, self._default(each))))
+                parts.append(self._field(field, values.get(field.name, self._default(field))))
         if self._is_flexible:
             parts.append(unsigned_varint(len(tagged)))
             for tag, data in sorted(tagged.items()):
                 parts += unsigned_varint(tag), unsigned_varint(len(data)), data
         return b"".join(parts)
 
-    def _field(self, each: Field, value: Any) -> bytes:
-        is_compact = self._is_flexible if each.flexible is None else self._version in each.flexible
-        if each.is_array:
+    def _field(self, field: Field, value: Any) -> bytes:
+        is_compact = self._is_flexible if field.flexible is None else self._version in field.flexible
+        if field.is_array:
             count = None if value is None else len(value)
-            elements = (self._element(each.element, element, is_compact) for element in value or ())
+            elements = (self._element(field.element, element, is_compact) for element in value or ())
             return _length(count, ">i", is_compact) + b"".join(elements)
-        if each.element in self._structures and self._version in each.nullable:
-            return b"\xff" if value is None else b"\x01" + self._element(each.element, value, is_compact)
-        return self._element(each.element, value, is_compact)
+        if field.element in self._structures and self._version in field.nullable:
+            return b"\xff" if value is None else b"\x01" + self._element(field.element, value, is_compact)
+        return self._element(field.element, value, is_compact)
 
-    def _element(self, kind: str, value: Any, is_compact: bool) -> bytes:
-        if kind in _NUMBERS:
-            return struct.pack(_NUMBERS[kind], value)
-        if kind == "string":
+    def _element(self, field_type: str, value: Any, is_compact: bool) -> bytes:
+        if field_type in _NUMBERS:
+            return struct.pack(_NUMBERS[field_type], value)
+        if field_type == "string":
             return encode_string(value, is_compact)
-        if kind == "uuid":
+        if field_type == "uuid":
             return (value or NO_UUID).bytes
-        if kind in _BYTES:
+        if field_type in _BYTES:
             return _length(None if value is None else len(value), ">i", is_compact) + (value or b"")
-        return self.structure(self._structures[kind], value)
+        return self.structure(self._structures[field_type], value)
 
-    def _default(self, each: Field) -> Any:
-        default = each.default
+    def _default(self, field: Field) -> Any:
+        default = field.default
         if default == "null":
             return None
-        if each.is_array:
+        if field.is_array:
             return []
-        if each.type == "bool":
+        if field.type == "bool":
             return str(default).lower() == "true"
-        if each.type == "float64":
+        if field.type == "float64":
             return float(default or 0)
-        if each.type in _NUMBERS:
+        if field.type in _NUMBERS:
             return int(str(default or 0), 0)
-        if each.type == "string":
+        if field.type == "string":
             return default or ""
-        return {"uuid": NO_UUID, "bytes": b"", "records": None}.get(each.type, {})
+        return {"uuid": NO_UUID, "bytes": b"", "records": None}.get(field.type, {})
 
 
 # --- from bytes -------------------------------------------------------------------------------------------------------
@@ -147,13 +147,13 @@ class _Reader:
     def structure(self, fields: Sequence[Field]) -> dict[str, Any]:
         values: dict[str, Any] = {}
         tagged = {}
-        for each in fields:
-            if self._version not in each.versions:
+        for field in fields:
+            if self._version not in field.versions:
                 continue
-            if self._version in each.tagged:
-                tagged[each.tag] = each
+            if self._version in field.tagged:
+                tagged[field.tag] = field
             else:
-                values[each.name] = self._field(each)
+                values[field.name] = self._field(field)
         if self._is_flexible:
             self._tags(tagged, values)
         return values
@@ -169,30 +169,30 @@ class _Reader:
             else:
                 values.setdefault(UNKNOWN_TAGS, {})[tag] = self._take(size)
 
-    def _field(self, each: Field) -> Any:
-        is_compact = self._flexible(each.flexible)
-        if each.is_array:
+    def _field(self, field: Field) -> Any:
+        is_compact = self._flexible(field.flexible)
+        if field.is_array:
             count = self._length(">i", is_compact)
-            return None if count is None else [self._element(each.element, is_compact) for _ in range(count)]
-        if each.element in self._message.structures and self._version in each.nullable:
-            return self._element(each.element, is_compact) if self._number(">b") >= 0 else None
-        return self._element(each.element, is_compact)
+            return None if count is None else [self._element(field.element, is_compact) for _ in range(count)]
+        if field.element in self._message.structures and self._version in field.nullable:
+            return self._element(field.element, is_compact) if self._number(">b") >= 0 else None
+        return self._element(field.element, is_compact)
 
     def _flexible(self, own: Versions | None) -> bool:
         return self._is_flexible if own is None else self._version in own
 
-    def _element(self, kind: str, is_compact: bool) -> Any:
-        if kind in _NUMBERS:
-            return self._number(_NUMBERS[kind])
-        if kind == "string":
+    def _element(self, field_type: str, is_compact: bool) -> Any:
+        if field_type in _NUMBERS:
+            return self._number(_NUMBERS[field_type])
+        if field_type == "string":
             size = self._length(">h", is_compact)
             return None if size is None else self._take(size).decode()
-        if kind == "uuid":
+        if field_type == "uuid":
             return uuid.UUID(bytes=self._take(16))
-        if kind in _BYTES:
+        if field_type in _BYTES:
             size = self._length(">i", is_compact)
             return None if size is None else self._take(size)
-        return self.structure(self._message.structures[kind])
+        return self.structure(self._message.structures[field_type])
 
     def _length(self, form: str, is_compact: bool) -> int | None:
         count = self._varint() - 1 if is_compact else self._number(form)

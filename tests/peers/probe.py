@@ -76,11 +76,11 @@ class Peer:
         schemas: Schemas,
         versions: Mapping[str, tuple[int, int]],
         suffix: str,
-        asked: set[tuple[str, int]],
+        apis_called: set[tuple[str, int]],
     ) -> None:
         self.servers, self.sasl_servers, self.schemas, self.versions = servers, sasl_servers, schemas, versions
         self.suffix = suffix
-        self._asked = asked
+        self._asked = apis_called
         self._opened: list[Connection] = []
         self._connection: Connection | None = None
         self._settled = 0
@@ -98,8 +98,8 @@ class Peer:
         """Open a connection and log in with PLAIN. Raises AssertionError if the login fails."""
         connection = self.connect(client_id, sasl=True)
         assert connection.call("SaslHandshake", 1, Mechanism="PLAIN")["ErrorCode"] == 0
-        answer = connection.call("SaslAuthenticate", 2, AuthBytes=f"\0{user}\0{password}".encode())
-        assert answer["ErrorCode"] == 0, answer
+        response = connection.call("SaslAuthenticate", 2, AuthBytes=f"\0{user}\0{password}".encode())
+        assert response["ErrorCode"] == 0, response
         return connection
 
     def call(self, api: str, version: int | None = None, **values: Any) -> dict[str, Any]:
@@ -144,8 +144,8 @@ class Peer:
         name = self.name(text)
         chosen = [{"Name": key.replace("_", "."), "Value": str(value)} for key, value in configs.items()]
         topic = {"Name": name, "NumPartitions": partitions, "ReplicationFactor": 1, "Configs": chosen}
-        answer = self.call("CreateTopics", Topics=[topic], timeoutMs=30_000)["Topics"][0]
-        assert answer["ErrorCode"] == 0, answer
+        result = self.call("CreateTopics", Topics=[topic], timeoutMs=30_000)["Topics"][0]
+        assert result["ErrorCode"] == 0, result
         self.until_led(name, partitions)
         return name
 
@@ -153,9 +153,9 @@ class Peer:
         """Wait until a topic's partitions have leaders that serve them."""
 
         def is_led() -> bool:
-            asked = [{"PartitionIndex": index, "Timestamp": -1} for index in range(partitions)]
-            answer = self.call("ListOffsets", 4, ReplicaId=-1, Topics=[{"Name": topic, "Partitions": asked}])
-            return not any(each["ErrorCode"] for each in answer["Topics"][0]["Partitions"])
+            requested = [{"PartitionIndex": index, "Timestamp": -1} for index in range(partitions)]
+            response = self.call("ListOffsets", 4, ReplicaId=-1, Topics=[{"Name": topic, "Partitions": requested}])
+            return not any(row["ErrorCode"] for row in response["Topics"][0]["Partitions"])
 
         until(is_led)
 
@@ -195,18 +195,18 @@ def attempt(question: Callable[[], Answer]) -> Answer:
 def until(condition: Callable[[], Any], timeout_s: float = _READY_S) -> Any:
     """Poll until a condition holds; return what it returned. Raises AssertionError."""
     deadline_s = time.monotonic() + timeout_s
-    while not (answer := condition()):
+    while not (outcome := condition()):
         assert time.monotonic() < deadline_s, f"did not happen within {timeout_s} s"
         time.sleep(0.05)
-    return answer
+    return outcome
 
 
 def settled(question: Callable[[], dict[str, Any]], timeout_s: float = _READY_S) -> dict[str, Any]:
     """Ask until the answer's ErrorCode is none of those that pass by themselves; return the last answer."""
     deadline_s = time.monotonic() + timeout_s
-    while (answer := question())["ErrorCode"] in RETRIABLE and time.monotonic() < deadline_s:
+    while (response := question())["ErrorCode"] in RETRIABLE and time.monotonic() < deadline_s:
         time.sleep(0.05)
-    return answer
+    return response
 
 
 def pick(values: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def batch(
     """
     records = records or (Record(),)
     base_ms = records[0].timestamp if base_timestamp is None else base_timestamp
-    payload = b"".join(_record(index, each, base_ms) for index, each in enumerate(records))
+    payload = b"".join(_record(index, record, base_ms) for index, record in enumerate(records))
     if compress is not None:
         payload = compress(payload)
     number = len(records) if count is None else count
@@ -64,7 +64,7 @@ def batch(
         attributes,
         number - 1 if last_offset_delta is None else last_offset_delta,
         base_ms,
-        max(each.timestamp for each in records) if max_timestamp is None else max_timestamp,
+        max(record.timestamp for record in records) if max_timestamp is None else max_timestamp,
         producer_id,
         producer_epoch,
         base_sequence,

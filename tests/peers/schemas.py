@@ -82,7 +82,7 @@ class Message:
 
 def parse_message(text: str) -> Message:
     """Parse a schema: JSON with comments."""
-    tree = json.loads(_COMMENT.sub(lambda found: found.group(1) or "", text))
+    tree = json.loads(_COMMENT.sub(lambda match: match.group(1) or "", text))
     structures = {name["name"]: _fields(name["fields"]) for name in tree.get("commonStructs", ())}
     fields = _fields(tree.get("fields", ()))
     for level in (fields, *structures.values()):
@@ -116,10 +116,9 @@ def _fields(trees: Iterable[Mapping[str, Any]]) -> tuple[Field, ...]:
 
 def _structures(fields: Sequence[Field]) -> dict[str, tuple[Field, ...]]:
     by_name: dict[str, tuple[Field, ...]] = {}
-    for each in fields:
-        if each.fields:
-            by_name[each.element] = each.fields
-            by_name.update(_structures(each.fields))
+    for nested in (outer for outer in fields if outer.fields):
+        by_name[nested.element] = nested.fields
+        by_name.update(_structures(nested.fields))
     return by_name
 
 

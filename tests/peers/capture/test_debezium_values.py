@@ -80,7 +80,7 @@ def compared(
     """
     listed = list(cases)
     ways = 4 if has_log else 1
-    count = max(len(values) + ("NOT NULL" not in kind) for kind, values in cases.items())
+    count = max(len(values) + ("NOT NULL" not in column_type) for column_type, values in cases.items())
     run(0)
     with (
         service() as (pid, servers, client),
@@ -97,42 +97,51 @@ def compared(
         records = {
             prefix: running.read(f"{prefix}.{topic}", ways * count, timeout_s=60) for prefix in ("theirs", "ours")
         }
-    documents = {prefix: [json.loads(each.value) for each in found] for prefix, found in records.items()}
-    assert {prefix: len(found) for prefix, found in documents.items()} == {"theirs": ways * count, "ours": ways * count}
+    documents = {
+        prefix: [json.loads(record.value) for record in values_read] for prefix, values_read in records.items()
+    }
+    assert {prefix: len(documents_read) for prefix, documents_read in documents.items()} == {
+        "theirs": ways * count,
+        "ours": ways * count,
+    }
     different: dict[str, set[str]] = {}
     cells: Counter[str] = Counter()
     for theirs, ours in zip(*(ordered(documents[prefix]) for prefix in ("theirs", "ours")), strict=True):
-        types = [fields(each) for each in (theirs, ours)]
-        for number, kind in enumerate(listed):
+        types = [fields(document) for document in (theirs, ours)]
+        for number, column_type in enumerate(listed):
             name = f"c{number}"
-            pairs = [("type", *(each.get(name) for each in types))]
+            pairs = [("type", *(types_of.get(name) for types_of in types))]
             pairs += [
-                (place, *(each["payload"][place].get(name, "missing") for each in (theirs, ours)))
-                for place in ("before", "after") if theirs["payload"][place] and ours["payload"][place]
+                (side, *(document["payload"][side].get(name, "missing") for document in (theirs, ours)))
+                for side in ("before", "after") if theirs["payload"][side] and ours["payload"][side]
             ]  # fmt: skip
-            for place, one, other in pairs:
+            for side, one, other in pairs:
                 cells["cells"] += 1
                 if one != other:
-                    cells["accepted" if kind in _ACCEPTED else "different"] += 1
-                    different.setdefault(kind, set()).add(
-                        f"{theirs['payload']['op']} {place}: ours {str(other)[:120]}, Debezium {str(one)[:120]}"
+                    cells["accepted" if column_type in _ACCEPTED else "different"] += 1
+                    different.setdefault(column_type, set()).add(
+                        f"{theirs['payload']['op']} {side}: ours {str(other)[:120]}, Debezium {str(one)[:120]}"
                     )
     print(f"\n{topic}: {cells['cells']} cells, {cells['accepted']} accepted differences:")
-    for kind in different.keys() & _ACCEPTED.keys():
-        print(f"  {kind}: {_ACCEPTED[kind]}")
-    wrong = {kind: sorted(found) for kind, found in different.items() if kind not in _ACCEPTED}
-    assert not wrong, "\n".join(f"{kind}: {each}" for kind, found in wrong.items() for each in found)
+    for column_type in different.keys() & _ACCEPTED.keys():
+        print(f"  {column_type}: {_ACCEPTED[column_type]}")
+    wrong = {
+        column_type: sorted(mismatches) for column_type, mismatches in different.items() if column_type not in _ACCEPTED
+    }
+    assert not wrong, "\n".join(
+        f"{column_type}: {mismatch}" for column_type, mismatches in wrong.items() for mismatch in mismatches
+    )
 
 
 def ordered(documents: list[Any]) -> list[Any]:
-    return sorted(documents, key=lambda each: (each["payload"]["op"], each["payload"]["after"]["id"]))
+    return sorted(documents, key=lambda document: (document["payload"]["op"], document["payload"]["after"]["id"]))
 
 
 def fields(document: Any) -> dict[str, Any]:
     """Return type, name and parameters of the columns."""
-    [row] = [each for each in document["schema"]["fields"] if each["field"] == "after"]
+    [row] = [field for field in document["schema"]["fields"] if field["field"] == "after"]
     kept = ("type", "name", "parameters", "items")
-    return {each["field"]: {name: each[name] for name in kept if name in each} for each in row["fields"]}
+    return {column["field"]: {name: column[name] for name in kept if name in column} for column in row["fields"]}
 
 
 def statements(rows: list[list[tuple[str, Any]]], first: int) -> list[str]:
@@ -144,7 +153,7 @@ def test_values_of_postgresql_are_those_of_debezium(tmp_path: Path) -> None:
     jars()
     cases = postgres_values.CASES
     rows = postgres_values.sets(len(cases))
-    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(cases))
+    columns = ", ".join(f"c{number} {column_type}" for number, column_type in enumerate(cases))
     with postgres() as server:
         database = server.database("kinds")
         server.execute(
@@ -171,10 +180,14 @@ def test_values_of_mariadb_are_those_of_debezium(tmp_path: Path) -> None:
     if missing("mariadb"):
         pytest.skip(str(missing("mariadb")))
     cases = mysql_values.cases("mariadb")
-    for kind in [each for each in cases if each in _NOT_PARSED or any(name in each for name in _NO_CHARSETS)]:
-        del cases[kind]
+    for column_type in [
+        column_type
+        for column_type in cases
+        if column_type in _NOT_PARSED or any(name in column_type for name in _NO_CHARSETS)
+    ]:
+        del cases[column_type]
     rows = mysql_values.rows(cases)
-    columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(cases))
+    columns = ", ".join(f"c{number} {column_type}" for number, column_type in enumerate(cases))
     history = ".".join(("schema", "history", "internal"))
     with mysql_server("mariadb") as server:
         server.execute(*_SESSION, "CREATE DATABASE k", f"CREATE TABLE k.t (id INT PRIMARY KEY, n INT, {columns})")

@@ -27,9 +27,11 @@ class NotInstalled(Exception):
 
 def command(client: Client, folder: Path = BUILD) -> list[str]:
     """Install a client if it is not there, and return the command of its program. Raises NotInstalled."""
-    place = folder / f"{client.package.rpartition('/')[2].replace(':', '-')}-{client.version}"
-    place.mkdir(parents=True, exist_ok=True)
-    return {"pip": _pip, "go": _go, "npm": _npm, "maven": _maven, "debian": _debian}[client.installer](client, place)
+    folder_of = folder / f"{client.package.rpartition('/')[2].replace(':', '-')}-{client.version}"
+    folder_of.mkdir(parents=True, exist_ok=True)
+    return {"pip": _pip, "go": _go, "npm": _npm, "maven": _maven, "debian": _debian}[client.installer](
+        client, folder_of
+    )
 
 
 def _run(words: list[str], folder: Path, **environment: str) -> str:
@@ -55,58 +57,58 @@ def _run(words: list[str], folder: Path, **environment: str) -> str:
 
 def uv() -> str:
     """Return the path of uv, which `make setup` installs."""
-    found = shutil.which("uv") or str(ROOT / "build" / "bootstrap" / "bin" / "uv")
-    if not Path(found).exists():
+    executable = shutil.which("uv") or str(ROOT / "build" / "bootstrap" / "bin" / "uv")
+    if not Path(executable).exists():
         raise NotInstalled("uv is not on this machine: `make setup` installs it")
-    return found
+    return executable
 
 
-def _pip(client: Client, place: Path) -> list[str]:
-    python = place / "bin" / "python"
-    if not (place / ".complete").exists():
-        _run([uv(), "venv", "-q", "--clear", "--python", sys.executable, str(place)], place.parent)
+def _pip(client: Client, environment: Path) -> list[str]:
+    python = environment / "bin" / "python"
+    if not (environment / ".complete").exists():
+        _run([uv(), "venv", "-q", "--clear", "--python", sys.executable, str(environment)], environment.parent)
         wanted = [f"{client.package}=={client.version}", *client.needs, *_CODECS.get(client.package, ())]
-        _run([uv(), "pip", "install", "-q", "--python", str(python), *wanted], place)
-        (place / ".complete").touch()
+        _run([uv(), "pip", "install", "-q", "--python", str(python), *wanted], environment)
+        (environment / ".complete").touch()
     return [str(python), str(PROGRAMS / client.program)]
 
 
-def _go(client: Client, place: Path) -> list[str]:
-    shutil.copytree(PROGRAMS / client.program, place, dirs_exist_ok=True)
-    shutil.copy(PROGRAMS / "report.go.txt", place / "report.go")
-    if not (place / ".complete").exists():
-        (place / "go.mod").write_text("module odradek.example/client\n\ngo 1.24\n")
-        _run(["go", "get", f"{client.package}@{client.version}"], place)
-        _run(["go", "mod", "tidy"], place)
-        (place / ".complete").touch()
-    _run(["go", "build", "-o", "program", "."], place)
-    return [str(place / "program")]
+def _go(client: Client, module_folder: Path) -> list[str]:
+    shutil.copytree(PROGRAMS / client.program, module_folder, dirs_exist_ok=True)
+    shutil.copy(PROGRAMS / "report.go.txt", module_folder / "report.go")
+    if not (module_folder / ".complete").exists():
+        (module_folder / "go.mod").write_text("module odradek.example/client\n\ngo 1.24\n")
+        _run(["go", "get", f"{client.package}@{client.version}"], module_folder)
+        _run(["go", "mod", "tidy"], module_folder)
+        (module_folder / ".complete").touch()
+    _run(["go", "build", "-o", "program", "."], module_folder)
+    return [str(module_folder / "program")]
 
 
-def _npm(client: Client, place: Path) -> list[str]:
-    if not (place / ".complete").exists():
-        (place / "package.json").write_text(json.dumps({"private": True}))
+def _npm(client: Client, package_folder: Path) -> list[str]:
+    if not (package_folder / ".complete").exists():
+        (package_folder / "package.json").write_text(json.dumps({"private": True}))
         wanted = [f"{client.package}@{client.version}", *client.needs]
-        _run(["npm", "install", "--no-audit", "--no-fund", *wanted], place)
-        (place / ".complete").touch()
+        _run(["npm", "install", "--no-audit", "--no-fund", *wanted], package_folder)
+        (package_folder / ".complete").touch()
     for name in (client.program, "report.cjs"):
-        shutil.copy(PROGRAMS / name, place)
-    own = place / "node_modules" / ".bin" / "node"
-    return [str(own) if own.exists() else "node", str(place / client.program)]
+        shutil.copy(PROGRAMS / name, package_folder)
+    own = package_folder / "node_modules" / ".bin" / "node"
+    return [str(own) if own.exists() else "node", str(package_folder / client.program)]
 
 
-def _maven(client: Client, place: Path) -> list[str]:
-    jars = place / "jars"
-    if not (place / ".complete").exists():
-        (place / "pom.xml").write_text(_POM.format(version=client.version))
+def _maven(client: Client, project: Path) -> list[str]:
+    jars = project / "jars"
+    if not (project / ".complete").exists():
+        (project / "pom.xml").write_text(_POM.format(version=client.version))
         copy = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-        _run(["mvn", "-q", "-B", copy, f"-DoutputDirectory={jars}"], place)
-        (place / ".complete").touch()
-    _run(["javac", "-cp", f"{jars}/*", "-d", str(place), str(PROGRAMS / client.program)], place)
-    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{place}:{jars}/*", "ClientTasks"]
+        _run(["mvn", "-q", "-B", copy, f"-DoutputDirectory={jars}"], project)
+        (project / ".complete").touch()
+    _run(["javac", "-cp", f"{jars}/*", "-d", str(project), str(PROGRAMS / client.program)], project)
+    return ["java", "-Xmx256m", "-XX:+UseSerialGC", "-cp", f"{project}:{jars}/*", "ClientTasks"]
 
 
-def _debian(client: Client, place: Path) -> list[str]:
+def _debian(client: Client, unpacked: Path) -> list[str]:
     if shutil.which(client.package) is None:
         raise NotInstalled(f"{client.package} is not on this machine: apt-get install {client.package}")
     return [sys.executable, str(PROGRAMS / client.program)]

@@ -38,7 +38,7 @@ def read() -> list[Result]:
     """Return the kept results."""
     if not KEPT.exists():
         return []
-    return [Result(**each) for each in json.loads(KEPT.read_text())]
+    return [Result(**load) for load in json.loads(KEPT.read_text())]
 
 
 def table() -> str:
@@ -62,9 +62,9 @@ def _cell(result: Result, tasks: Sequence[str], notes: list[str]) -> str:
     good = [task for task, outcome in outcomes.items() if outcome == "ok"]
     reasons: list[str] = []
     for task, outcome in outcomes.items():
-        kind, _, why = outcome.partition(": ")
-        if kind in ("expected", "failed"):
-            note = why if kind == "expected" else f"{TASKS[task]}: {why}"
+        outcome_kind, _, why = outcome.partition(": ")
+        if outcome_kind in ("expected", "failed"):
+            note = why if outcome_kind == "expected" else f"{TASKS[task]}: {why}"
             if note not in notes:
                 notes.append(note)
             reasons.append(f"({notes.index(note) + 1})")
@@ -78,8 +78,8 @@ def _cell(result: Result, tasks: Sequence[str], notes: list[str]) -> str:
 def page() -> str:
     """Return docs/CLIENTS.md with the table of the kept results."""
     text = PAGE.read_text()
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
+    before, _, after_begin = text.partition(BEGIN)
+    _, _, after = after_begin.partition(END)
     return f"{before}{BEGIN}\n{table()}\n{END}{after}"
 
 

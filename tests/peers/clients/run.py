@@ -67,8 +67,8 @@ def run_client(client: Client, services: Services, tasks: list[str] | None = Non
 def _judged(client: Client, services: Services, output: str, tasks: list[str]) -> dict[str, str]:
     reported: dict[str, tuple[str, str]] = {}
     for line in output.splitlines():
-        name, _, rest = line.partition("\t")
-        outcome, _, why = rest.partition("\t")
+        name, _, outcome_and_reason = line.partition("\t")
+        outcome, _, why = outcome_and_reason.partition("\t")
         if name in TASKS and outcome in ("ok", "absent", "failed"):
             reported[name] = outcome, why
     faults = services.faults(prefix_of(client), {name: outcome for name, (outcome, _) in reported.items()})

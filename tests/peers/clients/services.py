@@ -105,12 +105,12 @@ _NUMBERS = [b"%d" % i for i in range(COUNT)]
 
 
 def _records(service: ThreadedService, topic: str) -> list[odradek.ConsumerRecord]:
-    place = odradek.TopicPartition(topic, 0)
+    tp = odradek.TopicPartition(topic, 0)
     records: list[odradek.ConsumerRecord] = []
     with odradek.Consumer(**service.client_config, auto_offset_reset="earliest") as consumer:
-        consumer.assign([place])
-        end = consumer.end_offsets([place])[place]
-        while consumer.position(place) < end:
+        consumer.assign([tp])
+        end = consumer.end_offsets([tp])[tp]
+        while consumer.position(tp) < end:
             for some in consumer.poll(200).values():
                 records += some
     return records

@@ -48,10 +48,10 @@ def test_filters_match_as_event_ruler_s(capsys: pytest.CaptureFixture[str]) -> N
     other = [
         (*pair, mine, answer) for pair, answer in zip(PAIRS, answers, strict=True) if (mine := ours(*pair)) != answer
     ]
-    assert [each for each in other if accepted(*each[:2]) is None] == []
+    assert [pair for pair in other if accepted(*pair[:2]) is None] == []
     with capsys.disabled():
         print(f"\nfilters: {len(PAIRS):,} pairs beside event-ruler 1.8.1, {len(other)} accepted differences")
-        for reason in sorted({accepted(*each[:2]) or "" for each in other}):
+        for reason in sorted({accepted(*pair[:2]) or "" for pair in other}):
             print(f"  {reason}")
 
 

@@ -58,21 +58,21 @@ def acl(peer: Peer, **changes: Any) -> dict[str, Any]:
 
 def create(peer: Peer, *acls: Mapping[str, Any]) -> Answer:
     """Create ACLs; the results."""
-    answer = attempt(lambda: peer.call("CreateAcls", Creations=list(acls)))
-    return answer if isinstance(answer, str) else answer["Results"]
+    response = attempt(lambda: peer.call("CreateAcls", Creations=list(acls)))
+    return response if isinstance(response, str) else response["Results"]
 
 
 def described(peer: Peer, **changes: Any) -> Answer:
     """ACLs that a filter finds, those of this probe, in order."""
     peer.settle()
-    asked = {"ResourceTypeFilter": 1, "PatternTypeFilter": 1, "Operation": 1, "PermissionType": 1, **changes}
-    answer = attempt(lambda: peer.call("DescribeAcls", **asked))
-    if isinstance(answer, str) or answer["ErrorCode"]:
-        return answer
+    filters = {"ResourceTypeFilter": 1, "PatternTypeFilter": 1, "Operation": 1, "PermissionType": 1, **changes}
+    response = attempt(lambda: peer.call("DescribeAcls", **filters))
+    if isinstance(response, str) or response["ErrorCode"]:
+        return response
     rows = [
-        [each["ResourceType"], each["ResourceName"], each["PatternType"], *row.values()]
-        for each in answer["Resources"]
-        for row in each["Acls"]
+        [resource["ResourceType"], resource["ResourceName"], resource["PatternType"], *row.values()]
+        for resource in response["Resources"]
+        for row in resource["Acls"]
     ]
     return sorted(row for row in rows if peer.suffix in str(row))
 
@@ -86,10 +86,15 @@ def _creation(**changes: Any) -> Callable[[Peer], Answer]:
 
 def _everywhere(operation: int) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        names = {kind: "kafka-cluster" if kind == CLUSTER else peer.name("x") for kind in _RESOURCES.values()}
+        names = {
+            resource_type: "kafka-cluster" if resource_type == CLUSTER else peer.name("x")
+            for resource_type in _RESOURCES.values()
+        }
         return {
-            label: create(peer, acl(peer, ResourceType=kind, ResourceName=names[kind], Operation=operation))
-            for label, kind in _RESOURCES.items()
+            label: create(
+                peer, acl(peer, ResourceType=resource_type, ResourceName=names[resource_type], Operation=operation)
+            )
+            for label, resource_type in _RESOURCES.items()
         }
 
     return question
@@ -221,12 +226,12 @@ for _label in _FILTERS:
 
 def _delete(peer: Peer, *filters: Mapping[str, Any]) -> Answer:
     blank = {"ResourceTypeFilter": 1, "PatternTypeFilter": 1, "Operation": 1, "PermissionType": 1}
-    answer = attempt(lambda: peer.call("DeleteAcls", Filters=[{**blank, **each} for each in filters]))
-    if isinstance(answer, str):
-        return answer
-    for each in answer["FilterResults"]:
-        each["MatchingAcls"].sort(key=str)
-    return answer["FilterResults"]
+    response = attempt(lambda: peer.call("DeleteAcls", Filters=[{**blank, **filter_} for filter_ in filters]))
+    if isinstance(response, str):
+        return response
+    for filter_result in response["FilterResults"]:
+        filter_result["MatchingAcls"].sort(key=str)
+    return response["FilterResults"]
 
 
 @probe
@@ -283,7 +288,7 @@ def _allowed(peer: Peer, connection: Connection, topic: str) -> Answer:
 def _rights(*acls: Mapping[str, Any]) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
         topic = peer.topic()
-        rows = [acl(peer, **{"Principal": f"User:{USER}", "ResourceName": topic, **each}) for each in acls]
+        rows = [acl(peer, **{"Principal": f"User:{USER}", "ResourceName": topic, **acl_fields}) for acl_fields in acls]
         cut = [{**row, "ResourceName": topic[:-1]} if row["ResourcePatternType"] == PREFIXED else row for row in rows]
         created = create(peer, *cut)
         peer.settle()
@@ -338,9 +343,15 @@ def without_any_right(peer: Peer) -> Answer:
     return _groups_and_cluster(peer.login(), peer)
 
 
-def _right_of(kind: int, text: str, operation: int) -> Callable[[Peer], Answer]:
+def _right_of(resource_type: int, text: str, operation: int) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        row = acl(peer, Principal=f"User:{USER}", ResourceType=kind, ResourceName=peer.name(text), Operation=operation)
+        row = acl(
+            peer,
+            Principal=f"User:{USER}",
+            ResourceType=resource_type,
+            ResourceName=peer.name(text),
+            Operation=operation,
+        )
         created = create(peer, row)
         peer.settle()
         return [created, _groups_and_cluster(peer.login(), peer)]
@@ -359,5 +370,5 @@ def a_group_describes_its_operations(peer: Peer) -> Answer:
     group = peer.name("g")
     create(peer, acl(peer, Principal=f"User:{USER}", ResourceType=GROUP, ResourceName=group, Operation=READ))
     peer.settle()
-    answer = peer.login().call("DescribeGroups", 5, Groups=[group], IncludeAuthorizedOperations=True)["Groups"][0]
-    return pick(answer, "AuthorizedOperations")
+    described = peer.login().call("DescribeGroups", 5, Groups=[group], IncludeAuthorizedOperations=True)["Groups"][0]
+    return pick(described, "AuthorizedOperations")

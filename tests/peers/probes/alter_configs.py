@@ -13,19 +13,19 @@ _DYNAMIC = 1
 Change = tuple[str, int, str | None]
 
 
-def alter(peer: Peer, kind: int, name: str, *changes: Change, **more: Any) -> Answer:
+def alter(peer: Peer, resource_type: int, name: str, *changes: Change, **more: Any) -> Answer:
     """Alter a resource incrementally; the results, or that the connection was closed."""
     rows = [{"Name": key, "ConfigOperation": operation, "Value": value} for key, operation, value in changes]
-    resource = {"ResourceType": kind, "ResourceName": name, "Configs": rows}
-    answer = attempt(lambda: peer.call("IncrementalAlterConfigs", Resources=[resource], **more))
-    return answer if isinstance(answer, str) else answer["Responses"]
+    resource = {"ResourceType": resource_type, "ResourceName": name, "Configs": rows}
+    response = attempt(lambda: peer.call("IncrementalAlterConfigs", Resources=[resource], **more))
+    return response if isinstance(response, str) else response["Responses"]
 
 
-def overrides(peer: Peer, kind: int, name: str) -> dict[str, Any]:
+def overrides(peer: Peer, resource_type: int, name: str) -> dict[str, Any]:
     """The values that are the resource's own."""
     peer.settle()
-    found = configs(peer, kind, name)
-    return {key: row["Value"] for key, row in found.items() if row["ConfigSource"] in (_DYNAMIC, 8)}
+    rows_by_name = configs(peer, resource_type, name)
+    return {key: row["Value"] for key, row in rows_by_name.items() if row["ConfigSource"] in (_DYNAMIC, 8)}
 
 
 def _topic_change(changes: Sequence[Change], before: dict[str, Any] | None = None) -> Callable[[Peer], Answer]:
@@ -130,8 +130,8 @@ for _label, _changes, _before in (
     add(f"alter configs: {_label}", _topic_change(_changes, _before))
 
 
-def _resource_change(kind: int, name: str, *changes: Change) -> Callable[[Peer], Answer]:
-    return lambda peer: alter(peer, kind, name, *changes, ValidateOnly=True)
+def _resource_change(resource_type: int, name: str, *changes: Change) -> Callable[[Peer], Answer]:
+    return lambda peer: alter(peer, resource_type, name, *changes, ValidateOnly=True)
 
 
 _VALUE = ("retention.ms", SET, "1")
@@ -191,10 +191,10 @@ for _label, _change in (
 @probe
 def client_metrics(peer: Peer) -> Answer:
     name = peer.name("metrics")
-    answer = alter(
+    altered = alter(
         peer, CLIENT_METRICS, name, ("interval.ms", SET, "1000"), ("metrics", SET, "a.b"), ("match", SET, "")
     )
-    return [answer, attempt(lambda: overrides(peer, CLIENT_METRICS, name))]
+    return [altered, attempt(lambda: overrides(peer, CLIENT_METRICS, name))]
 
 
 @probe
@@ -210,19 +210,24 @@ def one_resource_of_two_is_bad(peer: Peer) -> Answer:
     resources = [
         {"ResourceType": TOPIC, "ResourceName": name, "Configs": change} for name in (peer.name("missing"), topic)
     ]
-    answer = peer.call("IncrementalAlterConfigs", Resources=resources)["Responses"]
-    return [sorted(answer, key=lambda each: str(each["ResourceName"])), overrides(peer, TOPIC, topic)]
+    responses = peer.call("IncrementalAlterConfigs", Resources=resources)["Responses"]
+    return [sorted(responses, key=lambda row: str(row["ResourceName"])), overrides(peer, TOPIC, topic)]
 
 
 @probe
 def without_any_right(peer: Peer) -> Answer:
     change = [{"Name": "retention.ms", "ConfigOperation": SET, "Value": "9"}]
     resources = [
-        {"ResourceType": kind, "ResourceName": name, "Configs": change}
-        for kind, name in ((TOPIC, peer.topic()), (TOPIC, peer.name("no")), (BROKER, "0"), (GROUP, peer.name("g")))
+        {"ResourceType": resource_type, "ResourceName": name, "Configs": change}
+        for resource_type, name in (
+            (TOPIC, peer.topic()),
+            (TOPIC, peer.name("no")),
+            (BROKER, "0"),
+            (GROUP, peer.name("g")),
+        )
     ]
-    answer = peer.login().call("IncrementalAlterConfigs", 1, Resources=resources)["Responses"]
-    return sorted(answer, key=str)
+    responses = peer.login().call("IncrementalAlterConfigs", 1, Resources=resources)["Responses"]
+    return sorted(responses, key=str)
 
 
 # --- AlterConfigs: all values at once ---------------------------------------------------------------------------------
@@ -233,8 +238,8 @@ def _replacement(rows: Sequence[tuple[str, str | None]], **before: Any) -> Calla
         topic = peer.topic(**before)
         values = [{"Name": name, "Value": value} for name, value in rows]
         resource = {"ResourceType": TOPIC, "ResourceName": topic, "Configs": values}
-        answer = attempt(lambda: peer.call("AlterConfigs", Resources=[resource]))
-        return [answer if isinstance(answer, str) else answer["Responses"], overrides(peer, TOPIC, topic)]
+        response = attempt(lambda: peer.call("AlterConfigs", Resources=[resource]))
+        return [response if isinstance(response, str) else response["Responses"], overrides(peer, TOPIC, topic)]
 
     return question
 

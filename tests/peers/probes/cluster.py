@@ -15,7 +15,7 @@ _OPERATIONS = "TopicAuthorizedOperations"
 
 def _versions(peer: Peer) -> dict[str, list[int]]:
     rows = peer.call("ApiVersions", 3, **_SOFTWARE)["ApiKeys"]
-    return {peer.schemas.names[each["ApiKey"]]: [each["MinVersion"], each["MaxVersion"]] for each in rows}
+    return {peer.schemas.names[row["ApiKey"]]: [row["MinVersion"], row["MaxVersion"]] for row in rows}
 
 
 # --- versions ---------------------------------------------------------------------------------------------------------
@@ -32,21 +32,21 @@ for _api in _OF_CLIENTS:
 
 @probe
 def versions_of_the_apis_of_brokers(peer: Peer) -> Answer:
-    return {api: each for api, each in _versions(peer).items() if api in _OF_BROKERS}
+    return {api: versions for api, versions in _versions(peer).items() if api in _OF_BROKERS}
 
 
 @probe
 def other_apis(peer: Peer) -> Answer:
-    return {api: each for api, each in _versions(peer).items() if api not in (*_OF_BROKERS, *_OF_CLIENTS)}
+    return {api: versions for api, versions in _versions(peer).items() if api not in (*_OF_BROKERS, *_OF_CLIENTS)}
 
 
 @probe
 def features(peer: Peer) -> Answer:
-    answer = peer.call("ApiVersions", 4, **_SOFTWARE)
+    response = peer.call("ApiVersions", 4, **_SOFTWARE)
     return {
-        "supported": by_name(answer["SupportedFeatures"]),
-        "finalized": by_name(answer["FinalizedFeatures"]),
-        "epoch is known": answer["FinalizedFeaturesEpoch"] >= 0,
+        "supported": by_name(response["SupportedFeatures"]),
+        "finalized": by_name(response["FinalizedFeatures"]),
+        "epoch is known": response["FinalizedFeaturesEpoch"] >= 0,
     }
 
 
@@ -73,8 +73,8 @@ for _label, _name, _number in (
 def api_versions_of_the_future(peer: Peer) -> Answer:
     connection = peer.connect()
     connection.send_body("ApiVersions", 99, b"")
-    answer = connection.receive("ApiVersions", 0)
-    return {"ErrorCode": answer["ErrorCode"], "APIs are there": len(answer["ApiKeys"]) > 0}
+    response = connection.receive("ApiVersions", 0)
+    return {"ErrorCode": response["ErrorCode"], "APIs are there": len(response["ApiKeys"]) > 0}
 
 
 @probe
@@ -113,8 +113,8 @@ _OF_BROKERS: Mapping[str, Mapping[str, Any]] = {
 
 def _replicas(api: str) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        answer = peer.attempt(api, peer.newest(api), **_OF_BROKERS[api])
-        return pick(answer, "ErrorCode") if isinstance(answer, dict) else answer
+        response = peer.attempt(api, peer.newest(api), **_OF_BROKERS[api])
+        return pick(response, "ErrorCode") if isinstance(response, dict) else response
 
     return question
 
@@ -134,8 +134,8 @@ for _api in (
 @probe
 def elect_the_leader_that_leads(peer: Peer) -> Answer:
     topic = peer.topic()
-    asked = [{"Topic": topic, "Partitions": [0, 7]}]
-    return peer.attempt("ElectLeaders", ElectionType=0, TopicPartitions=asked, TimeoutMs=5000)
+    requested = [{"Topic": topic, "Partitions": [0, 7]}]
+    return peer.attempt("ElectLeaders", ElectionType=0, TopicPartitions=requested, TimeoutMs=5000)
 
 
 @probe
@@ -194,35 +194,39 @@ def metadata_of_a_topic_in_every_version(peer: Peer) -> Answer:
 @probe
 def metadata_of_a_name_twice(peer: Peer) -> Answer:
     topic = peer.topic()
-    answer = peer.call("Metadata", Topics=[{"Name": topic}, {"Name": topic}])
-    return [pick(each, "ErrorCode", "Name") for each in answer["Topics"]]
+    response = peer.call("Metadata", Topics=[{"Name": topic}, {"Name": topic}])
+    return [pick(topic_row, "ErrorCode", "Name") for topic_row in response["Topics"]]
 
 
 @probe
 def metadata_of_an_id_twice(peer: Peer) -> Answer:
     topic = {"Name": None, "TopicId": peer.topic_id(peer.topic())}
-    answer = peer.call("Metadata", Topics=[topic, topic])
-    return [pick(each, "ErrorCode", "Name", "TopicId") for each in answer["Topics"]]
+    response = peer.call("Metadata", Topics=[topic, topic])
+    return [pick(topic_row, "ErrorCode", "Name", "TopicId") for topic_row in response["Topics"]]
 
 
 @probe
 def metadata_of_an_id_and_its_name(peer: Peer) -> Answer:
     topic = peer.topic()
-    asked = [{"Name": topic, "TopicId": peer.topic_id(topic)}]
-    return peer.attempt("Metadata", Topics=asked)
+    requested = [{"Name": topic, "TopicId": peer.topic_id(topic)}]
+    return peer.attempt("Metadata", Topics=requested)
 
 
 @probe
 def metadata_of_an_id_beside_a_name(peer: Peer) -> Answer:
     one, other = peer.topic("a"), peer.topic("b")
-    answer = peer.attempt("Metadata", Topics=[{"Name": None, "TopicId": peer.topic_id(one)}, {"Name": other}])
-    return answer if isinstance(answer, str) else [pick(each, "ErrorCode", "Name") for each in answer["Topics"]]
+    response = peer.attempt("Metadata", Topics=[{"Name": None, "TopicId": peer.topic_id(one)}, {"Name": other}])
+    return (
+        response
+        if isinstance(response, str)
+        else [pick(topic_row, "ErrorCode", "Name") for topic_row in response["Topics"]]
+    )
 
 
 @probe
 def metadata_of_an_unknown_id(peer: Peer) -> Answer:
-    answer = peer.call("Metadata", Topics=[{"Name": None, "TopicId": uuid.UUID(int=77)}])
-    return answer["Topics"]
+    response = peer.call("Metadata", Topics=[{"Name": None, "TopicId": uuid.UUID(int=77)}])
+    return response["Topics"]
 
 
 @probe
@@ -250,33 +254,33 @@ def metadata_of_all_topics(peer: Peer) -> Answer:
 @probe
 def metadata_of_internal_topics(peer: Peer) -> Answer:
     names = "__consumer_offsets", "__transaction_state"
-    answer = peer.call("Metadata", Topics=[{"Name": name} for name in names])
-    return {each["Name"]: pick(each, "ErrorCode", "IsInternal") for each in answer["Topics"]}
+    response = peer.call("Metadata", Topics=[{"Name": name} for name in names])
+    return {topic_row["Name"]: pick(topic_row, "ErrorCode", "IsInternal") for topic_row in response["Topics"]}
 
 
 @probe
 def metadata_with_operations(peer: Peer) -> Answer:
     topic = peer.topic()
-    answer = peer.call("Metadata", Topics=[{"Name": topic}], IncludeTopicAuthorizedOperations=True)
-    return answer["Topics"][0][_OPERATIONS]
+    response = peer.call("Metadata", Topics=[{"Name": topic}], IncludeTopicAuthorizedOperations=True)
+    return response["Topics"][0][_OPERATIONS]
 
 
 @probe
 def metadata_with_operations_of_the_cluster(peer: Peer) -> Answer:
-    answer = peer.call("Metadata", 8, Topics=[], IncludeClusterAuthorizedOperations=True)
-    return answer["ClusterAuthorizedOperations"]
+    response = peer.call("Metadata", 8, Topics=[], IncludeClusterAuthorizedOperations=True)
+    return response["ClusterAuthorizedOperations"]
 
 
 @probe
 def metadata_with_operations_of_a_user(peer: Peer) -> Answer:
-    answer = peer.login().call("Metadata", 12, Topics=None, IncludeTopicAuthorizedOperations=True)
-    return [each for each in answer["Topics"] if peer.suffix in each["Name"]]
+    response = peer.login().call("Metadata", 12, Topics=None, IncludeTopicAuthorizedOperations=True)
+    return [topic_row for topic_row in response["Topics"] if peer.suffix in topic_row["Name"]]
 
 
 def _named(name: str) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        answer = peer.attempt("Metadata", Topics=[{"Name": name}], AllowAutoTopicCreation=True)
-        return answer if isinstance(answer, str) else [each["ErrorCode"] for each in answer["Topics"]]
+        response = peer.attempt("Metadata", Topics=[{"Name": name}], AllowAutoTopicCreation=True)
+        return response if isinstance(response, str) else [topic_row["ErrorCode"] for topic_row in response["Topics"]]
 
     return question
 
@@ -302,9 +306,9 @@ for _label, _text in NAMES.items():
 # --- coordinators -----------------------------------------------------------------------------------------------------
 
 
-def _coordinator(key: str, kind: int, version: int) -> Callable[[Peer], Answer]:
-    asked: dict[str, Any] = {"CoordinatorKeys": [key]} if version >= 4 else {"Key": key}
-    return lambda peer: peer.attempt("FindCoordinator", version, **asked, **({"KeyType": kind} if version else {}))
+def _coordinator(key: str, key_type: int, version: int) -> Callable[[Peer], Answer]:
+    keys: dict[str, Any] = {"CoordinatorKeys": [key]} if version >= 4 else {"Key": key}
+    return lambda peer: peer.attempt("FindCoordinator", version, **keys, **({"KeyType": key_type} if version else {}))
 
 
 for _version in (0, 3, 4, 6):
@@ -327,8 +331,8 @@ def coordinator_of_a_share_partition(peer: Peer) -> Answer:
 
 @probe
 def coordinators_of_many_groups(peer: Peer) -> Answer:
-    answer = peer.call("FindCoordinator", 4, KeyType=0, CoordinatorKeys=["a", "b", "", "a"])
-    return [pick(each, "Key", "ErrorCode") for each in answer["Coordinators"]]
+    response = peer.call("FindCoordinator", 4, KeyType=0, CoordinatorKeys=["a", "b", "", "a"])
+    return [pick(coordinator, "Key", "ErrorCode") for coordinator in response["Coordinators"]]
 
 
 # --- log directories --------------------------------------------------------------------------------------------------
@@ -337,8 +341,10 @@ def coordinators_of_many_groups(peer: Peer) -> Answer:
 @probe
 def log_directories(peer: Peer) -> Answer:
     topic = peer.topic(partitions=2)
-    (found,) = peer.call("DescribeLogDirs", Topics=[{"Topic": topic, "Partitions": [0, 1, 7]}])["Results"][0]["Topics"]
-    return by_name(found["Partitions"], "PartitionIndex")
+    (described,) = peer.call("DescribeLogDirs", Topics=[{"Topic": topic, "Partitions": [0, 1, 7]}])["Results"][0][
+        "Topics"
+    ]
+    return by_name(described["Partitions"], "PartitionIndex")
 
 
 @probe
@@ -353,20 +359,20 @@ def log_directory_and_capacity(peer: Peer) -> Answer:
 
 @probe
 def log_directories_of_no_topics(peer: Peer) -> Answer:
-    return [len(each["Topics"]) for each in peer.call("DescribeLogDirs", Topics=[])["Results"]]
+    return [len(directory["Topics"]) for directory in peer.call("DescribeLogDirs", Topics=[])["Results"]]
 
 
 @probe
 def log_directories_of_a_partition_twice(peer: Peer) -> Answer:
     topic = peer.topic()
-    asked = [{"Topic": topic, "Partitions": [0, 0]}]
-    return peer.call("DescribeLogDirs", Topics=asked)["Results"][0]["Topics"]
+    requested = [{"Topic": topic, "Partitions": [0, 0]}]
+    return peer.call("DescribeLogDirs", Topics=requested)["Results"][0]["Topics"]
 
 
 @probe
 def log_directories_of_a_user_without_rights(peer: Peer) -> Answer:
-    answer = peer.login().call("DescribeLogDirs", 4, Topics=None)
-    return answer
+    response = peer.login().call("DescribeLogDirs", 4, Topics=None)
+    return response
 
 
 # --- producers --------------------------------------------------------------------------------------------------------
@@ -381,8 +387,8 @@ def producers_of_an_empty_partition(peer: Peer) -> Answer:
 @probe
 def epochs_of_a_fresh_partition(peer: Peer) -> Answer:
     topic = peer.topic()
-    asked = [{"Partition": number, "CurrentLeaderEpoch": -1, "LeaderEpoch": 0} for number in (0, 7)]
-    return peer.call("OffsetForLeaderEpoch", Topics=[{"Topic": topic, "Partitions": asked}])
+    requested = [{"Partition": number, "CurrentLeaderEpoch": -1, "LeaderEpoch": 0} for number in (0, 7)]
+    return peer.call("OffsetForLeaderEpoch", Topics=[{"Topic": topic, "Partitions": requested}])
 
 
 @probe

@@ -22,16 +22,16 @@ _ASPECTS = {
 }
 
 
-def describe(peer: Peer, kind: int, name: str, keys: list[str] | None = None, **more: Any) -> dict[str, Any]:
+def describe(peer: Peer, resource_type: int, name: str, keys: list[str] | None = None, **more: Any) -> dict[str, Any]:
     """The result of DescribeConfigs for one resource."""
-    resource = {"ResourceType": kind, "ResourceName": name, "ConfigurationKeys": keys}
-    answer = peer.call("DescribeConfigs", Resources=[resource], **more)["Results"][0]
-    return dict(answer)
+    resource = {"ResourceType": resource_type, "ResourceName": name, "ConfigurationKeys": keys}
+    result = peer.call("DescribeConfigs", Resources=[resource], **more)["Results"][0]
+    return dict(result)
 
 
-def configs(peer: Peer, kind: int, name: str, keys: list[str] | None = None, **more: Any) -> dict[str, Any]:
+def configs(peer: Peer, resource_type: int, name: str, keys: list[str] | None = None, **more: Any) -> dict[str, Any]:
     """The configurations of a resource by name, without those that only we have."""
-    rows = describe(peer, kind, name, keys, **more)["Configs"]
+    rows = describe(peer, resource_type, name, keys, **more)["Configs"]
     return {name: row for name, row in by_name(rows).items() if not name.startswith(OURS)}
 
 
@@ -52,8 +52,10 @@ def _group(peer: Peer) -> tuple[int, str, list[str] | None]:
 
 def _aspect(resource: Callable[[Peer], tuple[int, str, list[str] | None]], field: str) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        found = configs(peer, *resource(peer), IncludeSynonyms=True, IncludeDocumentation=True)
-        return {name: {field: row[field]} if field == "Documentation" else row[field] for name, row in found.items()}
+        rows_by_name = configs(peer, *resource(peer), IncludeSynonyms=True, IncludeDocumentation=True)
+        return {
+            name: {field: row[field]} if field == "Documentation" else row[field] for name, row in rows_by_name.items()
+        }
 
     return question
 
@@ -66,8 +68,8 @@ for _label, _resource in {"a topic": _topic, "a broker": _broker, "a group": _gr
 @probe
 def names_of_a_broker(peer: Peer) -> Answer:
     """Those that tell a client of something; most others are about files, threads and replicas."""
-    found = sorted(configs(peer, BROKER, "0"))
-    return {name: "is there" for name in found if name.startswith(_CLIENTS)}
+    names = sorted(configs(peer, BROKER, "0"))
+    return {name: "is there" for name in names if name.startswith(_CLIENTS)}
 
 
 _CLIENTS = (
@@ -89,10 +91,10 @@ def names_of_a_group(peer: Peer) -> Answer:
 # --- resources --------------------------------------------------------------------------------------------------------
 
 
-def _resource_error(kind: int, name: str) -> Callable[[Peer], Answer]:
+def _resource_error(resource_type: int, name: str) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        answer = attempt(lambda: describe(peer, kind, name))
-        return answer if isinstance(answer, str) else {**answer, "Configs": len(answer["Configs"]) > 0}
+        result = attempt(lambda: describe(peer, resource_type, name))
+        return result if isinstance(result, str) else {**result, "Configs": len(result["Configs"]) > 0}
 
     return question
 
@@ -184,17 +186,22 @@ def broker_configurations_that_tools_ask_for(peer: Peer) -> Answer:
         "inter.broker.protocol.version",
         "authorizer.class.name",
     ]
-    found = configs(peer, BROKER, "0", keys)
-    return {name: pick(found[name], "ConfigType", "ReadOnly") for name in keys if name in found}
+    rows_by_name = configs(peer, BROKER, "0", keys)
+    return {name: pick(rows_by_name[name], "ConfigType", "ReadOnly") for name in keys if name in rows_by_name}
 
 
 @probe
 def describe_without_any_right(peer: Peer) -> Answer:
-    asked = [
-        {"ResourceType": kind, "ResourceName": name, "ConfigurationKeys": ["retention.ms"]}
-        for kind, name in ((TOPIC, peer.topic()), (TOPIC, peer.name("no")), (BROKER, "0"), (GROUP, peer.name("g")))
+    resources = [
+        {"ResourceType": resource_type, "ResourceName": name, "ConfigurationKeys": ["retention.ms"]}
+        for resource_type, name in (
+            (TOPIC, peer.topic()),
+            (TOPIC, peer.name("no")),
+            (BROKER, "0"),
+            (GROUP, peer.name("g")),
+        )
     ]
-    return peer.login().call("DescribeConfigs", 4, Resources=asked)["Results"]
+    return peer.login().call("DescribeConfigs", 4, Resources=resources)["Results"]
 
 
 # --- ListConfigResources ----------------------------------------------------------------------------------------------
@@ -203,12 +210,12 @@ def describe_without_any_right(peer: Peer) -> Answer:
 def _listed(kinds: list[int]) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
         topic = peer.topic()
-        answer = peer.attempt("ListConfigResources", 1, ResourceTypes=kinds)
-        if isinstance(answer, str):
-            return answer
-        rows = [(each["ResourceType"], each["ResourceName"]) for each in answer["ConfigResources"]]
+        response = peer.attempt("ListConfigResources", 1, ResourceTypes=kinds)
+        if isinstance(response, str):
+            return response
+        rows = [(resource["ResourceType"], resource["ResourceName"]) for resource in response["ConfigResources"]]
         kept = sorted(row for row in rows if row[0] in (BROKER, BROKER_LOGGER) or row[1] == topic)
-        return [pick(answer, "ErrorCode"), kept]
+        return [pick(response, "ErrorCode"), kept]
 
     return question
 

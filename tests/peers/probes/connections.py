@@ -23,8 +23,8 @@ def _sent(data: bytes, *, is_frame: bool = True) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
         connection = peer.connect(answer_s=5)
         (connection.send_frame if is_frame else connection.send_bytes)(data)
-        answer = attempt(connection.receive_frame)
-        return [answer[4:6] if isinstance(answer, bytes) else answer, attempt(lambda: connection.is_closed(1.0))]
+        frame = attempt(connection.receive_frame)
+        return [frame[4:6] if isinstance(frame, bytes) else frame, attempt(lambda: connection.is_closed(1.0))]
 
     return question
 

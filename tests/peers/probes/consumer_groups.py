@@ -22,18 +22,22 @@ def beat(connection: Connection, group: str, member: str, epoch: int, *, version
     return settled(lambda: connection.call("ConsumerGroupHeartbeat", version, **fields))
 
 
-def _told(answer: dict[str, Any], first_epoch: int = 0) -> Answer:
+def _told(response: dict[str, Any], first_epoch: int = 0) -> Answer:
     """A heartbeat's answer without what a broker makes up: epochs are counted from a member's first one."""
-    told = {**answer, "MemberId": bool(answer["MemberId"]), "MemberEpoch": max(-2, answer["MemberEpoch"] - first_epoch)}
-    del told["HeartbeatIntervalMs"]
-    if answer["ErrorCode"]:
-        told["MemberEpoch"] = answer["MemberEpoch"]
-    elif not first_epoch and answer["MemberEpoch"] > 0:
-        told["MemberEpoch"] = "its first"
-    if told.get("Assignment"):
-        rows = told["Assignment"]["TopicPartitions"]
-        told["Assignment"] = [[row["Partitions"], row["TopicId"]] for row in rows]
-    return told
+    comparable = {
+        **response,
+        "MemberId": bool(response["MemberId"]),
+        "MemberEpoch": max(-2, response["MemberEpoch"] - first_epoch),
+    }
+    del comparable["HeartbeatIntervalMs"]
+    if response["ErrorCode"]:
+        comparable["MemberEpoch"] = response["MemberEpoch"]
+    elif not first_epoch and response["MemberEpoch"] > 0:
+        comparable["MemberEpoch"] = "its first"
+    if comparable.get("Assignment"):
+        rows = comparable["Assignment"]["TopicPartitions"]
+        comparable["Assignment"] = [[row["Partitions"], row["TopicId"]] for row in rows]
+    return comparable
 
 
 class Member:
@@ -42,18 +46,18 @@ class Member:
     def __init__(self, peer: Peer, group: str, topics: list[str], **values: Any) -> None:
         self.connection, self.group, self.id = peer.connect(), group, member_id()
         self.epoch = 0
-        answer = self.beat(SubscribedTopicNames=topics, **values)
-        assert answer["ErrorCode"] == 0, answer
+        response = self.beat(SubscribedTopicNames=topics, **values)
+        assert response["ErrorCode"] == 0, response
         self.first_epoch = self.epoch
 
-    def told(self, answer: dict[str, Any]) -> Answer:
-        return _told(answer, self.first_epoch)
+    def told(self, response: dict[str, Any]) -> Answer:
+        return _told(response, self.first_epoch)
 
     def beat(self, **values: Any) -> dict[str, Any]:
-        answer = beat(self.connection, self.group, self.id, self.epoch, **values)
-        if answer["ErrorCode"] == 0:
-            self.epoch = answer["MemberEpoch"]
-        return dict(answer)
+        response = beat(self.connection, self.group, self.id, self.epoch, **values)
+        if response["ErrorCode"] == 0:
+            self.epoch = response["MemberEpoch"]
+        return dict(response)
 
 
 def _one(peer: Peer, **values: Any) -> tuple[str, Member]:
@@ -109,9 +113,9 @@ def join_a_topic_twice(peer: Peer) -> Answer:
 @probe
 def join_a_pattern(peer: Peer) -> Answer:
     peer.topic("wanted")
-    answer = _first(peer, SubscribedTopicNames=None, SubscribedTopicRegex=f"wanted-{peer.suffix}.*")
-    answer.pop("Assignment")  # Apache Kafka looks for the topics afterwards
-    return answer
+    response = _first(peer, SubscribedTopicNames=None, SubscribedTopicRegex=f"wanted-{peer.suffix}.*")
+    response.pop("Assignment")  # Apache Kafka looks for the topics afterwards
+    return response
 
 
 @probe
@@ -225,9 +229,9 @@ def two_members_share(peer: Peer) -> Answer:
 
     def owned() -> bool:
         rows: list[int] = []
-        for each in (first, second):
-            answer = each.beat(TopicPartitions=[])
-            assignment = answer["Assignment"] or {"TopicPartitions": []}
+        for member in (first, second):
+            response = member.beat(TopicPartitions=[])
+            assignment = response["Assignment"] or {"TopicPartitions": []}
             rows.append(sum(len(row["Partitions"]) for row in assignment["TopicPartitions"]))
         return rows == [1, 1]
 
@@ -301,8 +305,8 @@ def describe_a_classic_group(peer: Peer) -> Answer:
 def describe_a_group_in_the_classic_way(peer: Peer) -> Answer:
     _, member = _one(peer)
     [row] = peer.call("DescribeGroups", 6, Groups=[member.group])["Groups"]
-    for each in row["Members"]:
-        each.update(MemberId="made up", ClientHost=bool(each["ClientHost"]))
+    for member_row in row["Members"]:
+        member_row.update(MemberId="made up", ClientHost=bool(member_row["ClientHost"]))
     return row
 
 
@@ -335,11 +339,11 @@ def delete_a_group_without_members(peer: Peer) -> Answer:
 @probe
 def a_member_commits(peer: Peer) -> Answer:
     topic, member = _one(peer)
-    asked = [{"Name": topic, "PartitionIndexes": [0]}]
-    given = {"MemberId": member.id, "GenerationIdOrMemberEpoch": member.epoch}
+    requested = [{"Name": topic, "PartitionIndexes": [0]}]
+    identity = {"MemberId": member.id, "GenerationIdOrMemberEpoch": member.epoch}
     return [
-        commit(peer, member.group, topic, **given),
-        committed(peer, member.group, asked, MemberId=member.id, MemberEpoch=member.epoch),
+        commit(peer, member.group, topic, **identity),
+        committed(peer, member.group, requested, MemberId=member.id, MemberEpoch=member.epoch),
     ]
 
 
@@ -358,8 +362,8 @@ def a_member_commits_with_another_epoch(peer: Peer) -> Answer:
 @probe
 def an_unknown_member_commits(peer: Peer) -> Answer:
     topic, member = _one(peer)
-    given = {"MemberId": "nobody", "GenerationIdOrMemberEpoch": member.epoch}
-    return [commit(peer, member.group, topic, version=version, **given) for version in (8, 9)]
+    identity = {"MemberId": "nobody", "GenerationIdOrMemberEpoch": member.epoch}
+    return [commit(peer, member.group, topic, version=version, **identity) for version in (8, 9)]
 
 
 @probe
@@ -371,17 +375,17 @@ def a_simple_consumer_commits_beside_members(peer: Peer) -> Answer:
 @probe
 def offsets_are_fetched_with_another_epoch(peer: Peer) -> Answer:
     topic, member = _one(peer)
-    asked = [{"Name": topic, "PartitionIndexes": [0]}]
-    return [committed(peer, member.group, asked, MemberId=member.id, MemberEpoch=number) for number in (0, 99, -1)]
+    requested = [{"Name": topic, "PartitionIndexes": [0]}]
+    return [committed(peer, member.group, requested, MemberId=member.id, MemberEpoch=number) for number in (0, 99, -1)]
 
 
 @probe
 def offsets_of_a_subscribed_topic_are_deleted(peer: Peer) -> Answer:
     topic, member = _one(peer)
     other = peer.topic("other")
-    asked = [{"Name": name, "Partitions": [{"PartitionIndex": 0}]} for name in (topic, other)]
-    answer = peer.call("OffsetDelete", 0, GroupId=member.group, Topics=asked)
-    return [answer["ErrorCode"], by_name(answer["Topics"])]
+    requested = [{"Name": name, "Partitions": [{"PartitionIndex": 0}]} for name in (topic, other)]
+    response = peer.call("OffsetDelete", 0, GroupId=member.group, Topics=requested)
+    return [response["ErrorCode"], by_name(response["Topics"])]
 
 
 # --- classic requests -------------------------------------------------------------------------------------------------
@@ -389,10 +393,10 @@ def offsets_of_a_subscribed_topic_are_deleted(peer: Peer) -> Answer:
 
 def _removed(peer: Peer, member: Member, version: int = 5, **row: Any) -> Answer:
     rows = [{"MemberId": "", "GroupInstanceId": None, **row}]
-    answer = peer.call("LeaveGroup", version, GroupId=member.group, Members=rows)
-    for told in answer["Members"]:
-        told["MemberId"] = bool(told["MemberId"])
-    return answer
+    response = peer.call("LeaveGroup", version, GroupId=member.group, Members=rows)
+    for member_row in response["Members"]:
+        member_row["MemberId"] = bool(member_row["MemberId"])
+    return response
 
 
 @probe
@@ -418,8 +422,8 @@ def a_classic_member_joins(peer: Peer) -> Answer:
     from tests.peers.probes.classic_groups import join
 
     _, member = _one(peer)
-    answer = join(peer.connect(), member.group)
-    return [answer["ErrorCode"], answer.get("ProtocolName"), answer.get("ProtocolType")]
+    response = join(peer.connect(), member.group)
+    return [response["ErrorCode"], response.get("ProtocolName"), response.get("ProtocolType")]
 
 
 @probe

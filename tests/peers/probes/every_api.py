@@ -237,35 +237,37 @@ Values = dict[str, Any]
 def fill(message: Message, version: int, values: Mapping[str, Any], change: Callable[[Field, Any], Any]) -> Values:
     """The values that a version of a message has, each after `change`."""
 
-    def structure(fields: Sequence[Field], found: Mapping[str, Any]) -> Values:
-        return {each.name: value(each, found[each.name]) for each in fields if is_there(each, found)}
+    def structure(fields: Sequence[Field], values: Mapping[str, Any]) -> Values:
+        return {field.name: value(field, values[field.name]) for field in fields if is_there(field, values)}
 
-    def is_there(each: Field, found: Mapping[str, Any]) -> bool:
-        return each.name in found and version in each.versions
+    def is_there(field: Field, values: Mapping[str, Any]) -> bool:
+        return field.name in values and version in field.versions
 
-    def value(each: Field, found: Any) -> Any:
-        if each.element in message.structures and found is not None:
-            inner = message.structures[each.element]
-            found = [structure(inner, row) for row in found] if each.is_array else structure(inner, found)
-        return change(each, found)
+    def value(field: Field, given_value: Any) -> Any:
+        if field.element in message.structures and given_value is not None:
+            inner = message.structures[field.element]
+            given_value = (
+                [structure(inner, row) for row in given_value] if field.is_array else structure(inner, given_value)
+            )
+        return change(field, given_value)
 
     return structure(message.fields, values)
 
 
 def _changes(version: int) -> Iterator[tuple[str, Callable[[Field, Any], Any]]]:
-    yield "valid", lambda each, value: value
-    yield "empty", lambda each, value: [] if each.is_array else value
-    yield "null", lambda each, value: None if each.is_array and version in each.nullable else value
-    yield "doubled", lambda each, value: [*value, *value] if each.is_array and value else value
+    yield "valid", lambda field, value: value
+    yield "empty", lambda field, value: [] if field.is_array else value
+    yield "null", lambda field, value: None if field.is_array and version in field.nullable else value
+    yield "doubled", lambda field, value: [*value, *value] if field.is_array and value else value
     yield "nameless", _nameless
 
 
-def _nameless(each: Field, value: Any) -> Any:
-    if value is None or each.name in ("ProtocolType", "EntityType"):
+def _nameless(field: Field, value: Any) -> Any:
+    if value is None or field.name in ("ProtocolType", "EntityType"):
         return value
-    if each.type == "[]string":
+    if field.type == "[]string":
         return ["" for _ in value]
-    return {"string": "", "uuid": uuid.UUID(int=0)}.get(each.type, value)
+    return {"string": "", "uuid": uuid.UUID(int=0)}.get(field.type, value)
 
 
 def _question(api: str, is_newest: bool, label: str) -> Callable[[Peer], Answer]:
@@ -277,11 +279,11 @@ def _question(api: str, is_newest: bool, label: str) -> Callable[[Peer], Answer]
         if message.name == "FindCoordinatorRequest" and label == "empty" and version < 4:
             return "not in this version"
         request = _own(REQUESTS[api], peer)
-        valid = fill(message, version, request, lambda each, value: value)
-        asked = fill(message, version, request, dict(_changes(version))[label])
-        if asked == valid and label != "valid":
+        valid = fill(message, version, request, lambda field, value: value)
+        request_values = fill(message, version, request, dict(_changes(version))[label])
+        if request_values == valid and label != "valid":
             return "no other request than the valid one"
-        answer = attempt(lambda: peer.call(api, version, **asked))
+        answer = attempt(lambda: peer.call(api, version, **request_values))
         if isinstance(answer, dict) and api in _LISTS_ALL and (label in _NAMELESS or api.startswith("List")):
             answer.pop(_LISTS_ALL[api], None)
         return _steady(answer)
@@ -292,9 +294,9 @@ def _question(api: str, is_newest: bool, label: str) -> Callable[[Peer], Answer]
 def _own(value: Any, peer: Peer) -> Any:
     """With names that no other probe has."""
     if isinstance(value, Mapping):
-        return {name: _own(each, peer) for name, each in value.items()}
+        return {name: _own(member, peer) for name, member in value.items()}
     if isinstance(value, list):
-        return [_own(each, peer) for each in value]
+        return [_own(element, peer) for element in value]
     return peer.name(_MISSING) if value == _MISSING else value
 
 
@@ -305,7 +307,7 @@ def _steady(answer: Any) -> Any:
             name: "made up" if name in _VOLATILE and value not in ("", -1, "m") else _steady(value)
             for name, value in answer.items()
         }
-    return [_steady(each) for each in answer] if isinstance(answer, list) else answer
+    return [_steady(element) for element in answer] if isinstance(answer, list) else answer
 
 
 for _api, _is_newest, (_label, _) in itertools.product(REQUESTS, (False, True), _changes(0)):

@@ -21,13 +21,13 @@ def _filled(peer: Peer, count: int = 3, **configs: Any) -> str:
 def _ask(peer: Peer, version: int, topics: list[dict[str, Any]], **options: Any) -> Answer:
     """The whole answer, with headers of batches instead of bytes, and a session id as "new"."""
     options = {"MaxWaitMs": 300, "MinBytes": 1, "MaxBytes": 1 << 20, **options}
-    answer = peer.attempt("Fetch", version, Topics=topics, **options)
-    if isinstance(answer, dict):
-        answer["SessionId"] = "new" if answer["SessionId"] else 0
-        for topic in answer["Responses"]:
+    response = peer.attempt("Fetch", version, Topics=topics, **options)
+    if isinstance(response, dict):
+        response["SessionId"] = "new" if response["SessionId"] else 0
+        for topic in response["Responses"]:
             for row in topic["Partitions"]:
                 row["Records"] = batches(row["Records"])
-    return answer
+    return response
 
 
 def _one(topic: str, offset: int = 0, **options: Any) -> list[dict[str, Any]]:
@@ -44,15 +44,18 @@ def in_topic(peer: Peer, topic: str, *, is_settled: bool = True, **options: Any)
 
     def ask(offset: int) -> dict[str, Any] | None:
         topics = _one(topic, offset)
-        answer = peer.call("Fetch", 12, MaxWaitMs=300, MinBytes=1, MaxBytes=1 << 20, Topics=topics, **options)
-        [row] = answer["Responses"][0]["Partitions"]
+        response = peer.call("Fetch", 12, MaxWaitMs=300, MinBytes=1, MaxBytes=1 << 20, Topics=topics, **options)
+        [row] = response["Responses"][0]["Partitions"]
         return row if not is_settled or row["LastStableOffset"] == row["HighWatermark"] else None
 
     count = offset = 0
     aborted: dict[int, int] = {}
     while True:
         row = until(partial(ask, offset))
-        aborted |= {each["ProducerId"]: each["FirstOffset"] for each in row["AbortedTransactions"] or ()}
+        aborted |= {
+            aborted_transaction["ProducerId"]: aborted_transaction["FirstOffset"]
+            for aborted_transaction in row["AbortedTransactions"] or ()
+        }
         headers = batches(row["Records"])
         for header in headers:
             is_aborted = header["baseOffset"] >= aborted.get(header["producerId"], 1 << 62)
@@ -199,14 +202,14 @@ def _in_session(peer: Peer, topics: list[dict[str, Any]], session_id: int, epoch
     return peer.call("Fetch", 12, Topics=topics, SessionId=session_id, SessionEpoch=epoch, **options)
 
 
-def _told(answer: dict[str, Any]) -> Answer:
+def _told(response: dict[str, Any]) -> Answer:
     """What an answer within a session says."""
     rows = [
         [topic["Topic"], row["PartitionIndex"], row["ErrorCode"], len(batches(row["Records"]))]
-        for topic in answer["Responses"]
+        for topic in response["Responses"]
         for row in topic["Partitions"]
     ]
-    return {"ErrorCode": answer["ErrorCode"], "SessionId": "a" if answer["SessionId"] else 0, "rows": rows}
+    return {"ErrorCode": response["ErrorCode"], "SessionId": "a" if response["SessionId"] else 0, "rows": rows}
 
 
 @probe
@@ -245,9 +248,9 @@ def a_session_that_forgets_a_partition(peer: Peer) -> Answer:
     topic = _filled(peer)
     session_id = _in_session(peer, _one(topic, 6), 0, 0)["SessionId"]
     forgotten = [{"Topic": topic, "Partitions": [0]}]
-    gone = _in_session(peer, [], session_id, 1, ForgottenTopicsData=forgotten)
+    forgotten_response = _in_session(peer, [], session_id, 1, ForgottenTopicsData=forgotten)
     produce(peer, topic, batch())
-    return [_told(gone), _told(_in_session(peer, [], session_id, 2))]
+    return [_told(forgotten_response), _told(_in_session(peer, [], session_id, 2))]
 
 
 @probe

@@ -14,12 +14,12 @@ _SPECIAL = (-1, -2, -3, -4, -5)
 def _ask(peer: Peer, topic: str, *times: int, version: int = 10, **options: Any) -> Answer:
     rows = []
     for time_ms in times:
-        asked = [{"PartitionIndex": 0, "Timestamp": time_ms, **options}]
-        fields = {"ReplicaId": -1, "IsolationLevel": 0, "Topics": [{"Name": topic, "Partitions": asked}]}
+        requested = [{"PartitionIndex": 0, "Timestamp": time_ms, **options}]
+        fields = {"ReplicaId": -1, "IsolationLevel": 0, "Topics": [{"Name": topic, "Partitions": requested}]}
         if version >= 10:
             fields["TimeoutMs"] = 10_000
-        answer = attempt(lambda fields=fields: peer.call("ListOffsets", version, **fields))
-        rows.append(answer["Topics"] if isinstance(answer, dict) else answer)
+        response = attempt(lambda fields=fields: peer.call("ListOffsets", version, **fields))
+        rows.append(response["Topics"] if isinstance(response, dict) else response)
     return rows
 
 
@@ -110,15 +110,15 @@ def an_unknown_topic(peer: Peer) -> Answer:
 
 @probe
 def an_unknown_partition(peer: Peer) -> Answer:
-    asked = [{"PartitionIndex": 7, "Timestamp": -1}]
-    topics = [{"Name": peer.topic(), "Partitions": asked}]
+    requested = [{"PartitionIndex": 7, "Timestamp": -1}]
+    topics = [{"Name": peer.topic(), "Partitions": requested}]
     return peer.attempt("ListOffsets", 9, ReplicaId=-1, IsolationLevel=0, Topics=topics)
 
 
 @probe
 def the_same_partition_twice(peer: Peer) -> Answer:
-    asked = [{"PartitionIndex": 0, "Timestamp": -1}, {"PartitionIndex": 0, "Timestamp": -2}]
-    topics = [{"Name": _timed(peer, 0), "Partitions": asked}]
+    requested = [{"PartitionIndex": 0, "Timestamp": -1}, {"PartitionIndex": 0, "Timestamp": -2}]
+    topics = [{"Name": _timed(peer, 0), "Partitions": requested}]
     return peer.attempt("ListOffsets", 9, ReplicaId=-1, IsolationLevel=0, Topics=topics)
 
 
@@ -129,20 +129,20 @@ def a_leader_epoch_that_is_too_high(peer: Peer) -> Answer:
 
 @probe
 def the_oldest_version(peer: Peer) -> Answer:
-    topic, asked = _timed(peer, 0), [{"PartitionIndex": 0, "Timestamp": NOW_MS}]
-    return peer.attempt("ListOffsets", 1, ReplicaId=-1, Topics=[{"Name": topic, "Partitions": asked}])
+    topic, requested = _timed(peer, 0), [{"PartitionIndex": 0, "Timestamp": NOW_MS}]
+    return peer.attempt("ListOffsets", 1, ReplicaId=-1, Topics=[{"Name": topic, "Partitions": requested}])
 
 
 @probe
 def a_replica_asks(peer: Peer) -> Answer:
-    asked = [{"PartitionIndex": 0, "Timestamp": -1}]
-    topics = [{"Name": _timed(peer, 0), "Partitions": asked}]
+    requested = [{"PartitionIndex": 0, "Timestamp": -1}]
+    topics = [{"Name": _timed(peer, 0), "Partitions": requested}]
     return peer.attempt("ListOffsets", 9, ReplicaId=-2, IsolationLevel=0, Topics=topics)
 
 
 def _epochs(peer: Peer, epoch: int, current: int = -1) -> Answer:
-    asked = [{"Partition": 0, "CurrentLeaderEpoch": current, "LeaderEpoch": epoch}]
-    topics = [{"Topic": _timed(peer, 0), "Partitions": asked}]
+    requested = [{"Partition": 0, "CurrentLeaderEpoch": current, "LeaderEpoch": epoch}]
+    topics = [{"Topic": _timed(peer, 0), "Partitions": requested}]
     return peer.attempt("OffsetForLeaderEpoch", 4, ReplicaId=-2, Topics=topics)
 
 

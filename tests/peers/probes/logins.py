@@ -18,10 +18,10 @@ _ALGORITHMS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 def _handshake(mechanism: str, version: int) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
         connection = peer.connect(sasl=True)
-        answer = attempt(lambda: connection.call("SaslHandshake", version, Mechanism=mechanism))
-        if isinstance(answer, dict):
-            answer["Mechanisms"] = sorted(answer["Mechanisms"])
-        return answer
+        response = attempt(lambda: connection.call("SaslHandshake", version, Mechanism=mechanism))
+        if isinstance(response, dict):
+            response["Mechanisms"] = sorted(response["Mechanisms"])
+        return response
 
     return question
 
@@ -33,17 +33,17 @@ for _version in (0, 1):
 
 
 def _authenticated(connection: Connection, data: bytes, version: int = 2) -> Answer:
-    answer = attempt(lambda: connection.call("SaslAuthenticate", version, AuthBytes=data))
-    return pick(answer, "ErrorCode", "AuthBytes", "SessionLifetimeMs") if isinstance(answer, dict) else answer
+    response = attempt(lambda: connection.call("SaslAuthenticate", version, AuthBytes=data))
+    return pick(response, "ErrorCode", "AuthBytes", "SessionLifetimeMs") if isinstance(response, dict) else response
 
 
 def _login(mechanism: str, data: bytes, version: int = 2) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
         connection = peer.connect(sasl=True)
         connection.call("SaslHandshake", 1, Mechanism=mechanism)
-        answer = _authenticated(connection, data, version)
+        authenticated = _authenticated(connection, data, version)
         after = attempt(lambda: pick(connection.call("Metadata", 9, Topics=[]), "ControllerId"))
-        return [answer, after]
+        return [authenticated, after]
 
     return question
 
@@ -84,11 +84,11 @@ for _label, _data in {
         def question(peer: Peer) -> Answer:
             connection = peer.connect(sasl=True)
             connection.call("SaslHandshake", 1, Mechanism="SCRAM-SHA-256")
-            answer = attempt(lambda: connection.call("SaslAuthenticate", 2, AuthBytes=data))
-            if not isinstance(answer, dict):
-                return answer
-            names = [part.partition("=")[0] for part in answer["AuthBytes"].decode(errors="replace").split(",")]
-            return {**pick(answer, "ErrorCode"), "attributes": names}
+            response = attempt(lambda: connection.call("SaslAuthenticate", 2, AuthBytes=data))
+            if not isinstance(response, dict):
+                return response
+            names = [part.partition("=")[0] for part in response["AuthBytes"].decode(errors="replace").split(",")]
+            return {**pick(response, "ErrorCode"), "attributes": names}
 
         return question
 
@@ -133,8 +133,8 @@ def requests_before_the_handshake(peer: Peer) -> Answer:
     answers = {}
     for api, version in (("Metadata", 9), ("SaslAuthenticate", 2), ("ListGroups", 4), ("ApiVersions", 0)):
         connection = peer.connect(sasl=True)
-        answer = attempt(lambda c=connection, a=api, v=version: c.call(a, v))  # type: ignore[misc]
-        answers[api] = pick(answer, "ErrorCode") if isinstance(answer, dict) else answer
+        response = attempt(lambda c=connection, a=api, v=version: c.call(a, v))  # type: ignore[misc]
+        answers[api] = pick(response, "ErrorCode") if isinstance(response, dict) else response
     return answers
 
 
@@ -145,17 +145,17 @@ def requests_between_handshake_and_login(peer: Peer) -> Answer:
         connection = peer.connect(sasl=True)
         connection.call("SaslHandshake", 1, Mechanism="PLAIN")
         values = {"Mechanism": "PLAIN"} if api == "SaslHandshake" else {}
-        answer = attempt(lambda c=connection, a=api, v=version, x=values: c.call(a, v, **x))  # type: ignore[misc]
-        answers[api] = pick(answer, "ErrorCode") if isinstance(answer, dict) else answer
+        response = attempt(lambda c=connection, a=api, v=version, x=values: c.call(a, v, **x))  # type: ignore[misc]
+        answers[api] = pick(response, "ErrorCode") if isinstance(response, dict) else response
     return answers
 
 
 @probe
 def api_versions_twice_before_the_handshake(peer: Peer) -> Answer:
     connection = peer.connect(sasl=True)
-    asked = {"ClientSoftwareName": "probe", "ClientSoftwareVersion": "1"}
-    first = connection.call("ApiVersions", 3, **asked)["ErrorCode"]
-    second = attempt(lambda: pick(connection.call("ApiVersions", 3, **asked), "ErrorCode"))
+    software = {"ClientSoftwareName": "probe", "ClientSoftwareVersion": "1"}
+    first = connection.call("ApiVersions", 3, **software)["ErrorCode"]
+    second = attempt(lambda: pick(connection.call("ApiVersions", 3, **software), "ErrorCode"))
     third = attempt(lambda: pick(connection.call("SaslHandshake", 1, Mechanism="PLAIN"), "ErrorCode"))
     return [first, second, third]
 
@@ -236,8 +236,8 @@ def a_second_login_by_another_mechanism(peer: Peer) -> Answer:
 def a_failed_second_login(peer: Peer) -> Answer:
     connection = peer.login()
     connection.call("SaslHandshake", 1, Mechanism="PLAIN")
-    answer = _authenticated(connection, b"\0alice\0wrong")
-    return [answer, attempt(lambda: pick(connection.call("Metadata", 9, Topics=[]), "ControllerId"))]
+    authenticated = _authenticated(connection, b"\0alice\0wrong")
+    return [authenticated, attempt(lambda: pick(connection.call("Metadata", 9, Topics=[]), "ControllerId"))]
 
 
 @probe
@@ -248,7 +248,7 @@ def authentication_without_a_handshake_after_a_login(peer: Peer) -> Answer:
 @probe
 def versions_before_a_login(peer: Peer) -> Answer:
     rows = peer.connect(sasl=True).call("ApiVersions", 0)["ApiKeys"]
-    return {"SaslAuthenticate": [[each["MinVersion"], each["MaxVersion"]] for each in rows if each["ApiKey"] == 36]}
+    return {"SaslAuthenticate": [[row["MinVersion"], row["MaxVersion"]] for row in rows if row["ApiKey"] == 36]}
 
 
 @probe

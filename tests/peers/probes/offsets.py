@@ -23,8 +23,8 @@ def commit(
     }  # fmt: skip
 
     def ask() -> dict[str, Any]:
-        answer = peer.call("OffsetCommit", version, **values)
-        return {"ErrorCode": answer["Topics"][0]["Partitions"][0]["ErrorCode"], "answer": answer}
+        response = peer.call("OffsetCommit", version, **values)
+        return {"ErrorCode": response["Topics"][0]["Partitions"][0]["ErrorCode"], "answer": response}
 
     return attempt(lambda: settled(ask)["answer"]["Topics"])
 
@@ -33,9 +33,9 @@ def committed(peer: Peer, group: str, topics: list[dict[str, Any]] | None, versi
     """Ask for committed offsets of one group; in versions before 8 the whole answer."""
     if version < 8:
         return peer.attempt("OffsetFetch", version, GroupId=group, Topics=topics, **fields)
-    asked = {"GroupId": group, "Topics": topics, **fields}
-    answer = attempt(lambda: peer.call("OffsetFetch", version, Groups=[asked]))
-    return answer["Groups"] if isinstance(answer, dict) else answer
+    requested = {"GroupId": group, "Topics": topics, **fields}
+    response = attempt(lambda: peer.call("OffsetFetch", version, Groups=[requested]))
+    return response["Groups"] if isinstance(response, dict) else response
 
 
 def _of(topic: str, *partitions: int) -> list[dict[str, Any]]:
@@ -112,8 +112,8 @@ def a_simple_consumer_commits_beside_members(peer: Peer) -> Answer:
 def a_member_commits(peer: Peer) -> Answer:
     _, group, joined = stable(peer)
     topic = peer.topic()
-    given = {"GenerationIdOrMemberEpoch": joined["GenerationId"], "MemberId": joined["MemberId"]}
-    return [commit(peer, group, topic, **given), committed(peer, group, _of(topic, 0))]
+    identity = {"GenerationIdOrMemberEpoch": joined["GenerationId"], "MemberId": joined["MemberId"]}
+    return [commit(peer, group, topic, **identity), committed(peer, group, _of(topic, 0))]
 
 
 @probe
@@ -135,9 +135,9 @@ def an_unknown_member_commits(peer: Peer) -> Answer:
 @probe
 def an_unknown_instance_commits(peer: Peer) -> Answer:
     _, group, joined = stable(peer, GroupInstanceId="i")
-    given = {"GenerationIdOrMemberEpoch": joined["GenerationId"], "MemberId": joined["MemberId"]}
+    identity = {"GenerationIdOrMemberEpoch": joined["GenerationId"], "MemberId": joined["MemberId"]}
     topic = peer.topic()
-    return [commit(peer, group, topic, GroupInstanceId=name, **given) for name in ("nobody", "i")]
+    return [commit(peer, group, topic, GroupInstanceId=name, **identity) for name in ("nobody", "i")]
 
 
 @probe
@@ -163,19 +163,19 @@ def a_topic_twice_in_a_commit(peer: Peer) -> Answer:
         {"Name": topic, "Partitions": [{"PartitionIndex": 0, "CommittedOffset": offset, "CommittedMetadata": ""}]}
         for offset in (5, 6)
     ]
-    answer = peer.attempt("OffsetCommit", 9, GroupId=group, MemberId="", Topics=rows)
-    return [answer, committed(peer, group, _of(topic, 0))]
+    response = peer.attempt("OffsetCommit", 9, GroupId=group, MemberId="", Topics=rows)
+    return [response, committed(peer, group, _of(topic, 0))]
 
 
 @probe
 def by_topic_id(peer: Peer) -> Answer:
     topic, group = peer.topic(), peer.name("g")
     row = {"PartitionIndex": 0, "CommittedOffset": 5, "CommittedMetadata": ""}
-    rows = [{"TopicId": each, "Partitions": [row]} for each in (peer.topic_id(topic), uuid.UUID(int=77))]
-    answer = peer.call("OffsetCommit", 10, GroupId=group, MemberId="", Topics=rows)
-    answer = {"unknown" if row["TopicId"].int == 77 else "there": row["Partitions"] for row in answer["Topics"]}
-    asked = [{"TopicId": peer.topic_id(topic), "PartitionIndexes": [0, 1]}]
-    return [answer, committed(peer, group, asked, 10), committed(peer, group, None, 10)]
+    rows = [{"TopicId": topic_id, "Partitions": [row]} for topic_id in (peer.topic_id(topic), uuid.UUID(int=77))]
+    response = peer.call("OffsetCommit", 10, GroupId=group, MemberId="", Topics=rows)
+    response = {"unknown" if row["TopicId"].int == 77 else "there": row["Partitions"] for row in response["Topics"]}
+    requested = [{"TopicId": peer.topic_id(topic), "PartitionIndexes": [0, 1]}]
+    return [response, committed(peer, group, requested, 10), committed(peer, group, None, 10)]
 
 
 @probe
@@ -212,27 +212,27 @@ def fetch_as_an_unknown_member(peer: Peer) -> Answer:
 def fetch_of_two_groups(peer: Peer) -> Answer:
     topic, group = peer.topic(), peer.name("g")
     commit(peer, group, topic)
-    asked = [{"GroupId": name, "Topics": _of(topic, 0)} for name in (group, peer.name("none"), "")]
-    return peer.attempt("OffsetFetch", 9, Groups=asked)
+    requested = [{"GroupId": name, "Topics": _of(topic, 0)} for name in (group, peer.name("none"), "")]
+    return peer.attempt("OffsetFetch", 9, Groups=requested)
 
 
 @probe
 def offsets_are_deleted(peer: Peer) -> Answer:
     topic, group = peer.topic(partitions=2), peer.name("g")
     commit(peer, group, topic)
-    asked = [{"Name": topic, "Partitions": [{"PartitionIndex": 0}, {"PartitionIndex": 1}, {"PartitionIndex": 7}]}]
+    requested = [{"Name": topic, "Partitions": [{"PartitionIndex": 0}, {"PartitionIndex": 1}, {"PartitionIndex": 7}]}]
 
     def deleted() -> Answer:
-        answer = peer.call("OffsetDelete", 0, GroupId=group, Topics=asked)
-        return [answer["ErrorCode"], by_name(answer["Topics"][0]["Partitions"], "PartitionIndex")]
+        response = peer.call("OffsetDelete", 0, GroupId=group, Topics=requested)
+        return [response["ErrorCode"], by_name(response["Topics"][0]["Partitions"], "PartitionIndex")]
 
     return [deleted(), committed(peer, group, None), deleted()]
 
 
 @probe
 def offsets_of_an_unknown_group_are_deleted(peer: Peer) -> Answer:
-    asked = [{"Name": peer.topic(), "Partitions": [{"PartitionIndex": 0}]}]
-    return [peer.attempt("OffsetDelete", 0, GroupId=name, Topics=asked) for name in (peer.name("none"), "")]
+    requested = [{"Name": peer.topic(), "Partitions": [{"PartitionIndex": 0}]}]
+    return [peer.attempt("OffsetDelete", 0, GroupId=name, Topics=requested) for name in (peer.name("none"), "")]
 
 
 @probe

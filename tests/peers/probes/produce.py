@@ -19,10 +19,10 @@ def produce(
 ) -> dict[str, Any]:  # fmt: skip
     """Write to a partition; return the partition's part of the answer without its time."""
     data = [{"Name": topic, "PartitionData": [{"Index": partition, "Records": records}]}]
-    answer = peer.call(
+    response = peer.call(
         "Produce", version, Acks=acks, TimeoutMs=10_000, TopicData=data, TransactionalId=transactional_id
     )
-    [row] = answer["Responses"][0]["PartitionResponses"]
+    [row] = response["Responses"][0]["PartitionResponses"]
     if row.get("LogAppendTimeMs", -1) > 0:
         row["LogAppendTimeMs"] = "now"
     for error in row.get("RecordErrors", ()):
@@ -32,19 +32,19 @@ def produce(
 
 def fetch(peer: Peer, topic: str, offset: int = 0, *, partition: int = 0, **options: Any) -> dict[str, Any]:
     """Read a partition once; return its part of the answer with the headers of batches instead of bytes."""
-    asked = {"Partition": partition, "FetchOffset": offset, "PartitionMaxBytes": 1 << 20, **options}
-    answer = peer.call(
-        "Fetch", 12, MaxWaitMs=500, MinBytes=1, MaxBytes=1 << 20, Topics=[{"Topic": topic, "Partitions": [asked]}]
+    requested = {"Partition": partition, "FetchOffset": offset, "PartitionMaxBytes": 1 << 20, **options}
+    response = peer.call(
+        "Fetch", 12, MaxWaitMs=500, MinBytes=1, MaxBytes=1 << 20, Topics=[{"Topic": topic, "Partitions": [requested]}]
     )
-    [row] = answer["Responses"][0]["Partitions"]
+    [row] = response["Responses"][0]["Partitions"]
     row["Records"] = batches(row["Records"])
     return row
 
 
 def stored(peer: Peer, topic: str, records: bytes | None, **options: Any) -> Answer:
     """The answer to a produce request, and what a fetch then returns."""
-    answer = produce(peer, topic, records, **options)
-    return {"produce": answer, "fetch": fetch(peer, topic)}
+    produced = produce(peer, topic, records, **options)
+    return {"produce": produced, "fetch": fetch(peer, topic)}
 
 
 def _lz4(data: bytes) -> bytes:
@@ -111,10 +111,10 @@ def a_leader_epoch_in_the_batch(peer: Peer) -> Answer:
 @probe
 def log_append_time(peer: Peer) -> Answer:
     topic = peer.topic(message_timestamp_type="LogAppendTime")
-    answer = stored(peer, topic, batch(Record(), Record(timestamp=5)))
-    for row in answer["fetch"]["Records"]:
+    stored_records = stored(peer, topic, batch(Record(), Record(timestamp=5)))
+    for row in stored_records["fetch"]["Records"]:
         row["maxTimestamp"] = "now" if row["maxTimestamp"] > NOW_MS + _DAY_MS else row["maxTimestamp"]
-    return answer
+    return stored_records
 
 
 @probe
@@ -330,8 +330,8 @@ def a_good_and_a_bad_partition(peer: Peer) -> Answer:
     topic = peer.topic(partitions=2)
     rows = [{"Index": 0, "Records": batch()}, {"Index": 1, "Records": batch(crc_off=1)}]
     data = [{"Name": topic, "PartitionData": rows}]
-    answer = peer.call("Produce", 12, Acks=-1, TimeoutMs=10_000, TopicData=data)
-    return by_name(answer["Responses"][0]["PartitionResponses"], "Index")
+    response = peer.call("Produce", 12, Acks=-1, TimeoutMs=10_000, TopicData=data)
+    return by_name(response["Responses"][0]["PartitionResponses"], "Index")
 
 
 @probe
@@ -386,9 +386,9 @@ def numbered(producer_id: int, sequence: int, epoch: int = 0, records: int = 1) 
 
 def producer_id(peer: Peer) -> int:
     """Take a new producer id."""
-    answer = settled(lambda: peer.call("InitProducerId", 4, TransactionalId=None, TransactionTimeoutMs=60_000))
-    assert answer["ErrorCode"] == 0, answer
-    return int(answer["ProducerId"])
+    response = settled(lambda: peer.call("InitProducerId", 4, TransactionalId=None, TransactionTimeoutMs=60_000))
+    assert response["ErrorCode"] == 0, response
+    return int(response["ProducerId"])
 
 
 def _sequences(peer: Peer, *sequences: tuple[int, int]) -> Answer:
@@ -396,8 +396,10 @@ def _sequences(peer: Peer, *sequences: tuple[int, int]) -> Answer:
     topic, number = peer.topic(), producer_id(peer)
     rows = []
     for epoch, sequence in sequences:
-        answer = attempt(lambda epoch=epoch, sequence=sequence: produce(peer, topic, numbered(number, sequence, epoch)))
-        rows.append(answer)
+        produced = attempt(
+            lambda epoch=epoch, sequence=sequence: produce(peer, topic, numbered(number, sequence, epoch))
+        )
+        rows.append(produced)
     return rows
 
 

@@ -14,39 +14,41 @@ _MUTATIONS, _CONNECTIONS = "controller_mutation_rate", "connection_creation_rate
 
 def alter(peer: Peer, parts: Parts, *changes: tuple[str, float | None], **more: Any) -> Answer:
     """Alter quotas of an entity; the results."""
-    entity = [{"EntityType": kind, "EntityName": name} for kind, name in parts]
+    entity = [{"EntityType": entity_type, "EntityName": name} for entity_type, name in parts]
     rows = [{"Key": key, "Value": value or 0.0, "Remove": value is None} for key, value in changes]
-    answer = attempt(lambda: peer.call("AlterClientQuotas", Entries=[{"Entity": entity, "Ops": rows}], **more))
-    if isinstance(answer, str):
-        return answer
-    for each in answer["Entries"]:
-        each["Entity"].sort(key=str)
-    return answer["Entries"]
+    response = attempt(lambda: peer.call("AlterClientQuotas", Entries=[{"Entity": entity, "Ops": rows}], **more))
+    if isinstance(response, str):
+        return response
+    for entry in response["Entries"]:
+        entry["Entity"].sort(key=str)
+    return response["Entries"]
 
 
 def described(peer: Peer, *components: tuple[str, int, str | None], strict: bool = False) -> Answer:
     """Quotas by filters, those of this probe's names and of defaults."""
     peer.settle()
-    asked = [{"EntityType": kind, "MatchType": match, "Match": name} for kind, match, name in components]
-    answer = attempt(lambda: peer.call("DescribeClientQuotas", Components=asked, Strict=strict))
-    if isinstance(answer, str) or answer["ErrorCode"]:
-        return answer
+    components_asked = [
+        {"EntityType": entity_type, "MatchType": match, "Match": name} for entity_type, match, name in components
+    ]
+    response = attempt(lambda: peer.call("DescribeClientQuotas", Components=components_asked, Strict=strict))
+    if isinstance(response, str) or response["ErrorCode"]:
+        return response
     rows = [
-        [sorted([each["EntityType"], each["EntityName"]] for each in row["Entity"]), _values(row)]
-        for row in answer["Entries"]
+        [sorted([part["EntityType"], part["EntityName"]] for part in row["Entity"]), _values(row)]
+        for row in response["Entries"]
     ]
     return sorted((row for row in rows if peer.suffix in str(row)), key=str)
 
 
 def _values(row: dict[str, Any]) -> dict[str, float]:
-    return {each["Key"]: each["Value"] for each in row["Values"]}
+    return {value_row["Key"]: value_row["Value"] for value_row in row["Values"]}
 
 
 def _alteration(
     parts: Parts, *changes: tuple[str, float | None], is_validated: bool = False
 ) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        named = [(kind, peer.name(name) if name and name[0] == "%" else name) for kind, name in parts]
+        named = [(entity_type, peer.name(name) if name and name[0] == "%" else name) for entity_type, name in parts]
         return alter(peer, named, *changes, ValidateOnly=is_validated)
 
     return question
@@ -103,8 +105,8 @@ def set_change_and_remove(peer: Peer) -> Answer:
     filters = ("user", 0, user)
     first = [alter(peer, [("user", user)], (_PRODUCE, 1e6), (_FETCH, 2e6)), described(peer, filters)]
     second = [alter(peer, [("user", user)], (_PRODUCE, 3e6), (_REQUESTS, 10.5)), described(peer, filters)]
-    gone = (_PRODUCE, None), (_FETCH, None), (_REQUESTS, None)
-    third = [alter(peer, [("user", user)], *gone), described(peer, filters)]
+    removals = (_PRODUCE, None), (_FETCH, None), (_REQUESTS, None)
+    third = [alter(peer, [("user", user)], *removals), described(peer, filters)]
     return [first, second, third]
 
 
@@ -118,8 +120,8 @@ def one_bad_change_of_two(peer: Peer) -> Answer:
 def an_entity_twice_in_a_request(peer: Peer) -> Answer:
     entity = [{"EntityType": "user", "EntityName": peer.name("u")}]
     entries = [{"Entity": entity, "Ops": [{"Key": key, "Value": 1e6, "Remove": False}]} for key in (_PRODUCE, _FETCH)]
-    answer = peer.call("AlterClientQuotas", Entries=entries)
-    return [[pick(each, "ErrorCode") for each in answer["Entries"]], described(peer, ("user", 2, None))]
+    response = peer.call("AlterClientQuotas", Entries=entries)
+    return [[pick(entry, "ErrorCode") for entry in response["Entries"]], described(peer, ("user", 2, None))]
 
 
 def _filtered(*components: tuple[str, int, str | None], strict: bool = False) -> Callable[[Peer], Answer]:
@@ -129,7 +131,10 @@ def _filtered(*components: tuple[str, int, str | None], strict: bool = False) ->
         alter(peer, [("client-id", client)], (_PRODUCE, 2e6))
         alter(peer, [("user", user), ("client-id", client)], (_PRODUCE, 3e6))
         alter(peer, [("user", user), ("client-id", None)], (_PRODUCE, 4e6))
-        named = [(kind, match, {"u": user, "c": client}.get(name or "", name)) for kind, match, name in components]
+        named = [
+            (entity_type, match, {"u": user, "c": client}.get(name or "", name))
+            for entity_type, match, name in components
+        ]
         return described(peer, *named, strict=strict)
 
     return question
@@ -195,8 +200,8 @@ def mutations_beyond_a_quota(peer: Peer) -> Answer:
     codes = []
     for number in range(3):
         topic = {"Name": peer.name(f"t{number}"), "NumPartitions": 60, "ReplicationFactor": 1}
-        answer = peer.connect(client).call("CreateTopics", 7, Topics=[topic], timeoutMs=10_000)
-        codes.append([{"ErrorCode": answer["Topics"][0]["ErrorCode"]}, answer["ThrottleTimeMs"] > 30_000])
+        response = peer.connect(client).call("CreateTopics", 7, Topics=[topic], timeoutMs=10_000)
+        codes.append([{"ErrorCode": response["Topics"][0]["ErrorCode"]}, response["ThrottleTimeMs"] > 30_000])
     return codes
 
 
@@ -207,11 +212,11 @@ def default_quotas(peer: Peer) -> Answer:
     for parts, key in zip(default, (_PRODUCE, _FETCH, _CONNECTIONS), strict=True):
         answers.append(alter(peer, parts, (key, 1e9)))
         peer.settle()
-        found = peer.call(
+        described_quotas = peer.call(
             "DescribeClientQuotas",
             Components=[{"EntityType": parts[0][0], "MatchType": 1, "Match": None}],
             Strict=True,
         )
-        answers.append(found["Entries"])
+        answers.append(described_quotas["Entries"])
         answers.append(alter(peer, parts, (key, None)))
     return answers

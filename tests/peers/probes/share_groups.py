@@ -30,22 +30,22 @@ class ShareMember:
         rows += [
             {"Name": name.replace("_", "."), "ConfigOperation": 0, "Value": value} for name, value in configs.items()
         ]
-        answer = peer.call(
+        response = peer.call(
             "IncrementalAlterConfigs", 1, Resources=[{"ResourceType": 32, "ResourceName": self.group, "Configs": rows}]
         )
-        assert answer["Responses"][0]["ErrorCode"] == 0, answer
+        assert response["Responses"][0]["ErrorCode"] == 0, response
         peer.settle()
-        answer = self.beat(SubscribedTopicNames=[topic])
-        assert answer["ErrorCode"] == 0, answer
+        response = self.beat(SubscribedTopicNames=[topic])
+        assert response["ErrorCode"] == 0, response
         self.topic_id = peer.topic_id(topic)
 
     def beat(self, **values: Any) -> dict[str, Any]:
         """Send a heartbeat."""
         fields = {"GroupId": self.group, "MemberId": self.id, "MemberEpoch": self.epoch, **values}
-        answer = settled(lambda: self.connection.call("ShareGroupHeartbeat", 1, **fields))
-        if answer["ErrorCode"] == 0:
-            self.epoch = answer["MemberEpoch"]
-        return answer
+        response = settled(lambda: self.connection.call("ShareGroupHeartbeat", 1, **fields))
+        if response["ErrorCode"] == 0:
+            self.epoch = response["MemberEpoch"]
+        return response
 
     def fetch(self, *acknowledged: tuple[int, int, int], session: int | None = None, **values: Any) -> dict[str, Any]:
         """Fetch in the session, with acknowledgements (first, last, type); the session's epoch goes on."""
@@ -56,23 +56,23 @@ class ShareMember:
             "GroupId": self.group, "MemberId": self.id, "ShareSessionEpoch": epoch, "MaxWaitMs": 300, "MinBytes": 1,
             "MaxBytes": 1 << 20, "MaxRecords": 100, "BatchSize": 100, "Topics": topics, **values,
         }  # fmt: skip
-        answer = self.connection.call("ShareFetch", 1, **fields)
-        if session is None and answer["ErrorCode"] == 0:
+        response = self.connection.call("ShareFetch", 1, **fields)
+        if session is None and response["ErrorCode"] == 0:
             self.session += 1
-        return answer
+        return response
 
     def acknowledge(self, *acknowledged: tuple[int, int, int], session: int | None = None) -> Answer:
         """Acknowledge outside of a fetch; the codes of the request and of its partitions."""
         epoch = self.session if session is None else session
         partition = {"PartitionIndex": 0, "AcknowledgementBatches": _ranges(acknowledged)}
-        answer = self.connection.call(
+        response = self.connection.call(
             "ShareAcknowledge", 1, GroupId=self.group, MemberId=self.id, ShareSessionEpoch=epoch,
             Topics=[{"TopicId": self.topic_id, "Partitions": [partition]}],
         )  # fmt: skip
-        if session is None and answer["ErrorCode"] == 0:
+        if session is None and response["ErrorCode"] == 0:
             self.session += 1
-        codes = [row["ErrorCode"] for topic in answer["Responses"] for row in topic["Partitions"]]
-        return {"ErrorCode": answer["ErrorCode"], "partitions": [{"ErrorCode": code} for code in codes]}
+        codes = [row["ErrorCode"] for topic in response["Responses"] for row in topic["Partitions"]]
+        return {"ErrorCode": response["ErrorCode"], "partitions": [{"ErrorCode": code} for code in codes]}
 
     def acquired(self, **values: Any) -> list[list[int]]:
         """Fetch until something is acquired; [first offset, last offset, delivery count] of each range."""
@@ -81,14 +81,15 @@ class ShareMember:
 
 def _ranges(acknowledged: tuple[tuple[int, int, int], ...]) -> list[dict[str, Any]]:
     return [
-        {"FirstOffset": first, "LastOffset": last, "AcknowledgeTypes": [kind]} for first, last, kind in acknowledged
+        {"FirstOffset": first, "LastOffset": last, "AcknowledgeTypes": [acknowledge_type]}
+        for first, last, acknowledge_type in acknowledged
     ]
 
 
-def _acquired(answer: dict[str, Any]) -> list[list[int]]:
+def _acquired(response: dict[str, Any]) -> list[list[int]]:
     return [
         [row["FirstOffset"], row["LastOffset"], row["DeliveryCount"]]
-        for topic in answer["Responses"]
+        for topic in response["Responses"]
         for partition in topic["Partitions"]
         for row in partition["AcquiredRecords"]
     ]
@@ -125,12 +126,12 @@ def _beat(peer: Peer, **values: Any) -> Answer:
         "GroupId": peer.name("g"), "MemberId": share_member_id(), "MemberEpoch": 0,
         "SubscribedTopicNames": [peer.name("none")], **values,
     }  # fmt: skip
-    answer = attempt(lambda: settled(lambda: peer.call("ShareGroupHeartbeat", 1, **fields)))
-    if isinstance(answer, dict):
-        answer.update(MemberId=bool(answer["MemberId"]), MemberEpoch=answer["MemberEpoch"] > 0)
-        del answer["HeartbeatIntervalMs"]
-        answer["Assignment"] = answer["Assignment"] is not None  # Apache Kafka assigns after the first answer
-    return answer
+    response = attempt(lambda: settled(lambda: peer.call("ShareGroupHeartbeat", 1, **fields)))
+    if isinstance(response, dict):
+        response.update(MemberId=bool(response["MemberId"]), MemberEpoch=response["MemberEpoch"] > 0)
+        del response["HeartbeatIntervalMs"]
+        response["Assignment"] = response["Assignment"] is not None  # Apache Kafka assigns after the first answer
+    return response
 
 
 @probe
@@ -345,10 +346,10 @@ def acknowledge_in_as_many_ways_as_records(peer: Peer) -> Answer:
     }
     topics = [{"TopicId": member.topic_id, "Partitions": [partition]}]
     fields = {"GroupId": member.group, "MemberId": member.id, "ShareSessionEpoch": member.session, "Topics": topics}
-    answer = member.connection.call("ShareAcknowledge", 1, **fields)
+    response = member.connection.call("ShareAcknowledge", 1, **fields)
     member.session += 1
-    codes = [row["ErrorCode"] for topic in answer["Responses"] for row in topic["Partitions"]]
-    return [answer["ErrorCode"], codes, member.acquired()]
+    codes = [row["ErrorCode"] for topic in response["Responses"] for row in topic["Partitions"]]
+    return [response["ErrorCode"], codes, member.acquired()]
 
 
 @probe
@@ -361,9 +362,9 @@ def acknowledge_in_fewer_ways_than_records(peer: Peer) -> Answer:
     }
     topics = [{"TopicId": member.topic_id, "Partitions": [partition]}]
     fields = {"GroupId": member.group, "MemberId": member.id, "ShareSessionEpoch": member.session, "Topics": topics}
-    answer = member.connection.call("ShareAcknowledge", 1, **fields)
-    codes = [{"ErrorCode": row["ErrorCode"]} for topic in answer["Responses"] for row in topic["Partitions"]]
-    return {"ErrorCode": answer["ErrorCode"], "partitions": codes}
+    response = member.connection.call("ShareAcknowledge", 1, **fields)
+    codes = [{"ErrorCode": row["ErrorCode"]} for topic in response["Responses"] for row in topic["Partitions"]]
+    return {"ErrorCode": response["ErrorCode"], "partitions": codes}
 
 
 @probe
@@ -396,8 +397,8 @@ def records_of_one_batch_stay_together(peer: Peer) -> Answer:
 @probe
 def what_is_fetched_holds_whole_batches(peer: Peer) -> Answer:
     member = ShareMember(peer, _filled(peer, (3,)))
-    answer = until(lambda: (found := member.fetch()) and _acquired(found) and found, 10.0)
-    return [row["count"] for row in batches(answer["Responses"][0]["Partitions"][0]["Records"])]
+    response = until(lambda: (fetched := member.fetch()) and _acquired(fetched) and fetched, 10.0)
+    return [row["count"] for row in batches(response["Responses"][0]["Partitions"][0]["Records"])]
 
 
 # --- described, offsets -----------------------------------------------------------------------------------------------
@@ -409,9 +410,11 @@ def describe_a_group(peer: Peer) -> Answer:
     rows = peer.call("ShareGroupDescribe", 1, GroupIds=[member.group, peer.name("none"), ""])["Groups"]
     for row in rows:
         row.update(GroupEpoch=row["GroupEpoch"] > 0, AssignmentEpoch=row["AssignmentEpoch"] > 0)
-        for each in row["Members"]:
-            each.update(MemberId="made up", ClientHost=bool(each["ClientHost"]), MemberEpoch=each["MemberEpoch"] > 0)
-            del each["Assignment"]
+        for member_row in row["Members"]:
+            member_row.update(
+                MemberId="made up", ClientHost=bool(member_row["ClientHost"]), MemberEpoch=member_row["MemberEpoch"] > 0
+            )
+            del member_row["Assignment"]
     return by_name(rows, "GroupId")
 
 
@@ -426,8 +429,8 @@ def list_a_group(peer: Peer) -> Answer:
 
 
 def _offsets(peer: Peer, group: str, topics: list[dict[str, Any]] | None) -> Answer:
-    answer = peer.call("DescribeShareGroupOffsets", 0, Groups=[{"GroupId": group, "Topics": topics}])
-    return answer["Groups"]
+    response = peer.call("DescribeShareGroupOffsets", 0, Groups=[{"GroupId": group, "Topics": topics}])
+    return response["Groups"]
 
 
 @probe
@@ -435,16 +438,16 @@ def offsets_of_a_group(peer: Peer) -> Answer:
     member = _member(peer)
     member.acquired()
     member.acknowledge((0, 1, ACCEPT))
-    asked = [{"TopicName": member.topic, "Partitions": [0]}]
-    until(lambda: _offsets(peer, member.group, asked)[0]["Topics"][0]["Partitions"][0]["StartOffset"] == 2)
-    return [_offsets(peer, member.group, asked), _offsets(peer, member.group, None)]
+    requested = [{"TopicName": member.topic, "Partitions": [0]}]
+    until(lambda: _offsets(peer, member.group, requested)[0]["Topics"][0]["Partitions"][0]["StartOffset"] == 2)
+    return [_offsets(peer, member.group, requested), _offsets(peer, member.group, None)]
 
 
 @probe
 def offsets_of_what_does_not_exist(peer: Peer) -> Answer:
     member = _member(peer)
-    asked = [{"TopicName": peer.name("none"), "Partitions": [0]}]
-    return [_offsets(peer, member.group, asked), _offsets(peer, peer.name("none"), asked)]
+    requested = [{"TopicName": peer.name("none"), "Partitions": [0]}]
+    return [_offsets(peer, member.group, requested), _offsets(peer, peer.name("none"), requested)]
 
 
 def _altered(peer: Peer, group: str, topic: str, offset: int, partition: int = 0) -> Answer:
@@ -476,8 +479,8 @@ def offsets_are_deleted(peer: Peer) -> Answer:
     fields = {"GroupId": member.group, "Topics": [{"TopicName": member.topic}, {"TopicName": peer.name("none")}]}
     beside = peer.call("DeleteShareGroupOffsets", 0, **fields)
     member.beat(MemberEpoch=-1)
-    gone = peer.call("DeleteShareGroupOffsets", 0, **fields)
-    return [beside, gone["ErrorCode"], by_name(gone["Responses"], "TopicName")]
+    deleted = peer.call("DeleteShareGroupOffsets", 0, **fields)
+    return [beside, deleted["ErrorCode"], by_name(deleted["Responses"], "TopicName")]
 
 
 @probe

@@ -15,9 +15,9 @@ _RESULT = "ErrorCode", "ErrorMessage", "NumPartitions", "ReplicationFactor"
 
 def create(peer: Peer, *topics: dict[str, Any], version: int | None = None, **more: Any) -> list[dict[str, Any]]:
     """Create topics of one partition unless they say otherwise; return the essential of each result."""
-    asked = [{"NumPartitions": 1, "ReplicationFactor": 1, **topic} for topic in topics]
-    answer = peer.call("CreateTopics", version, Topics=asked, **_TIMEOUT, **more)
-    return [pick(each, "Name", *_RESULT) for each in answer["Topics"]]
+    requested = [{"NumPartitions": 1, "ReplicationFactor": 1, **topic} for topic in topics]
+    response = peer.call("CreateTopics", version, Topics=requested, **_TIMEOUT, **more)
+    return [pick(topic_row, "Name", *_RESULT) for topic_row in response["Topics"]]
 
 
 # --- creation ---------------------------------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ def create_in_every_version(peer: Peer) -> Answer:
     for version in range(peer.oldest("CreateTopics"), peer.newest("CreateTopics") + 1):
         topic = {"Name": peer.name(f"v{version}"), "NumPartitions": 2, "ReplicationFactor": 1}
         answers[str(version)] = peer.call("CreateTopics", version, Topics=[topic], **_TIMEOUT)
-        for each in answers[str(version)]["Topics"]:
-            each.pop("Configs", None)
+        for topic_row in answers[str(version)]["Topics"]:
+            topic_row.pop("Configs", None)
     return answers
 
 
@@ -133,8 +133,8 @@ def create_the_same_name_twice(peer: Peer) -> Answer:
 @probe
 def create_a_name_twice_beside_another(peer: Peer) -> Answer:
     name = peer.name("t")
-    answer = create(peer, {"Name": name}, {"Name": peer.name("other")}, {"Name": name})
-    return sorted(answer, key=lambda each: str(each["Name"]))
+    created = create(peer, {"Name": name}, {"Name": peer.name("other")}, {"Name": name})
+    return sorted(created, key=lambda topic_row: str(topic_row["Name"]))
 
 
 @probe
@@ -198,7 +198,10 @@ def create_with_a_timeout_of_nothing(peer: Peer) -> Answer:
 
 @probe
 def create_many_at_once(peer: Peer) -> Answer:
-    return [each["ErrorCode"] for each in create(peer, *({"Name": peer.name(f"t{number}")} for number in range(20)))]
+    return [
+        topic_row["ErrorCode"]
+        for topic_row in create(peer, *({"Name": peer.name(f"t{number}")} for number in range(20)))
+    ]
 
 
 @probe
@@ -220,8 +223,8 @@ def a_created_topic_shows_its_configurations(peer: Peer) -> Answer:
         "ReplicationFactor": 1,
         "Configs": [{"Name": "retention.ms", "Value": "1000"}, {"Name": "cleanup.policy", "Value": "compact"}],
     }
-    answer = peer.call("CreateTopics", Topics=[topic], **_TIMEOUT)["Topics"][0]
-    return {each["Name"]: each for each in answer["Configs"] if not each["Name"].startswith("odradek.")}
+    created = peer.call("CreateTopics", Topics=[topic], **_TIMEOUT)["Topics"][0]
+    return {config["Name"]: config for config in created["Configs"] if not config["Name"].startswith("odradek.")}
 
 
 # --- deletion ---------------------------------------------------------------------------------------------------------
@@ -292,9 +295,9 @@ def delete_in_the_oldest_version(peer: Peer) -> Answer:
 @probe
 def delete_without_any_right(peer: Peer) -> Answer:
     topic = peer.topic()
-    asked = [{"Name": topic}, {"Name": peer.name("missing")}, {"Name": None, "TopicId": peer.topic_id(topic)}]
-    answer = peer.login().call("DeleteTopics", 6, Topics=asked, TimeoutMs=10_000)
-    return sorted((pick(each, "Name", "ErrorCode") for each in answer["Responses"]), key=str)
+    requested = [{"Name": topic}, {"Name": peer.name("missing")}, {"Name": None, "TopicId": peer.topic_id(topic)}]
+    response = peer.login().call("DeleteTopics", 6, Topics=requested, TimeoutMs=10_000)
+    return sorted((pick(topic_row, "Name", "ErrorCode") for topic_row in response["Responses"]), key=str)
 
 
 # --- partitions -------------------------------------------------------------------------------------------------------
@@ -302,12 +305,12 @@ def delete_without_any_right(peer: Peer) -> Answer:
 
 def _growth(count: int, assignments: Sequence[Sequence[int]] | None = None) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
-        rows = None if assignments is None else [{"BrokerIds": list(each)} for each in assignments]
+        rows = None if assignments is None else [{"BrokerIds": list(assignment)} for assignment in assignments]
         topic = {"Name": peer.topic(partitions=2), "Count": count, "Assignments": rows}
-        answer = peer.call("CreatePartitions", Topics=[topic], TimeoutMs=10_000)["Results"]
+        results = peer.call("CreatePartitions", Topics=[topic], TimeoutMs=10_000)["Results"]
         peer.settle()
         described = peer.call("Metadata", Topics=[{"Name": topic["Name"]}])["Topics"][0]
-        return [answer, len(described["Partitions"])]
+        return [results, len(described["Partitions"])]
 
     return question
 
@@ -333,23 +336,23 @@ for _label, _count, _assigned in (
 @probe
 def grow_a_name_twice(peer: Peer) -> Answer:
     topic = peer.topic()
-    asked = [{"Name": topic, "Count": 2, "Assignments": None}, {"Name": topic, "Count": 3, "Assignments": None}]
-    return peer.call("CreatePartitions", Topics=asked, TimeoutMs=10_000)["Results"]
+    requested = [{"Name": topic, "Count": 2, "Assignments": None}, {"Name": topic, "Count": 3, "Assignments": None}]
+    return peer.call("CreatePartitions", Topics=requested, TimeoutMs=10_000)["Results"]
 
 
 @probe
 def validate_a_growth(peer: Peer) -> Answer:
     topic = {"Name": peer.topic(), "Count": 2, "Assignments": None}
-    answer = peer.call("CreatePartitions", Topics=[topic], TimeoutMs=10_000, ValidateOnly=True)["Results"]
+    results = peer.call("CreatePartitions", Topics=[topic], TimeoutMs=10_000, ValidateOnly=True)["Results"]
     peer.settle()
-    return [answer, len(peer.call("Metadata", Topics=[{"Name": topic["Name"]}])["Topics"][0]["Partitions"])]
+    return [results, len(peer.call("Metadata", Topics=[{"Name": topic["Name"]}])["Topics"][0]["Partitions"])]
 
 
 @probe
 def grow_without_any_right(peer: Peer) -> Answer:
-    asked = [{"Name": name, "Count": 2, "Assignments": None} for name in (peer.topic(), peer.name("missing"))]
-    answer = peer.login().call("CreatePartitions", 3, Topics=asked, TimeoutMs=10_000)
-    return sorted((pick(each, "Name", "ErrorCode") for each in answer["Results"]), key=str)
+    requested = [{"Name": name, "Count": 2, "Assignments": None} for name in (peer.topic(), peer.name("missing"))]
+    response = peer.login().call("CreatePartitions", 3, Topics=requested, TimeoutMs=10_000)
+    return sorted((pick(result, "Name", "ErrorCode") for result in response["Results"]), key=str)
 
 
 # --- deletion of records ----------------------------------------------------------------------------------------------
@@ -358,8 +361,8 @@ def grow_without_any_right(peer: Peer) -> Answer:
 def _deletion(offset: int, partition: int = 0, **configs: Any) -> Callable[[Peer], Answer]:
     def question(peer: Peer) -> Answer:
         topic = peer.topic(**configs)
-        asked = [{"PartitionIndex": partition, "Offset": offset}]
-        return peer.call("DeleteRecords", Topics=[{"Name": topic, "Partitions": asked}], TimeoutMs=10_000)["Topics"]
+        requested = [{"PartitionIndex": partition, "Offset": offset}]
+        return peer.call("DeleteRecords", Topics=[{"Name": topic, "Partitions": requested}], TimeoutMs=10_000)["Topics"]
 
     return question
 
@@ -400,19 +403,22 @@ def delete_records_without_any_right(peer: Peer) -> Answer:
 def _cursor(label: str, cursor: Callable[[str, str], Any], limit: int = 2000) -> None:
     def question(peer: Peer) -> Answer:
         first, second = peer.topic("a", partitions=3), peer.topic("b", partitions=3)
-        answer = peer.attempt(
+        response = peer.attempt(
             "DescribeTopicPartitions",
             Topics=[{"Name": second}, {"Name": first}],
             ResponsePartitionLimit=limit,
             Cursor=cursor(first, second),
         )
-        if isinstance(answer, str):
-            return answer
+        if isinstance(response, str):
+            return response
         topics = [
-            {**pick(each, "Name", "ErrorCode"), "Partitions": [part["PartitionIndex"] for part in each["Partitions"]]}
-            for each in answer["Topics"]
+            {
+                **pick(topic_row, "Name", "ErrorCode"),
+                "Partitions": [part["PartitionIndex"] for part in topic_row["Partitions"]],
+            }
+            for topic_row in response["Topics"]
         ]
-        return {"topics": topics, "NextCursor": answer["NextCursor"]}
+        return {"topics": topics, "NextCursor": response["NextCursor"]}
 
     add(f"topics: describe partitions {label}", question)
 
@@ -450,12 +456,12 @@ def describe_partitions_of_a_bad_name(peer: Peer) -> Answer:
 @probe
 def describe_partitions_up_to_a_limit_with_a_missing_topic(peer: Peer) -> Answer:
     topic = peer.topic("b", partitions=2)
-    asked = [{"Name": peer.name(name)} for name in ("a", "c", "d")]
-    answer = peer.call("DescribeTopicPartitions", Topics=[*asked, {"Name": topic}], ResponsePartitionLimit=2)
-    return [[pick(each, "Name", "ErrorCode") for each in answer["Topics"]], answer["NextCursor"]]
+    requested = [{"Name": peer.name(name)} for name in ("a", "c", "d")]
+    response = peer.call("DescribeTopicPartitions", Topics=[*requested, {"Name": topic}], ResponsePartitionLimit=2)
+    return [[pick(topic_row, "Name", "ErrorCode") for topic_row in response["Topics"]], response["NextCursor"]]
 
 
 @probe
 def describe_partitions_without_any_right(peer: Peer) -> Answer:
-    asked = [{"Name": peer.topic()}, {"Name": peer.name("missing")}]
-    return by_name(peer.login().call("DescribeTopicPartitions", 0, Topics=asked)["Topics"])
+    requested = [{"Name": peer.topic()}, {"Name": peer.name("missing")}]
+    return by_name(peer.login().call("DescribeTopicPartitions", 0, Topics=requested)["Topics"])

@@ -20,22 +20,22 @@ class Producer:
         self.peer, self.transactional_id = peer, transactional_id or peer.name("x")
         self.version = version
         self.id, self.epoch, self.sequences = -1, -1, dict[tuple[str, int], int]()
-        answer = self.init(timeout_ms)
-        assert answer["ErrorCode"] == 0, answer
+        response = self.init(timeout_ms)
+        assert response["ErrorCode"] == 0, response
 
     def init(self, timeout_ms: int = 60_000, **values: Any) -> dict[str, Any]:
         """Take an id and an epoch."""
-        asked = {"TransactionalId": self.transactional_id, "TransactionTimeoutMs": timeout_ms, **values}
-        answer = settled(lambda: self.peer.call("InitProducerId", self.version, **asked))
-        if answer["ErrorCode"] == 0:
-            self.id, self.epoch = answer["ProducerId"], answer["ProducerEpoch"]
+        requested = {"TransactionalId": self.transactional_id, "TransactionTimeoutMs": timeout_ms, **values}
+        response = settled(lambda: self.peer.call("InitProducerId", self.version, **requested))
+        if response["ErrorCode"] == 0:
+            self.id, self.epoch = response["ProducerId"], response["ProducerEpoch"]
             self.sequences.clear()
-        return answer
+        return response
 
     def write(self, topic: str, partition: int = 0, *, version: int = 12, **header: Any) -> Answer:
         """Write a batch of one record; from version 12 on this adds the partition."""
-        place = topic, partition
-        fields = {"producer_id": self.id, "producer_epoch": self.epoch, "base_sequence": self.sequences.get(place, 0)}
+        tp = topic, partition
+        fields = {"producer_id": self.id, "producer_epoch": self.epoch, "base_sequence": self.sequences.get(tp, 0)}
         records = batch(Record(), attributes=IS_TRANSACTIONAL, **(fields | header))
 
         def ask() -> dict[str, Any]:
@@ -43,10 +43,10 @@ class Producer:
                 self.peer, topic, records, partition=partition, version=version, transactional_id=self.transactional_id
             )
 
-        answer = settled(ask)
-        if answer["ErrorCode"] == 0:
-            self.sequences[place] = self.sequences.get(place, 0) + 1
-        return pick(answer, "ErrorCode", "BaseOffset")
+        response = settled(ask)
+        if response["ErrorCode"] == 0:
+            self.sequences[tp] = self.sequences.get(tp, 0) + 1
+        return pick(response, "ErrorCode", "BaseOffset")
 
     def end(self, commits: bool, version: int = 5, **values: Any) -> dict[str, Any]:
         """End the transaction; take over the epoch that version 5 returns."""
@@ -54,13 +54,15 @@ class Producer:
             "TransactionalId": self.transactional_id, "ProducerId": self.id, "ProducerEpoch": self.epoch,
             "Committed": commits, **values,
         }  # fmt: skip
-        answer = settled(lambda: self.peer.call("EndTxn", version, **fields))
-        if answer["ErrorCode"] == 0 and version >= 5:
+        response = settled(lambda: self.peer.call("EndTxn", version, **fields))
+        if response["ErrorCode"] == 0 and version >= 5:
             self.epoch += 1
             self.sequences.clear()
-            answer["ProducerEpoch"] = "the next" if answer["ProducerEpoch"] == self.epoch else answer["ProducerEpoch"]
-        answer.pop("ProducerId", None)
-        return answer
+            response["ProducerEpoch"] = (
+                "the next" if response["ProducerEpoch"] == self.epoch else response["ProducerEpoch"]
+            )
+        response.pop("ProducerId", None)
+        return response
 
     def offsets(self, group: str, topic: str, version: int = 5, **values: Any) -> Answer:
         """Commit an offset within the transaction."""
@@ -72,20 +74,20 @@ class Producer:
         }  # fmt: skip
 
         def ask() -> dict[str, Any]:
-            answer = self.peer.call("TxnOffsetCommit", version, **fields)
-            return {"ErrorCode": answer["Topics"][0]["Partitions"][0]["ErrorCode"]}
+            response = self.peer.call("TxnOffsetCommit", version, **fields)
+            return {"ErrorCode": response["Topics"][0]["Partitions"][0]["ErrorCode"]}
 
         return settled(ask)
 
 
 def _init(peer: Peer, transactional_id: str | None, version: int = 5, **values: Any) -> Answer:
     values = {"TransactionTimeoutMs": 60_000, **values}
-    answer = attempt(
+    response = attempt(
         lambda: settled(lambda: peer.call("InitProducerId", version, TransactionalId=transactional_id, **values))
     )
-    if isinstance(answer, dict) and answer["ProducerId"] >= 0:
-        answer["ProducerId"] = "made up"
-    return answer
+    if isinstance(response, dict) and response["ProducerId"] >= 0:
+        response["ProducerId"] = "made up"
+    return response
 
 
 def _read(peer: Peer, topic: str, *, is_settled: bool = True) -> int:
@@ -151,8 +153,8 @@ def init_while_a_transaction_is_open(peer: Peer) -> Answer:
     topic, producer = peer.topic(), Producer(peer)
     producer.write(topic)
     old = producer.epoch
-    answer = producer.init()
-    return [answer["ErrorCode"], producer.epoch > old, _read(peer, topic)]
+    response = producer.init()
+    return [response["ErrorCode"], producer.epoch > old, _read(peer, topic)]
 
 
 # --- write and end ----------------------------------------------------------------------------------------------------
@@ -280,7 +282,10 @@ def _add(peer: Peer, producer: Producer, topic: str, *partitions: int, version: 
 
     def ask() -> dict[str, Any]:
         [row] = peer.call("AddPartitionsToTxn", version, **fields)["ResultsByTopicV3AndBelow"]
-        rows = {each["PartitionIndex"]: each["PartitionErrorCode"] for each in row["ResultsByPartition"]}
+        rows = {
+            partition_row["PartitionIndex"]: partition_row["PartitionErrorCode"]
+            for partition_row in row["ResultsByPartition"]
+        }
         return {"ErrorCode": next(iter(rows.values())), "rows": sorted(rows.items())}
 
     return attempt(lambda: settled(ask)["rows"])
@@ -313,32 +318,32 @@ def partitions_are_added_to_an_unknown_id(peer: Peer) -> Answer:
 @probe
 def offsets_are_committed(peer: Peer) -> Answer:
     topic, producer, group = peer.topic(), Producer(peer), peer.name("g")
-    asked = [{"Name": topic, "PartitionIndexes": [0]}]
-    before = [producer.offsets(group, topic), committed(peer, group, asked)]
-    pending = peer.call("OffsetFetch", 9, Groups=[{"GroupId": group, "Topics": asked}], RequireStable=True)
+    requested = [{"Name": topic, "PartitionIndexes": [0]}]
+    before = [producer.offsets(group, topic), committed(peer, group, requested)]
+    pending = peer.call("OffsetFetch", 9, Groups=[{"GroupId": group, "Topics": requested}], RequireStable=True)
     ended = producer.end(True)
 
     def is_applied() -> bool:  # Apache Kafka answers EndTxn before the offsets are committed
-        return committed(peer, group, asked)[0]["Topics"][0]["Partitions"][0]["CommittedOffset"] == 7
+        return committed(peer, group, requested)[0]["Topics"][0]["Partitions"][0]["CommittedOffset"] == 7
 
     until(is_applied)
-    return [*before, pending["Groups"], ended, committed(peer, group, asked)]
+    return [*before, pending["Groups"], ended, committed(peer, group, requested)]
 
 
 @probe
 def offsets_are_aborted(peer: Peer) -> Answer:
     topic, producer, group = peer.topic(), Producer(peer), peer.name("g")
-    asked = [{"Name": topic, "PartitionIndexes": [0]}]
-    return [producer.offsets(group, topic), producer.end(False), committed(peer, group, asked)]
+    requested = [{"Name": topic, "PartitionIndexes": [0]}]
+    return [producer.offsets(group, topic), producer.end(False), committed(peer, group, requested)]
 
 
 @probe
 def a_plain_commit_while_offsets_are_pending(peer: Peer) -> Answer:
     topic, producer, group = peer.topic(), Producer(peer), peer.name("g")
-    asked = [{"Name": topic, "PartitionIndexes": [0]}]
+    requested = [{"Name": topic, "PartitionIndexes": [0]}]
     return [
-        producer.offsets(group, topic), commit(peer, group, topic, 3), committed(peer, group, asked),
-        producer.end(True), committed(peer, group, asked),
+        producer.offsets(group, topic), commit(peer, group, topic, 3), committed(peer, group, requested),
+        producer.end(True), committed(peer, group, requested),
     ]  # fmt: skip
 
 
@@ -419,9 +424,9 @@ def list_by_state(peer: Peer) -> Answer:
     producer.write(topic)
 
     def listed(**filters: Any) -> Answer:
-        answer = peer.call("ListTransactions", 1, **filters)
-        own = [row for row in answer["TransactionStates"] if row["TransactionalId"] == producer.transactional_id]
-        return [answer["ErrorCode"], answer["UnknownStateFilters"], [row["TransactionState"] for row in own]]
+        response = peer.call("ListTransactions", 1, **filters)
+        own = [row for row in response["TransactionStates"] if row["TransactionalId"] == producer.transactional_id]
+        return [response["ErrorCode"], response["UnknownStateFilters"], [row["TransactionState"] for row in own]]
 
     return [
         listed(), listed(StateFilters=["Ongoing"]), listed(StateFilters=["ongoing"]), listed(StateFilters=["Empty"]),
@@ -436,10 +441,10 @@ def list_by_state(peer: Peer) -> Answer:
 def producers_of_an_open_transaction(peer: Peer) -> Answer:
     topic, producer = peer.topic(), Producer(peer)
     producer.write(topic)
-    asked = [{"Name": topic, "PartitionIndexes": [0]}]
-    [row] = peer.call("DescribeProducers", 0, Topics=asked)["Topics"][0]["Partitions"]
-    for each in row["ActiveProducers"]:
-        each.update(ProducerId=each["ProducerId"] > 0, LastTimestamp=each["LastTimestamp"] > 0)
+    requested = [{"Name": topic, "PartitionIndexes": [0]}]
+    [row] = peer.call("DescribeProducers", 0, Topics=requested)["Topics"][0]["Partitions"]
+    for producer_row in row["ActiveProducers"]:
+        producer_row.update(ProducerId=producer_row["ProducerId"] > 0, LastTimestamp=producer_row["LastTimestamp"] > 0)
     return row
 
 
@@ -458,10 +463,10 @@ def _timed_out(peer: Peer, topic: str) -> Producer:
 def an_abort_after_a_time_out(peer: Peer) -> Answer:
     topic = peer.topic()
     producer = _timed_out(peer, topic)
-    answer = producer.end(False)
-    if answer["ErrorCode"] == 0:
+    response = producer.end(False)
+    if response["ErrorCode"] == 0:
         producer.epoch += 1  # the time-out took one as well
-    return [answer, _read(peer, topic)]
+    return [response, _read(peer, topic)]
 
 
 @probe
@@ -509,5 +514,5 @@ def an_open_transaction_is_not_read_when_committed_records_are_asked_for(peer: P
 def an_open_transaction_is_read_when_all_records_are_asked_for(peer: Peer) -> Answer:
     topic, producer = peer.topic(), Producer(peer)
     producer.write(topic)
-    answer = fetch(peer, topic)
-    return {"offsets": [row["baseOffset"] for row in answer["Records"]], **pick(answer, "HighWatermark")}
+    response = fetch(peer, topic)
+    return {"offsets": [row["baseOffset"] for row in response["Records"]], **pick(response, "HighWatermark")}

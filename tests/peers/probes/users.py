@@ -21,19 +21,23 @@ def credential(name: str, mechanism: int = 1, iterations: int = 4096, **more: An
 
 def alter(peer: Peer, upsertions: Sequence[Mapping[str, Any]], deletions: Sequence[Mapping[str, Any]] = ()) -> Answer:
     """Alter credentials; results by user."""
-    answer = attempt(lambda: peer.call("AlterUserScramCredentials", Deletions=deletions, Upsertions=upsertions))
-    return answer if isinstance(answer, str) else sorted(answer["Results"], key=lambda each: str(each["User"]))
+    response = attempt(lambda: peer.call("AlterUserScramCredentials", Deletions=deletions, Upsertions=upsertions))
+    return (
+        response
+        if isinstance(response, str)
+        else sorted(response["Results"], key=lambda user_row: str(user_row["User"]))
+    )
 
 
 def described(peer: Peer, *names: str) -> Answer:
     """Users as they are described."""
     peer.settle()
-    answer = attempt(lambda: peer.call("DescribeUserScramCredentials", Users=[{"Name": name} for name in names]))
-    if isinstance(answer, dict):
-        answer["Results"].sort(key=lambda row: str(row["User"]))
-        for each in answer["Results"]:
-            each["CredentialInfos"].sort(key=lambda row: row["Mechanism"])
-    return answer
+    response = attempt(lambda: peer.call("DescribeUserScramCredentials", Users=[{"Name": name} for name in names]))
+    if isinstance(response, dict):
+        response["Results"].sort(key=lambda row: str(row["User"]))
+        for user_row in response["Results"]:
+            user_row["CredentialInfos"].sort(key=lambda row: row["Mechanism"])
+    return response
 
 
 def _one(**changes: Any) -> Callable[[Peer], Answer]:
@@ -91,8 +95,8 @@ def create_and_delete_in_one_request(peer: Peer) -> Answer:
     user = peer.name("u")
     alter(peer, [credential(user, 1)])
     peer.settle()
-    answer = alter(peer, [credential(user, 2)], [{"Name": user, "Mechanism": 1}])
-    return [answer, described(peer, user)]
+    results = alter(peer, [credential(user, 2)], [{"Name": user, "Mechanism": 1}])
+    return [results, described(peer, user)]
 
 
 @probe
@@ -171,8 +175,10 @@ def describe_everyone(peer: Peer) -> Answer:
     answers = []
     everyone: tuple[list[Any] | None, ...] = ([], None)
     for users in everyone:
-        answer = peer.call("DescribeUserScramCredentials", Users=users)
-        answers.append([answer["ErrorCode"] == 0, sorted({"admin", "alice"} & set(by_name(answer["Results"], "User")))])
+        response = peer.call("DescribeUserScramCredentials", Users=users)
+        answers.append(
+            [response["ErrorCode"] == 0, sorted({"admin", "alice"} & set(by_name(response["Results"], "User")))]
+        )
     return answers
 
 

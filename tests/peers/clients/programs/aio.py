@@ -85,11 +85,11 @@ async def topics(admin):
     except ImportError:  # 0.8
         from kafka.admin import NewPartitions, NewTopic
 
-    made, gone = f"{PREFIX}-made", f"{PREFIX}-gone"
-    await admin.create_topics([NewTopic(made, 3, 1), NewTopic(gone, 1, 1)])
-    assert {made, gone} <= set(await admin.list_topics())
+    made, deleted = f"{PREFIX}-made", f"{PREFIX}-gone"
+    await admin.create_topics([NewTopic(made, 3, 1), NewTopic(deleted, 1, 1)])
+    assert {made, deleted} <= set(await admin.list_topics())
     await admin.create_partitions({made: NewPartitions(4)})
-    await admin.delete_topics([gone])
+    await admin.delete_topics([deleted])
 
 
 async def configs(admin):
@@ -113,8 +113,8 @@ async def groups(admin):
 
 async def times():
     async with AIOKafkaConsumer(**PLAIN) as consumer:
-        place = TopicPartition(f"{PREFIX}-group", 0)
-        assert (await consumer.offsets_for_times({place: BASE_MS + 10_000}))[place].offset == 5
+        tp = TopicPartition(f"{PREFIX}-group", 0)
+        assert (await consumer.offsets_for_times({tp: BASE_MS + 10_000}))[tp].offset == 5
 
 
 run(
@@ -126,7 +126,7 @@ run(
         "log_append_time": sync(log_append_time),
         "group": sync(consume, f"{PREFIX}-group", 40, f"{PREFIX}-g"),
         "transaction": sync(transaction),
-        **{name: sync(partial(login, *rest)) for name, *rest in logins()},
+        **{name: sync(partial(login, *login_arguments)) for name, *login_arguments in logins()},
         "topics": with_admin(topics),
         "configs": with_admin(configs),
         "groups": with_admin(groups),

@@ -75,12 +75,12 @@ def login(servers, protocol, mechanism):
 
 def topics():
     admin = AdminClient(PLAIN)
-    made, gone = f"{PREFIX}-made", f"{PREFIX}-gone"
-    for future in admin.create_topics([NewTopic(made, 3, 1), NewTopic(gone, 1, 1)]).values():
+    made, deleted = f"{PREFIX}-made", f"{PREFIX}-gone"
+    for future in admin.create_topics([NewTopic(made, 3, 1), NewTopic(deleted, 1, 1)]).values():
         future.result(LIMIT_S)
     assert len(admin.list_topics(made, 10).topics[made].partitions) == 3
     admin.create_partitions([NewPartitions(made, 4)])[made].result(LIMIT_S)
-    admin.delete_topics([gone])[gone].result(LIMIT_S)
+    admin.delete_topics([deleted])[deleted].result(LIMIT_S)
 
 
 def configs():
@@ -88,8 +88,8 @@ def configs():
     topic = f"{PREFIX}-none"
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, {"retention.ms": "123456789"})
     admin.alter_configs([resource])[resource].result(LIMIT_S)
-    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    assert admin.describe_configs([asked])[asked].result(LIMIT_S)["retention.ms"].value == "123456789"
+    described = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    assert admin.describe_configs([described])[described].result(LIMIT_S)["retention.ms"].value == "123456789"
 
 
 def groups():
@@ -97,15 +97,15 @@ def groups():
     group = f"{PREFIX}-g"
     if not hasattr(admin, "list_consumer_groups"):
         raise Absent("no group calls in this version")
-    assert group in {each.group_id for each in admin.list_consumer_groups().result(LIMIT_S).valid}
+    assert group in {group.group_id for group in admin.list_consumer_groups().result(LIMIT_S).valid}
     assert admin.describe_consumer_groups([group])[group].result(LIMIT_S).group_id == group
     admin.delete_consumer_groups([f"{PREFIX}-lat"])[f"{PREFIX}-lat"].result(LIMIT_S)
 
 
 def times():
     consumer = ck.Consumer({**PLAIN, "group.id": f"{PREFIX}-t"})
-    (found,) = consumer.offsets_for_times([ck.TopicPartition(f"{PREFIX}-group", 0, BASE_MS + 10_000)], LIMIT_S)
-    assert found.offset == 5, found
+    (offset_found,) = consumer.offsets_for_times([ck.TopicPartition(f"{PREFIX}-group", 0, BASE_MS + 10_000)], LIMIT_S)
+    assert offset_found.offset == 5, offset_found
 
 
 run(
@@ -114,7 +114,7 @@ run(
         "log_append_time": log_append_time,
         "group": lambda: consume(f"{PREFIX}-group", 40, f"{PREFIX}-g"),
         "transaction": transaction,
-        **{name: partial(login, *rest) for name, *rest in logins()},
+        **{name: partial(login, *login_arguments) for name, *login_arguments in logins()},
         "topics": topics,
         "configs": configs,
         "groups": groups,

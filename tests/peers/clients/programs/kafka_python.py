@@ -69,11 +69,11 @@ def login(servers, protocol, mechanism):
 
 def topics():
     admin = KafkaAdminClient(**PLAIN)
-    made, gone = f"{PREFIX}-made", f"{PREFIX}-gone"
-    admin.create_topics([NewTopic(made, 3, 1), NewTopic(gone, 1, 1)])
-    assert {made, gone} <= set(admin.list_topics())
+    made, deleted = f"{PREFIX}-made", f"{PREFIX}-gone"
+    admin.create_topics([NewTopic(made, 3, 1), NewTopic(deleted, 1, 1)])
+    assert {made, deleted} <= set(admin.list_topics())
     admin.create_partitions({made: NewPartitions(4)})
-    admin.delete_topics([gone])
+    admin.delete_topics([deleted])
 
 
 def configs():
@@ -95,8 +95,8 @@ def groups():
 
 def times():
     consumer = kafka.KafkaConsumer(**PLAIN)
-    place = kafka.TopicPartition(f"{PREFIX}-group", 0)
-    assert consumer.offsets_for_times({place: BASE_MS + 10_000})[place].offset == 5
+    tp = kafka.TopicPartition(f"{PREFIX}-group", 0)
+    assert consumer.offsets_for_times({tp: BASE_MS + 10_000})[tp].offset == 5
 
 
 run(
@@ -108,7 +108,7 @@ run(
         "log_append_time": log_append_time,
         "group": lambda: consume(f"{PREFIX}-group", 40, f"{PREFIX}-g"),
         "transaction": transaction,
-        **{name: partial(login, *rest) for name, *rest in logins()},
+        **{name: partial(login, *login_arguments) for name, *login_arguments in logins()},
         "topics": topics,
         "configs": configs,
         "groups": groups,

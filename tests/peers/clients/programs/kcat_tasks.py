@@ -48,8 +48,8 @@ def login(servers, protocol, mechanism):
 
 
 def times():
-    found = kcat("-Q", "-t", f"{PREFIX}-group:0:{BASE_MS + 10_000}")
-    assert found.split()[-1] == "5", found
+    output = kcat("-Q", "-t", f"{PREFIX}-group:0:{BASE_MS + 10_000}")
+    assert output.split()[-1] == "5", output
 
 
 def absent():
@@ -62,7 +62,7 @@ run(
         "log_append_time": log_append_time,
         "group": group,
         "transaction": absent,
-        **{name: partial(login, *rest) for name, *rest in logins()},
+        **{name: partial(login, *login_arguments) for name, *login_arguments in logins()},
         "topics": absent,
         "configs": absent,
         "groups": absent,

@@ -33,14 +33,14 @@ def run(tasks):
         print(f"{name}\t{outcome}", flush=True)
 
 
-def until(done, what):
+def until(done, event):
     """Wait for `done()` to be true, and return it."""
     until_s = time.monotonic() + LIMIT_S
-    while not (answer := done()):
+    while not (outcome := done()):
         if time.monotonic() > until_s:
-            raise TimeoutError(what)
+            raise TimeoutError(event)
         time.sleep(0.05)
-    return answer
+    return outcome
 
 
 def logins():
