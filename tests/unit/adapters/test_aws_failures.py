@@ -304,8 +304,8 @@ def _server(answer: Callable[[socket.socket], None]) -> Iterator[str]:
             connection.close()
 
 
-def _table(url: str, calls: Calls, kind: str) -> DynamoTable:
-    if kind == "direct":
+def _table(url: str, calls: Calls, client_type: str) -> DynamoTable:
+    if client_type == "direct":
         connections = Connections(url, connect_timeout_s=5, read_timeout_s=0.5)
         signer = Signer(Credentials("testing", "testing"), "us-east-1", "dynamodb")
         return DynamoTable(DirectDynamoDb(connections, signer, SystemClock(), lambda _: None), "log", calls=calls)
@@ -321,23 +321,23 @@ def _table(url: str, calls: Calls, kind: str) -> DynamoTable:
     return DynamoTable(client, "log", calls=calls)
 
 
-@pytest.mark.parametrize("kind", ["botocore", "direct"])
-async def test_lost_answers_leave_the_outcome_open(kind: str, calls: Calls) -> None:
+@pytest.mark.parametrize("client_type", ["botocore", "direct"])
+async def test_lost_answers_leave_the_outcome_open(client_type: str, calls: Calls) -> None:
     write = Update(KEY, (Add(("n",), 1),))
     with _server(lambda connection: connection.close()) as url:
         with pytest.raises(OutcomeUnknown):
-            await _table(url, calls, kind).update(write)
+            await _table(url, calls, client_type).update(write)
         with pytest.raises(StoreUnavailable):
-            await _table(url, calls, kind).get(KEY)
+            await _table(url, calls, client_type).get(KEY)
     with _server(lambda connection: None) as url, pytest.raises(OutcomeUnknown):
-        await _table(url, calls, kind).update(write)
+        await _table(url, calls, client_type).update(write)
     half_an_answer = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"
     with _server(lambda connection: connection.sendall(half_an_answer)) as url, pytest.raises(OutcomeUnknown):
-        await _table(url, calls, kind).update(write)
+        await _table(url, calls, client_type).update(write)
     with socket.create_server(("127.0.0.1", 0)) as closed:
         url = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with pytest.raises(StoreUnavailable):
-        await _table(url, calls, kind).update(write)
+        await _table(url, calls, client_type).update(write)
 
 
 # --- throttling, as DynamoDB answers it: the same to both clients -----------------------------------------------------
@@ -368,21 +368,21 @@ class Answers:
         connection.sendall(head + body)
 
 
-def refusal(kind: str, *reasons: str) -> dict[str, Any]:
-    document: dict[str, Any] = {"__type": kind, "message": "as told"}
+def refusal(exception_type: str, *reasons: str) -> dict[str, Any]:
+    document: dict[str, Any] = {"__type": exception_type, "message": "as told"}
     return document | ({"CancellationReasons": [{"Code": code} for code in reasons]} if reasons else {})
 
 
-@pytest.mark.parametrize("kind", ["botocore", "direct"])
+@pytest.mark.parametrize("client_type", ["botocore", "direct"])
 @pytest.mark.parametrize("code", THROTTLED.values(), ids=THROTTLED)
-async def test_a_throttled_call_is_told_alike(code: str, kind: str, calls: Calls) -> None:
+async def test_a_throttled_call_is_told_alike(code: str, client_type: str, calls: Calls) -> None:
     answers = Answers(refusal(code))
     with _server(answers) as url:
         for write in (Update(KEY, (Add(("n",), 1),)), Update(KEY, (Add(("n",), 1),), Exists(("n",)))):
             with pytest.raises(StoreUnavailable):
-                await _table(url, calls, kind).update(write)
+                await _table(url, calls, client_type).update(write)
         with pytest.raises(StoreUnavailable):
-            await _table(url, calls, kind).transact([Put(KEY, {})])
+            await _table(url, calls, client_type).transact([Put(KEY, {})])
     assert answers.requests == 3, "the engine decides about another attempt"
     throttled = refusal(code)
     left = {"log": {"Keys": [{"pk": {"S": "t"}, "sk": {"S": "head"}}]}}
@@ -397,11 +397,11 @@ async def test_a_throttled_call_is_told_alike(code: str, kind: str, calls: Calls
         ),
     ):
         with _server(Answers(throttled, throttled, *documents)) as url:
-            assert await read(_table(url, calls, kind)) == expected
+            assert await read(_table(url, calls, client_type)) == expected
 
 
-@pytest.mark.parametrize("kind", ["botocore", "direct"])
-async def test_a_transaction_that_is_canceled_by_a_throttle_is_told_alike(kind: str, calls: Calls) -> None:
+@pytest.mark.parametrize("client_type", ["botocore", "direct"])
+async def test_a_transaction_that_is_canceled_by_a_throttle_is_told_alike(client_type: str, calls: Calls) -> None:
     of = "com.amazonaws.dynamodb.v20120810#TransactionCanceledException"
     both = [Put(KEY, {}), Check(Key("t", "x"), Absent(("n",)))]
     for reasons, expected in (
@@ -412,8 +412,8 @@ async def test_a_transaction_that_is_canceled_by_a_throttle_is_told_alike(kind: 
     ):
         answers = Answers(refusal(of, *reasons))
         with _server(answers) as url, pytest.raises(expected) as raised:
-            await _table(url, calls, kind).transact(both)
+            await _table(url, calls, client_type).transact(both)
         assert (type(raised.value), answers.requests) == (expected, 1)
     throttled = refusal(of, "ThrottlingError", "None")
     with _server(Answers(throttled, throttled, {"Responses": [{"Item": ROW}, {}]})) as url:
-        assert await _table(url, calls, kind).transact_get([KEY, Key("t", "x")]) == [STORED, None]
+        assert await _table(url, calls, client_type).transact_get([KEY, Key("t", "x")]) == [STORED, None]

@@ -125,7 +125,10 @@ def test_the_key_of_a_day_is_for_that_day() -> None:
 
 def test_amazons_authorities_are_found_in_botocores_bundle() -> None:
     """An empty choice would be harmless and slow."""
-    subjects = [dict(pair[0] for pair in each["subject"])["commonName"] for each in trust.amazon_tls().get_ca_certs()]
+    subjects = [
+        dict(pair[0] for pair in certificate["subject"])["commonName"]
+        for certificate in trust.amazon_tls().get_ca_certs()
+    ]
     assert {f"Amazon Root CA {number}" for number in (1, 2, 3, 4)} <= set(subjects)
     assert len(subjects) < 10
     for context in (trust.amazon_tls(), trust.full_tls()):
@@ -219,8 +222,8 @@ def test_bytes_are_base64_and_nothing_else_is_touched(service: Service) -> None:
         "inner": {"M": {"B": {"S": "text"}, "l": {"L": [{"B": b""}]}}},
     }
     stored = json.dumps(item, default=lambda value: base64.b64encode(value).decode()).encode()
-    answer = b'{"Item":' + stored + b"}"
-    service.answers = [(200, {"x-amz-crc32": str(zlib.crc32(answer))}, answer)]
+    document = b'{"Item":' + stored + b"}"
+    service.answers = [(200, {"x-amz-crc32": str(zlib.crc32(document))}, document)]
     assert client.put_item(TableName="log", Item=item) == {"Item": item}
     method, path, headers, body = service.requests[0]
     assert (method, path, json.loads(body)["Item"]) == ("POST", "/", json.loads(stored))
@@ -274,8 +277,8 @@ def test_objects(service: Service) -> None:
     ]
     client.put_object(Bucket="log", Key="wal/a b~+", Body=b"x", IfNoneMatch="*", ChecksumCRC32C="AAAAAA==")
     assert client.get_object(Bucket="log", Key="k", Range="bytes=0-3")["Body"].read() == b"part"
-    found = client.head_object(Bucket="log", Key="k")
-    assert (found["ContentLength"], found["LastModified"].timestamp()) == (17, 1_795_690_800)
+    metadata = client.head_object(Bucket="log", Key="k")
+    assert (metadata["ContentLength"], metadata["LastModified"].timestamp()) == (17, 1_795_690_800)
     with pytest.raises(ClientError) as refused:
         client.put_object(Bucket="log", Key="k", Body=b"x", IfNoneMatch="*", ChecksumCRC32C="AAAAAA==")
     assert refused.value.response["Error"] == {"Code": "PreconditionFailed", "Message": "exists"}

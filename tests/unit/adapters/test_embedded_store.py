@@ -300,7 +300,7 @@ async def test_all_of_a_group_are_told_when_its_commit_fails(tmp_path: Path) -> 
             store.log.update(Update(COUNTER, (Add(("n",), 1),), Compare(("n",), "=", 1))),
             return_exceptions=True,
         )
-        assert [type(each) for each in outcomes] == [StoreFull] * 4
+        assert [type(outcome) for outcome in outcomes] == [StoreFull] * 4
         assert await store.log.get(COUNTER) == {"n": 0}
         _page_limit(store, 1_000_000)
         assert await store.log.update(Update(COUNTER, (Add(("n",), 1),))) == {"n": 1}
@@ -325,7 +325,7 @@ async def test_a_commit_that_fails_after_it_was_asked_leaves_the_outcome_open(tm
         outcomes = await asyncio.gather(
             store.log.put(Put(COUNTER, {"n": 1})), store.log.put(Put(Key("t", "a"), {})), return_exceptions=True
         )
-        assert [type(each) for each in outcomes] == [OutcomeUnknown] * 2
+        assert [type(outcome) for outcome in outcomes] == [OutcomeUnknown] * 2
         store._database._connection = real
         await store.log.put(Put(COUNTER, {"n": 2}))
         assert await store.log.get(COUNTER) == {"n": 2}

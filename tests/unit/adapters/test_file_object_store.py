@@ -160,13 +160,13 @@ def _raise(number: int) -> Callable[[], int]:
     return raising
 
 
-@pytest.mark.parametrize("gone", ["objects/wal/1", "objects/wal", "objects", "uploads"])
+@pytest.mark.parametrize("folder", ["objects/wal/1", "objects/wal", "objects", "uploads"])
 async def test_a_folder_that_was_removed_behind_its_back_is_made_again(
-    gone: str, store: FileObjectStore, tmp_path: Path
+    folder: str, store: FileObjectStore, tmp_path: Path
 ) -> None:
     await store.put("wal/1/a", [b"a"])
     await store.put("wal/2/a", [b"a"])
-    shutil.rmtree(tmp_path / gone)
+    shutil.rmtree(tmp_path / folder)
     for key in ("wal/1/b", "wal/2/b", "other/b"):
         await store.put(key, [b"b"])
         assert await store.get(key) == b"b"

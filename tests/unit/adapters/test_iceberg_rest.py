@@ -34,11 +34,11 @@ class Stub:
         if status is None:
             self.over.wait(30)
             return
-        told = {"defaults": {}, "overrides": {}}
+        document = {"defaults": {}, "overrides": {}}
         if status != 200:
-            kind = REFUSALS.get(status, "ServiceFailureException")
-            told = {"error": {"message": "your token is of last year", "type": kind, "code": status}}
-        body = json.dumps(told).encode()
+            exception_type = REFUSALS.get(status, "ServiceFailureException")
+            document = {"error": {"message": "your token is of last year", "type": exception_type, "code": status}}
+        body = json.dumps(document).encode()
         handler.send_response(status)
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()

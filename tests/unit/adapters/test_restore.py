@@ -30,8 +30,8 @@ class DynamoDb:
 
     def batch_get_item(self, RequestItems: dict[str, Any]) -> dict[str, Any]:
         self.calls += 1
-        [(table, asked)] = RequestItems.items()
-        keys = asked["Keys"]
+        [(table, keys_and_options)] = RequestItems.items()
+        keys = keys_and_options["Keys"]
         count = self._served.pop(0) if self._served else len(keys)
         left = {table: {"Keys": keys[count:]}} if keys[count:] else {}
         return {"Responses": {table: keys[:count]}, "UnprocessedKeys": left}
@@ -60,7 +60,7 @@ class Throttled:
     def __init__(self, refusals: int, code: str = "ProvisionedThroughputExceededException") -> None:
         items = [{"pk": {"S": "p"}, "sk": {"S": f"{number:03}"}, "n": {"N": "1"}} for number in range(60)]
         self.tables: dict[str, dict[str, Any]] = {
-            "restored": {each["sk"]["S"]: each for each in items},
+            "restored": {item["sk"]["S"]: item for item in items},
             "own": {"x": {"pk": {"S": "p"}, "sk": {"S": "x"}}},
         }
         self._refusals, self._code, self._left = refusals, code, refusals
@@ -77,19 +77,19 @@ class Throttled:
 
     def batch_get_item(self, RequestItems: dict[str, Any]) -> dict[str, Any]:
         self._admit("BatchGetItem")
-        [(table, asked)] = RequestItems.items()
-        stored = (self.tables[table].get(key["sk"]["S"]) for key in asked["Keys"])
+        [(table, keys_and_options)] = RequestItems.items()
+        stored = (self.tables[table].get(key["sk"]["S"]) for key in keys_and_options["Keys"])
         return {"Responses": {table: [item for item in stored if item]}}
 
     def batch_write_item(self, RequestItems: dict[str, Any]) -> dict[str, Any]:
         self._admit("BatchWriteItem")
         [(table, requests)] = RequestItems.items()
-        for each in requests:
-            if "PutRequest" in each:
-                item = each["PutRequest"]["Item"]
+        for request in requests:
+            if "PutRequest" in request:
+                item = request["PutRequest"]["Item"]
                 self.tables[table][item["sk"]["S"]] = item
             else:
-                del self.tables[table][each["DeleteRequest"]["Key"]["sk"]["S"]]
+                del self.tables[table][request["DeleteRequest"]["Key"]["sk"]["S"]]
         return {}
 
 

@@ -62,10 +62,10 @@ def test_a_deployment_that_would_fail_is_told_before(account: None, capsys: pyte
 def test_make_deploy_begins_with_what_the_stage_reserves(
     account: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-    monkeypatch.setattr(preflight, "examine_account", lambda *given: asked.append(given) or [])
+    examined = []
+    monkeypatch.setattr(preflight, "examine_account", lambda *arguments: examined.append(arguments) or [])
     assert preflight.main(["prod"]) == 0
-    assert asked == [("eu-central-2", 300, None)]
+    assert examined == [("eu-central-2", 300, None)]
     monkeypatch.undo()
     with pytest.raises(SystemExit, match="unknown stage"):
         preflight.main(["nowhere"])

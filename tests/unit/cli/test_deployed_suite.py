@@ -43,9 +43,9 @@ def test_a_stack_says_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with mock_aws():
         boto3.client("cloudformation", "eu-west-1").create_stack(StackName="odradek-x-api", TemplateBody=template)
-        found = find("odradek-x", "", "eu-west-1")
-    assert (found.coordinator_url, found.region) == ("https://c", "eu-west-1")
-    assert found.run.startswith("e2e-")
+        target = find("odradek-x", "", "eu-west-1")
+    assert (target.coordinator_url, target.region) == ("https://c", "eu-west-1")
+    assert target.run.startswith("e2e-")
 
 
 def _somebody(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,8 @@ def test_jobs_are_listed_with_what_they_do(capsys: pytest.CaptureFixture[str]) -
     printed = capsys.readouterr().out
     assert "word_count           counts the occurrences of each word in a topic" in printed
     assert run(["jobs", "list", "--output", "json"]) == 0
-    assert [each["job"] for each in json.loads(capsys.readouterr().out)] == JOBS
-    assert all(description(each) for each in installed().values())
+    assert [job["job"] for job in json.loads(capsys.readouterr().out)] == JOBS
+    assert all(description(module) for module in installed().values())
 
 
 def test_a_package_of_the_user_does_not_hide_the_jobs(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_package_of_the_user_does_not_hide_the_jobs(tmp_path: Path) -> None:
         env=os.environ | {"PYTHONPATH": str(tmp_path)}, cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert listed.returncode == 0, listed.stderr
-    assert [each["job"] for each in json.loads(listed.stdout) if not each["what_it_does"]] == []
+    assert [job["job"] for job in json.loads(listed.stdout) if not job["what_it_does"]] == []
 
 
 def test_a_job_that_is_not_there_is_told_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,7 +37,7 @@ def imported(*arguments: str, **environment: str) -> tuple[str, set[str]]:
         check=True,
     )
     [modules] = [line.split()[1:] for line in done.stderr.splitlines() if line.startswith("MODULES")]
-    heavy = {name for name in modules for each in HEAVY if name == each or name.startswith(f"{each}.")}
+    heavy = {name for name in modules for package in HEAVY if name == package or name.startswith(f"{package}.")}
     return done.stdout, heavy
 
 
@@ -82,7 +82,7 @@ def test_a_shell_completes_commands_without_a_client(words: str, offered: set[st
     assert {*done.stdout.split()} == offered, done.stderr[-2000:]
     modules = done.stderr.split()
     heavy = set(HEAVY) - {"typer", "asyncio"}
-    assert not {name for name in modules for each in heavy if name == each or name.startswith(f"{each}.")}
+    assert not {name for name in modules for package in heavy if name == package or name.startswith(f"{package}.")}
 
 
 def test_every_command_is_found_and_has_help() -> None:

@@ -26,9 +26,9 @@ class Screen(io.TextIOWrapper):
 
     def written(self) -> str:
         self.flush()
-        found = self.buffer
-        assert isinstance(found, io.BytesIO)
-        return found.getvalue().decode("utf-8", "surrogateescape")
+        buffer = self.buffer
+        assert isinstance(buffer, io.BytesIO)
+        return buffer.getvalue().decode("utf-8", "surrogateescape")
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -49,7 +49,7 @@ def test_a_terminal_is_not_steered_by_records(
     monkeypatch.setattr(sys, "stdout", screen)
     write()
     written = screen.written()
-    assert any(each in written for each in "\x1b\x9b\x7f\u202e") != is_terminal
+    assert any(character in written for character in "\x1b\x9b\x7f\u202e") != is_terminal
     if is_terminal:
         assert "\\x9b31m\\x7f\\u202e" in written
 

@@ -72,7 +72,7 @@ async def test_partitions_that_records_are_spread_over_and_producers_cost_units(
     one = await measure(Workload(MIB, linger_ms=1000, partitions=1))
     spread = await measure(Workload(MIB, linger_ms=1000, partitions=8))
     many = await measure(Workload(MIB, linger_ms=1000, partitions=8, producers=16))
-    units = [each.per_append.table_write_units for each in (one, spread, many)]
+    units = [cost.per_append.table_write_units for cost in (one, spread, many)]
     assert units == sorted(units)
     assert units[1] < 4 * units[0], "partitions that share a head are one update"
 
@@ -119,7 +119,7 @@ class Tables:
         keys = [("pk", "HASH"), (sort_key, "RANGE")]
         self.table: dict[str, Any] = {} if billing is None else {"BillingModeSummary": {"BillingMode": billing}}
         self.table |= {
-            "KeySchema": [{"AttributeName": name, "KeyType": kind} for name, kind in keys],
+            "KeySchema": [{"AttributeName": name, "KeyType": key_type} for name, key_type in keys],
         }
         self.recovery = recovery
 

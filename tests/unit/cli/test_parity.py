@@ -93,18 +93,18 @@ PAGES: dict[str, tuple[str, ...]] = {
 
 def commands() -> dict[str, Any]:
     """Return all commands by their words, without `odradek`."""
-    found: dict[str, Any] = {}
+    commands_by_words: dict[str, Any] = {}
 
     def walk(words: str, command: Any) -> None:
-        for name, each in getattr(command, "commands", {}).items():
-            walk(f"{words} {name}".strip(), each)
+        for name, subcommand in getattr(command, "commands", {}).items():
+            walk(f"{words} {name}".strip(), subcommand)
         if words:
-            found[words] = command
+            commands_by_words[words] = command
 
     root: Any = get_command(app)
     for name in COMMANDS:
         walk(name, root.get_command(None, name))
-    return found
+    return commands_by_words
 
 
 ALL = commands()
@@ -122,15 +122,15 @@ def test_the_walk_finds_the_commands() -> None:
 
 @pytest.mark.parametrize("words", SHOWING)
 def test_what_a_command_shows_is_printed_as_json_and_yaml(words: str) -> None:
-    options = {name: each for each in ALL[words].params for name in each.opts}
+    options = {name: param for param in ALL[words].params for name in param.opts}
     assert "--output" in options, f"odradek {words} has no --output"
-    values = {str(each.value) for each in options["--output"].type_descriptor.annotation}
-    assert values >= {each.value for each in Output}
+    values = {str(choice.value) for choice in options["--output"].type_descriptor.annotation}
+    assert values >= {output.value for output in Output}
 
 
 def test_every_page_has_its_command() -> None:
     assert {route.path for route in ROUTES} == set(PAGES), "a page without a line in this table"
-    missing = {path: words for path, each in PAGES.items() for words in each if words not in ALL}
+    missing = {path: words for path, words_of_page in PAGES.items() for words in words_of_page if words not in ALL}
     assert missing == {}
 
 
@@ -149,4 +149,4 @@ def test_every_page_has_its_command() -> None:
     ],
 )
 def test_a_command_has_an_option(words: str, option: str) -> None:
-    assert option in {name for each in ALL[words].params for name in each.opts}
+    assert option in {name for param in ALL[words].params for name in param.opts}

@@ -21,8 +21,8 @@ def test_another_text_is_refused(text: str) -> None:
         TableCapacity.parse(text)
 
 
-def target(kind: str, least: int, most: int) -> dict[str, Any]:
-    return {"ScalableDimension": f"dynamodb:table:{kind}CapacityUnits", "MinCapacity": least, "MaxCapacity": most}
+def target(dimension: str, least: int, most: int) -> dict[str, Any]:
+    return {"ScalableDimension": f"dynamodb:table:{dimension}CapacityUnits", "MinCapacity": least, "MaxCapacity": most}
 
 
 def test_what_scales_otherwise_than_the_stage_says_is_told() -> None:

@@ -39,20 +39,20 @@ VIEW = LeaderView((GATEWAY,), {PartitionId(TOPIC_ID, 1): (7, 5), PartitionId(TOP
 
 @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
 async def test_metadata_names_leaders_epochs_and_gateways(version: int) -> None:
-    answer = await ask(FakeEngine(view=VIEW), ApiKey.METADATA, version, {"topics": [{"name": "flights"}]})
-    assert [(b.node_id, b.host, b.port) for b in answer.brokers] == [
+    response = await ask(FakeEngine(view=VIEW), ApiKey.METADATA, version, {"topics": [{"name": "flights"}]})
+    assert [(b.node_id, b.host, b.port) for b in response.brokers] == [
         (0, "fleet.example", 9092),
         (7, "gateway.example", 9093),
     ]
-    partitions = answer.topics[0].partitions
+    partitions = response.topics[0].partitions
     assert [p.leader_id for p in partitions] == [0, 7, 0]
     if version >= 7:
         assert [p.leader_epoch for p in partitions] == [0, 5, 6]
 
 
 async def test_describe_cluster_lists_gateways() -> None:
-    answer = await ask(FakeEngine(view=VIEW), ApiKey.DESCRIBE_CLUSTER, 1, {})
-    assert [(b.broker_id, b.rack) for b in answer.brokers] == [(0, None), (7, "rack-1")]
+    response = await ask(FakeEngine(view=VIEW), ApiKey.DESCRIBE_CLUSTER, 1, {})
+    assert [(b.broker_id, b.rack) for b in response.brokers] == [(0, None), (7, "rack-1")]
 
 
 # --- epochs -------------------------------------------------------------------------------------------------------
@@ -61,19 +61,19 @@ async def test_describe_cluster_lists_gateways() -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FOR_LEADER_EPOCH))
 async def test_offset_for_leader_epoch(version: int) -> None:
     engine = FakeEngine()
-    asked = {"partition": 1, "leader_epoch": 3, "current_leader_epoch": 4}
-    topics = [{"topic": "flights", "partitions": [asked]}]
-    answer = await ask(engine, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, {"topics": topics})
+    requested = {"partition": 1, "leader_epoch": 3, "current_leader_epoch": 4}
+    topics = [{"topic": "flights", "partitions": [requested]}]
+    response = await ask(engine, ApiKey.OFFSET_FOR_LEADER_EPOCH, version, {"topics": topics})
     assert engine.calls == [("epoch_end_offsets", [EpochEndPartition("flights", 1, 3, 4)])]
-    [partition] = answer.topics[0].partitions
+    [partition] = response.topics[0].partitions
     assert (partition.error_code, partition.partition, partition.leader_epoch, partition.end_offset) == (0, 1, 3, 40)
 
 
 async def test_offset_for_leader_epoch_that_fails_says_so_for_every_partition() -> None:
     engine = FakeEngine(failure=RuntimeError("boom"))
     topics = [{"topic": "flights", "partitions": [{"partition": 1, "leader_epoch": 3}]}]
-    answer = await ask(engine, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"topics": topics})
-    [partition] = answer.topics[0].partitions
+    response = await ask(engine, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, {"topics": topics})
+    [partition] = response.topics[0].partitions
     assert (partition.error_code, partition.end_offset) == (ErrorCode.UNKNOWN_SERVER_ERROR, -1)
 
 
@@ -105,10 +105,10 @@ async def test_a_conditional_produce_carries_its_expectation_and_the_conflict_co
     engine.produced = ProduceResult(
         "flights", 0, ErrorCode.OFFSET_OUT_OF_RANGE, message="it is at 12", next_offset=12, topic_id=TOPIC_ID
     )
-    answer = await ask(engine, ApiKey.PRODUCE, version, produce(expected_offset=10))
-    [(_, [asked])] = engine.calls
-    assert asked.expected_offset == 10
-    [partition] = answer.responses[0].partition_responses
+    response = await ask(engine, ApiKey.PRODUCE, version, produce(expected_offset=10))
+    [(_, [partition_asked])] = engine.calls
+    assert partition_asked.expected_offset == 10
+    [partition] = response.responses[0].partition_responses
     assert (partition.error_code, partition.next_offset) == (ErrorCode.OFFSET_OUT_OF_RANGE, 12)
 
 
@@ -134,15 +134,15 @@ async def test_stock_clients_can_read_a_conflict_and_never_meet_our_field_otherw
         frame = encode_request(request, correlation_id=1, client_id=None)
         parts = await dispatcher(engine).dispatch(frame, context())
         assert parts is not None
-        answer: Any = decode_response(b"".join(parts), load_response_schema(ApiKey.PRODUCE, 9), correlation_id=1)
-        assert answer.responses[0].partition_responses[0].base_offset == (-1 if conflict else 7)
+        response: Any = decode_response(b"".join(parts), load_response_schema(ApiKey.PRODUCE, 9), correlation_id=1)
+        assert response.responses[0].partition_responses[0].base_offset == (-1 if conflict else 7)
         assert (varint in b"".join(parts)) is conflict
 
 
 async def test_a_transaction_cannot_expect_offsets() -> None:
     engine = Answering()
-    answer = await ask(engine, ApiKey.PRODUCE, 9, {**produce(expected_offset=10), "transactional_id": "t"})
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUEST
+    response = await ask(engine, ApiKey.PRODUCE, 9, {**produce(expected_offset=10), "transactional_id": "t"})
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUEST
     assert engine.calls == []
 
 
@@ -151,10 +151,10 @@ async def test_who_sent_to_the_wrong_broker_is_told_where_the_right_one_is() -> 
     engine.produced = ProduceResult(
         "flights", 1, ErrorCode.NOT_LEADER_OR_FOLLOWER, current_leader_id=7, current_leader_epoch=5
     )
-    answer = await ask(engine, ApiKey.PRODUCE, 10, produce())
-    leader = answer.responses[0].partition_responses[0].current_leader
+    response = await ask(engine, ApiKey.PRODUCE, 10, produce())
+    leader = response.responses[0].partition_responses[0].current_leader
     assert (leader.leader_id, leader.leader_epoch) == (7, 5)
-    assert [(n.node_id, n.host, n.port) for n in answer.node_endpoints] == [(7, "gateway.example", 9093)]
+    assert [(n.node_id, n.host, n.port) for n in response.node_endpoints] == [(7, "gateway.example", 9093)]
 
 
 # --- throttling ---------------------------------------------------------------------------------------------------

@@ -55,16 +55,16 @@ async def test_an_api_of_another_function_is_misdirected_and_its_owner_named() -
 async def test_api_versions_lists_what_this_function_owns() -> None:
     frame = request_frame(18, 3, b"\x03me" + b"\x02" + b"1" + b"\x00")
     parts = await dispatcher(FakeEngine()).dispatch(frame, context(allowed=OWNED[FunctionName.PRODUCE]))
-    answer = decode_response(b"".join(parts or []), response_schema(18, 3), correlation_id=1)
-    listed = {(entry.api_key, entry.min_version, entry.max_version) for entry in answer.api_keys}
+    response = decode_response(b"".join(parts or []), response_schema(18, 3), correlation_id=1)
+    listed = {(entry.api_key, entry.min_version, entry.max_version) for entry in response.api_keys}
     assert listed == {(0, 0, 13), (18, 0, 4)}
 
 
 async def test_api_versions_of_a_future_version_is_answered_in_version_0() -> None:
     parts = await dispatcher(FakeEngine()).dispatch(request_frame(18, 42, b"whatever comes"), context())
-    answer = decode_response(b"".join(parts or []), response_schema(18, 0), correlation_id=1)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert {entry.api_key for entry in answer.api_keys} == set(SUPPORTED_VERSIONS)
+    response = decode_response(b"".join(parts or []), response_schema(18, 0), correlation_id=1)
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert {entry.api_key for entry in response.api_keys} == set(SUPPORTED_VERSIONS)
 
 
 async def test_an_unexpected_failure_is_logged_and_answered_in_the_apis_shape(
@@ -72,22 +72,22 @@ async def test_an_unexpected_failure_is_logged_and_answered_in_the_apis_shape(
 ) -> None:
     engine = FakeEngine(failure=ZeroDivisionError("a bug"))
     with caplog.at_level(logging.ERROR, "odradek.dispatcher"):
-        answer = await ask(engine, ApiKey.LIST_GROUPS, 4, {})
-    assert answer.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+        response = await ask(engine, ApiKey.LIST_GROUPS, 4, {})
+    assert response.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "ZeroDivisionError" in caplog.text
 
     topics = {"topic_data": [{"name": "flights", "partition_data": [{"index": 3}]}], "acks": 1}
-    answer = await ask(engine, ApiKey.PRODUCE, 9, topics)
-    [partition] = answer.responses[0].partition_responses
+    response = await ask(engine, ApiKey.PRODUCE, 9, topics)
+    [partition] = response.responses[0].partition_responses
     assert (partition.index, partition.error_code) == (3, ErrorCode.UNKNOWN_SERVER_ERROR)
     assert "bug" not in partition.error_message
 
 
 async def test_a_kafka_error_keeps_its_code_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     engine = FakeEngine(failure=KafkaError(ErrorCode.NOT_COORDINATOR, "elsewhere"))
-    answer = await ask(engine, ApiKey.INIT_PRODUCER_ID, 4, {})
-    assert answer.error_code == ErrorCode.NOT_COORDINATOR
-    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+    response = await ask(engine, ApiKey.INIT_PRODUCER_ID, 4, {})
+    assert response.error_code == ErrorCode.NOT_COORDINATOR
+    assert (response.producer_id, response.producer_epoch) == (-1, -1)
     assert caplog.text == ""
 
 

@@ -55,7 +55,7 @@ class Marked:
 
     def wakes(self) -> list[Wake]:
         messages, self.queue.messages = self.queue.messages, []
-        return [decode_wake(each) for each in messages]
+        return [decode_wake(message) for message in messages]
 
     async def mark(self) -> int | None:
         image = await self.engine.index.read_image(self.head_id)
@@ -85,13 +85,13 @@ async def test_the_append_that_sees_the_mark_sends_one_message_and_takes_it_away
 
 
 async def test_a_head_that_got_a_record_since_it_was_seen_is_not_marked(marked: Marked) -> None:
-    seen = await marked.engine.index.read_image(marked.head_id)
-    assert seen is not None
+    image_before = await marked.engine.index.read_image(marked.head_id)
+    assert image_before is not None
     await produce(marked.engine, "t", 1, batch([b"between"]))
-    now = await marked.engine.marks.arm(marked.head_id, seen)
+    now = await marked.engine.marks.arm(marked.head_id, image_before)
     assert now is not None
     assert now.mark is None
-    assert now.appended_bytes > seen.appended_bytes
+    assert now.appended_bytes > image_before.appended_bytes
     assert await marked.mark() is None
 
 
@@ -168,6 +168,6 @@ async def test_a_head_that_is_marked_while_a_transaction_commits_refuses_it_once
 async def test_one_request_to_several_partitions_of_a_head_sends_one_message() -> None:
     marked = await Marked(2).start()
     await marked.arm()
-    results = await marked.engine.produce([ProducePartition("t", each, batch([b"r"])) for each in range(2)])
+    results = await marked.engine.produce([ProducePartition("t", partition, batch([b"r"])) for partition in range(2)])
     assert not any(result.error for result in results)
     assert marked.wakes() == [Wake(marked.head_id)]

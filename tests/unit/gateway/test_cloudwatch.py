@@ -38,7 +38,7 @@ def test_a_line_tells_of_its_own_minute() -> None:
     assert (second["requests"], second["table_write_units"], second["connections"]) == (0, 0, 1)
     # CloudWatch refuses a metric without a value: no request, no duration.
     assert "duration_ms" not in second
-    assert "duration_ms" not in [each["Name"] for each in second["_aws"]["CloudWatchMetrics"][0]["Metrics"]]
+    assert "duration_ms" not in [metric["Name"] for metric in second["_aws"]["CloudWatchMetrics"][0]["Metrics"]]
 
 
 @pytest.mark.parametrize("requests", [1, 100, 101, 250, 10_000])
@@ -63,7 +63,7 @@ def test_each_number_of_a_line_is_declared_as_a_metric_with_its_dimensions() -> 
     [line] = world.lines
     [directive] = line["_aws"]["CloudWatchMetrics"]
     numbers = {name for name, value in line.items() if isinstance(value, int | float | list)}
-    assert {each["Name"] for each in directive["Metrics"]} == numbers
+    assert {metric["Name"] for metric in directive["Metrics"]} == numbers
     assert all(isinstance(line[name], str) for name in directive["Dimensions"][0])
 
 

@@ -149,7 +149,9 @@ class OrderedConnection:
         self.connection.connection_made(self.transport)
         sent = b"".join(
             len(body).to_bytes(4, "big") + body
-            for body in ((PRODUCE if each.isupper() else METADATA) + each.lower().encode() for each in requests)
+            for body in (
+                (PRODUCE if request.isupper() else METADATA) + request.lower().encode() for request in requests
+            )
         )
         self.connection.get_buffer(-1)[: len(sent)] = sent
         self.connection.buffer_updated(len(sent))

@@ -21,8 +21,8 @@ DRAIN_S = 4.0
 class Asked:
     """A connection that is told to end, and ends when its last request is answered."""
 
-    def __init__(self, gateway: Gateway, store: Store, told: Counter[float], *, ends: bool) -> None:
-        self._gateway, self._store, self._told, self._ends = gateway, store, told, ends
+    def __init__(self, gateway: Gateway, store: Store, times_told: Counter[float], *, ends: bool) -> None:
+        self._gateway, self._store, self._told, self._ends = gateway, store, times_told, ends
 
     def drain(self) -> None:
         self._told[round(self._store.clock.monotonic(), 3)] += 1
@@ -32,36 +32,36 @@ class Asked:
 
 def opened(store: Store, count: int, *, ends: bool = True) -> tuple[Gateway, Counter[float]]:
     gateway = Gateway(store.engine(), Listener(port=0), clock=store.clock, rng=store.engine().rng)
-    told: Counter[float] = Counter()
-    connections: Any = {Asked(gateway, store, told, ends=ends): None for _ in range(count)}
+    times_told: Counter[float] = Counter()
+    connections: Any = {Asked(gateway, store, times_told, ends=ends): None for _ in range(count)}
     gateway._connections = connections
-    return gateway, told
+    return gateway, times_told
 
 
 @pytest.mark.parametrize("count", [500, 2_000, 10_000])
 async def test_connections_are_told_within_half_of_the_time_and_not_at_once(count: int) -> None:
     store = memory_store()
-    gateway, told = opened(store, count)
+    gateway, times_told = opened(store, count)
     began_s = store.clock.monotonic()
     await gateway._drain(began_s + DRAIN_S)
-    assert told.total() == count
-    assert max(told) - began_s <= DRAIN_S / 2 + 0.1
-    assert max(told.values()) <= max(16, count // 90), "some hundredth part at a time"
+    assert times_told.total() == count
+    assert max(times_told) - began_s <= DRAIN_S / 2 + 0.1
+    assert max(times_told.values()) <= max(16, count // 90), "some hundredth part at a time"
 
 
 async def test_few_connections_are_told_at_once() -> None:
     store = memory_store()
-    gateway, told = opened(store, 10)
+    gateway, times_told = opened(store, 10)
     await gateway._drain(store.clock.monotonic() + DRAIN_S)
-    assert len(told) == 1
+    assert len(times_told) == 1
 
 
 async def test_those_that_do_not_end_are_waited_for_no_longer_than_the_time() -> None:
     store = memory_store()
-    gateway, told = opened(store, 100, ends=False)
+    gateway, times_told = opened(store, 100, ends=False)
     began_s = store.clock.monotonic()
     await gateway._drain(began_s + DRAIN_S)
-    assert told.total() == 100
+    assert times_told.total() == 100
     assert DRAIN_S <= store.clock.monotonic() - began_s < DRAIN_S + 0.1
 
 

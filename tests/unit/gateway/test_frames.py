@@ -41,11 +41,11 @@ def test_a_length_that_cannot_be_is_refused(head: bytes) -> None:
 
 
 def test_room_for_a_large_frame_is_asked_for_as_it_arrives() -> None:
-    asked: list[int] = []
+    sizes_asked: list[int] = []
     grants = [True, True, False, True, True, True]
 
     def may_hold(size: int) -> bool:
-        asked.append(size)
+        sizes_asked.append(size)
         return grants.pop(0)
 
     reader = FrameReader(100_000_000, may_hold)
@@ -61,7 +61,7 @@ def test_room_for_a_large_frame_is_asked_for_as_it_arrives() -> None:
     assert list(reader.resume()) == []
     assert (reader.blocked, reader.reserved_bytes) == (False, size)
     assert feed(reader, sent[262_144:], lambda: 70_000) == [sent]
-    assert sum(asked) - asked[2] == size
+    assert sum(sizes_asked) - sizes_asked[2] == size
 
 
 def test_a_small_frame_waits_for_room_too() -> None:
@@ -70,15 +70,15 @@ def test_a_small_frame_waits_for_room_too() -> None:
     data = (2).to_bytes(4, "big") + b"ab"
     assert feed(reader, data * 2, lambda: 100) == [b"ab"]
     assert reader.blocked
-    assert [bytes(each) for each in reader.resume()] == [b"ab"]
+    assert [bytes(frame) for frame in reader.resume()] == [b"ab"]
 
 
 def test_a_large_frame_waits_for_room_and_small_ones_before_it_do_not() -> None:
-    asked: list[int] = []
+    sizes_asked: list[int] = []
 
     def may_begin(size: int) -> bool:
-        asked.append(size)
-        return len(asked) != 2
+        sizes_asked.append(size)
+        return len(sizes_asked) != 2
 
     reader = FrameReader(1_000_000, may_begin)
     data = (2).to_bytes(4, "big") + b"ab" + (200_000).to_bytes(4, "big") + b"x" * 1_000
@@ -86,5 +86,5 @@ def test_a_large_frame_waits_for_room_and_small_ones_before_it_do_not() -> None:
     assert reader.blocked
     assert reader.reserved_bytes == 0
     assert list(reader.resume()) == []
-    assert (reader.blocked, reader.reserved_bytes, asked) == (False, 131_072, [2, 131_072, 131_072])
+    assert (reader.blocked, reader.reserved_bytes, sizes_asked) == (False, 131_072, [2, 131_072, 131_072])
     assert feed(reader, b"x" * 199_000, lambda: 50_000) == [b"x" * 200_000]

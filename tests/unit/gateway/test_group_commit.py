@@ -31,7 +31,7 @@ class SlowEngine:
         *,
         on_result: OnResult | None = None,
     ) -> list[ProduceResult]:
-        self.calls.append([(each.topic, each.partition) for each in partitions])
+        self.calls.append([(partition.topic, partition.partition) for partition in partitions])
         number = len(self.calls)
         gate = asyncio.Event()
         self.gates.append(gate)
@@ -61,7 +61,7 @@ def request(topic: str, *numbers: int, producer: tuple[int, int, int] = (-1, -1,
 def send(
     commits: GroupCommit, connection: int, partitions: list[ProducePartition]
 ) -> asyncio.Task[list[ProduceResult]]:
-    over = [replace(each, connection=connection) for each in partitions]
+    over = [replace(partition, connection=connection) for partition in partitions]
     return asyncio.get_running_loop().create_task(commits.produce(over))
 
 
@@ -115,7 +115,7 @@ async def test_batches_of_a_partition_lie_next_to_each_other_in_a_call(engine: S
     await settle()
     assert engine.calls[1:] == [[("a", 0), ("a", 0), ("a", 2), ("a", 3)]]
     engine.release()
-    assert [[(r.partition, r.base_offset) for r in await each] for each in both] == [
+    assert [[(r.partition, r.base_offset) for r in await pending] for pending in both] == [
         [(0, 200), (2, 202)],
         [(0, 201), (3, 203)],
     ]
@@ -182,12 +182,12 @@ async def test_calls_begin_in_the_order_of_their_requests(engine: SlowEngine) ->
 
 
 async def test_a_partition_that_waits_holds_up_nobody_elses_request() -> None:
-    told: list[OnResult] = []
+    callbacks: list[OnResult] = []
     gate = asyncio.Event()
 
     class HalfSlow:
         async def produce(self, partitions: Sequence[ProducePartition], *, on_result: OnResult) -> None:
-            told.append(on_result)
+            callbacks.append(on_result)
             await gate.wait()
 
     commits = GroupCommit(HalfSlow(), ManualClock(auto_advance=True), 2)  # type: ignore[arg-type]
@@ -195,10 +195,10 @@ async def test_a_partition_that_waits_holds_up_nobody_elses_request() -> None:
     await settle()
     slow, quick = send(commits, 1, request("a", 0)), send(commits, 2, request("a", 1))
     await settle()
-    told[1](1, ProduceResult("a", 1, base_offset=7))
+    callbacks[1](1, ProduceResult("a", 1, base_offset=7))
     assert [result.base_offset for result in await quick] == [7]
     assert not slow.done()
-    told[1](0, ProduceResult("a", 0, base_offset=8))
+    callbacks[1](0, ProduceResult("a", 0, base_offset=8))
     assert [result.base_offset for result in await slow] == [8]
     gate.set()
 
@@ -207,9 +207,9 @@ async def test_who_gives_up_takes_nothing_from_the_others(engine: SlowEngine) ->
     commits = GroupCommit(engine, ManualClock(auto_advance=True), 2)  # type: ignore[arg-type]
     send(commits, 1, request("a", 9))
     await settle()
-    gone, stays = send(commits, 2, request("a", 0)), send(commits, 3, request("a", 1))
+    cancelled, stays = send(commits, 2, request("a", 0)), send(commits, 3, request("a", 1))
     await settle()
-    gone.cancel()
+    cancelled.cancel()
     await settle()
     engine.release()
     assert [result.partition for result in await stays] == [1]

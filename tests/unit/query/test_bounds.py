@@ -32,14 +32,14 @@ def test_only_what_must_hold_narrows(filter: pc.Expression, kept: Narrowing) -> 
 
 
 def test_comparisons_that_must_hold_are_found_with_their_values() -> None:
-    given = (OFFSET >= 5) & (NAME == "x") & (pc.field("d") < 1.5) & (TIMESTAMP > TIME) & (NAME != "y")
-    assert [tuple(each)[:2] for each in conditions_of(str(given))] == [
+    expression = (OFFSET >= 5) & (NAME == "x") & (pc.field("d") < 1.5) & (TIMESTAMP > TIME) & (NAME != "y")
+    assert [tuple(condition)[:2] for condition in conditions_of(str(expression))] == [
         ("offset", ">="),
         ("name", "=="),
         ("d", "<"),
         ("timestamp", ">"),
     ]
-    assert [each.may_hold(6, 9) for each in conditions_of(str(given))] == [True, True, False, True]
+    assert [condition.may_hold(6, 9) for condition in conditions_of(str(expression))] == [True, True, False, True]
     assert conditions_of(str((OFFSET > 5) | (OFFSET < 1))) == []
     assert not conditions_of(str(NAME == "x"))[0].may_hold("a", "w")
 

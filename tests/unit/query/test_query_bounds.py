@@ -68,8 +68,8 @@ async def test_queries_that_are_over_run_no_more_and_take_no_thread_of_others(fo
 
     await asyncio.gather(*(ask() for _ in range(8)))
     assert ended == [ErrorCode.REQUEST_TIMED_OUT] * 8
-    answer = await state.query("SELECT 1 AS a", 60)
-    assert answer.table.to_pylist() == [{"a": 1}]
+    result = await state.query("SELECT 1 AS a", 60)
+    assert result.table.to_pylist() == [{"a": 1}]
     left = asyncio.ensure_future(state.query(ENDLESS, 600))
     await asyncio.sleep(0.3)
     left.cancel()

@@ -8,7 +8,7 @@ from odradek.operations.query.statement import Moment, read_statement
 
 
 @pytest.mark.parametrize(
-    ("given", "read"),
+    ("sql", "read"),
     [
         ("SELECT offset FROM t WHERE offset > 5", 'SELECT "offset" FROM t WHERE "offset" > 5'),
         ("FROM t ORDER BY offset LIMIT 5 OFFSET 10", 'FROM t ORDER BY "offset" LIMIT 5 OFFSET 10'),
@@ -20,8 +20,8 @@ from odradek.operations.query.statement import Moment, read_statement
         ("SELECT $$ offset $$, $a$ it's offset $a$", "SELECT $$ offset $$, $a$ it's offset $a$"),
     ],
 )
-def test_offset_is_a_column_unless_a_number_follows(given: str, read: str) -> None:
-    assert read_statement(given).text == read
+def test_offset_is_a_column_unless_a_number_follows(sql: str, read: str) -> None:
+    assert read_statement(sql).text == read
 
 
 def test_as_of_becomes_a_relation_that_keeps_the_topics_name() -> None:
@@ -38,7 +38,7 @@ def test_as_of_keeps_an_alias_and_takes_offsets() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("sql", "message"),
     [
         (" ;\n-- nothing", "empty"),
         ("x" * 100_001, "100,000"),
@@ -47,6 +47,6 @@ def test_as_of_keeps_an_alias_and_takes_offsets() -> None:
         ("SELECT 1 FROM t AS OF '{\"0\": -1}'", "use the ends by partition"),
     ],
 )
-def test_wrong_text_is_refused_with_what_to_do(given: str, message: str) -> None:
+def test_wrong_text_is_refused_with_what_to_do(sql: str, message: str) -> None:
     with pytest.raises(KafkaError, match=message):
-        read_statement(given)
+        read_statement(sql)

@@ -46,8 +46,8 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PART_ROWS", 10)
 
 
-def taken(found: Chunk, limit: int) -> Iterator[tuple[list[int], int]]:
-    while (part := found.take(limit)) is not None:
+def taken(buffered: Chunk, limit: int) -> Iterator[tuple[list[int], int]]:
+    while (part := buffered.take(limit)) is not None:
         fields, after = part
         yield list(fields.offsets), after
 
@@ -58,10 +58,10 @@ def taken(found: Chunk, limit: int) -> Iterator[tuple[list[int], int]]:
 def test_every_record_is_handed_out_once_in_parts(offset: int, limit: int) -> None:
     data = zeros(40, 4 * KIB) + zeros(3, 4, 40) + zeros(21, None, 43)
     parts = list(taken(chunk(data, offset), limit))
-    offsets = [each for found, _ in parts for each in found]
-    assert offsets == [each.offset for each in decode_batches(data) if each.offset >= offset]
-    assert all(after == found[-1] + 1 for found, after in parts)
-    assert max(len(found) for found, _ in parts) <= min(limit, 10)
+    offsets = [offset for part_offsets, _ in parts for offset in part_offsets]
+    assert offsets == [record.offset for record in decode_batches(data) if record.offset >= offset]
+    assert all(after == part_offsets[-1] + 1 for part_offsets, after in parts)
+    assert max(len(part_offsets) for part_offsets, _ in parts) <= min(limit, 10)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 1_000])
@@ -79,35 +79,35 @@ def test_who_has_all_records_of_a_batch_is_behind_the_hole_at_its_end(limit: int
 @pytest.mark.usefixtures("small_parts")
 def test_whole_batches_begin_where_the_records_of_a_part_end() -> None:
     data = zeros(40, 4 * KIB) + zeros(3, 4, 40)
-    found = chunk(data)
-    after = [after for _, after in (found.take(3), found.take(3), found.take(3)) if after]  # type: ignore[misc]
-    whole = found.take_bytes(1_000)
+    buffered = chunk(data)
+    after = [after for _, after in (buffered.take(3), buffered.take(3), buffered.take(3)) if after]  # type: ignore[misc]
+    whole = buffered.take_bytes(1_000)
     assert whole is not None
     assert (bytes(whole[0]), *whole[1:]) == (data, after[-1], 43)
-    assert found.take(10) is None
+    assert buffered.take(10) is None
 
 
 @pytest.mark.usefixtures("small_parts")
 def test_records_before_a_broken_one_are_handed_out() -> None:
     plain = zeros(40, None, compression=CompressionType.NONE)
     data = rebuilt(plain, plain[BATCH_HEADER_BYTES:-1]) + zeros(3, 4, 40)
-    found = chunk(data)
+    buffered = chunk(data)
     offsets = []
     with pytest.raises(CorruptRecordBatchError) as caught:
-        while (part := found.take(1_000)) is not None:
+        while (part := buffered.take(1_000)) is not None:
             offsets += part[0].offsets
     assert offsets == list(range(caught.value.offset))
     assert caught.value.next_offset == 40
-    assert [each for part, _ in taken(found, 1_000) for each in part] == [40, 41, 42]
+    assert [offset for part, _ in taken(buffered, 1_000) for offset in part] == [40, 41, 42]
 
 
 def test_of_a_small_batch_with_very_many_records_few_are_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (record_decoder, rows):
         monkeypatch.setattr(module, "PART_ROWS", 2_000)
-    found = chunk(zeros(40_000, None))
+    buffered = chunk(zeros(40_000, None))
     tracemalloc.start()
     try:
-        first = found.take(500)
+        first = buffered.take(500)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

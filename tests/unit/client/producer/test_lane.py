@@ -185,8 +185,8 @@ def test_too_large_is_split_into_halves_that_keep_the_sequences() -> None:
     first, second = _send_all(lane)
     assert _fail(lane, first, ErrorCode.MESSAGE_TOO_LARGE) == Split()
     futures = [RecordFuture(first, index, 0, -1, 1) for index in range(5)]
-    told: list[int] = []
-    futures[3].add_done_callback(lambda future: told.append(future.result().offset))
+    offsets_resolved: list[int] = []
+    futures[3].add_done_callback(lambda future: offsets_resolved.append(future.result().offset))
     halves = first.split(CompressionType.NONE, None)
     lane.replace(first, halves)
     _fail(lane, second, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -196,7 +196,7 @@ def test_too_large_is_split_into_halves_that_keep_the_sequences() -> None:
     halves[0].acknowledge(40)
     halves[1].acknowledge(42)
     assert [future.result().offset for future in futures] == [40, 41, 42, 43, 44]
-    assert told == [43]
+    assert offsets_resolved == [43]
     one = _lane(1, records=1)
     [batch] = _send_all(one)
     assert isinstance(_fail(one, batch, ErrorCode.MESSAGE_TOO_LARGE), Fail)

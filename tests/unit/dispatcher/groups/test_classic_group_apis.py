@@ -31,10 +31,10 @@ async def test_join_group(version: int) -> None:
         "protocol_type": "consumer",
         "protocols": [{"name": "range", "metadata": b"topics"}],
     }
-    answer = await ask(engine, ApiKey.JOIN_GROUP, version, fields)
-    assert (answer.error_code, answer.generation_id, answer.protocol_name) == (0, 3, "range")
-    assert [(member.member_id, member.metadata) for member in answer.members] == [("m1", b"topics")]
-    asked = ClassicJoin(
+    response = await ask(engine, ApiKey.JOIN_GROUP, version, fields)
+    assert (response.error_code, response.generation_id, response.protocol_name) == (0, 3, "range")
+    assert [(member.member_id, member.metadata) for member in response.members] == [("m1", b"topics")]
+    join_asked = ClassicJoin(
         "g",
         "m1",
         "consumer",
@@ -47,7 +47,7 @@ async def test_join_group(version: int) -> None:
         requires_known_member_id=version >= 4,
         may_skip_assignment=version >= 9,
     )
-    assert engine.calls == [("join", asked)]
+    assert engine.calls == [("join", join_asked)]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.SYNC_GROUP))
@@ -55,47 +55,47 @@ async def test_sync_group(version: int) -> None:
     engine = FakeEngine()
     fields = {"group_id": "g", "generation_id": 3, "member_id": "m1", "protocol_type": "consumer"}
     fields["assignments"] = [{"member_id": "m1", "assignment": b"yours"}]
-    answer = await ask(engine, ApiKey.SYNC_GROUP, version, fields)
-    assert (answer.error_code, answer.assignment) == (0, b"yours")
-    [(_, asked)] = engine.calls
-    assert asked.identity == ClassicIdentity("g", "m1", 3)
-    assert asked.assignments == {"m1": b"yours"}
-    assert asked.protocol_type == ("consumer" if version >= 5 else None)
+    response = await ask(engine, ApiKey.SYNC_GROUP, version, fields)
+    assert (response.error_code, response.assignment) == (0, b"yours")
+    [(_, sync_asked)] = engine.calls
+    assert sync_asked.identity == ClassicIdentity("g", "m1", 3)
+    assert sync_asked.assignments == {"m1": b"yours"}
+    assert sync_asked.protocol_type == ("consumer" if version >= 5 else None)
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.HEARTBEAT))
 async def test_heartbeat(version: int) -> None:
     fields = {"group_id": "g", "generation_id": 3, "member_id": "m1"}
-    answer = await ask(FakeEngine(), ApiKey.HEARTBEAT, version, fields)
-    assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    response = await ask(FakeEngine(), ApiKey.HEARTBEAT, version, fields)
+    assert response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.LEAVE_GROUP))
 async def test_leave_group(version: int) -> None:
     engine = FakeEngine()
     members = [{"member_id": "m1"}, {"member_id": "", "group_instance_id": "one"}]
-    answer = await ask(engine, ApiKey.LEAVE_GROUP, version, {"group_id": "g", "member_id": "m1", "members": members})
-    assert answer.error_code == 0
+    response = await ask(engine, ApiKey.LEAVE_GROUP, version, {"group_id": "g", "member_id": "m1", "members": members})
+    assert response.error_code == 0
     if version < 3:
         assert engine.calls == [("leave", "g", (ClassicLeave("m1"),))]
     else:
         assert engine.calls == [("leave", "g", (ClassicLeave("m1"), ClassicLeave("", "one")))]
-        assert [(member.member_id, member.error_code) for member in answer.members] == [("m1", 0), ("", 0)]
+        assert [(member.member_id, member.error_code) for member in response.members] == [("m1", 0), ("", 0)]
 
 
 async def test_offset_delete() -> None:
     fields = {"group_id": "g", "topics": [{"name": "flights", "partitions": [{"partition_index": 1}]}]}
-    answer = await ask(FakeEngine(), ApiKey.OFFSET_DELETE, 0, fields)
-    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in answer.topics] == [
+    response = await ask(FakeEngine(), ApiKey.OFFSET_DELETE, 0, fields)
+    assert [(t.name, [(p.partition_index, p.error_code) for p in t.partitions]) for t in response.topics] == [
         ("flights", [(1, 0)])
     ]
 
 
 async def test_sasl_where_it_is_not_enabled() -> None:
-    answer = await ask(FakeEngine(), ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"})
-    assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
-    answer = await ask(FakeEngine(), ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": b"\0a\0b"})
-    assert answer.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    response = await ask(FakeEngine(), ApiKey.SASL_HANDSHAKE, 1, {"mechanism": "PLAIN"})
+    assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
+    response = await ask(FakeEngine(), ApiKey.SASL_AUTHENTICATE, 2, {"auth_bytes": b"\0a\0b"})
+    assert response.error_code == ErrorCode.ILLEGAL_SASL_STATE
 
 
 async def test_functions_point_to_the_kafka_port() -> None:

@@ -28,24 +28,24 @@ def called(engine: FakeEngine, name: str) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("version", versions(ApiKey.FIND_COORDINATOR))
 async def test_find_coordinator(version: int) -> None:
     fields = {"key": "g", "coordinator_keys": ["g", "h"]}
-    answer = await ask(FakeEngine(), ApiKey.FIND_COORDINATOR, version, fields)
-    found = answer.coordinators if version >= 4 else [answer]
-    assert {(c.node_id, c.host, c.port, c.error_code) for c in found} == {(0, "fleet.example", 9092, 0)}
+    response = await ask(FakeEngine(), ApiKey.FIND_COORDINATOR, version, fields)
+    coordinators = response.coordinators if version >= 4 else [response]
+    assert {(c.node_id, c.host, c.port, c.error_code) for c in coordinators} == {(0, "fleet.example", 9092, 0)}
     if version >= 4:
-        assert [c.key for c in found] == ["g", "h"]
+        assert [c.key for c in coordinators] == ["g", "h"]
 
 
 async def test_share_groups_have_no_coordinator() -> None:
-    answer = await ask(FakeEngine(), ApiKey.FIND_COORDINATOR, 6, {"key_type": 2, "coordinator_keys": ["g"]})
-    assert [c.error_code for c in answer.coordinators] == [ErrorCode.INVALID_REQUEST]
+    response = await ask(FakeEngine(), ApiKey.FIND_COORDINATOR, 6, {"key_type": 2, "coordinator_keys": ["g"]})
+    assert [c.error_code for c in response.coordinators] == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.INIT_PRODUCER_ID))
 async def test_init_producer_id(version: int) -> None:
     engine = FakeEngine()
     fields = {"transaction_timeout": 60_000, "producer_id": 9, "producer_epoch": 2}
-    answer = await ask(engine, ApiKey.INIT_PRODUCER_ID, version, fields)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 17, 0)
+    response = await ask(engine, ApiKey.INIT_PRODUCER_ID, version, fields)
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (0, 17, 0)
     kept = {"producer_id": 9, "producer_epoch": 2} if version >= 3 else {"producer_id": -1, "producer_epoch": -1}
     assert called(engine, "init") == [(None, kept)]
     named = FakeEngine()
@@ -55,13 +55,13 @@ async def test_init_producer_id(version: int) -> None:
 
 async def test_an_empty_transactional_id_is_refused() -> None:
     engine = memory_store().engine()
-    answer = await ask(engine, ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": "", "transaction_timeout": 1})
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
+    response = await ask(engine, ApiKey.INIT_PRODUCER_ID, 4, {"transactional_id": "", "transaction_timeout": 1})
+    assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 def commit(**fields: Any) -> dict[str, Any]:
-    given = {"partition_index": 1, "committed_offset": 42, "committed_metadata": None, "committed_leader_epoch": 3}
-    topic = {"name": "flights", "topic_id": TOPIC_ID, "partitions": [given]}
+    partition = {"partition_index": 1, "committed_offset": 42, "committed_metadata": None, "committed_leader_epoch": 3}
+    topic = {"name": "flights", "topic_id": TOPIC_ID, "partitions": [partition]}
     return {
         "group_id": "g",
         "member_id": "m",
@@ -75,7 +75,7 @@ def commit(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_COMMIT))
 async def test_offset_commit(version: int) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.OFFSET_COMMIT, version, commit())
+    response = await ask(engine, ApiKey.OFFSET_COMMIT, version, commit())
     epoch = 3 if version >= 6 else -1
     assert called(engine, "commit") == [
         (
@@ -84,23 +84,23 @@ async def test_offset_commit(version: int) -> None:
             {"member_id": "m", "member_epoch": 5, "instance_id": "i" if version >= 7 else None},
         )
     ]
-    [topic] = answer.topics
+    [topic] = response.topics
     assert (topic.topic_id if version >= 10 else topic.name) == (TOPIC_ID if version >= 10 else "flights")
     assert [(p.partition_index, p.error_code) for p in topic.partitions] == [(1, 0)]
 
 
 async def test_a_refused_commit_is_refused_for_each_partition() -> None:
     engine = FakeEngine(failure=KafkaError(ErrorCode.STALE_MEMBER_EPOCH, "rejoin"))
-    answer = await ask(engine, ApiKey.OFFSET_COMMIT, 9, commit())
-    assert [p.error_code for p in answer.topics[0].partitions] == [ErrorCode.STALE_MEMBER_EPOCH]
+    response = await ask(engine, ApiKey.OFFSET_COMMIT, 9, commit())
+    assert [p.error_code for p in response.topics[0].partitions] == [ErrorCode.STALE_MEMBER_EPOCH]
 
 
 async def test_a_commit_for_an_unknown_topic_id_fails_alone() -> None:
     engine = FakeEngine()
-    given = {"partition_index": 1, "committed_offset": 1}
-    topics = [{"topic_id": UUID(int=7), "partitions": [given]}, {"topic_id": TOPIC_ID, "partitions": [given]}]
-    answer = await ask(engine, ApiKey.OFFSET_COMMIT, 10, commit(topics=topics))
-    assert [t.partitions[0].error_code for t in answer.topics] == [ErrorCode.UNKNOWN_TOPIC_ID, 0]
+    partition = {"partition_index": 1, "committed_offset": 1}
+    topics = [{"topic_id": UUID(int=7), "partitions": [partition]}, {"topic_id": TOPIC_ID, "partitions": [partition]}]
+    response = await ask(engine, ApiKey.OFFSET_COMMIT, 10, commit(topics=topics))
+    assert [t.partitions[0].error_code for t in response.topics] == [ErrorCode.UNKNOWN_TOPIC_ID, 0]
     assert list(called(engine, "commit")[0][1]) == [TopicPartition("flights", 1)]
 
 
@@ -115,7 +115,7 @@ async def test_offset_fetch(version: int) -> None:
     fields = by_group(version, {"group_id": "g", "topics": [topic]})
     if version >= 7:
         fields["require_stable"] = True
-    answer = await ask(engine, ApiKey.OFFSET_FETCH, version, fields)
+    response = await ask(engine, ApiKey.OFFSET_FETCH, version, fields)
     assert called(engine, "offsets.fetch") == [
         (
             "g",
@@ -123,16 +123,21 @@ async def test_offset_fetch(version: int) -> None:
             {"member_id": None, "member_epoch": -1, "require_stable": version >= 7},
         )
     ]
-    [found] = (answer.groups[0] if version >= 8 else answer).topics
-    assert [(p.partition_index, p.committed_offset, p.error_code) for p in found.partitions] == [(0, -1, 0), (2, -1, 0)]
+    [fetched] = (response.groups[0] if version >= 8 else response).topics
+    assert [(p.partition_index, p.committed_offset, p.error_code) for p in fetched.partitions] == [
+        (0, -1, 0),
+        (2, -1, 0),
+    ]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.OFFSET_FETCH, low=2))
 async def test_offset_fetch_of_everything(version: int) -> None:
-    answer = await ask(FakeEngine(), ApiKey.OFFSET_FETCH, version, by_group(version, {"group_id": "g", "topics": None}))
-    [found] = (answer.groups[0] if version >= 8 else answer).topics
-    assert (found.topic_id if version >= 10 else found.name) == (TOPIC_ID if version >= 10 else "flights")
-    [partition] = found.partitions
+    response = await ask(
+        FakeEngine(), ApiKey.OFFSET_FETCH, version, by_group(version, {"group_id": "g", "topics": None})
+    )
+    [topic] = (response.groups[0] if version >= 8 else response).topics
+    assert (topic.topic_id if version >= 10 else topic.name) == (TOPIC_ID if version >= 10 else "flights")
+    [partition] = topic.partitions
     assert (partition.partition_index, partition.committed_offset, partition.metadata) == (1, 42, "note")
 
 
@@ -148,11 +153,11 @@ async def test_offset_fetch_of_everything_that_is_refused(version: int) -> None:
 async def test_offset_fetch_that_fails_as_a_whole(version: int) -> None:
     engine = FakeEngine(failure=KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED, "no"))
     topic = {"name": "flights", "partition_indexes": [0]}
-    answer = await ask(engine, ApiKey.OFFSET_FETCH, version, by_group(version, {"group_id": "g", "topics": [topic]}))
+    response = await ask(engine, ApiKey.OFFSET_FETCH, version, by_group(version, {"group_id": "g", "topics": [topic]}))
     if version >= 8:
-        assert [(g.group_id, g.error_code) for g in answer.groups] == [("g", ErrorCode.GROUP_AUTHORIZATION_FAILED)]
+        assert [(g.group_id, g.error_code) for g in response.groups] == [("g", ErrorCode.GROUP_AUTHORIZATION_FAILED)]
     else:
-        assert answer.topics[0].partitions[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+        assert response.topics[0].partitions[0].error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.CONSUMER_GROUP_HEARTBEAT))
@@ -167,16 +172,16 @@ async def test_heartbeat(version: int) -> None:
         "subscribed_topic_regex": "fl.*",
         "topic_partitions": [{"topic_id": TOPIC_ID, "partitions": [1]}],
     }
-    answer = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, version, fields)
+    response = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, version, fields)
     [(request,)] = called(engine, "heartbeat")
     assert (request.group_id, request.member_id, request.member_epoch) == ("g", "m", 1)
     assert (request.rebalance_timeout_ms, tuple(request.subscribed_topic_names)) == (30_000, ("flights",))
     assert request.subscribed_topic_regex == ("fl.*" if version >= 1 else None)
     assert {key: tuple(value) for key, value in request.owned.items()} == {TOPIC_ID: (1,)}
     assert (request.client_id, request.client_host) == ("tests", "/127.0.0.1")
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "m", 2)
-    assert answer.heartbeat_interval.total_seconds() == 5
-    assert [(t.topic_id, t.partitions) for t in answer.assignment.topic_partitions] == [(TOPIC_ID, (0, 2))]
+    assert (response.error_code, response.member_id, response.member_epoch) == (0, "m", 2)
+    assert response.heartbeat_interval.total_seconds() == 5
+    assert [(t.topic_id, t.partitions) for t in response.assignment.topic_partitions] == [(TOPIC_ID, (0, 2))]
 
 
 async def test_what_a_heartbeat_leaves_out_is_unchanged() -> None:
@@ -189,10 +194,10 @@ async def test_what_a_heartbeat_leaves_out_is_unchanged() -> None:
 
 @pytest.mark.parametrize("version", versions(ApiKey.CONSUMER_GROUP_DESCRIBE))
 async def test_consumer_group_describe(version: int) -> None:
-    answer = await ask(FakeEngine(), ApiKey.CONSUMER_GROUP_DESCRIBE, version, {"group_ids": ["known", "nope"]})
-    known, unknown = answer.groups
-    assert (known.error_code, known.group_state, known.group_epoch) == (0, "Stable", 2)
-    [member] = known.members
+    response = await ask(FakeEngine(), ApiKey.CONSUMER_GROUP_DESCRIBE, version, {"group_ids": ["known", "nope"]})
+    known_group, unknown = response.groups
+    assert (known_group.error_code, known_group.group_state, known_group.group_epoch) == (0, "Stable", 2)
+    [member] = known_group.members
     [assigned] = member.assignment.topic_partitions
     assert (assigned.topic_id, assigned.topic_name, assigned.partitions) == (TOPIC_ID, "flights", (0, 2))
     assert (unknown.group_id, unknown.error_code) == ("nope", ErrorCode.GROUP_ID_NOT_FOUND)
@@ -200,11 +205,11 @@ async def test_consumer_group_describe(version: int) -> None:
 
 @pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_GROUPS))
 async def test_older_administrators_see_the_same_groups(version: int) -> None:
-    answer = await ask(FakeEngine(), ApiKey.DESCRIBE_GROUPS, version, {"groups": ["known", "nope"]})
-    known, unknown = answer.groups
-    assert (known.error_code, known.group_state, known.protocol_type) == (0, "Stable", "consumer")
+    response = await ask(FakeEngine(), ApiKey.DESCRIBE_GROUPS, version, {"groups": ["known", "nope"]})
+    known_group, unknown = response.groups
+    assert (known_group.error_code, known_group.group_state, known_group.protocol_type) == (0, "Stable", "consumer")
     # ConsumerProtocolAssignment 0: version, one topic "flights", partitions 0 and 2, null user data.
-    assert known.members[0].member_assignment == bytes.fromhex(
+    assert known_group.members[0].member_assignment == bytes.fromhex(
         "0000 00000001 0007 666c6967687473 00000002 00000000 00000002 ffffffff"
     )
     assert unknown.group_state == "Dead"
@@ -215,13 +220,13 @@ async def test_older_administrators_see_the_same_groups(version: int) -> None:
 async def test_list_groups(version: int) -> None:
     engine = FakeEngine()
     fields = {"states_filter": ["Stable"], "types_filter": ["consumer"]}
-    answer = await ask(engine, ApiKey.LIST_GROUPS, version, fields)
-    assert [(g.group_id, g.protocol_type) for g in answer.groups] == [("known", "consumer")]
+    response = await ask(engine, ApiKey.LIST_GROUPS, version, fields)
+    assert [(g.group_id, g.protocol_type) for g in response.groups] == [("known", "consumer")]
     states = ("Stable",) if version >= 4 else ()
     assert called(engine, "list_groups") == [(states, ("consumer",) if version >= 5 else ())]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.DELETE_GROUPS))
 async def test_delete_groups(version: int) -> None:
-    answer = await ask(FakeEngine(), ApiKey.DELETE_GROUPS, version, {"groups_names": ["a", "b"]})
-    assert [(r.group_id, r.error_code) for r in answer.results] == [("a", 0), ("b", 0)]
+    response = await ask(FakeEngine(), ApiKey.DELETE_GROUPS, version, {"groups_names": ["a", "b"]})
+    assert [(r.group_id, r.error_code) for r in response.results] == [("a", 0), ("b", 0)]

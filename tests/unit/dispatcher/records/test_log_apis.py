@@ -29,12 +29,12 @@ def produce(acks: int = -1, records: bytes | None = b"batch", **fields: Any) -> 
 @pytest.mark.parametrize("version", versions(ApiKey.PRODUCE))
 async def test_produce(version: int) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.PRODUCE, version, produce(transactional_id="t1"))
+    response = await ask(engine, ApiKey.PRODUCE, version, produce(transactional_id="t1"))
     [(_, partitions, transactional_id)] = engine.calls
     assert transactional_id == "t1"
     assert [(p.partition, bytes(p.records)) for p in partitions] == [(1, b"batch"), (0, b"other")]
     assert {(p.topic, p.topic_id) for p in partitions} == {("", TOPIC_ID) if version >= 13 else ("flights", None)}
-    [topic] = answer.responses
+    [topic] = response.responses
     assert [(p.index, p.error_code, p.base_offset) for p in topic.partition_responses] == [(1, 0, 7), (0, 0, 7)]
     assert (topic.topic_id if version >= 13 else topic.name) == (TOPIC_ID if version >= 13 else "flights")
 
@@ -48,8 +48,8 @@ async def test_produce_without_acks_appends_and_answers_nothing() -> None:
 @pytest.mark.parametrize("acks", [2, -2, 32_000])
 async def test_other_acks_are_refused_before_the_engine(acks: int) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.PRODUCE, 9, produce(acks=acks))
-    assert [p.error_code for p in answer.responses[0].partition_responses] == [ErrorCode.INVALID_REQUIRED_ACKS] * 2
+    response = await ask(engine, ApiKey.PRODUCE, 9, produce(acks=acks))
+    assert [p.error_code for p in response.responses[0].partition_responses] == [ErrorCode.INVALID_REQUIRED_ACKS] * 2
     assert engine.calls == []
 
 
@@ -62,33 +62,33 @@ async def test_a_null_topic_id_is_no_topic() -> None:
 async def test_a_partition_written_twice_is_refused_and_the_others_are_appended() -> None:
     engine = FakeEngine()
     data = [{"index": index, "records": b"batch"} for index in (0, 1, 1)]
-    answer = await ask(engine, ApiKey.PRODUCE, 9, {"acks": 1, "topic_data": [{"name": "f", "partition_data": data}]})
+    response = await ask(engine, ApiKey.PRODUCE, 9, {"acks": 1, "topic_data": [{"name": "f", "partition_data": data}]})
     [(_, partitions, _)] = engine.calls
-    assert [each.partition for each in partitions] == [0]
-    found = [(p.index, p.error_code, p.base_offset) for p in answer.responses[0].partition_responses]
-    assert found == [(0, 0, 7), *[(1, ErrorCode.INVALID_REQUEST, -1)] * 2]
+    assert [partition.partition for partition in partitions] == [0]
+    results = [(p.index, p.error_code, p.base_offset) for p in response.responses[0].partition_responses]
+    assert results == [(0, 0, 7), *[(1, ErrorCode.INVALID_REQUEST, -1)] * 2]
 
 
 def fetch(**fields: Any) -> dict[str, Any]:
-    asked = {"partition": 2, "fetch_offset": 40, "partition_max_bytes": 1000}
-    topic = {"topic": "flights", "topic_id": TOPIC_ID, "partitions": [asked]}
+    partition = {"partition": 2, "fetch_offset": 40, "partition_max_bytes": 1000}
+    topic = {"topic": "flights", "topic_id": TOPIC_ID, "partitions": [partition]}
     return {"max_wait": 500, "min_bytes": 1, "max_bytes": 5_000, "session_epoch": -1, "topics": [topic], **fields}
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.FETCH))
 async def test_fetch(version: int) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.FETCH, version, fetch())
+    response = await ask(engine, ApiKey.FETCH, version, fetch())
     [(_, partitions, limits)] = engine.calls
     by_id = version >= 13
     assert partitions == [FetchPartition("" if by_id else "flights", 2, 40, 1000, topic_id=TOPIC_ID if by_id else None)]
     assert limits == {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 5_000}
-    [topic] = answer.responses
+    [topic] = response.responses
     [partition] = topic.partitions
     assert (partition.partition_index, partition.error_code, bytes(partition.records)) == (2, 0, b"abcd")
     assert partition.high_watermark == partition.last_stable_offset == 9
     if version >= 7:
-        assert (answer.error_code, answer.session_id) == (0, 0)
+        assert (response.error_code, response.session_id) == (0, 0)
 
 
 async def test_fetch_leaves_room_in_the_answer_for_what_surrounds_the_records() -> None:
@@ -109,8 +109,8 @@ async def test_fetch_waits_no_longer_than_a_request_may_take() -> None:
 
 async def test_the_continuation_of_a_session_that_was_never_opened_is_sent_back() -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.FETCH, 11, fetch(session_id=9, session_epoch=3))
-    assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    response = await ask(engine, ApiKey.FETCH, 11, fetch(session_id=9, session_epoch=3))
+    assert response.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert engine.calls == []
 
 
@@ -118,17 +118,17 @@ async def test_the_continuation_of_a_session_that_was_never_opened_is_sent_back(
 async def test_list_offsets(version: int) -> None:
     engine = FakeEngine()
     topic = {"name": "flights", "partitions": [{"partition_index": 1, "timestamp": -2}]}
-    answer = await ask(engine, ApiKey.LIST_OFFSETS, version, {"topics": [topic]})
+    response = await ask(engine, ApiKey.LIST_OFFSETS, version, {"topics": [topic]})
     assert engine.calls == [("list_offsets", [ListOffsetsPartition("flights", 1, -2)])]
-    [partition] = answer.topics[0].partitions
+    [partition] = response.topics[0].partitions
     assert (partition.partition_index, partition.error_code, partition.offset, partition.timestamp) == (1, 0, 5, 6)
 
 
 async def test_a_partition_asked_twice_is_refused_and_the_others_are_answered() -> None:
     engine = FakeEngine()
-    asked = [{"partition_index": index, "timestamp": -1} for index in (0, 1, 1)]
-    answer = await ask(engine, ApiKey.LIST_OFFSETS, 5, {"topics": [{"name": "flights", "partitions": asked}]})
-    assert [(p.partition_index, p.error_code) for p in answer.topics[0].partitions] == [
+    partitions = [{"partition_index": index, "timestamp": -1} for index in (0, 1, 1)]
+    response = await ask(engine, ApiKey.LIST_OFFSETS, 5, {"topics": [{"name": "flights", "partitions": partitions}]})
+    assert [(p.partition_index, p.error_code) for p in response.topics[0].partitions] == [
         (0, ErrorCode.NONE),
         (1, ErrorCode.INVALID_REQUEST),
         (1, ErrorCode.INVALID_REQUEST),
@@ -138,12 +138,14 @@ async def test_a_partition_asked_twice_is_refused_and_the_others_are_answered() 
 @pytest.mark.parametrize("version", versions(ApiKey.DELETE_RECORDS))
 async def test_delete_records(version: int) -> None:
     engine = FakeEngine()
-    asked = [{"partition_index": 1, "offset": 40}, {"partition_index": 0, "offset": -1}]
-    asked += [{"partition_index": 2, "offset": n} for n in (1, 2)]
-    answer = await ask(engine, ApiKey.DELETE_RECORDS, version, {"topics": [{"name": "flights", "partitions": asked}]})
+    requested = [{"partition_index": 1, "offset": 40}, {"partition_index": 0, "offset": -1}]
+    requested += [{"partition_index": 2, "offset": n} for n in (1, 2)]
+    response = await ask(
+        engine, ApiKey.DELETE_RECORDS, version, {"topics": [{"name": "flights", "partitions": requested}]}
+    )
     [(_, partitions)] = engine.calls
-    asked_once = [DeleteRecordsPartition("flights", *place) for place in ((1, 40), (0, -1), (2, 2))]
+    asked_once = [DeleteRecordsPartition("flights", *arguments) for arguments in ((1, 40), (0, -1), (2, 2))]
     assert partitions == asked_once, "of a partition named twice the last offset counts"
-    [topic] = answer.topics
-    found = [(p.partition_index, p.low_watermark, p.error_code) for p in topic.partitions]
-    assert found == [(1, 40, 0), (0, -1, 0), (2, 2, 0)]
+    [topic] = response.topics
+    results = [(p.partition_index, p.low_watermark, p.error_code) for p in topic.partitions]
+    assert results == [(1, 40, 0), (0, -1, 0), (2, 2, 0)]

@@ -31,10 +31,10 @@ async def engine() -> Engine:
 
 async def join(engine: Engine) -> Topic:
     fields = {"group_id": "q", "member_id": "m", "subscribed_topic_names": ["work"]}
-    answer = await ask(engine, ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields)
+    response = await ask(engine, ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields)
     topic = await engine.topics.resolve("work")
-    assert (answer.error_code, answer.member_id, answer.member_epoch) == (0, "m", 1)
-    [assigned] = answer.assignment.topic_partitions
+    assert (response.error_code, response.member_id, response.member_epoch) == (0, "m", 1)
+    [assigned] = response.assignment.topic_partitions
     assert (assigned.topic_id, assigned.partitions) == (topic.topic_id, (0,))
     return topic
 
@@ -53,8 +53,10 @@ def fetching(topic: Topic, epoch: int, **more: object) -> dict[str, object]:
 
 
 def acknowledging(topic: Topic, epoch: int, *batches: tuple[int, int, list[int]], **more: object) -> dict[str, object]:
-    told = [{"first_offset": a, "last_offset": b, "acknowledge_types": types} for a, b, types in batches]
-    partitions = [{"partition_index": 0, "acknowledgement_batches": told}]
+    batches_acknowledged = [
+        {"first_offset": a, "last_offset": b, "acknowledge_types": types} for a, b, types in batches
+    ]
+    partitions = [{"partition_index": 0, "acknowledgement_batches": batches_acknowledged}]
     topics = [{"topic_id": topic.topic_id, "partitions": partitions}]
     return {"group_id": "q", "member_id": "m", "share_session_epoch": epoch, "topics": topics, **more}
 
@@ -62,29 +64,29 @@ def acknowledging(topic: Topic, epoch: int, *batches: tuple[int, int, list[int]]
 @pytest.mark.parametrize("version", versions(ApiKey.SHARE_FETCH))
 async def test_fetch_and_acknowledge(engine: Engine, version: int) -> None:
     topic = await join(engine)
-    answer = await ask(engine, ApiKey.SHARE_FETCH, version, fetching(topic, 0))
-    assert answer.error_code == 0
-    assert answer.acquisition_lock_timeout.total_seconds() == 30
-    [partition] = answer.responses[0].partitions
+    response = await ask(engine, ApiKey.SHARE_FETCH, version, fetching(topic, 0))
+    assert response.error_code == 0
+    assert response.acquisition_lock_timeout.total_seconds() == 30
+    [partition] = response.responses[0].partitions
     assert [(a.first_offset, a.last_offset, a.delivery_count) for a in partition.acquired_records] == [(0, 1, 1)]
     assert [record.value for record in decode_batches(partition.records)] == [b"0", b"1"]
 
-    answer = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, version, acknowledging(topic, 1, (0, 1, [1, 2])))
-    assert [part.error_code for part in answer.responses[0].partitions] == [0]
-    answer = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, version, acknowledging(topic, 2, (0, 0, [1])))
-    assert [part.error_code for part in answer.responses[0].partitions] == [ErrorCode.INVALID_RECORD_STATE]
+    response = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, version, acknowledging(topic, 1, (0, 1, [1, 2])))
+    assert [part.error_code for part in response.responses[0].partitions] == [0]
+    response = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, version, acknowledging(topic, 2, (0, 0, [1])))
+    assert [part.error_code for part in response.responses[0].partitions] == [ErrorCode.INVALID_RECORD_STATE]
 
     more = fetching(topic, 3)
     more["topics"] = acknowledging(topic, 3, (1, 1, [1]))["topics"]  # nobody holds it
-    answer = await ask(engine, ApiKey.SHARE_FETCH, version, more)
-    [partition] = answer.responses[0].partitions
+    response = await ask(engine, ApiKey.SHARE_FETCH, version, more)
+    [partition] = response.responses[0].partitions
     assert partition.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
     acquired = [(a.first_offset, a.last_offset, a.delivery_count) for a in partition.acquired_records]
     assert acquired == [(1, 1, 2), (2, 2, 1)]
-    answer = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, version, acknowledging(topic, -1, (1, 2, [1])))
-    assert answer.error_code == 0
-    answer = await ask(engine, ApiKey.SHARE_FETCH, version, fetching(topic, 5))
-    assert answer.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    response = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, version, acknowledging(topic, -1, (1, 2, [1])))
+    assert response.error_code == 0
+    response = await ask(engine, ApiKey.SHARE_FETCH, version, fetching(topic, 5))
+    assert response.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 
 async def test_the_record_limit_and_renewals_of_version_2(engine: Engine) -> None:
@@ -96,10 +98,10 @@ async def test_the_record_limit_and_renewals_of_version_2(engine: Engine) -> Non
     whole = await ask(engine, ApiKey.SHARE_FETCH, 2, fetching(topic, 2, max_records=3))
     assert [(a.first_offset, a.last_offset) for a in whole.responses[0].partitions[0].acquired_records] == [(7, 12)]
     renewal = acknowledging(topic, 3, (0, 3, [4]), is_renew_ack=True)
-    answer = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 2, renewal)
-    assert [part.error_code for part in answer.responses[0].partitions] == [0]
-    answer = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 1, acknowledging(topic, 4, (0, 3, [4])))
-    assert [part.error_code for part in answer.responses[0].partitions] == [ErrorCode.INVALID_REQUEST]
+    response = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 2, renewal)
+    assert [part.error_code for part in response.responses[0].partitions] == [0]
+    response = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 1, acknowledging(topic, 4, (0, 3, [4])))
+    assert [part.error_code for part in response.responses[0].partitions] == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize(
@@ -108,25 +110,25 @@ async def test_the_record_limit_and_renewals_of_version_2(engine: Engine) -> Non
 async def test_malformed_acknowledgements_are_refused(engine: Engine, batch_: tuple[int, int, list[int]]) -> None:
     topic = await join(engine)
     await ask(engine, ApiKey.SHARE_FETCH, 2, fetching(topic, 0))
-    answer = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledging(topic, 1, batch_))
-    [partition] = answer.responses[0].partitions
+    response = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledging(topic, 1, batch_))
+    [partition] = response.responses[0].partitions
     assert partition.error_code in (ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_RECORD_STATE)
-    answer = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledging(topic, 2, (0, 1, [1])))
-    assert answer.responses[0].partitions[0].error_code == 0
+    response = await ask(engine, ApiKey.SHARE_ACKNOWLEDGE, 2, acknowledging(topic, 2, (0, 1, [1])))
+    assert response.responses[0].partitions[0].error_code == 0
 
 
 async def test_describe(engine: Engine) -> None:
     await join(engine)
-    answer = await ask(engine, ApiKey.SHARE_GROUP_DESCRIBE, 1, {"group_ids": ["q", "nope"]})
-    group, missing = answer.groups
+    response = await ask(engine, ApiKey.SHARE_GROUP_DESCRIBE, 1, {"group_ids": ["q", "nope"]})
+    group, missing = response.groups
     assert (group.group_state, group.assignor_name, group.members[0].member_id) == ("Stable", "simple", "m")
     [assigned] = group.members[0].assignment.topic_partitions
     assert (assigned.topic_name, assigned.partitions) == ("work", (0,))
     assert missing.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     for api_key in (ApiKey.CONSUMER_GROUP_DESCRIBE, ApiKey.DESCRIBE_GROUPS):
         fields = {"group_ids": ["q"]} if api_key is ApiKey.CONSUMER_GROUP_DESCRIBE else {"groups": ["q"]}
-        answer = await ask(engine, api_key, SUPPORTED_VERSIONS[api_key][1], fields)
-        assert answer.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        response = await ask(engine, api_key, SUPPORTED_VERSIONS[api_key][1], fields)
+        assert response.groups[0].error_code == ErrorCode.GROUP_ID_NOT_FOUND
     listed = await ask(engine, ApiKey.LIST_GROUPS, 5, {"types_filter": ["share"]})
     assert [(group.group_id, group.group_type) for group in listed.groups] == [("q", "share")]
 
@@ -139,46 +141,46 @@ async def test_offsets_are_described_moved_and_forgotten(engine: Engine, version
 
     async def start(topics: object = None) -> tuple[int, int]:
         fields = {"groups": [{"group_id": "q", "topics": topics}]}
-        answer = await ask(engine, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, version, fields)
-        [one] = answer.groups[0].topics[0].partitions
+        response = await ask(engine, ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS, version, fields)
+        [one] = response.groups[0].topics[0].partitions
         return one.start_offset, getattr(one, "lag", 3 if one.start_offset == 1 else -1)
 
     assert await start() == (1, 3)
     moving = {"group_id": "q", "topics": [{"topic_name": "work", "partitions": [{"start_offset": 3}]}]}
-    answer = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
-    assert answer.error_code == ErrorCode.NON_EMPTY_GROUP
+    response = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
+    assert response.error_code == ErrorCode.NON_EMPTY_GROUP
     await ask(engine, ApiKey.SHARE_GROUP_HEARTBEAT, 1, {"group_id": "q", "member_id": "m", "member_epoch": -1})
-    answer = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
-    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
+    response = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
+    assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, 0)
     assert (await start([{"topic_name": "work", "partitions": [0]}]))[0] == 3
     deleting = {"group_id": "q", "topics": [{"topic_name": "work"}, {"topic_name": "nope"}]}
-    answer = await ask(engine, ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, deleting)
-    codes = [each.error_code for each in answer.responses]
+    response = await ask(engine, ApiKey.DELETE_SHARE_GROUP_OFFSETS, 0, deleting)
+    codes = [row.error_code for row in response.responses]
     assert codes == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     assert (await start([{"topic_name": "work", "partitions": [0]}]))[0] == -1
-    answer = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)  # makes the window
+    response = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)  # makes the window
     assert (await start([{"topic_name": "work", "partitions": [0]}]))[0] == 3
 
 
 async def test_offsets_of_a_group_that_is_not_there_yet_create_it(engine: Engine) -> None:
     moving = {"group_id": "new", "topics": [{"topic_name": "work", "partitions": [{"start_offset": 3}]}]}
-    answer = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
-    assert (answer.error_code, answer.responses[0].partitions[0].error_code) == (0, 0)
+    response = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
+    assert (response.error_code, response.responses[0].partitions[0].error_code) == (0, 0)
     [listed] = (await ask(engine, ApiKey.LIST_GROUPS, 5, {})).groups
     assert (listed.group_id, listed.group_state, listed.group_type) == ("new", "Empty", "share")
     fields = {"group_id": "new", "member_id": "m", "subscribed_topic_names": ["work"]}
     assert (await ask(engine, ApiKey.SHARE_GROUP_HEARTBEAT, 1, fields)).error_code == 0
     topic = await engine.topics.resolve("work")
-    answer = await ask(engine, ApiKey.SHARE_FETCH, 2, fetching(topic, 0, group_id="new"))
-    assert [each.first_offset for each in answer.responses[0].partitions[0].acquired_records] == [3]
+    response = await ask(engine, ApiKey.SHARE_FETCH, 2, fetching(topic, 0, group_id="new"))
+    assert [acquired.first_offset for acquired in response.responses[0].partitions[0].acquired_records] == [3]
 
 
 async def test_offsets_of_another_kind_of_group_are_left_alone(engine: Engine) -> None:
     joining = {"group_id": "c", "member_id": "m", "subscribed_topic_names": ["work"], "rebalance_timeout": 1_000}
     await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, {**joining, "topic_partitions": []})
     moving = {"group_id": "c", "topics": [{"topic_name": "work", "partitions": [{"start_offset": 3}]}]}
-    answer = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
-    assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    response = await ask(engine, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, moving)
+    assert response.error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 async def test_configurations_of_groups(engine: Engine) -> None:
@@ -186,13 +188,13 @@ async def test_configurations_of_groups(engine: Engine) -> None:
     name = "share.delivery.count.limit"
 
     async def change(version: int, api_key: ApiKey, *configs: dict[str, object]) -> int:
-        answer = await ask(engine, api_key, version, {"resources": [{**resource, "configs": list(configs)}]})
-        return int(answer.responses[0].error_code)
+        response = await ask(engine, api_key, version, {"resources": [{**resource, "configs": list(configs)}]})
+        return int(response.responses[0].error_code)
 
     async def value() -> tuple[str, int]:
-        asked = {"resources": [{**resource, "configuration_keys": [name]}]}
-        answer = await ask(engine, ApiKey.DESCRIBE_CONFIGS, 4, asked)
-        [entry] = answer.results[0].configs
+        resources = {"resources": [{**resource, "configuration_keys": [name]}]}
+        response = await ask(engine, ApiKey.DESCRIBE_CONFIGS, 4, resources)
+        [entry] = response.results[0].configs
         return entry.value, entry.config_source
 
     incremental = ApiKey.INCREMENTAL_ALTER_CONFIGS

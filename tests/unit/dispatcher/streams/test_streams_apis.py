@@ -71,15 +71,15 @@ async def heartbeat(engine: Engine, **fields: Any) -> Any:
     return await ask(engine, ApiKey.STREAMS_GROUP_HEARTBEAT, 0, JOIN | fields, principal="User:tester")
 
 
-async def follow(engine: Engine, answer: Any, **fields: Any) -> Any:
+async def follow(engine: Engine, response: Any, **fields: Any) -> Any:
     """The next heartbeat, with nothing new."""
-    told = {"member_epoch": answer.member_epoch, "topology": None, "process_id": None, "user_endpoint": None}
-    told["endpoint_information_epoch"] = answer.endpoint_information_epoch
-    return await heartbeat(engine, **told, **UNCHANGED, **fields)
+    fields_sent = {"member_epoch": response.member_epoch, "topology": None, "process_id": None, "user_endpoint": None}
+    fields_sent["endpoint_information_epoch"] = response.endpoint_information_epoch
+    return await heartbeat(engine, **fields_sent, **UNCHANGED, **fields)
 
 
 def tasks(role: Any) -> dict[str, list[int]]:
-    return {each.subtopology_id: list(each.partitions) for each in role}
+    return {role_tasks.subtopology_id: list(role_tasks.partitions) for role_tasks in role}
 
 
 async def test_a_member_joins_creates_its_topics_and_is_assigned(engine: Engine) -> None:
@@ -96,9 +96,9 @@ async def test_a_member_joins_creates_its_topics_and_is_assigned(engine: Engine)
     assigned = await follow(engine, joined)
     assert assigned.status == ()
     assert tasks(assigned.active_tasks) == {"0": [0, 1], "1": [0, 1, 2]}
-    [known] = assigned.partitions_by_user_endpoint
-    assert (known.user_endpoint.host, known.user_endpoint.port) == ("here", 8080)
-    assert {each.topic: each.partitions for each in known.active_partitions} == {
+    [endpoint] = assigned.partitions_by_user_endpoint
+    assert (endpoint.user_endpoint.host, endpoint.user_endpoint.port) == ("here", 8080)
+    assert {active.topic: active.partitions for active in endpoint.active_partitions} == {
         "app-r": (0, 1, 2),
         "orders": (0, 1),
         "prices": (0, 1, 2),
@@ -109,8 +109,8 @@ async def test_a_member_joins_creates_its_topics_and_is_assigned(engine: Engine)
 
 async def test_a_group_is_described_as_it_was_given(engine: Engine) -> None:
     await follow(engine, await heartbeat(engine))
-    answer = await ask(engine, ApiKey.STREAMS_GROUP_DESCRIBE, 0, {"group_ids": ["app", "none"]})
-    group, missing = answer.groups
+    response = await ask(engine, ApiKey.STREAMS_GROUP_DESCRIBE, 0, {"group_ids": ["app", "none"]})
+    group, missing = response.groups
     assert (missing.group_id, missing.error_code) == ("none", ErrorCode.GROUP_ID_NOT_FOUND)
     assert (group.error_code, group.group_state, group.group_epoch) == (0, "Stable", group.assignment_epoch)
     assert group.topology.epoch == 1
@@ -118,10 +118,10 @@ async def test_a_group_is_described_as_it_was_given(engine: Engine) -> None:
     assert (first.subtopology_id, first.source_topics, first.repartition_sink_topics) == ("0", ("orders",), ("app-r",))
     [changelog] = second.state_changelog_topics
     assert (changelog.name, changelog.partitions) == ("app-c", 3)
-    assert [(each.key, each.value) for each in changelog.topic_configs] == [("cleanup.policy", "compact")]
+    assert [(config.key, config.value) for config in changelog.topic_configs] == [("cleanup.policy", "compact")]
     [member] = group.members
     assert (member.member_id, member.process_id, member.topology_epoch) == ("m", "p", 1)
-    assert (member.user_endpoint.host, [(each.key, each.value) for each in member.client_tags]) == (
+    assert (member.user_endpoint.host, [(tag.key, tag.value) for tag in member.client_tags]) == (
         "here",
         [("zone", "a")],
     )
@@ -140,9 +140,9 @@ async def test_the_member_leaves(engine: Engine) -> None:
     left = await heartbeat(engine, member_epoch=-1, topology=None, **UNCHANGED)
     assert (left.error_code, left.member_epoch) == (0, -1)
     listed = await ask(engine, ApiKey.LIST_GROUPS, 5, {"types_filter": ["streams"]})
-    assert [(each.group_id, each.group_state, each.protocol_type) for each in listed.groups] == [
-        ("app", "Empty", "streams")
-    ]
+    assert [
+        (listed_group.group_id, listed_group.group_state, listed_group.protocol_type) for listed_group in listed.groups
+    ] == [("app", "Empty", "streams")]
 
 
 @pytest.mark.parametrize(
@@ -157,20 +157,20 @@ async def test_the_member_leaves(engine: Engine) -> None:
     ids=["some tasks", "offsets", "warm-ups", "static", "pattern"],
 )
 async def test_what_apache_kafka_does_not_support_is_refused(engine: Engine, fields: dict[str, Any]) -> None:
-    answer = await heartbeat(engine, **fields)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert answer.error_message
+    response = await heartbeat(engine, **fields)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_message
 
 
 async def test_a_copartition_group_must_name_topics_that_are_there(engine: Engine) -> None:
     wrong = TOPOLOGY["subtopologies"][0] | {"copartition_groups": [{"source_topics": [7]}]}  # type: ignore[index]
-    answer = await heartbeat(engine, topology={"epoch": 0, "subtopologies": [wrong]})
-    assert answer.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
+    response = await heartbeat(engine, topology={"epoch": 0, "subtopologies": [wrong]})
+    assert response.error_code == ErrorCode.STREAMS_INVALID_TOPOLOGY
 
 
 async def test_internal_topics_need_the_right_to_create_them(engine: Engine) -> None:
-    def allow(operation: AclOperation, kind: ResourceType, name: str) -> AclBinding:
-        return AclBinding(kind, name, PatternType.LITERAL, "User:tester", "*", operation, AclPermission.ALLOW)
+    def allow(operation: AclOperation, resource_type: ResourceType, name: str) -> AclBinding:
+        return AclBinding(resource_type, name, PatternType.LITERAL, "User:tester", "*", operation, AclPermission.ALLOW)
 
     await engine.acls.create(allow(AclOperation.ALL, ResourceType.GROUP, "app"))
     refused = await heartbeat(engine)
@@ -194,9 +194,9 @@ async def test_what_keeps_an_internal_topic_from_being_created_is_told(engine: E
         "epoch": 0,
         "subtopologies": [TOPOLOGY["subtopologies"][1] | {"state_changelog_topics": unknown}],  # type: ignore[index]
     }
-    answer = await heartbeat(engine, topology=topology)
-    assert answer.error_code == 0
-    assert "; Creation failed: app-c (" in answer.status[0].status_detail
+    response = await heartbeat(engine, topology=topology)
+    assert response.error_code == 0
+    assert "; Creation failed: app-c (" in response.status[0].status_detail
 
 
 async def test_offsets_are_committed_and_fetched_by_the_member(engine: Engine) -> None:
@@ -210,10 +210,10 @@ async def test_offsets_are_committed_and_fetched_by_the_member(engine: Engine) -
     }
     for epoch, code in ((assigned.member_epoch, 0), (assigned.member_epoch - 1, ErrorCode.STALE_MEMBER_EPOCH)):
         fields["generation_id_or_member_epoch"] = epoch
-        answer = await ask(engine, ApiKey.OFFSET_COMMIT, 9, fields)
-        assert [each.error_code for topic in answer.topics for each in topic.partitions] == [code]
-    [found] = await engine.offsets.fetch(
+        response = await ask(engine, ApiKey.OFFSET_COMMIT, 9, fields)
+        assert [partition.error_code for topic in response.topics for partition in topic.partitions] == [code]
+    [result] = await engine.offsets.fetch(
         "app", [TopicPartition("orders", 1)], member_id="m", member_epoch=assigned.member_epoch
     )
-    assert found.committed is not None
-    assert found.committed.offset == 5
+    assert result.committed is not None
+    assert result.committed.offset == 5

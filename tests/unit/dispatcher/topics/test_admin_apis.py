@@ -26,30 +26,30 @@ def called(engine: FakeEngine, name: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
 async def test_metadata_of_all_topics(version: int) -> None:
-    answer = await ask(FakeEngine(), ApiKey.METADATA, version, {"topics": None})
-    [broker] = answer.brokers
+    response = await ask(FakeEngine(), ApiKey.METADATA, version, {"topics": None})
+    [broker] = response.brokers
     assert (broker.node_id, broker.host, broker.port) == (0, "fleet.example", 9092)
-    [topic] = answer.topics
+    [topic] = response.topics
     assert (topic.name, topic.error_code) == ("flights", 0)
     assert [p.partition_index for p in topic.partitions] == [0, 1, 2]
     assert {(p.leader_id, p.replica_nodes, p.isr_nodes) for p in topic.partitions} == {(0, (0,), (0,))}
     if version >= 2:
-        assert (answer.cluster_id, answer.controller_id) == ("test-cluster", 0)
+        assert (response.cluster_id, response.controller_id) == ("test-cluster", 0)
     if version >= 10:
         assert topic.topic_id == TOPIC_ID
 
 
 @pytest.mark.parametrize(("version", "count"), [(0, 1), (1, 0), (9, 0), (12, 0)])
 async def test_an_empty_list_of_topics_means_all_in_version_0_and_none_later(version: int, count: int) -> None:
-    answer = await ask(FakeEngine(), ApiKey.METADATA, version, {"topics": []})
-    assert len(answer.topics) == count
+    response = await ask(FakeEngine(), ApiKey.METADATA, version, {"topics": []})
+    assert len(response.topics) == count
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
 async def test_metadata_of_an_unknown_topic(version: int) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.METADATA, version, {"topics": [{"name": "nope"}, {"name": "flights"}]})
-    assert [(t.name, t.error_code) for t in answer.topics] == [
+    response = await ask(engine, ApiKey.METADATA, version, {"topics": [{"name": "nope"}, {"name": "flights"}]})
+    assert [(t.name, t.error_code) for t in response.topics] == [
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
         ("flights", 0),
     ]
@@ -58,8 +58,8 @@ async def test_metadata_of_an_unknown_topic(version: int) -> None:
 
 async def test_metadata_by_id() -> None:
     topics = [{"topic_id": TOPIC_ID, "name": None}, {"topic_id": UUID(int=5), "name": None}]
-    answer = await ask(FakeEngine(), ApiKey.METADATA, 12, {"topics": topics})
-    assert [(t.name, t.topic_id, t.error_code) for t in answer.topics] == [
+    response = await ask(FakeEngine(), ApiKey.METADATA, 12, {"topics": topics})
+    assert [(t.name, t.topic_id, t.error_code) for t in response.topics] == [
         ("flights", TOPIC_ID, 0),
         (None, UUID(int=5), ErrorCode.UNKNOWN_TOPIC_ID),
     ]
@@ -71,9 +71,9 @@ async def test_topics_are_created_on_demand_if_setting_and_request_agree(
 ) -> None:
     engine = FakeEngine(Settings(auto_create_topics=setting))
     fields = {"topics": [{"name": "new"}], "allow_auto_topic_creation": allowed}
-    answer = await ask(engine, ApiKey.METADATA, 9, fields)
+    response = await ask(engine, ApiKey.METADATA, 9, fields)
     assert len(called(engine, "create")) == created
-    assert (answer.topics[0].error_code == 0) == bool(created)
+    assert (response.topics[0].error_code == 0) == bool(created)
 
 
 def new_topic(name: str = "new", **fields: Any) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def assigned(*broker_ids: list[int], first: int = 0) -> dict[str, Any]:
 @pytest.mark.parametrize("version", versions(ApiKey.CREATE_TOPICS))
 async def test_an_assignment_to_the_one_broker_says_how_many_partitions_there_are(version: int) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, version, {"topics": [assigned([0], [0], [0])]})
-    assert [topic.error_code for topic in answer.topics] == [0]
+    response = await ask(engine, ApiKey.CREATE_TOPICS, version, {"topics": [assigned([0], [0], [0])]})
+    assert [topic.error_code for topic in response.topics] == [0]
     assert called(engine, "create") == [("new", 3, {}, False)]
 
 
@@ -98,9 +98,9 @@ async def test_an_assignment_to_the_one_broker_says_how_many_partitions_there_ar
 async def test_create_topics(version: int) -> None:
     engine = FakeEngine()
     topic = new_topic(configs=[{"name": "cleanup.policy", "value": "compact"}], replication_factor=3)
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, version, {"topics": [topic]})
+    response = await ask(engine, ApiKey.CREATE_TOPICS, version, {"topics": [topic]})
     assert called(engine, "create") == [("new", 4, {"cleanup.policy": "compact"}, False)]
-    [result] = answer.topics
+    [result] = response.topics
     assert (result.name, result.error_code) == ("new", 0)
     if version >= 5:
         assert (result.num_partitions, result.replication_factor) == (4, 1)
@@ -129,30 +129,30 @@ async def test_create_topics(version: int) -> None:
 )
 async def test_topics_that_cannot_be_had_are_refused_with_a_reason(topic: dict[str, Any], code: ErrorCode) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": [topic, new_topic("good")]})
-    assert [(t.name, t.error_code) for t in answer.topics] == [("new", code), ("good", 0)]
-    assert answer.topics[0].error_message
+    response = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": [topic, new_topic("good")]})
+    assert [(t.name, t.error_code) for t in response.topics] == [("new", code), ("good", 0)]
+    assert response.topics[0].error_message
     assert [call[0] for call in called(engine, "create")] == ["good"]
 
 
 async def test_validate_only_is_passed_on() -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, 7, {"topics": [new_topic()], "validate_only": True})
+    response = await ask(engine, ApiKey.CREATE_TOPICS, 7, {"topics": [new_topic()], "validate_only": True})
     assert called(engine, "create") == [("new", 4, {}, True)]
-    assert answer.topics[0].error_code == 0
+    assert response.topics[0].error_code == 0
 
 
 async def test_a_topic_named_twice_in_one_request_is_refused() -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": [new_topic(), new_topic(), new_topic("other")]})
-    assert [(t.name, t.error_code) for t in answer.topics] == [("new", ErrorCode.INVALID_REQUEST), ("other", 0)]
+    response = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": [new_topic(), new_topic(), new_topic("other")]})
+    assert [(t.name, t.error_code) for t in response.topics] == [("new", ErrorCode.INVALID_REQUEST), ("other", 0)]
 
     grow = [{"name": "flights", "count": 5}, {"name": "flights", "count": 6}]
-    answer = await ask(engine, ApiKey.CREATE_PARTITIONS, 2, {"topics": grow})
-    assert [(t.name, t.error_code) for t in answer.results] == [("flights", ErrorCode.INVALID_REQUEST)]
+    response = await ask(engine, ApiKey.CREATE_PARTITIONS, 2, {"topics": grow})
+    assert [(t.name, t.error_code) for t in response.results] == [("flights", ErrorCode.INVALID_REQUEST)]
 
-    answer = await ask(engine, ApiKey.DELETE_TOPICS, 5, {"topic_names": ["flights", "flights"]})
-    assert [(t.name, t.error_code) for t in answer.responses] == [("flights", ErrorCode.INVALID_REQUEST)]
+    response = await ask(engine, ApiKey.DELETE_TOPICS, 5, {"topic_names": ["flights", "flights"]})
+    assert [(t.name, t.error_code) for t in response.responses] == [("flights", ErrorCode.INVALID_REQUEST)]
     assert called(engine, "delete") == called(engine, "create_partitions") == []
 
 
@@ -160,8 +160,8 @@ async def test_a_topic_named_twice_in_one_request_is_refused() -> None:
 async def test_delete_topics(version: int) -> None:
     engine = FakeEngine()
     fields = {"topic_names": ["flights"], "topics": [{"name": "flights"}]}
-    answer = await ask(engine, ApiKey.DELETE_TOPICS, version, fields)
-    assert [(t.name, t.error_code) for t in answer.responses] == [("flights", 0)]
+    response = await ask(engine, ApiKey.DELETE_TOPICS, version, fields)
+    assert [(t.name, t.error_code) for t in response.responses] == [("flights", 0)]
     assert called(engine, "delete") == [("flights",)]
 
 
@@ -173,8 +173,8 @@ async def test_delete_topics_by_id() -> None:
         {"topic_id": TOPIC_ID, "name": "flights"},
         {"topic_id": None, "name": None},
     ]
-    answer = await ask(engine, ApiKey.DELETE_TOPICS, 6, {"topics": topics})
-    assert [(t.name, t.error_code) for t in answer.responses] == [
+    response = await ask(engine, ApiKey.DELETE_TOPICS, 6, {"topics": topics})
+    assert [(t.name, t.error_code) for t in response.responses] == [
         ("flights", 0),
         (None, ErrorCode.UNKNOWN_TOPIC_ID),
         ("flights", ErrorCode.INVALID_REQUEST),
@@ -190,8 +190,8 @@ async def test_create_partitions(version: int) -> None:
         {"name": "flights", "count": 6, "assignments": [{"broker_ids": [0]}] * 3},
         {"name": "weather", "count": 2, "assignments": [{"broker_ids": [0]}]},
     ]
-    answer = await ask(engine, ApiKey.CREATE_PARTITIONS, version, {"topics": topics, "validate_only": True})
-    assert [(t.name, t.error_code) for t in answer.results] == [
+    response = await ask(engine, ApiKey.CREATE_PARTITIONS, version, {"topics": topics, "validate_only": True})
+    assert [(t.name, t.error_code) for t in response.results] == [
         ("flights", 0),
         ("weather", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     ]
@@ -201,9 +201,9 @@ async def test_create_partitions(version: int) -> None:
 @pytest.mark.parametrize("assignments", [[[0], [0]], [[0], [0], [0, 1]], [[0], [0], [9]], [[0], [0], []]])
 async def test_new_partitions_may_be_assigned_to_the_one_broker_alone(assignments: list[list[int]]) -> None:
     engine = FakeEngine()
-    topic = {"name": "flights", "count": 6, "assignments": [{"broker_ids": each} for each in assignments]}
-    answer = await ask(engine, ApiKey.CREATE_PARTITIONS, 3, {"topics": [topic]})
-    assert [each.error_code for each in answer.results] == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
+    topic = {"name": "flights", "count": 6, "assignments": [{"broker_ids": assignment} for assignment in assignments]}
+    response = await ask(engine, ApiKey.CREATE_PARTITIONS, 3, {"topics": [topic]})
+    assert [result.error_code for result in response.results] == [ErrorCode.INVALID_REPLICA_ASSIGNMENT]
     assert not called(engine, "create_partitions")
 
 
@@ -218,8 +218,8 @@ async def test_describe_configs(version: int) -> None:
         {"resource_type": 16, "resource_name": "x"},
     ]
     fields = {"resources": resources, "include_synonyms": True}
-    answer = await ask(FakeEngine(), ApiKey.DESCRIBE_CONFIGS, version, fields)
-    assert [(r.resource_name, r.error_code, [c.name for c in r.configs]) for r in answer.results] == [
+    response = await ask(FakeEngine(), ApiKey.DESCRIBE_CONFIGS, version, fields)
+    assert [(r.resource_name, r.error_code, [c.name for c in r.configs]) for r in response.results] == [
         ("flights", 0, ["cleanup.policy", "retention.ms"]),
         ("flights", 0, ["retention.ms"]),
         ("nope", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, []),
@@ -227,23 +227,23 @@ async def test_describe_configs(version: int) -> None:
         ("8", ErrorCode.INVALID_REQUEST, []),
         ("x", ErrorCode.INVALID_REQUEST, []),
     ]
-    policy = answer.results[0].configs[0]
+    policy = response.results[0].configs[0]
     assert (policy.value, policy.config_source, policy.read_only) == ("compact", 1, False)
     assert [(s.name, s.value) for s in policy.synonyms] == [("cleanup.policy", "compact")]
-    assert answer.results[3].configs[0].read_only
+    assert response.results[3].configs[0].read_only
 
 
-def alteration(*configs: tuple[str, int, str | None], name: str = "flights", kind: int = 2) -> dict[str, Any]:
+def alteration(*configs: tuple[str, int, str | None], name: str = "flights", resource_type: int = 2) -> dict[str, Any]:
     entries = [{"name": n, "config_operation": operation, "value": value} for n, operation, value in configs]
-    return {"resource_type": kind, "resource_name": name, "configs": entries}
+    return {"resource_type": resource_type, "resource_name": name, "configs": entries}
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.INCREMENTAL_ALTER_CONFIGS))
 async def test_incremental_alter_configs(version: int) -> None:
     engine = FakeEngine()
     change = alteration(("retention.ms", 0, "5"), ("max.message.bytes", 1, None), ("cleanup.policy", 2, "delete"))
-    answer = await ask(engine, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, {"resources": [change]})
-    assert [(r.resource_name, r.error_code) for r in answer.responses] == [("flights", 0)]
+    response = await ask(engine, ApiKey.INCREMENTAL_ALTER_CONFIGS, version, {"resources": [change]})
+    assert [(r.resource_name, r.error_code) for r in response.responses] == [("flights", 0)]
     assert called(engine, "alter_configs") == [
         ("flights", {"retention.ms": "5", "cleanup.policy": "compact,delete"}, ("max.message.bytes",), False)
     ]
@@ -258,15 +258,15 @@ async def test_incremental_alter_configs(version: int) -> None:
         (alteration(("retention.ms", 0, None)), ErrorCode.INVALID_REQUEST),
         (alteration(("retention.ms", 0, "1"), name=""), ErrorCode.INVALID_REQUEST),
         (alteration(("retention.ms", 0, "1"), name="a/b"), ErrorCode.INVALID_TOPIC_EXCEPTION),
-        (alteration(("share.delivery.count.limit", 0, "1"), name="", kind=32), ErrorCode.INVALID_REQUEST),
+        (alteration(("share.delivery.count.limit", 0, "1"), name="", resource_type=32), ErrorCode.INVALID_REQUEST),
         (alteration(("retention.ms", 0, "1"), name="nope"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (alteration(("num.partitions", 0, "1"), name="0", kind=4), ErrorCode.INVALID_REQUEST),
+        (alteration(("num.partitions", 0, "1"), name="0", resource_type=4), ErrorCode.INVALID_REQUEST),
     ],
 )
 async def test_alterations_that_make_no_sense_change_nothing(change: dict[str, Any], code: ErrorCode) -> None:
     engine = FakeEngine()
-    answer = await ask(engine, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [change]})
-    assert [r.error_code for r in answer.responses] == [code]
+    response = await ask(engine, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [change]})
+    assert [r.error_code for r in response.responses] == [code]
     assert called(engine, "alter_configs") == []
 
 
@@ -283,12 +283,12 @@ async def test_alter_configs_replaces_all_overrides() -> None:
 
 @pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_CLUSTER))
 async def test_describe_cluster(version: int) -> None:
-    answer = await ask(FakeEngine(), ApiKey.DESCRIBE_CLUSTER, version, {"endpoint_type": 1})
-    assert (answer.error_code, answer.cluster_id, answer.controller_id) == (0, "test-cluster", 0)
-    assert [(b.broker_id, b.host, b.port) for b in answer.brokers] == [(0, "fleet.example", 9092)]
+    response = await ask(FakeEngine(), ApiKey.DESCRIBE_CLUSTER, version, {"endpoint_type": 1})
+    assert (response.error_code, response.cluster_id, response.controller_id) == (0, "test-cluster", 0)
+    assert [(b.broker_id, b.host, b.port) for b in response.brokers] == [(0, "fleet.example", 9092)]
 
 
 async def test_there_are_no_controllers_to_describe() -> None:
     for endpoint_type, code in ((2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)):
-        answer = await ask(FakeEngine(), ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": endpoint_type})
-        assert (answer.error_code, answer.cluster_id) == (code, "")
+        response = await ask(FakeEngine(), ApiKey.DESCRIBE_CLUSTER, 1, {"endpoint_type": endpoint_type})
+        assert (response.error_code, response.cluster_id) == (code, "")

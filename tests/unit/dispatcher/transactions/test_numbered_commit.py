@@ -39,7 +39,7 @@ async def upload(engine: Engine, *contents: bytes) -> list[PendingBatches]:
 async def commit(
     engine: Engine, batch_id: int, uploaded: Sequence[PendingBatches], *, takes_uploads: bool = True
 ) -> Any:
-    content = encode_uploaded(batch_id, [(each.partition, each.entries) for each in uploaded])
+    content = encode_uploaded(batch_id, [(upload.partition, upload.entries) for upload in uploaded])
     fields = {
         "transactional_id": "query",
         "producer_id": -1,
@@ -61,15 +61,15 @@ async def test_a_batch_is_added_once(engine: Engine) -> None:
 
 
 async def test_a_service_whose_store_is_not_shared_takes_none(engine: Engine) -> None:
-    answer = await commit(engine, 0, await upload(engine, b"0"), takes_uploads=False)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert "embedded" in answer.message
+    response = await commit(engine, 0, await upload(engine, b"0"), takes_uploads=False)
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert "embedded" in response.message
     assert await values(engine, "a") == []
 
 
 async def test_what_is_not_in_the_store_or_is_another_thing_is_refused(engine: Engine) -> None:
-    [there] = await upload(engine, b"0")
-    [entry] = there.entries
+    [uploaded_one] = await upload(engine, b"0")
+    [entry] = uploaded_one.entries
     for wrong in (
         entry._replace(object_id=bytes(16)),
         entry._replace(length=entry.length - 1),
@@ -78,8 +78,8 @@ async def test_what_is_not_in_the_store_or_is_another_thing_is_refused(engine: E
         entry._replace(producer_id=5),
         entry._replace(length=0),
     ):
-        answer = await commit(engine, 0, [replace(there, entries=(wrong,))])
-        assert answer.error_code == ErrorCode.INVALID_REQUEST, wrong
+        response = await commit(engine, 0, [replace(uploaded_one, entries=(wrong,))])
+        assert response.error_code == ErrorCode.INVALID_REQUEST, wrong
     assert await values(engine, "a") == []
     assert await engine.numbered_batches.last_committed("query") == -1
 

@@ -43,8 +43,8 @@ def partitions_fields(producer: Transactor, *numbers: int) -> dict[str, Any]:
 
 
 def offsets_fields(producer: Transactor) -> dict[str, Any]:
-    given = {"partition_index": 0, "committed_offset": 5, "committed_metadata": None}
-    return producer_fields(producer, group_id="g", topics=[{"name": "b", "partitions": [given]}])
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_metadata": None}
+    return producer_fields(producer, group_id="g", topics=[{"name": "b", "partitions": [partition]}])
 
 
 async def produce(engine: Engine, producer: Transactor, version: int) -> Any:
@@ -52,22 +52,22 @@ async def produce(engine: Engine, producer: Transactor, version: int) -> Any:
     topic_id = (await engine.topics.resolve("a")).topic_id
     topic = {"name": "a", "topic_id": topic_id, "partition_data": [{"index": 0, "records": records}]}
     fields = {"transactional_id": "tx", "acks": -1, "topic_data": [topic]}
-    answer = await ask(engine, ApiKey.PRODUCE, version, fields)
-    return answer.responses[0].partition_responses[0]
+    response = await ask(engine, ApiKey.PRODUCE, version, fields)
+    return response.responses[0].partition_responses[0]
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.ADD_PARTITIONS_TO_TXN))
 async def test_a_transaction_of_the_first_protocol(engine: Engine, version: int) -> None:
     producer = await Transactor(engine).init()
-    answer = await ask(engine, ApiKey.ADD_PARTITIONS_TO_TXN, version, partitions_fields(producer, 0, 1))
-    [topic] = answer.results_by_topic_v3_and_below
+    response = await ask(engine, ApiKey.ADD_PARTITIONS_TO_TXN, version, partitions_fields(producer, 0, 1))
+    [topic] = response.results_by_topic_v3_and_below
     assert [(p.partition_index, p.partition_error_code) for p in topic.results_by_partition] == [(0, 0), (1, 0)]
     written = await produce(engine, producer, 11)
     assert (written.error_code, written.base_offset) == (0, -1)
     offsets = producer_fields(producer, group_id="g")
     assert (await ask(engine, ApiKey.ADD_OFFSETS_TO_TXN, version, offsets)).error_code == 0
-    answer = await ask(engine, ApiKey.TXN_OFFSET_COMMIT, version, offsets_fields(producer))
-    assert answer.topics[0].partitions[0].error_code == 0
+    response = await ask(engine, ApiKey.TXN_OFFSET_COMMIT, version, offsets_fields(producer))
+    assert response.topics[0].partitions[0].error_code == 0
     end = producer_fields(producer, committed=True)
     for _ in range(2):
         assert (await ask(engine, ApiKey.END_TXN, version, end)).error_code == 0
@@ -79,10 +79,10 @@ async def test_a_transaction_of_the_first_protocol(engine: Engine, version: int)
 async def test_a_transaction_of_the_second_protocol(engine: Engine, version: int) -> None:
     producer = await Transactor(engine).init()
     assert (await produce(engine, producer, version)).error_code == 0
-    answer = await ask(engine, ApiKey.TXN_OFFSET_COMMIT, 5, offsets_fields(producer))
-    assert answer.topics[0].partitions[0].error_code == 0
-    answer = await ask(engine, ApiKey.END_TXN, 5, producer_fields(producer, committed=True))
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, producer.producer_id, 1)
+    response = await ask(engine, ApiKey.TXN_OFFSET_COMMIT, 5, offsets_fields(producer))
+    assert response.topics[0].partitions[0].error_code == 0
+    response = await ask(engine, ApiKey.END_TXN, 5, producer_fields(producer, committed=True))
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (0, producer.producer_id, 1)
     assert await values(engine, "a") == [b"x"]
 
 
@@ -92,7 +92,7 @@ async def test_versions_that_do_not_announce_need_an_announcement(engine: Engine
     assert [(await produce(engine, producer, version)).error_code for version in (10, 11)] == [old, new]
     fields = offsets_fields(producer)
     answers = [await ask(engine, ApiKey.TXN_OFFSET_COMMIT, version, fields) for version in (3, 4)]
-    assert [answer.topics[0].partitions[0].error_code for answer in answers] == [old, new]
+    assert [response.topics[0].partitions[0].error_code for response in answers] == [old, new]
 
 
 async def test_each_version_says_fenced_as_its_clients_know_it(engine: Engine) -> None:
@@ -100,24 +100,24 @@ async def test_each_version_says_fenced_as_its_clients_know_it(engine: Engine) -
     await Transactor(engine).init()
     old, new = ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED
     for version in versions(ApiKey.ADD_PARTITIONS_TO_TXN):
-        answer = await ask(engine, ApiKey.ADD_PARTITIONS_TO_TXN, version, partitions_fields(zombie, 0))
-        [result] = answer.results_by_topic_v3_and_below[0].results_by_partition
+        response = await ask(engine, ApiKey.ADD_PARTITIONS_TO_TXN, version, partitions_fields(zombie, 0))
+        [result] = response.results_by_topic_v3_and_below[0].results_by_partition
         assert result.partition_error_code == (new if version >= 2 else old)
     for version in versions(ApiKey.ADD_OFFSETS_TO_TXN):
-        answer = await ask(engine, ApiKey.ADD_OFFSETS_TO_TXN, version, producer_fields(zombie, group_id="g"))
-        assert answer.error_code == (new if version >= 2 else old)
+        response = await ask(engine, ApiKey.ADD_OFFSETS_TO_TXN, version, producer_fields(zombie, group_id="g"))
+        assert response.error_code == (new if version >= 2 else old)
     for version in versions(ApiKey.END_TXN):
-        answer = await ask(engine, ApiKey.END_TXN, version, producer_fields(zombie, committed=True))
-        assert answer.error_code == (new if version >= 2 else old)
+        response = await ask(engine, ApiKey.END_TXN, version, producer_fields(zombie, committed=True))
+        assert response.error_code == (new if version >= 2 else old)
     for version in versions(ApiKey.TXN_OFFSET_COMMIT):
-        answer = await ask(engine, ApiKey.TXN_OFFSET_COMMIT, version, offsets_fields(zombie))
-        assert answer.topics[0].partitions[0].error_code == old
+        response = await ask(engine, ApiKey.TXN_OFFSET_COMMIT, version, offsets_fields(zombie))
+        assert response.topics[0].partitions[0].error_code == old
     for version in (3, 12, 13):
         assert (await produce(engine, zombie, version)).error_code == old
     for version in (3, 4, 5):
         fields = producer_fields(zombie, transaction_timeout=1000)
-        answer = await ask(engine, ApiKey.INIT_PRODUCER_ID, version, fields)
-        assert answer.error_code == (new if version >= 4 else old)
+        response = await ask(engine, ApiKey.INIT_PRODUCER_ID, version, fields)
+        assert response.error_code == (new if version >= 4 else old)
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.END_TXN))
@@ -125,11 +125,11 @@ async def test_a_commit_that_cannot_be_is_something_to_abort_in_every_version(en
     producer = await Transactor(engine, bumps=version >= 5).init()
     await producer.send("b", 0, b"x")
     await engine.topics.delete("b")
-    answer = await ask(engine, ApiKey.END_TXN, version, producer_fields(producer, committed=True))
+    response = await ask(engine, ApiKey.END_TXN, version, producer_fields(producer, committed=True))
     abortable = ErrorCode.TRANSACTION_ABORTABLE if version >= 4 else ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert answer.error_code == abortable
-    answer = await ask(engine, ApiKey.END_TXN, version, producer_fields(producer, committed=False))
-    assert answer.error_code == 0
+    assert response.error_code == abortable
+    response = await ask(engine, ApiKey.END_TXN, version, producer_fields(producer, committed=False))
+    assert response.error_code == 0
 
 
 async def test_transactions_are_listed_and_described(engine: Engine) -> None:
@@ -140,33 +140,33 @@ async def test_transactions_are_listed_and_described(engine: Engine) -> None:
     await done.send("a", 0, b"x")
     await done.commit()
     for version in versions(ApiKey.LIST_TRANSACTIONS):
-        answer = await ask(
+        response = await ask(
             engine, ApiKey.LIST_TRANSACTIONS, version, {"state_filters": ["Ongoing", "Odd"], "duration_filter": -1}
         )
-        assert [each.transactional_id for each in answer.transaction_states] == ["open"]
-        assert answer.unknown_state_filters == ("Odd",)
-    answer = await ask(
+        assert [state.transactional_id for state in response.transaction_states] == ["open"]
+        assert response.unknown_state_filters == ("Odd",)
+    response = await ask(
         engine, ApiKey.LIST_TRANSACTIONS, 1, {"producer_id_filters": [done.producer_id], "duration_filter": -1}
     )
-    assert [(each.transactional_id, each.transaction_state) for each in answer.transaction_states] == [
+    assert [(state.transactional_id, state.transaction_state) for state in response.transaction_states] == [
         ("done", "CompleteCommit")
     ]
-    answer = await ask(engine, ApiKey.LIST_TRANSACTIONS, 1, {"duration_filter": 60_000})
-    assert answer.transaction_states == ()
-    asked = {"transactional_ids": ["open", "done", "none"]}
-    found = (await ask(engine, ApiKey.DESCRIBE_TRANSACTIONS, 0, asked)).transaction_states
-    assert [(each.error_code, each.transaction_state) for each in found] == [
+    response = await ask(engine, ApiKey.LIST_TRANSACTIONS, 1, {"duration_filter": 60_000})
+    assert response.transaction_states == ()
+    ids = {"transactional_ids": ["open", "done", "none"]}
+    states = (await ask(engine, ApiKey.DESCRIBE_TRANSACTIONS, 0, ids)).transaction_states
+    assert [(state.error_code, state.transaction_state) for state in states] == [
         (0, "Ongoing"),
         (0, "CompleteCommit"),
         (ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, ""),
     ]
-    assert [(topic.topic, topic.partitions) for topic in found[0].topics] == [("a", (1,)), ("b", (0,))]
+    assert [(topic.topic, topic.partitions) for topic in states[0].topics] == [("a", (1,)), ("b", (0,))]
 
 
 @pytest.mark.parametrize("version", [3, 4])
 async def test_the_feature_level_says_that_the_second_protocol_is_served(engine: Engine, version: int) -> None:
     software = {"client_software_name": "tests", "client_software_version": "1.0"}
-    answer = await ask(engine, ApiKey.API_VERSIONS, version, software)
-    finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+    response = await ask(engine, ApiKey.API_VERSIONS, version, software)
+    finalized = {feature.name: feature.max_version_level for feature in response.finalized_features}
     assert finalized == {"group.version": 1, "share.version": 1, "streams.version": 1, "transaction.version": 2}
-    assert {each.name for each in answer.supported_features} == (set(finalized) if version >= 4 else set())
+    assert {feature.name for feature in response.supported_features} == (set(finalized) if version >= 4 else set())

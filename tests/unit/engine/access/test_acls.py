@@ -25,16 +25,18 @@ def rule(
     operation: Op = Op.READ,
     name: str = "t",
     permission: Permission = ALLOW,
-    who: str = "User:a",
+    principal: str = "User:a",
     pattern: Pattern = LITERAL,
     host: str = "*",
-    kind: Type = Type.TOPIC,
+    resource_type: Type = Type.TOPIC,
 ) -> AclBinding:
-    return AclBinding(kind, name, pattern, who, host, operation, permission)
+    return AclBinding(resource_type, name, pattern, principal, host, operation, permission)
 
 
-def may(acls: list[AclBinding], operation: Op, name: str = "t", who: str = "User:a", host: str = "192.0.2.1") -> bool:
-    return AclSet(acls).allows(who, host, operation, Resource(Type.TOPIC, name))
+def may(
+    acls: list[AclBinding], operation: Op, name: str = "t", principal: str = "User:a", host: str = "192.0.2.1"
+) -> bool:
+    return AclSet(acls).allows(principal, host, operation, Resource(Type.TOPIC, name))
 
 
 def test_without_rules_everyone_may_do_everything_unless_the_setting_says_otherwise() -> None:
@@ -47,15 +49,15 @@ def test_the_first_rule_closes_what_no_rule_opens() -> None:
     assert may([rule()], Op.READ)
     assert not may([rule()], Op.WRITE)
     assert not may([rule()], Op.READ, name="other")
-    assert not may([rule()], Op.READ, who="User:b")
+    assert not may([rule()], Op.READ, principal="User:b")
     assert not AclSet([rule()]).allows("User:a", "h", Op.READ, Resource(Type.GROUP, "t"))
 
 
 def test_what_no_rule_covers_is_open_where_the_setting_is_kafkas() -> None:
-    acls = AclSet([rule(), rule(Op.READ, "fl", pattern=PREFIXED, who="User:b")], everyone="true")
+    acls = AclSet([rule(), rule(Op.READ, "fl", pattern=PREFIXED, principal="User:b")], everyone="true")
 
-    def open_to(who: str, operation: Op, name: str, kind: Type = Type.TOPIC) -> bool:
-        return acls.allows(who, "h", operation, Resource(kind, name))
+    def open_to(principal: str, operation: Op, name: str, resource_type: Type = Type.TOPIC) -> bool:
+        return acls.allows(principal, "h", operation, Resource(resource_type, name))
 
     assert [open_to("User:a", Op.READ, "t"), open_to("User:a", Op.WRITE, "t")] == [True, False]
     assert not open_to("User:b", Op.READ, "t"), "a rule for anybody closes the resource to others"
@@ -63,10 +65,12 @@ def test_what_no_rule_covers_is_open_where_the_setting_is_kafkas() -> None:
     assert open_to("User:a", Op.WRITE, "other")
     assert open_to("User:a", Op.READ, "t", Type.GROUP)
     assert acls.allows_any("User:c", "h", Op.WRITE, Type.TOPIC)
-    assert not AclSet([rule(name="*", who="User:b")], everyone="true").allows(
+    assert not AclSet([rule(name="*", principal="User:b")], everyone="true").allows(
         "User:a", "h", Op.READ, Resource(Type.TOPIC, "t")
     )
-    assert not AclSet([rule(name="*", who="User:b")], everyone="true").allows_any("User:a", "h", Op.READ, Type.TOPIC)
+    assert not AclSet([rule(name="*", principal="User:b")], everyone="true").allows_any(
+        "User:a", "h", Op.READ, Type.TOPIC
+    )
     assert (acls.is_ruled(Resource(Type.TOPIC, "t")), acls.is_ruled(Resource(Type.GROUP, "t"))) == (True, False)
 
 
@@ -96,12 +100,12 @@ def test_what_implies_nothing() -> None:
         rule(Op.ALL, permission=DENY),
         rule(name="*", permission=DENY),
         rule(name="", permission=DENY, pattern=PREFIXED),
-        rule(who="User:*", permission=DENY),
+        rule(principal="User:*", permission=DENY),
         rule(permission=DENY, host="192.0.2.1"),
     ],
 )
 def test_deny_wins(denial: AclBinding) -> None:
-    assert not may([rule(), rule(Op.ALL, "*", who="User:*"), denial], Op.READ)
+    assert not may([rule(), rule(Op.ALL, "*", principal="User:*"), denial], Op.READ)
 
 
 def test_patterns() -> None:
@@ -114,13 +118,13 @@ def test_patterns() -> None:
 
 
 @pytest.mark.parametrize(
-    "who",
+    "principal",
     [ARN, "User:arn:aws:sts::123456789012:assumed-role/Writers", "User:arn:aws:iam::123456789012:role/Writers"],
 )
-def test_a_rule_for_a_role_is_meant_for_every_session_of_it(who: str) -> None:
-    assert may([rule(who=who)], Op.READ, who=ARN)
-    assert not may([rule(who=who)], Op.READ, who=ARN.replace("Writers", "Writers2"))
-    assert not may([rule(who=who)], Op.READ, who=ARN.replace("123456789012", "999999999999"))
+def test_a_rule_for_a_role_is_meant_for_every_session_of_it(principal: str) -> None:
+    assert may([rule(principal=principal)], Op.READ, principal=ARN)
+    assert not may([rule(principal=principal)], Op.READ, principal=ARN.replace("Writers", "Writers2"))
+    assert not may([rule(principal=principal)], Op.READ, principal=ARN.replace("123456789012", "999999999999"))
 
 
 def test_any_resource_of_a_type() -> None:
@@ -138,17 +142,17 @@ def test_any_resource_of_a_type() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        rule(who="ada"),
-        rule(who=":ada"),
+        rule(principal="ada"),
+        rule(principal=":ada"),
         rule(host="192.0.2.0/99"),
         rule(host=""),
         rule(name=""),
         rule(Op.ANY),
         rule(permission=Permission.ANY),
         rule(pattern=Pattern.MATCH),
-        rule(Op.ALTER, "other-cluster", kind=Type.CLUSTER),
+        rule(Op.ALTER, "other-cluster", resource_type=Type.CLUSTER),
         rule(name="x" * 250),
-        rule(who="User:" + "x" * 3000),
+        rule(principal="User:" + "x" * 3000),
     ],
 )
 def test_rules_that_cannot_be(wrong: AclBinding) -> None:
@@ -157,12 +161,14 @@ def test_rules_that_cannot_be(wrong: AclBinding) -> None:
     assert refused.value.code is ErrorCode.INVALID_REQUEST
 
 
-@pytest.mark.parametrize("kind", [each for each in Type if each not in (Type.ANY, Type.CLUSTER)])
-@pytest.mark.parametrize("operation", [each for each in Op if each is not Op.ANY])
-def test_rules_of_any_operation_on_any_resource_are_kept(kind: Type, operation: Op) -> None:
+@pytest.mark.parametrize(
+    "resource_type", [resource_type for resource_type in Type if resource_type not in (Type.ANY, Type.CLUSTER)]
+)
+@pytest.mark.parametrize("operation", [operation for operation in Op if operation is not Op.ANY])
+def test_rules_of_any_operation_on_any_resource_are_kept(resource_type: Type, operation: Op) -> None:
     """Apache Kafka stores what no request asks for, and scripts that copy ACLs rely on it."""
-    check(rule(operation, kind=kind))
-    check(rule(operation, kind=kind, who="Group:ada"))
+    check(rule(operation, resource_type=resource_type))
+    check(rule(operation, resource_type=resource_type, principal="Group:ada"))
 
 
 @pytest.mark.parametrize(
@@ -177,17 +183,17 @@ def test_rules_of_any_operation_on_any_resource_are_kept(kind: Type, operation: 
     ],
 )
 def test_a_range_of_addresses(host: str, network: str, is_allowed: bool) -> None:
-    acls = AclSet([rule(Op.READ, "t", who="User:ada", host=network)])
+    acls = AclSet([rule(Op.READ, "t", principal="User:ada", host=network)])
     assert acls.allows("User:ada", host, Op.READ, Resource(Type.TOPIC, "t")) is is_allowed
 
 
 async def test_rules_are_kept_once_found_and_deleted() -> None:
     store = memory_store()
     acls = store.engine().acls
-    hostile = rule(name="a\n#b/../c\x00", who='User:"; DROP TABLE acls; --')
-    for acl in (rule(), rule(), hostile, rule(Op.READ, "g", kind=Type.GROUP)):
+    hostile = rule(name="a\n#b/../c\x00", principal='User:"; DROP TABLE acls; --')
+    for acl in (rule(), rule(), hostile, rule(Op.READ, "g", resource_type=Type.GROUP)):
         await acls.create(acl)
-    assert set(await acls.list()) == {rule(), hostile, rule(Op.READ, "g", kind=Type.GROUP)}
+    assert set(await acls.list()) == {rule(), hostile, rule(Op.READ, "g", resource_type=Type.GROUP)}
     assert await acls.list(AclFilter(name="t", pattern=Pattern.MATCH)) == [rule()]
     assert await acls.delete(AclFilter(principal=hostile.principal)) == [hostile]
     assert len(await store.engine().acls.list()) == 2
@@ -228,9 +234,9 @@ async def test_a_rule_is_written_and_deleted_in_spite_of_faults(fault: Fault) ->
     assert await acls.list() == []
 
 
-@pytest.mark.parametrize("kind", [each for each in Type if each is not Type.ANY])
-def test_an_acl_that_is_listed_can_be_named_to_delete_it(kind: Type) -> None:
-    name = "kafka-cluster" if kind is Type.CLUSTER else "x"
-    for operation in (each for each in Op if each is not Op.ANY):
-        acl = rule(operation, name, kind=kind, who="Group:ada", host="192.0.2.0/24")
+@pytest.mark.parametrize("resource_type", [resource_type for resource_type in Type if resource_type is not Type.ANY])
+def test_an_acl_that_is_listed_can_be_named_to_delete_it(resource_type: Type) -> None:
+    name = "kafka-cluster" if resource_type is Type.CLUSTER else "x"
+    for operation in (operation for operation in Op if operation is not Op.ANY):
+        acl = rule(operation, name, resource_type=resource_type, principal="Group:ada", host="192.0.2.0/24")
         assert parse_acl(acl_row(acl)) == acl

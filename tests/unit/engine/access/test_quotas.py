@@ -86,10 +86,10 @@ async def test_a_pause_is_bounded_and_the_debt_stays() -> None:
 
 async def test_the_most_specific_quota_counts_and_is_shared_by_whom_it_is_for() -> None:
     store, clock = memory_store(), ManualClock()
-    given = ClientQuotas(store.catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
+    quotas = ClientQuotas(store.catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
 
     async def give(user: str | None, client: str | None, rate: int | None) -> None:
-        await given.alter(QuotaEntity(user, client), {PRODUCER_BYTE_RATE: rate})
+        await quotas.alter(QuotaEntity(user, client), {PRODUCER_BYTE_RATE: rate})
 
     for entity, bytes_per_s in (
         ((None, DEFAULT), 100_000),
@@ -102,26 +102,26 @@ async def test_the_most_specific_quota_counts_and_is_shared_by_whom_it_is_for() 
         (("ada", "app"), 170_000),
     ):
         await give(*entity, bytes_per_s)
-        found = quota_of(await given.current(), PRODUCER_BYTE_RATE, "User:ada", "app")
-        assert found is not None
-        assert found[1] == bytes_per_s
-    assert quota_of(await given.current(), PRODUCER_BYTE_RATE, "User:bob", "x") == (QuotaEntity("bob", "x"), 130_000)
-    assert quota_of(await given.current(), CONSUMER_BYTE_RATE, "User:ada", "app") is None
-    for entity in await given.list():
+        quota = quota_of(await quotas.current(), PRODUCER_BYTE_RATE, "User:ada", "app")
+        assert quota is not None
+        assert quota[1] == bytes_per_s
+    assert quota_of(await quotas.current(), PRODUCER_BYTE_RATE, "User:bob", "x") == (QuotaEntity("bob", "x"), 130_000)
+    assert quota_of(await quotas.current(), CONSUMER_BYTE_RATE, "User:ada", "app") is None
+    for entity in await quotas.list():
         await give(entity.user, entity.client_id, None)
-    assert await given.list() == {}
+    assert await quotas.list() == {}
 
 
 async def test_clients_of_a_user_share_its_quota() -> None:
     clock = ManualClock()
-    given = ClientQuotas(memory_store().catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
-    limited = Quotas(clock, Settings(), given)
-    await given.alter(QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 1_000, CONSUMER_BYTE_RATE: 10})
+    quotas = ClientQuotas(memory_store().catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
+    limited = Quotas(clock, Settings(), quotas)
+    await quotas.alter(QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 1_000, CONSUMER_BYTE_RATE: 10})
     assert await limited.produced("User:ada", "one", 1_000) == 0
     assert await limited.produced("User:ada", "two", 1_000) == 1_000
     assert await limited.produced("User:bob", "one", 10**9) == 0
     assert await limited.fetched("User:ada", "one", 20) == 1_000
-    await given.alter(QuotaEntity(DEFAULT), {PRODUCER_BYTE_RATE: 1_000})
+    await quotas.alter(QuotaEntity(DEFAULT), {PRODUCER_BYTE_RATE: 1_000})
     assert await limited.produced("User:bob", "one", 2_000) == 1_000
     assert await limited.produced("User:cid", "one", 1_000) == 0, "a default is each user's own"
 
@@ -144,28 +144,28 @@ async def test_clients_of_a_user_share_its_quota() -> None:
     ],
 )
 async def test_a_quota_that_cannot_be_kept_is_refused(entity: QuotaEntity, changes: dict[str, float]) -> None:
-    given = ClientQuotas(memory_store().catalog, ManualClock(), SeededRng(1), Settings())
+    quotas = ClientQuotas(memory_store().catalog, ManualClock(), SeededRng(1), Settings())
     with pytest.raises(KafkaError) as refused:
-        await given.alter(entity, changes)
+        await quotas.alter(entity, changes)
     assert refused.value.code is ErrorCode.INVALID_REQUEST
-    assert await given.list() == {}
+    assert await quotas.list() == {}
 
 
 async def test_without_an_answer_of_the_catalog_the_last_quotas_count() -> None:
     store, clock = memory_store(), ManualClock()
-    given = ClientQuotas(store.catalog, clock, SeededRng(1), Settings(acl_cache_ms=10))
-    await given.alter(QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 7})
-    assert await given.current() == {QuotaEntity("ada"): {PRODUCER_BYTE_RATE: 7}}
+    quotas = ClientQuotas(store.catalog, clock, SeededRng(1), Settings(acl_cache_ms=10))
+    await quotas.alter(QuotaEntity("ada"), {PRODUCER_BYTE_RATE: 7})
+    assert await quotas.current() == {QuotaEntity("ada"): {PRODUCER_BYTE_RATE: 7}}
     clock.advance(1)
     store.catalog.script[("query", store.catalog.count("query") + 1)] = Fault.UNAVAILABLE
-    assert await given.current() == {QuotaEntity("ada"): {PRODUCER_BYTE_RATE: 7}}
+    assert await quotas.current() == {QuotaEntity("ada"): {PRODUCER_BYTE_RATE: 7}}
 
 
 async def limited_by(clock: ManualClock, entity: QuotaEntity, **values: float) -> Quotas:
-    given = ClientQuotas(memory_store().catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
-    await given.alter(entity, values)
-    await given.current()
-    return Quotas(clock, Settings(), given)
+    quotas = ClientQuotas(memory_store().catalog, clock, SeededRng(1), Settings(acl_cache_ms=0))
+    await quotas.alter(entity, values)
+    await quotas.current()
+    return Quotas(clock, Settings(), quotas)
 
 
 async def test_only_the_steps_of_a_request_count_and_not_its_waits() -> None:

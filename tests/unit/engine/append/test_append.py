@@ -172,7 +172,7 @@ async def test_many_writers_never_lose_or_double(store: Store) -> None:
         ]
 
     offsets = await asyncio.gather(*(write(number) for number in range(8)))
-    assert sorted(offset for each in offsets for offset in each) == list(range(200))
+    assert sorted(offset for offsets_of_writer in offsets for offset in offsets_of_writer) == list(range(200))
     records = await read_all(engines[0], "t", 0)
     assert len({r.value for r in records}) == 200
     for number, mine in enumerate(offsets):
@@ -431,11 +431,11 @@ async def test_each_batch_of_a_swept_request_is_uploaded_again_and_read_from_its
     results = await engine.produce(
         [
             ProducePartition(
-                "t", number, b"".join(batch([v], producer=p) for v, p in zip(each, producers, strict=True))
+                "t", number, b"".join(batch([v], producer=p) for v, p in zip(partition_values, producers, strict=True))
             )
-            for number, each in enumerate(values)
+            for number, partition_values in enumerate(values)
         ]
     )
     assert [result.error for result in results] == [ErrorCode.NONE] * 2
-    for number, each in enumerate(values):
-        assert [record.value for record in await read_all(store.engine(), "t", number)] == each
+    for number, partition_values in enumerate(values):
+        assert [record.value for record in await read_all(store.engine(), "t", number)] == partition_values

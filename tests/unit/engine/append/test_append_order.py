@@ -44,9 +44,9 @@ class Gate:
     def let_through(self) -> None:
         """From now on nothing is held."""
         self.is_open = True
-        for each in self.held:
-            if not each.done():
-                each.set_result(None)
+        for future in self.held:
+            if not future.done():
+                future.set_result(None)
 
 
 @pytest.fixture
@@ -114,19 +114,19 @@ async def test_other_partitions_of_the_request_do_not_wait(store: Store) -> None
     engine, gate = store.engine(), Gate(store)
     first = send(engine, request(0))
     await settle()
-    told: list[tuple[int, ErrorCode]] = []
+    results: list[tuple[int, ErrorCode]] = []
     second = asyncio.get_running_loop().create_task(
         engine.produce(
-            [request(1), request(0, partition=1)], on_result=lambda at, result: told.append((at, result.error))
+            [request(1), request(0, partition=1)], on_result=lambda at, result: results.append((at, result.error))
         )
     )
     await settle()
     gate.held[1].set_result(None)
     await settle()
-    assert told == [(1, ErrorCode.NONE)]
+    assert results == [(1, ErrorCode.NONE)]
     gate.let_through()
     await asyncio.gather(first, second)
-    assert told == [(1, ErrorCode.NONE), (0, ErrorCode.NONE)]
+    assert results == [(1, ErrorCode.NONE), (0, ErrorCode.NONE)]
 
 
 async def test_plain_batches_of_a_connection_keep_their_order(store: Store) -> None:
@@ -296,7 +296,7 @@ async def test_a_new_epoch_over_another_connection_does_not_wait(store: Store) -
 
 
 @pytest.mark.parametrize(
-    ("missing", "is_known", "answer"),
+    ("missing", "is_known", "expected"),
     [
         (Missing(), True, AheadAnswer.COME_AGAIN),
         (Missing(answered=LONE_ARRIVALS - 1), True, AheadAnswer.COME_AGAIN),
@@ -308,9 +308,9 @@ async def test_a_new_epoch_over_another_connection_does_not_wait(store: Store) -
     ],
 )
 def test_what_a_batch_without_its_predecessor_is_answered(
-    missing: Missing, is_known: bool, answer: AheadAnswer
+    missing: Missing, is_known: bool, expected: AheadAnswer
 ) -> None:
-    assert decide_ahead(missing, is_known=is_known) is answer
+    assert decide_ahead(missing, is_known=is_known) is expected
 
 
 async def test_a_predecessor_that_never_comes_is_a_gap_in_the_end_and_no_clock_says_when(store: Store) -> None:
@@ -354,11 +354,11 @@ async def test_a_run_that_is_sent_again_in_reverse_comes_to_order(store: Store) 
 
 async def test_the_predecessor_may_be_with_another_broker(store: Store) -> None:
     """Over two processes: the follower is sent again behind it, and nothing is out of order to anybody."""
-    here, there = store.engine(1), store.engine(2)
-    assert await sent(here, request(0)) is ErrorCode.NONE
-    assert await sent(there, request(2, connection=5)) is FOR_NOW
-    assert await sent(here, request(1)) is ErrorCode.NONE
-    assert await sent(there, request(2, connection=5)) is ErrorCode.NONE
+    one_broker, other_broker = store.engine(1), store.engine(2)
+    assert await sent(one_broker, request(0)) is ErrorCode.NONE
+    assert await sent(other_broker, request(2, connection=5)) is FOR_NOW
+    assert await sent(one_broker, request(1)) is ErrorCode.NONE
+    assert await sent(other_broker, request(2, connection=5)) is ErrorCode.NONE
 
 
 async def test_a_producer_that_the_log_does_not_know_goes_on_where_it_is(store: Store) -> None:

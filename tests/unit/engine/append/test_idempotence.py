@@ -44,8 +44,8 @@ def head(epoch: int = 3, next_sequence: int = 20, *recent: tuple[int, int]) -> P
 FIVE = ((10, 2), (12, 2), (14, 2), (16, 2), (18, 2))
 
 
-def verdict(new: TailEntry, known: PartitionHead) -> Verdict:
-    return decide_sequences([new], known, KnownRows())
+def verdict(new: TailEntry, stored_head: PartitionHead) -> Verdict:
+    return decide_sequences([new], stored_head, KnownRows())
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def verdict(new: TailEntry, known: PartitionHead) -> Verdict:
     ],
 )
 def test_what_a_sequence_means(new: TailEntry, outcome: object) -> None:
-    found = verdict(new, head(3, 20, *FIVE))
-    match found:
+    result = verdict(new, head(3, 20, *FIVE))
+    match result:
         case Try():
             assert outcome == "in order"
         case Ahead(rejection):
@@ -79,13 +79,13 @@ def test_what_a_sequence_means(new: TailEntry, outcome: object) -> None:
         case Reject(code):
             assert code is outcome
         case _:
-            raise AssertionError(found)
+            raise AssertionError(result)
 
 
 def test_what_waits_for_the_start_of_an_unknown_producer_is_told_to_start_again() -> None:
-    found = verdict(entry(0, 5), PartitionHead())
-    assert isinstance(found, Ahead)
-    assert found.rejection.code is ErrorCode.UNKNOWN_PRODUCER_ID
+    result = verdict(entry(0, 5), PartitionHead())
+    assert isinstance(result, Ahead)
+    assert result.rejection.code is ErrorCode.UNKNOWN_PRODUCER_ID
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def conflicting(store: Store, monkeypatch: pytest.MonkeyPatch, held: set[str], t
         tried[0] += 1
         if any(key.sk in held for key in keys):
             raise TransactionConflict("being applied")
-        found: list[Item | None] = await original(keys)
-        return found
+        items: list[Item | None] = await original(keys)
+        return items
 
     monkeypatch.setattr(port, "transact_get", transact_get)
     return tried
@@ -61,12 +61,12 @@ async def test_an_offset_that_a_transaction_is_being_applied_to_is_unstable(
     assert (first.committed, first.error) == (None, ErrorCode.UNSTABLE_OFFSET_COMMIT)
     assert (second.committed, second.error) == (OffsetAndMetadata(4), ErrorCode.NONE)
     everything = await engine.offsets.fetch("g", None, require_stable=True)
-    assert [each.error for each in everything] == [ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE]
+    assert [result.error for result in everything] == [ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.NONE]
     with pytest.raises(KafkaError) as refused:
         await engine.offsets.fetch("g", [T0, T1])
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE, "older clients do not know the other code"
     held.clear()
-    assert [each.committed for each in await engine.offsets.fetch("g", [T0, T1])] == [
+    assert [result.committed for result in await engine.offsets.fetch("g", [T0, T1])] == [
         OffsetAndMetadata(3),
         OffsetAndMetadata(4),
     ]
@@ -76,10 +76,10 @@ async def test_a_fetch_of_many_offsets_reads_each_once(store: Store, monkeypatch
     engine = store.engine()
     await engine.topics.create("t", 60)
     places = [TopicPartition("t", number) for number in range(60)]
-    await engine.offsets.commit("g", {place: OffsetAndMetadata(place.partition) for place in places})
+    await engine.offsets.commit("g", {tp: OffsetAndMetadata(tp.partition) for tp in places})
     tried = conflicting(store, monkeypatch, set())
-    found = await engine.offsets.fetch("g", [*places, places[0]], require_stable=True)
-    assert [each.committed.offset for each in found if each.committed] == [*range(60), 0]
+    results = await engine.offsets.fetch("g", [*places, places[0]], require_stable=True)
+    assert [result.committed.offset for result in results if result.committed] == [*range(60), 0]
     assert tried == [3]
 
 

@@ -24,9 +24,12 @@ def requests(
     first = number if sequence is None else sequence
     return [
         ProducePartition(
-            "t", place, batch([b"%d %d" % (producer, number)], producer=(producer, epoch, first)), connection=producer
+            "t",
+            partition,
+            batch([b"%d %d" % (producer, number)], producer=(producer, epoch, first)),
+            connection=producer,
         )
-        for place in range(partitions)
+        for partition in range(partitions)
         for producer in producers
     ]
 
@@ -37,12 +40,12 @@ def errors(results: Sequence[ProduceResult]) -> set[str]:
 
 async def check(engine: Engine, producers: Sequence[int], partitions: int, batches: int) -> None:
     """Every record is there once, those of a producer in order."""
-    for place in range(partitions):
-        seen: dict[int, list[int]] = {}
-        for record in await read_all(engine, "t", place):
+    for partition in range(partitions):
+        numbers_by_producer: dict[int, list[int]] = {}
+        for record in await read_all(engine, "t", partition):
             producer, number = map(int, (record.value or b"").split())
-            seen.setdefault(producer, []).append(number)
-        assert seen == {producer: list(range(batches)) for producer in producers}, place
+            numbers_by_producer.setdefault(producer, []).append(number)
+        assert numbers_by_producer == {producer: list(range(batches)) for producer in producers}, partition
 
 
 @pytest.mark.parametrize("per_head", [1, 32], ids=["own heads", "a shared head"])

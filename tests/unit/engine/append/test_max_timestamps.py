@@ -31,8 +31,10 @@ def wrong(max_ms: int, compression: CompressionType = CompressionType.NONE, sequ
 
 
 async def lookups(engine: Engine) -> list[tuple[int, int]]:
-    asked = [ListOffsetsPartition("t", 0, timestamp_ms) for timestamp_ms in (0, T0 + 1, T0 + 2, T0 + 3, MAX_TIMESTAMP)]
-    return [(result.offset, result.timestamp_ms) for result in await engine.list_offsets(asked)]
+    lookups_asked = [
+        ListOffsetsPartition("t", 0, timestamp_ms) for timestamp_ms in (0, T0 + 1, T0 + 2, T0 + 3, MAX_TIMESTAMP)
+    ]
+    return [(result.offset, result.timestamp_ms) for result in await engine.list_offsets(lookups_asked)]
 
 
 FOUND = [(0, T0), (1, T0 + 1), (2, T0 + 2), (-1, -1), (2, T0 + 2)]
@@ -104,8 +106,8 @@ async def test_under_log_append_time_the_log_says_when(store: Store, max_ms: int
     await engine.topics.create("t", 1, {"message.timestamp.type": "LogAppendTime"})
     result = await produce(engine, "t", 0, wrong(max_ms))
     assert not result.error
-    [found] = await engine.list_offsets([ListOffsetsPartition("t", 0, result.log_append_time_ms)])
-    assert (found.offset, found.timestamp_ms) == (0, result.log_append_time_ms)
+    [looked_up] = await engine.list_offsets([ListOffsetsPartition("t", 0, result.log_append_time_ms)])
+    assert (looked_up.offset, looked_up.timestamp_ms) == (0, result.log_append_time_ms)
 
 
 async def test_without_validation_a_header_that_contradicts_itself_is_not_believed(store: Store) -> None:

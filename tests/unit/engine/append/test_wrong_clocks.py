@@ -115,8 +115,8 @@ async def test_a_floor_that_is_days_ahead_is_found_and_lowered(store: Store) -> 
     wrong = ahead(store, **SPILLING)
     for number in range(8):
         await produce(wrong, "t", 0, batch([b"%d" % number], producer=(4, 0, number)))
-    found = await audit_store(engine)
-    assert [finding.kind for finding in found.findings] == [FindingKind.CLOCK]
+    audit = await audit_store(engine)
+    assert [finding.kind for finding in audit.findings] == [FindingKind.CLOCK]
     late = store.log.script
     late[("update", store.log.count("update") + 1)] = Fault.LATE
     pending = await produce(wrong, "t", 0, batch([b"8"], producer=(4, 0, 8)))

@@ -216,7 +216,7 @@ async def topic_id_gone(d: Damaged) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "kind", "fast_too"),
+    ("damage", "finding_kind", "fast_too"),
     [
         (no_head, FindingKind.HEAD, True),
         (damaged_head, FindingKind.DAMAGED, True),
@@ -242,13 +242,15 @@ async def topic_id_gone(d: Damaged) -> None:
         (topic_id_gone, FindingKind.CATALOG, True),
     ],
 )
-async def test_each_damage_is_found_and_no_repair_hides_it(damage: Damage, kind: FindingKind, fast_too: bool) -> None:
+async def test_each_damage_is_found_and_no_repair_hides_it(
+    damage: Damage, finding_kind: FindingKind, fast_too: bool
+) -> None:
     damaged = await Damaged().fill()
     await damage(damaged)
     report = await damaged.audit()
-    assert kind in {finding.kind for finding in report.findings}, report.findings
+    assert finding_kind in {finding.kind for finding in report.findings}, report.findings
     assert not report.is_clean
-    assert (kind in {finding.kind for finding in (await damaged.audit(fast=True)).findings}) == fast_too
+    assert (finding_kind in {finding.kind for finding in (await damaged.audit(fast=True)).findings}) == fast_too
 
 
 async def test_an_orphan_is_pending_while_a_maintainer_may_be_at_work_then_a_finding_and_repaired() -> None:

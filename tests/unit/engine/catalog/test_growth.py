@@ -134,7 +134,7 @@ async def test_the_next_growth_finishes_the_one_before(store: Store) -> None:
     await store.engine().topics.create("t", 2)
     await interrupted(store)
     grown = await store.engine(1).topics.create_partitions("t", 8)
-    assert [(each.before, each.after) for each in grown.growths] == [(2, 4), (4, 8)]
+    assert [(growth.before, growth.after) for growth in grown.growths] == [(2, 4), (4, 8)]
 
 
 async def test_a_topic_that_was_growing_is_deleted_with_all_heads(store: Store) -> None:

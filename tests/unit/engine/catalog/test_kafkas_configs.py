@@ -62,9 +62,9 @@ OWN_BOUNDS = {
 }
 
 
-def of_kafka(kind: str) -> dict[str, Any]:
+def of_kafka(section: str) -> dict[str, Any]:
     """Without what Kafka keeps to its own tests."""
-    return {name: each for name, each in KAFKA[kind].items() if not each.get("internal")}
+    return {name: config for name, config in KAFKA[section].items() if not config.get("internal")}
 
 
 def taken(name: str, values: Sequence[str]) -> list[str]:
@@ -106,15 +106,20 @@ def test_a_configuration_of_groups(name: str, kafkas: dict[str, Any]) -> None:
 
 
 def test_configurations_of_the_broker_have_kafkas_names_and_types() -> None:
-    named = {name: ConfigType(kind).name for name, kind in BROKER_CONFIGS.items()}
+    named = {name: ConfigType(config_type).name for name, config_type in BROKER_CONFIGS.items()}
     assert named == {name: KAFKA["broker"][name]["type"] for name in named}
 
 
 def test_values_are_kept_as_kafka_shows_them() -> None:
     """Seen on Apache Kafka by tests/peers: it stores what it has parsed."""
-    given = {"preallocate": " TRUE ", "retention.ms": " +5 ", "segment.ms": "0007", "min.cleanable.dirty.ratio": "5e-1"}
+    raw_configs = {
+        "preallocate": " TRUE ",
+        "retention.ms": " +5 ",
+        "segment.ms": "0007",
+        "min.cleanable.dirty.ratio": "5e-1",
+    }
     stored = {"preallocate": "true", "retention.ms": "5", "segment.ms": "7", "min.cleanable.dirty.ratio": "0.5"}
-    assert check_configs(given) == stored
+    assert check_configs(raw_configs) == stored
     lists = {"cleanup.policy": " compact , delete,compact ", "leader.replication.throttled.replicas": "0:0, 1:0"}
     assert check_configs(lists) == {
         "cleanup.policy": "compact,delete",
@@ -139,14 +144,14 @@ async def test_a_flag_of_a_group_counts_however_it_is_written() -> None:
     assert not (await engine.group_configs.of("g")).may_renew
 
 
-@pytest.mark.parametrize("kind", ["consumer", "share"])
-async def test_a_session_is_longer_than_the_interval_of_heartbeats(kind: str) -> None:
+@pytest.mark.parametrize("group_type", ["consumer", "share"])
+async def test_a_session_is_longer_than_the_interval_of_heartbeats(group_type: str) -> None:
     configs = memory_store().engine().group_configs
-    await configs.alter("g", set={f"{kind}.session.timeout.ms": "10000"})
+    await configs.alter("g", set={f"{group_type}.session.timeout.ms": "10000"})
     with pytest.raises(KafkaError, match="must be greater than") as refused:
-        await configs.alter("g", set={f"{kind}.heartbeat.interval.ms": "10000"})
+        await configs.alter("g", set={f"{group_type}.heartbeat.interval.ms": "10000"})
     assert refused.value.code is ErrorCode.INVALID_CONFIG
-    await configs.alter("g", set={f"{kind}.heartbeat.interval.ms": "9999"})
+    await configs.alter("g", set={f"{group_type}.heartbeat.interval.ms": "9999"})
 
 
 def test_a_duration_may_have_a_fraction_of_a_second() -> None:

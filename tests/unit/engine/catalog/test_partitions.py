@@ -39,10 +39,10 @@ async def test_a_topic_that_was_recreated_is_found_by_the_next_request(store: St
     await produce(engine, "t", 0, batch([b"old"]))
     await other.topics.delete("t")
     await other.topics.create("t", 3)
-    [gone] = await ASKS[name](engine, 0)
-    assert (gone.error, gone.message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic t has been deleted")
-    [found] = await ASKS[name](engine, 0)
-    assert found.error is ErrorCode.NONE
+    [deleted] = await ASKS[name](engine, 0)
+    assert (deleted.error, deleted.message) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "topic t has been deleted")
+    [result] = await ASKS[name](engine, 0)
+    assert result.error is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("number", [-1, 2])

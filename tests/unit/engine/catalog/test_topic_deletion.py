@@ -120,12 +120,12 @@ async def test_a_creation_that_comes_late_does_not_bring_a_deleted_topic_back() 
     assert await store.engine(1).topics.list() == []
 
 
-@pytest.mark.parametrize(("place", "fault"), some(product(["log", "objects", "catalog"], Fault), every=2))
-async def test_cut_short_at_any_deletion_the_next_pass_removes_the_rest(place: str, fault: Fault) -> None:
+@pytest.mark.parametrize(("port_name", "fault"), some(product(["log", "objects", "catalog"], Fault), every=2))
+async def test_cut_short_at_any_deletion_the_next_pass_removes_the_rest(port_name: str, fault: Fault) -> None:
     for n in range(1, 30):
         store = memory_store(per_head=1)
         partition = await deleted_topic(store)
-        port = getattr(store, place)
+        port = getattr(store, port_name)
         done = port.count("delete")
         port.script = {("delete", done + n + later): fault for later in range(60)}
         try:
@@ -140,7 +140,7 @@ async def test_cut_short_at_any_deletion_the_next_pass_removes_the_rest(place: s
         assert [record.value for record in await read_all(store.engine(3), "kept", 0)] == [b"kept"]
         if not reached:
             return
-    assert place == "log"
+    assert port_name == "log"
 
 
 @pytest.mark.parametrize("age_s", [20.0, 30.0])

@@ -180,17 +180,17 @@ async def test_a_topic_that_grew_meanwhile_is_deleted_with_the_partitions_that_i
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics = store.engine().topics
-    seen = await topics.create("t", 1)
+    topic = await topics.create("t", 1)
     grown = await store.engine(1).topics.create_partitions("t", 3)
 
     async def resolve(name: str) -> Topic:
-        return seen
+        return topic
 
     monkeypatch.setattr(topics, "resolve", resolve)
     assert await topics.delete("t") == grown
     [row] = await store.catalog.query(DELETED_TOPICS_PK)
     assert row.item["n"] == 3
-    heads = [PartitionId(seen.topic_id, number) for number in range(3)]
+    heads = [PartitionId(topic.topic_id, number) for number in range(3)]
     assert await store.engine(2).index.read_heads(heads) == [None, None, None]
 
 

@@ -36,7 +36,7 @@ def member(member_id: str, *, joined: bool = False, **fields: object) -> Classic
 
 
 def stable(*members: ClassicMember) -> ClassicGroup:
-    assigned = tuple(replace(each, assignment=each.member_id.encode()) for each in members)
+    assigned = tuple(replace(member, assignment=member.member_id.encode()) for member in members)
     return ClassicGroup(ClassicState.STABLE, 5, "consumer", "range", members[0].member_id, assigned)
 
 
@@ -60,12 +60,12 @@ def test_the_first_member_begins_a_round_that_waits_a_little_for_more() -> None:
 
 def test_a_round_waits_for_all_and_then_leaves_behind_who_did_not_come() -> None:
     group = decide(stable(member("a"), member("b")), join("c")).group
-    assert [each.joined for each in group.members] == [False, False, True]
+    assert [member.joined for member in group.members] == [False, False, True]
     group = decide(group, join("a")).group
     assert decide_round(group, waited_ms=59_999, initial_delay_ms=0) is None
     done = decide_round(group, waited_ms=60_000, initial_delay_ms=0)
     assert done is not None
-    assert ([each.member_id for each in done.members], done.generation, done.leader) == (["a", "c"], 6, "a")
+    assert ([member.member_id for member in done.members], done.generation, done.leader) == (["a", "c"], 6, "a")
 
 
 def test_a_round_keeps_static_members_but_not_as_leaders() -> None:
@@ -73,7 +73,7 @@ def test_a_round_keeps_static_members_but_not_as_leaders() -> None:
     group = decide(group, join("b", (("range", b"other"),))).group
     done = decide_round(group, waited_ms=60_000, initial_delay_ms=0)
     assert done is not None
-    assert ([each.member_id for each in done.members], done.leader) == (["a", "b"], "b")
+    assert ([member.member_id for member in done.members], done.leader) == (["a", "b"], "b")
 
 
 def test_the_protocol_is_one_that_all_know_and_most_like() -> None:
@@ -115,7 +115,7 @@ def test_a_follower_that_comes_again_unchanged_is_answered_and_a_leader_begins_a
 def test_the_leader_is_told_what_all_subscribe_to() -> None:
     group = replace(stable(member("a"), member("b")), state=ClassicState.COMPLETING_REBALANCE)
     answer = decide(group, join("a")).answer
-    assert (answer.leader, [each.member_id for each in answer.members]) == ("a", ["a", "b"])
+    assert (answer.leader, [member.member_id for member in answer.members]) == ("a", ["a", "b"])
 
 
 def test_a_follower_that_wakes_late_gets_its_generation_before_the_next() -> None:
@@ -144,7 +144,7 @@ def test_a_follower_that_wakes_late_joins_the_next_round_unasked_if_nothing_was_
     assert decide_sync(group, follower).answer.error is ErrorCode.REBALANCE_IN_PROGRESS
     step = decide(group, join("b"), waiting_since=4)
     assert step.answer is None
-    assert [each.joined for each in step.group.members] == [True, False]
+    assert [member.joined for member in step.group.members] == [True, False]
 
 
 def test_a_static_member_comes_back_without_a_round() -> None:
@@ -219,5 +219,5 @@ def test_who_leaves() -> None:
 
 def test_items_round_trip() -> None:
     group = stable(member("a", client_id="c", client_host="/h"), member("b", instance_id="two", joined=True))
-    for each in (group, ClassicGroup(), replace(group, is_initial=True, protocol=None, leader=None)):
-        assert decode_classic(encode_classic(each, 7)) == each
+    for classic_group in (group, ClassicGroup(), replace(group, is_initial=True, protocol=None, leader=None)):
+        assert decode_classic(encode_classic(classic_group, 7)) == classic_group

@@ -345,7 +345,7 @@ async def test_a_damaged_segment_stays_as_it_is_and_the_others_are_compacted(how
     [flagged] = [row for row in rows if row.is_damaged]
     assert (flagged.base_offset, flagged.end_offset) == (damaged.base_offset, damaged.end_offset)
     left = [decoded for row in rows if not row.is_damaged for decoded in decode_batches(await log.bytes_of(row))]
-    assert [(each.offset, each.value) for each in left] == [(4, b"3"), (5, None), (6, b"2"), (7, b"1")]
+    assert [(record.offset, record.value) for record in left] == [(4, b"3"), (5, None), (6, b"2"), (7, b"1")]
     # The tombstone stays for good: a value that it deletes may be in the damaged segment.
     for _ in range(3):
         log.clock.advance(10 * 86_400)
@@ -354,7 +354,7 @@ async def test_a_damaged_segment_stays_as_it_is_and_the_others_are_compacted(how
     left = [
         record for row in await log.rows() if not row.is_damaged for record in decode_batches(await log.bytes_of(row))
     ]
-    assert (5, b"b", None) in [(each.offset, each.key, each.value) for each in left]
+    assert (5, b"b", None) in [(record.offset, record.key, record.value) for record in left]
 
 
 @pytest.mark.parametrize("compression", list(CompressionType))

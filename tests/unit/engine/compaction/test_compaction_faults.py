@@ -129,9 +129,9 @@ class Watched:
                     watched.calls += 1
                     number = watched.calls
                     await watched._interrupt(number, "before")
-                    answer = await getattr(port, name)(*args, **kwargs)
+                    result = await getattr(port, name)(*args, **kwargs)
                     await watched._interrupt(number, "after")
-                    return answer
+                    return result
 
                 return call
 

@@ -44,7 +44,7 @@ def member(member_id: str, epoch: int, *held: int, **fields: object) -> MemberSt
 
 
 def group_of(*members: MemberState, partition_count: int = 4) -> GroupView:
-    by_id = {each.member_id: each for each in members}
+    by_id = {member.member_id: member for member in members}
     return GroupView(
         "g", next_target(GroupState("g", version=3, epoch=4), by_id, around(partition_count).topics), by_id
     )
@@ -79,12 +79,12 @@ def test_quiet_heartbeat_writes_the_member_alone_and_says_nothing_new() -> None:
 
 def test_what_left_the_target_is_revoked_first_and_released_when_reported() -> None:
     view = group_of(member("a", 4, 0, 1, 2, 3), member("b", 4))
-    told = decide_heartbeat(view, beat("a", 4), around())
-    [owing] = told.members
+    step = decide_heartbeat(view, beat("a", 4), around())
+    [owing] = step.members
     kept, lost = owing.assigned, owing.revoking
     assert (len(kept), len(lost)) == (2, 2)
     assert owing.epoch == 4
-    assert not told.released
+    assert not step.released
     view = GroupView("g", view.group, {**view.members, "a": owing})
     waiting = decide_heartbeat(view, beat("b", 4), around())
     assert not waiting.granted, "the leases are still a's"
@@ -140,8 +140,8 @@ def test_more_leases_than_a_transaction_holds_take_several_steps() -> None:
 
 
 def test_a_step_that_writes_the_group_carries_few_leases_or_none() -> None:
-    few = decide_heartbeat(GroupView("g"), join("a"), around(LEASES_WITH_GROUP))
-    assert (len(few.granted), few.then) == (LEASES_WITH_GROUP, "answer")
+    step = decide_heartbeat(GroupView("g"), join("a"), around(LEASES_WITH_GROUP))
+    assert (len(step.granted), step.then) == (LEASES_WITH_GROUP, "answer")
     many = decide_heartbeat(GroupView("g"), join("a"), around(LEASES_WITH_GROUP + 1))
     assert (many.granted, many.then) == ((), "continue")
 
@@ -149,14 +149,14 @@ def test_a_step_that_writes_the_group_carries_few_leases_or_none() -> None:
 def test_what_was_given_up_is_released_after_a_step_that_writes_the_group() -> None:
     owing = member("a", 4, 0, revoking=parts(*range(1, 20)), revoking_elapsed_ms=60_000, rebalance_timeout_ms=60_000)
     view = group_of(owing, member("b", 4), partition_count=20)
-    told = decide_heartbeat(view, beat("a", 4, [0]), around(21))  # a partition more: a new target
-    assert told.group is not None
-    assert (told.released, told.then) == ((), "continue")
-    view = GroupView("g", told.group, {**view.members, "a": told.members[0]})
+    step = decide_heartbeat(view, beat("a", 4, [0]), around(21))  # a partition more: a new target
+    assert step.group is not None
+    assert (step.released, step.then) == ((), "continue")
+    view = GroupView("g", step.group, {**view.members, "a": step.members[0]})
     done = decide_continuation(view, beat("a", 4, [0]), around(21))
     moved = {release.partition for release in done.released} | {grant.partition for grant in done.granted}
     assert moved >= parts(*range(1, 20)), "given up, or given up and given back: every lease is written"
-    assert done.members[0].epoch == told.group.epoch
+    assert done.members[0].epoch == step.group.epoch
 
 
 def test_expiry_releases_all_leases_and_who_stays_computes_the_next_target() -> None:

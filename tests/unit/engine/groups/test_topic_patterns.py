@@ -63,7 +63,7 @@ async def test_others_run_while_a_hostile_pattern_meets_ten_thousand_topics() ->
         turns += 1
         await asyncio.sleep(0)
     assert (await asking).matches[HOSTILE] == set()  # type: ignore[attr-defined]
-    work = sum(len(each.name) for each in listing.topics) * topic_pattern.topic_pattern(HOSTILE).program_size
+    work = sum(len(topic.name) for topic in listing.topics) * topic_pattern.topic_pattern(HOSTILE).program_size
     assert turns >= work / topic_pattern.SLICE_WORK > 1_000
 
 
@@ -72,13 +72,13 @@ async def test_a_name_is_matched_once_whatever_is_listed_again(matched: Counter[
     topics = SubscribedTopics(listing, clock, Settings(catalog_cache_ms=1_000))  # type: ignore[arg-type]
     for _ in range(3):
         clock.advance(2)
-        found = await topics.of([member(1, "t000[0-4].*"), member(2, "t000[0-4].*")], fresh=True)
-    assert len(found.matches["t000[0-4].*"]) == 50  # type: ignore[attr-defined]
+        topics_found = await topics.of([member(1, "t000[0-4].*"), member(2, "t000[0-4].*")], fresh=True)
+    assert len(topics_found.matches["t000[0-4].*"]) == 50  # type: ignore[attr-defined]
     assert set(matched.values()) == {1}
     listing.topics = [*listing.topics[1:], topic(100_000)]
-    found = await topics.of([member(1, "t000[0-4].*|t1.*")], fresh=True)
-    found = await topics.of([member(1, "t000[0-4].*")], fresh=True)
-    assert len(found.matches["t000[0-4].*"]) == 49, "a deleted topic matches no more"  # type: ignore[attr-defined]
+    topics_found = await topics.of([member(1, "t000[0-4].*|t1.*")], fresh=True)
+    topics_found = await topics.of([member(1, "t000[0-4].*")], fresh=True)
+    assert len(topics_found.matches["t000[0-4].*"]) == 49, "a deleted topic matches no more"  # type: ignore[attr-defined]
     assert matched[listing.topics[-1].name] == 2
 
 

@@ -61,11 +61,11 @@ class _Doomed:
             if doom.dead or (number == doom.at and not doom.after):
                 doom.dead = True
                 raise Died
-            answer = await method(*args, **kwargs)
+            result = await method(*args, **kwargs)
             if number == doom.at:
                 doom.dead = True
                 raise Died
-            return answer
+            return result
 
         return call
 
@@ -105,24 +105,24 @@ async def files(engine: Engine) -> dict[str, tuple[int, int]]:
 
 async def dies_at(number: int, *, after: bool) -> None:
     store, lake = await prepared()
-    seen = await read_all(engine_over(store, lake, Doom(), 2), "t", 0, 40)
+    records = await read_all(engine_over(store, lake, Doom(), 2), "t", 0, 40)
     try:
         await engine_over(store, lake, Doom(number, after=after), 3).maintenance.run()
     except (Died, BaseExceptionGroup):
         pass
-    there = {info.key for info in await store.objects.list("topics/")}
+    names = {info.key for info in await store.objects.list("topics/")}
     for snapshot in lake.tables[NAME].snapshots:
-        assert snapshot.files <= there, "a reader of the table finds every file"
+        assert snapshot.files <= names, "a reader of the table finds every file"
     for seed in (4, 5):
         store.clock.advance(7_300)  # leases of the dead, and uploads that nobody knows
         engine = engine_over(store, lake, Doom(), seed)
         report = await engine.maintenance.run()
         assert report.failures == []
     live = await files(engine)
-    there = {info.key for info in await store.objects.list("topics/")}
-    assert {key for key in there if key.endswith(".parquet")} == live.keys() == lake.tables[NAME].snapshots[-1].files
-    assert all(snapshot.files <= there for snapshot in lake.tables[NAME].snapshots)
-    assert await read_all(engine, "t", 0, 40) == seen
+    names = {info.key for info in await store.objects.list("topics/")}
+    assert {key for key in names if key.endswith(".parquet")} == live.keys() == lake.tables[NAME].snapshots[-1].files
+    assert all(snapshot.files <= names for snapshot in lake.tables[NAME].snapshots)
+    assert await read_all(engine, "t", 0, 40) == records
     assert (await audit_store(engine, fast=True)).findings == []
 
 

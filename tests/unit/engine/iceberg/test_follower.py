@@ -84,10 +84,10 @@ class Lake:
 
     async def check(self) -> None:
         """No snapshot has a file that is not there: what any reader of the table needs."""
-        there = {info.key for info in await self.store.objects.list("topics/")}
+        names = {info.key for info in await self.store.objects.list("topics/")}
         for name, table in self.memory.tables.items():
             for snapshot in table.snapshots:
-                assert snapshot.files <= there, (name, snapshot.files - there)
+                assert snapshot.files <= names, (name, snapshot.files - names)
 
 
 async def made(**configs: str) -> Lake:
@@ -321,8 +321,10 @@ async def test_the_reason_of_a_commit_that_never_goes_through_is_told(monkeypatc
 
 def is_whole(lake: Lake) -> bool:
     """Return True if each snapshot of the table covers what the one before covered."""
-    ends = [decode_covered(each.summary[OFFSETS]).get(0, [(0, 0)]) for each in lake.memory.tables[NAME].snapshots]
-    return all(len(each) == 1 and each[0][0] == 0 for each in ends) and ends == sorted(ends)
+    ends = [
+        decode_covered(snapshot.summary[OFFSETS]).get(0, [(0, 0)]) for snapshot in lake.memory.tables[NAME].snapshots
+    ]
+    return all(len(ranges) == 1 and ranges[0][0] == 0 for ranges in ends) and ends == sorted(ends)
 
 
 async def test_a_flush_brings_the_whole_topic_into_the_table() -> None:
@@ -398,8 +400,8 @@ def test_what_remains_covered_when_files_go() -> None:
     covered = covered_by(files)
     assert covered == {0: [(0, 30), (40, 50)], 1: [(5, 9)]}
     assert decode_covered(encode_covered(covered)) == covered
-    for gone in range(2 ** len(keys)):
-        removed = [key for i, key in enumerate(keys) if gone >> i & 1]
+    for removed_bits in range(2 ** len(keys)):
+        removed = [key for i, key in enumerate(keys) if removed_bits >> i & 1]
         kept = {key: span for key, span in files.items() if key not in removed}
         assert covered_without(covered, removed, kept) == covered_by(kept)
 
@@ -463,7 +465,7 @@ async def test_rows_that_change_after_they_were_read_are_followed_next_time(monk
     await follower.follow(topic, done)
     assert merges
     fresh = lake.engine(4)
-    assert [each.name for each in await fresh.maintenance.tables.due([topic])] == ["t"]
+    assert [table.name for table in await fresh.maintenance.tables.due([topic])] == ["t"]
     await fresh.maintenance.tables.follow(topic, done)
     assert lake.files() == (await lake.columnar(0)).keys() | (await lake.columnar(1)).keys()
     assert await fresh.maintenance.tables.due([topic]) == []

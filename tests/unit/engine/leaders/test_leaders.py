@@ -402,8 +402,8 @@ async def test_a_registration_that_meets_any_fault_is_made_once(store: Store, fa
     one = await gateway(store, 1)
     await store.catalog.deliver_late()
     await one.brokers.renew()
-    [found] = await process(store).brokers.alive()
-    assert found.incarnation == one.brokers.own.incarnation  # type: ignore[union-attr]
+    [registered] = await process(store).brokers.alive()
+    assert registered.incarnation == one.brokers.own.incarnation  # type: ignore[union-attr]
 
 
 async def test_a_renewed_registration_outlives_its_session_and_what_the_store_refuses(store: Store) -> None:
@@ -490,8 +490,8 @@ async def test_the_history_is_read_once(store: Store) -> None:
 
 async def test_where_epochs_end(store: Store) -> None:
     fleet = await write_three_epochs(store)
-    asked = [EpochEndPartition("t", 0, epoch) for epoch in range(4)]
-    answers = await fleet.epoch_end_offsets(asked)
+    epochs_asked = [EpochEndPartition("t", 0, epoch) for epoch in range(4)]
+    answers = await fleet.epoch_end_offsets(epochs_asked)
     assert [(a.error, a.leader_epoch, a.end_offset) for a in answers] == [(0, 0, 2), (0, 1, 5), (0, 2, 6), (0, -1, -1)]
 
 

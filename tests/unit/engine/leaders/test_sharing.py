@@ -153,10 +153,10 @@ async def test_racks_give_each_partition_a_replica_for_their_consumers(store: St
     engines = {number: await gateway(store, number, rack) for number, rack in racks.items()}
     view = await engines[1].leader_view([topic])
     for number in range(COUNT):
-        place = PartitionId(topic.topic_id, number)
-        leader, _ = view.leader_of(place)
-        replicas = [leader, *view.read_replicas(place, leader)]
-        assert sorted(racks[each] for each in replicas) == ["a", "b", "c"]
+        partition = PartitionId(topic.topic_id, number)
+        leader, _ = view.leader_of(partition)
+        replicas = [leader, *view.read_replicas(partition, leader)]
+        assert sorted(racks[replica] for replica in replicas) == ["a", "b", "c"]
 
 
 async def test_functions_show_the_fleets_partitions_as_theirs(store: Store, topic: Topic) -> None:

@@ -90,24 +90,24 @@ async def test_partitions_that_share_uploads_are_merged_but_for_what_is_damaged(
     await damage(store, (await uploads_of(store))[5], "truncated")
     store.clock.advance(61)
     await keep_up(store)
-    found = []
+    damaged_rows = []
     for number in range(2):
         rows = await rows_of(engine, await partition_of(engine, "t", number))
         assert rows
         assert all(row.is_segment for row in rows)
-        found.append([row.base_offset for row in rows if row.is_damaged])
-    assert sorted(found) == [[], [5]], "the slice at the end of the upload"
+        damaged_rows.append([row.base_offset for row in rows if row.is_damaged])
+    assert sorted(damaged_rows) == [[], [5]], "the slice at the end of the upload"
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-@pytest.mark.parametrize("place", ["tail", "rows", "set apart"])
-async def test_a_repair_skips_exactly_the_damaged_range(how: str, place: str) -> None:
-    store = await log_of(8 if place == "tail" else 20)
-    broken = [7] if place == "tail" else [4, 5, 9]
+@pytest.mark.parametrize("damaged_part", ["tail", "rows", "set apart"])
+async def test_a_repair_skips_exactly_the_damaged_range(how: str, damaged_part: str) -> None:
+    store = await log_of(8 if damaged_part == "tail" else 20)
+    broken = [7] if damaged_part == "tail" else [4, 5, 9]
     keys = await uploads_of(store)
     for number in broken:
         await damage(store, keys[number], how)
-    if place == "set apart":
+    if damaged_part == "set apart":
         await keep_up(store)
     engine = store.engine(8, **SPILLING)
     report = await audit_store(engine)
@@ -117,9 +117,9 @@ async def test_a_repair_skips_exactly_the_damaged_range(how: str, place: str) ->
     assert untouched.findings, "a repair that was not asked to skip keeps all"
     repaired = await audit_store(store.engine(10, **SPILLING), repair=True, skip_damaged=True)
     assert repaired.findings == []
-    assert repaired.skipped == (["t-0 [7, 8)"] if place == "tail" else ["t-0 [4, 6)", "t-0 [9, 10)"])
-    end = 8 if place == "tail" else 20
-    if place == "tail":  # a reader at the end of the log gets past it
+    assert repaired.skipped == (["t-0 [7, 8)"] if damaged_part == "tail" else ["t-0 [4, 6)", "t-0 [9, 10)"])
+    end = 8 if damaged_part == "tail" else 20
+    if damaged_part == "tail":  # a reader at the end of the log gets past it
         assert [
             header.next_offset for _, header in iter_headers(b"".join((await fetch(store.engine(11), 7)).records))
         ] == [8]

@@ -41,7 +41,7 @@ async def test_the_lag_of_a_share_group_is_what_it_has_not_processed(taken: int)
     assert len(await member.fetch()) == 10
     if taken:
         await member.acknowledge({member.of(0): [ack(3, 2 + taken, ACCEPT)]})
-    [described] = [each for each in await engine.share_offsets.describe("q", None) if each.partition == 0]
+    [described] = [row for row in await engine.share_offsets.describe("q", None) if row.partition == 0]
     assert described.lag == 10 - taken
     assert await lag_of(engine) == {"q": 10 - taken}
 

@@ -51,7 +51,7 @@ async def write(store: Store, requests: int, numbers: Sequence[int] = range(PART
 
 
 async def values_of(store: Store) -> list[list[bytes | None]]:
-    return [[each.value for each in await read_all(store.engine(9), "t", n)] for n in range(PARTITIONS)]
+    return [[record.value for record in await read_all(store.engine(9), "t", n)] for n in range(PARTITIONS)]
 
 
 async def is_merged(store: Store, number: int) -> bool:

@@ -40,8 +40,8 @@ async def crowded(store: Store) -> Engine:
 
 async def rows(store: Store, engine: Engine) -> set[int]:
     pk = partition_pk(await partition_of(engine, "t"))
-    found = await store.log.query(pk, sk_from=PRODUCER_PREFIX, sk_to=PRODUCER_END)
-    return {int(row.key.sk.removeprefix(PRODUCER_PREFIX)) for row in found}
+    stored_rows = await store.log.query(pk, sk_from=PRODUCER_PREFIX, sk_to=PRODUCER_END)
+    return {int(row.key.sk.removeprefix(PRODUCER_PREFIX)) for row in stored_rows}
 
 
 async def test_rows_of_silent_producers_go_and_those_of_others_stay(store: Store) -> None:
@@ -65,14 +65,14 @@ async def test_a_forgotten_producer_starts_at_zero_or_is_unknown_and_doubles_not
     engine = await crowded(store)
     store.clock.advance(2 * DAY_S)
     await engine.maintenance.run()
-    gone = sorted({1, 2, 3, 4, 5} - {int(key) for key in (await head_producers(engine))})
-    assert gone
+    forgotten = sorted({1, 2, 3, 4, 5} - {int(key) for key in (await head_producers(engine))})
+    assert forgotten
     before = len(await read_all(engine, "t", 0))
     for sequence in (1, 2, 3):
-        assert (await send(engine, gone[0], sequence)).error is ErrorCode.UNKNOWN_PRODUCER_ID
+        assert (await send(engine, forgotten[0], sequence)).error is ErrorCode.UNKNOWN_PRODUCER_ID
     assert len(await read_all(engine, "t", 0)) == before
-    assert not (await send(engine, gone[0], 0)).error
-    again = await send(engine, gone[0], 0)
+    assert not (await send(engine, forgotten[0], 0)).error
+    again = await send(engine, forgotten[0], 0)
     assert (again.error, again.base_offset) == (ErrorCode.NONE, before), "known again: a duplicate is a duplicate"
 
 

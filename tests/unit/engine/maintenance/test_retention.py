@@ -206,12 +206,12 @@ async def test_the_row_of_a_spill_under_way_stays_although_its_records_are_delet
         store.clock.advance(1)
         await produce(engine, "t", 0, batch([b"%d" % n]))
     partition = await partition_of(engine, "t")
-    seen = await engine.index.read_head(partition)
-    assert seen is not None
+    head_before = await engine.index.read_head(partition)
+    assert head_before is not None
     # One spill writes its row and sleeps; all records are deleted; another one would take more entries at once.
     store.log.script = {("update", store.log.count("update") + 1): Fault.LATE}
     with pytest.raises(OutcomeUnknown):
-        await engine.index.spill(partition, seen)
+        await engine.index.spill(partition, head_before)
     await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])
     await run(engine)
     for n in range(4, 7):
@@ -228,19 +228,19 @@ async def test_the_row_of_a_spill_under_way_stays_although_its_records_are_delet
 
 
 @pytest.mark.parametrize(
-    ("place", "fault"),
+    ("port_name", "fault"),
     some(product(["log", "objects"], [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER, Fault.LATE])),
 )
-async def test_cut_short_at_any_call_it_is_finished_by_the_next_pass(place: str, fault: Fault) -> None:
+async def test_cut_short_at_any_call_it_is_finished_by_the_next_pass(port_name: str, fault: Fault) -> None:
     """Fail the n-th call of each method, for n = 1, 2 ... until none is left to fail; then run calmly."""
-    methods = ("get", "query", "update", "put", "transact") if place == "log" else ("list", "delete")
+    methods = ("get", "query", "update", "put", "transact") if port_name == "log" else ("list", "delete")
     tried = 0
     for method in methods:
         for n in range(1, 100):
             store = memory_store()
             engine = await filled(store, {"retention.ms": str(DAY_MS)}, [2 * DAY_MS] * 8 + [0] * 12)
             expected = [record.value for record in await read_all(engine, "t", 0)][8:]
-            port = store.log if place == "log" else store.objects
+            port = store.log if port_name == "log" else store.objects
             # Every later call fails too: the run dies there.
             done = port.count(method)
             port.script = {(method, done + n + later): fault for later in range(30)}
@@ -314,14 +314,14 @@ async def test_the_row_of_a_spill_under_way_stays_where_older_rows_go(store: Sto
     partition = await partition_of(engine, "t")
     for _ in range(4):
         await produce(engine, "t", 0, batch([b"x"]))
-    seen = await engine.index.read_head(partition)
-    assert seen is not None
-    await engine.index.spill(partition, seen)
-    seen = await engine.index.read_head(partition)
-    assert seen is not None
+    head_before = await engine.index.read_head(partition)
+    assert head_before is not None
+    await engine.index.spill(partition, head_before)
+    head_before = await engine.index.read_head(partition)
+    assert head_before is not None
     store.log.script = {("update", store.log.count("update") + 1): Fault.LATE}
     with pytest.raises(OutcomeUnknown):
-        await engine.index.spill(partition, seen)
+        await engine.index.spill(partition, head_before)
     await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])
     await run(engine)
     assert [row.base_offset for row in await rows_of(engine, partition)] == [2]

@@ -42,8 +42,8 @@ def store() -> Store:
 async def uploads(store: Store, hours_back: int = 5) -> list[bytes]:
     """The ids of all uploads that are in the store."""
     hours = range(store.clock.now_ms() // HOUR_MS - hours_back, store.clock.now_ms() // HOUR_MS + 2)
-    found = WalUploads(store.log, store.objects, store.clock, SeededRng(4))  # type: ignore[arg-type]
-    return [each.object_id async for each in found.below(ID_END, hours)]
+    wal_uploads = WalUploads(store.log, store.objects, store.clock, SeededRng(4))  # type: ignore[arg-type]
+    return [upload.object_id async for upload in wal_uploads.below(ID_END, hours)]
 
 
 async def sweep(engine: Engine) -> Counter[str]:
@@ -299,9 +299,9 @@ async def test_two_sweeps_at_once_and_one_that_sleeps_before_it_deletes(store: S
     deleter = slow.sweep._uploads
     delete = deleter.delete
 
-    async def sleepy(found: Any) -> None:
+    async def sleepy(keys_deleted: Any) -> None:
         await going.wait()
-        await delete(found)
+        await delete(keys_deleted)
 
     deleter.delete = sleepy  # type: ignore[method-assign]
     sleeping = asyncio.create_task(sweep(slow))
@@ -320,15 +320,17 @@ async def test_two_sweeps_at_once_and_one_that_sleeps_before_it_deletes(store: S
         assert values == [b"%d" % n for n in range(20) if n % 2 == partition]
 
 
-@pytest.mark.parametrize(("place", "fault"), some(product(["log", "objects", "catalog"], Fault), every=2))
-async def test_cut_short_anywhere_nothing_is_lost_and_the_next_sweep_leaves_nothing(place: str, fault: Fault) -> None:
+@pytest.mark.parametrize(("port_name", "fault"), some(product(["log", "objects", "catalog"], Fault), every=2))
+async def test_cut_short_anywhere_nothing_is_lost_and_the_next_sweep_leaves_nothing(
+    port_name: str, fault: Fault
+) -> None:
     methods = {
         "log": ("get", "get_many", "query", "update", "delete"),
         "objects": ("list", "delete"),
         "catalog": ("get", "query", "update"),
     }
     reached_any = False
-    for method in methods[place]:
+    for method in methods[port_name]:
         for n in (1, 2, 3, 4, 70):
             store = memory_store(per_head=1)
             # Two objects and an item are lost, two partitions have tails and spilled rows.
@@ -341,7 +343,7 @@ async def test_cut_short_anywhere_nothing_is_lost_and_the_next_sweep_leaves_noth
                 await upload(store.engine(item_bytes_max=0), age_ms=age_ms)
             await upload(engine, age_ms=3)
             store.clock.advance(2 * 3600)
-            port = getattr(store, place)
+            port = getattr(store, port_name)
             done = port.count(method)
             port.script = {(method, done + n + later): fault for later in range(60)}
             try:
@@ -428,9 +430,9 @@ async def test_what_is_spilled_while_it_is_looked_for_is_found(store: Store, mon
     assert head is not None
     [(_, entry)] = head.entries()
 
-    async def spilled_before(asked: PartitionId) -> PartitionHead | None:
-        await spiller.index.spill(asked, await read_head(asked))  # type: ignore[arg-type]
-        after = await read_head(asked)
+    async def spilled_before(partition_asked: PartitionId) -> PartitionHead | None:
+        await spiller.index.spill(partition_asked, await read_head(partition_asked))  # type: ignore[arg-type]
+        after = await read_head(partition_asked)
         assert after is not None
         assert not after.tail
         return after
@@ -459,8 +461,8 @@ async def test_items_of_one_hour_and_shard_are_listed_whatever_their_number(coun
     ids = [bytes.fromhex(f"{store.clock.now_ms():012x}{0:016x}{number:04x}") for number in range(count)]
     for object_id in ids:
         await engine.wal.upload(object_id, [b"lost"])
-    assert len({wal_item_key(each)[0] for each in ids}) == 1, "one shard of one hour"
+    assert len({wal_item_key(object_id)[0] for object_id in ids}) == 1, "one shard of one hour"
     assert sorted(await uploads(store)) == ids
-    found = WalUploads(store.log, store.objects, store.clock, SeededRng(4))  # type: ignore[arg-type]
+    wal_uploads = WalUploads(store.log, store.objects, store.clock, SeededRng(4))  # type: ignore[arg-type]
     hour = store.clock.now_ms() // HOUR_MS
-    assert [each.object_id async for each in found.below(ids[-1], [hour])] == ids[:-1], "the end is exclusive"
+    assert [upload.object_id async for upload in wal_uploads.below(ids[-1], [hour])] == ids[:-1], "the end is exclusive"

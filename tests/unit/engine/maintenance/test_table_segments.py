@@ -65,37 +65,43 @@ async def audit_of(engine: Engine, *, fast: bool = False) -> AuditReport:
 
 async def headers(engine: Engine) -> list[tuple[Any, ...]]:
     """Every batch by a fetch of a megabyte each, without what compression decides."""
-    found: list[tuple[Any, ...]] = []
+    headers_read: list[tuple[Any, ...]] = []
     offset = 0
     while True:
         [result] = await engine.fetch([FetchPartition("t", 0, offset, 1_000_000)], max_wait_ms=0, min_bytes=0)
         batches = [header for _, header in iter_headers(b"".join(result.records))]
         if not batches:
-            return found
-        found += [
-            (each.base_offset, each.attributes, each.base_timestamp_ms, each.max_timestamp_ms, each.producer_id)
-            for each in batches
+            return headers_read
+        headers_read += [
+            (
+                header.base_offset,
+                header.attributes,
+                header.base_timestamp_ms,
+                header.max_timestamp_ms,
+                header.producer_id,
+            )
+            for header in batches
         ]
         offset = batches[-1].next_offset
 
 
 async def test_consumers_see_the_same_before_and_after() -> None:
     store = await filled(TABLE)
-    before, seen = await headers(store.engine()), await read_all(store.engine(), "t", 0)
+    before, records_before = await headers(store.engine()), await read_all(store.engine(), "t", 0)
     report = await merged(store)
     assert report.done["table_segments_written"] >= 2
     assert not report.done["table_segments_refused"]
     columnar = [row for row in await rows(store) if row.is_columnar]
     assert len(columnar) >= 2
     assert await headers(store.engine()) == before
-    assert await read_all(store.engine(), "t", 0) == seen
+    assert await read_all(store.engine(), "t", 0) == records_before
     for offset in range(0, 180, 7):
-        found = await read_all(store.engine(), "t", 0, offset)
-        assert [record for record in found if record.offset >= offset] == seen[offset:]
+        records = await read_all(store.engine(), "t", 0, offset)
+        assert [record for record in records if record.offset >= offset] == records_before[offset:]
     for i in range(0, 60, 11):
-        [answer] = await store.engine().list_offsets([ListOffsetsPartition("t", 0, T0 + i + 1)])
-        expected = next(record for record in seen if record.timestamp_ms >= T0 + i + 1)
-        assert (answer.offset, answer.timestamp_ms) == (expected.offset, expected.timestamp_ms)
+        [result] = await store.engine().list_offsets([ListOffsetsPartition("t", 0, T0 + i + 1)])
+        expected = next(record for record in records_before if record.timestamp_ms >= T0 + i + 1)
+        assert (result.offset, result.timestamp_ms) == (expected.offset, expected.timestamp_ms)
 
 
 async def test_the_file_is_parquet_with_the_typed_columns() -> None:
@@ -164,7 +170,7 @@ async def test_retention_and_delete_records_remove_files_with_their_rows() -> No
 async def test_compaction_reads_columnar_segments_of_a_topic_that_was_a_table() -> None:
     store = await filled(TABLE)
     await merged(store)
-    seen = await read_all(store.engine(), "t", 0)
+    records_before = await read_all(store.engine(), "t", 0)
     engine = store.engine(**SMALL)
     changes = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0", "record.validation": "header"}
     await engine.topics.alter_configs("t", set=changes)
@@ -172,16 +178,16 @@ async def test_compaction_reads_columnar_segments_of_a_topic_that_was_a_table() 
         store.clock.advance(86_400)
         await store.engine(9, **SMALL).maintenance.run()
     assert not any(row.is_columnar for row in await rows(store) if row.is_segment and row.end_offset < 100)
-    found: list[Record] = []
+    records: list[Record] = []
     offset = 0
     while offset < 180:
         [result] = await store.engine().fetch([FetchPartition("t", 0, offset)], max_wait_ms=0, min_bytes=0)
         log = b"".join(result.records)
-        found += [record for record in decode_batches(log) if record.offset >= offset]
+        records += [record for record in decode_batches(log) if record.offset >= offset]
         offset = max(header.next_offset for _, header in iter_headers(log))
-    assert len(found) < 180
-    assert all(record in seen for record in found)
-    assert [record.value for record in found if record.key == b"a"][-1] == b'{"n": 59}'
+    assert len(records) < 180
+    assert all(record in records_before for record in records)
+    assert [record.value for record in records if record.key == b"a"][-1] == b'{"n": 59}'
     assert (await audit_of(engine)).findings == []
 
 
@@ -199,13 +205,13 @@ async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, mon
             raise FormatError("no") if why == "cannot be made again" else LookupError("no")
 
         monkeypatch.setattr(table_file, "_compare", refuse)
-    seen = await read_all(store.engine(), "t", 0)
+    records_before = await read_all(store.engine(), "t", 0)
     report = await merged(store)
     refused = report.done["table_segments_refused"]
     assert refused >= 2
     assert report.tables_behind == {"table_segments_refused": refused}
     assert not any(row.is_columnar for row in await rows(store))
-    assert await read_all(store.engine(), "t", 0) == seen
+    assert await read_all(store.engine(), "t", 0) == records_before
     [state] = await store.engine().tables.states.all()
     assert state.refused == refused
     assert ("odradek[table]" if why == "no pyarrow" else "no") in state.refused_why
@@ -223,7 +229,7 @@ async def test_what_cannot_be_a_table_stays_batches_and_is_counted(why: str, mon
         monkeypatch.setattr(catch_up, "TABLE_WRITER", 2)
         store.clock.advance(3_700)
         assert (await merged(store)).done["table_segments_written"] >= refused
-    assert await read_all(store.engine(), "t", 0) == seen
+    assert await read_all(store.engine(), "t", 0) == records_before
     assert (await audit_of(store.engine(**SMALL))).findings == []
 
 
@@ -255,7 +261,7 @@ async def test_a_process_that_serves_clients_converts_in_threads(monkeypatch: py
     from odradek.columnar import table_file
 
     store = await filled(TABLE)
-    seen = await read_all(store.engine(), "t", 0)
+    records_before = await read_all(store.engine(), "t", 0)
     original, threads = table_file._table, set()
 
     def noted(*arguments: Any) -> Any:
@@ -267,14 +273,14 @@ async def test_a_process_that_serves_clients_converts_in_threads(monkeypatch: py
     assert report.done["table_segments_written"] >= 2
     assert threads
     assert threading.main_thread() not in threads
-    assert await read_all(store.engine(), "t", 0) == seen
+    assert await read_all(store.engine(), "t", 0) == records_before
 
 
 async def test_a_disk_without_room_for_files_stops_no_append_and_maintenance_catches_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = await filled(TABLE)
-    seen = [record.value for record in await read_all(store.engine(), "t", 0)]
+    values_before = [record.value for record in await read_all(store.engine(), "t", 0)]
     put = store.objects.put
 
     async def full(key: str, parts: Sequence[Any]) -> None:
@@ -287,20 +293,20 @@ async def test_a_disk_without_room_for_files_stops_no_append_and_maintenance_cat
         report = await store.engine(7 + i, **SMALL).maintenance.run()
         assert any("No space left" in failure for failure in report.failures), report.failures
         assert not (await produce(store.engine(**SMALL), "t", 0, batch([b"%d" % i]))).error
-        seen.append(b"%d" % i)
-        assert [record.value for record in await read_all(store.engine(), "t", 0)] == seen
+        values_before.append(b"%d" % i)
+        assert [record.value for record in await read_all(store.engine(), "t", 0)] == values_before
         store.clock.advance(61)
     monkeypatch.undo()
     assert (await merged(store)).done["table_segments_written"] >= 2
     assert any(row.is_columnar for row in await rows(store))
-    assert [record.value for record in await read_all(store.engine(), "t", 0)] == seen
+    assert [record.value for record in await read_all(store.engine(), "t", 0)] == values_before
     assert (await audit_of(store.engine(**SMALL))).findings == [], "what was uploaded in vain is gone"
 
 
 async def test_a_topic_that_becomes_a_table_has_its_history_converted() -> None:
     store = await filled({"odradek.table.segment.bytes": "3000", "segment.bytes": "1048576"})
     await store.engine(7, **SMALL, segment_bytes_max=3000).maintenance.run()
-    seen = await read_all(store.engine(), "t", 0)
+    records_before = await read_all(store.engine(), "t", 0)
     assert not any(row.is_columnar for row in await rows(store))
     await store.engine().topics.alter_configs("t", set=TABLE)
     store.clock.advance(3_700)
@@ -308,10 +314,12 @@ async def test_a_topic_that_becomes_a_table_has_its_history_converted() -> None:
     for _ in range(2):
         report = await engine.maintenance.run()
     assert report.failures == []
-    there = await rows(store)
-    assert sum(row.is_columnar for row in there) >= 2
-    assert not [a for a, b in pairwise(there) if a.is_segment and not a.is_columnar and b.is_columnar], "no gap stays"
-    assert await read_all(store.engine(), "t", 0) == seen
+    index_rows = await rows(store)
+    assert sum(row.is_columnar for row in index_rows) >= 2
+    assert not [a for a, b in pairwise(index_rows) if a.is_segment and not a.is_columnar and b.is_columnar], (
+        "no gap stays"
+    )
+    assert await read_all(store.engine(), "t", 0) == records_before
     assert (await audit_of(engine)).findings == []
 
 
@@ -338,9 +346,9 @@ def test_names_of_columnar_segments_are_found_as_orphans() -> None:
 
     partition = PartitionId(UUID(int=1), 0)
     for key in (segment_key(partition, 5, bytes(16), is_columnar=True), index_key(partition, 5, bytes(16))):
-        found = parse_segment_name(partition, ObjectInfo(key, 1, 0))
-        assert found is not None
-        assert found.base_offset == 5
+        segment_name = parse_segment_name(partition, ObjectInfo(key, 1, 0))
+        assert segment_name is not None
+        assert segment_name.base_offset == 5
 
 
 async def test_transactions_come_back_from_files_as_they_were_committed() -> None:
@@ -351,29 +359,29 @@ async def test_transactions_come_back_from_files_as_they_were_committed() -> Non
     committed: list[bytes] = []
     producers = [await Transactor(engine, f"tx{i}").init() for i in range(2)]
     for i in range(30):
-        each = producers[i % 2]
+        transactor = producers[i % 2]
         values = [b'{"n": %d}' % (10 * i + k) for k in range(4)]
-        await each.send("t", 0, *values[:2])
-        await each.send("t", 0, *values[2:])
+        await transactor.send("t", 0, *values[:2])
+        await transactor.send("t", 0, *values[2:])
         if i % 3 == 2:
-            await each.abort()
+            await transactor.abort()
         else:
-            await each.commit()
+            await transactor.commit()
             committed += values
         assert not (await produce(engine, "t", 0, batch([b"plain"], producer=(7, 0, i)))).error
         committed.append(b"plain")
         if i % 10 == 9:
             store.clock.advance(61)
     await producers[0].send("t", 0, b"open")
-    before, seen = await whole_headers(store.engine()), await read_all(store.engine(), "t", 0)
-    assert sorted(record.value or b"" for record in seen) == sorted(committed)
+    before, records_before = await whole_headers(store.engine()), await read_all(store.engine(), "t", 0)
+    assert sorted(record.value or b"" for record in records_before) == sorted(committed)
     report = await merged(store)
     assert report.done["table_segments_written"] >= 2
     assert not report.done["table_segments_refused"]
     after = await whole_headers(store.engine())
     assert after == before
     assert sum(is_transactional for *_, is_transactional in after) > 20
-    assert await read_all(store.engine(), "t", 0) == seen
+    assert await read_all(store.engine(), "t", 0) == records_before
     await producers[0].commit()
     assert [record.value for record in await read_all(store.engine(), "t", 0)][-1] == b"open"
     partition = await partition_of(store.engine(), "t")
@@ -382,29 +390,29 @@ async def test_transactions_come_back_from_files_as_they_were_committed() -> Non
         if row.is_columnar and row.segment_id is not None:
             file = await store.objects.get(segment_key(partition, row.base_offset, row.segment_id, is_columnar=True))
             values += pq.read_table(pa.BufferReader(file)).column("value").to_pylist()
-    assert values == [record.value for record in seen][: len(values)]
+    assert values == [record.value for record in records_before][: len(values)]
     assert len(values) > 40
 
 
 async def whole_headers(engine: Engine) -> list[tuple[Any, ...]]:
     """The headers of all batches: producers, sequences, epochs, and whether they are transactional."""
-    found: list[tuple[Any, ...]] = []
+    headers_read: list[tuple[Any, ...]] = []
     offset = 0
     while True:
         [result] = await engine.fetch([FetchPartition("t", 0, offset, 1_000_000)], max_wait_ms=0, min_bytes=0)
         batches = [header for _, header in iter_headers(b"".join(result.records))]
         if not batches:
-            return found
-        found += [
+            return headers_read
+        headers_read += [
             (
-                each.base_offset,
-                each.last_offset_delta,
-                each.producer_id,
-                each.producer_epoch,
-                each.base_sequence,
-                each.partition_leader_epoch,
-                each.is_transactional,
+                header.base_offset,
+                header.last_offset_delta,
+                header.producer_id,
+                header.producer_epoch,
+                header.base_sequence,
+                header.partition_leader_epoch,
+                header.is_transactional,
             )
-            for each in batches
+            for header in batches
         ]
         offset = batches[-1].next_offset

@@ -78,8 +78,8 @@ async def filled(values: Sequence[bytes | None], configs: dict[str, str] | None 
     store = memory_store()
     engine = store.engine(**SMALL)
     await engine.topics.create("t", 1, TABLE | (configs or {}))
-    for each in values:
-        assert not (await produce(engine, "t", 0, batch([each], keys=[b"k" * 120]))).error
+    for value in values:
+        assert not (await produce(engine, "t", 0, batch([value], keys=[b"k" * 120]))).error
     store.clock.advance(61)
     return store
 
@@ -123,7 +123,7 @@ async def test_columns_are_the_newest_versions_and_older_values_are_resolved() -
     assert typed[:12] == [whole] * 10 + [nothing] * 2
     assert typed[12:] == [nothing] * (len(typed) - 12), "a text is no double: Avro cannot resolve it"
     assert report.done["table_values_misfit"] == len(typed) - 11
-    assert [each.value for each in await read_all(store.engine(), "t", 0)] == values
+    assert [record.value for record in await read_all(store.engine(), "t", 0)] == values
 
 
 async def test_a_registry_that_does_not_answer_costs_no_column() -> None:
@@ -154,17 +154,17 @@ async def test_a_schema_that_gives_no_columns_is_told_and_stops_nothing() -> Non
 
 
 async def test_bytes_that_only_look_like_ids_cost_a_hundred_requests_at_most() -> None:
-    asked = []
+    ids_asked = []
 
     class Empty:
         async def by_id(self, schema_id: int) -> None:
-            asked.append(schema_id)
+            ids_asked.append(schema_id)
 
     columns, values = TypedColumns(Empty()), TypedValues([Column("n", kind_of("bigint"), "n")])  # type: ignore[arg-type]
     await columns.learn(values, range(1, 300))
-    assert len(asked) == 100
-    found, misfits = values.read(pa.array([b"\0" + i.to_bytes(4, "big") for i in range(1, 300)], pa.binary()))
-    assert (found[0].null_count, misfits) == (299, 299)
+    assert len(ids_asked) == 100
+    arrays, misfits = values.read(pa.array([b"\0" + i.to_bytes(4, "big") for i in range(1, 300)], pa.binary()))
+    assert (arrays[0].null_count, misfits) == (299, 299)
 
 
 @pytest.mark.parametrize("items", ["null", {"type": "record", "name": "E", "fields": []}])
@@ -176,12 +176,12 @@ async def test_a_short_value_of_very_many_items_without_bytes_is_not_read(items:
     report = await merged(store)
     assert report.done["table_segments_written"] >= 1
     assert report.done["table_segments_untyped"] >= 1
-    assert {each.value for each in await read_all(store.engine(), "t", 0)} == {bomb}
+    assert {record.value for record in await read_all(store.engine(), "t", 0)} == {bomb}
 
 
 async def test_columns_of_the_configuration_come_before_those_of_the_schema() -> None:
-    given = {"odradek.table.schema": "n string, day date, tags array<string>"}
-    store = await filled([b'{"n": 1, "m": true, "day": "2026-11-23", "tags": ["a"]}'] * 12, given)
+    topic_configs = {"odradek.table.schema": "n string, day date, tags array<string>"}
+    store = await filled([b'{"n": 1, "m": true, "day": "2026-11-23", "tags": ["a"]}'] * 12, topic_configs)
     schema = {"properties": {"n": {"type": "integer"}, "m": {"type": "boolean"}}}
     await subjects_of(store).register("t-value", Schema("JSON", json.dumps(schema)))
     await merged(store)

@@ -32,13 +32,13 @@ T0 = 1_700_000_000_000
 
 
 def lines(count: int) -> list[bytes | None]:
-    found: list[bytes | None] = [
+    values: list[bytes | None] = [
         json.dumps({"id": f"{i * 7919:08x}", "count": i, "price": i / 8, "note": f"order {i} ü"}).encode()
         for i in range(count)
     ]
-    found[3:6] = [None, b"", b"\0 not JSON"]
-    found[20] = b"%b" * 100_000
-    return found
+    values[3:6] = [None, b"", b"\0 not JSON"]
+    values[20] = b"%b" * 100_000
+    return values
 
 
 async def filled(values: Sequence[bytes | None], **configs: str) -> Store:
@@ -77,14 +77,16 @@ async def table_of(store: Store) -> pa.Table:
 
 
 async def batches(store: Store) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
+    headers_read: list[tuple[Any, ...]] = []
     offset = 0
     while True:
         answers = await store.engine().fetch([FetchPartition("t", 0, offset, 50_000)], max_wait_ms=0, min_bytes=0)
         headers = [header for _, header in iter_headers(b"".join(answers[0].records))]
         if not headers:
-            return found
-        found += [(each.base_offset, each.attributes, each.base_timestamp_ms, each.record_count) for each in headers]
+            return headers_read
+        headers_read += [
+            (header.base_offset, header.attributes, header.base_timestamp_ms, header.record_count) for header in headers
+        ]
         offset = headers[-1].next_offset
 
 
@@ -101,8 +103,8 @@ async def test_consumers_see_every_byte_of_values_that_files_do_not_have() -> No
     assert await batches(store) == headers
     assert await read_all(store.engine(), "t", 0) == before
     for offset in range(0, 390, 37):
-        found: Sequence[Record] = await read_all(store.engine(), "t", 0, offset)
-        assert [record for record in found if record.offset >= offset] == before[offset:]
+        records: Sequence[Record] = await read_all(store.engine(), "t", 0, offset)
+        assert [record for record in records if record.offset >= offset] == before[offset:]
     assert all(row.has_recipes for row in await rows(store))
     assert (await audit_store(store.engine(**SMALL), fast=False)).findings == []
 
@@ -129,8 +131,8 @@ async def test_the_configuration_changes_files_that_are_written_from_then_on() -
         assert not (await produce(engine, "t", 0, batch(lines(200)[at : at + 5], timestamp_ms=T0 + at))).error
     store.clock.advance(61)
     await merged(store)
-    found = {row.base_offset: row.has_recipes for row in await rows(store)}
-    assert set(found.values()) == {True, False}
+    recipes_by_offset = {row.base_offset: row.has_recipes for row in await rows(store)}
+    assert set(recipes_by_offset.values()) == {True, False}
     assert [record.value for record in await read_all(store.engine(), "t", 0)] == lines(200) * 2
 
 

@@ -24,9 +24,9 @@ async def committed(world: World, partitions: Sequence[TopicPartition] = T) -> l
     results = await world.offsets.fetch("g", partitions)
     return [
         None
-        if each.committed is None
-        else (each.committed.offset, each.committed.leader_epoch, each.committed.metadata)
-        for each in results
+        if result.committed is None
+        else (result.committed.offset, result.committed.leader_epoch, result.committed.metadata)
+        for result in results
     ]
 
 
@@ -36,8 +36,8 @@ async def test_a_later_commit_replaces_all_of_the_one_before(
     first: OffsetAndMetadata, second: OffsetAndMetadata, world: World
 ) -> None:
     """A leader epoch or a text that the later one does not have is removed, not kept from before."""
-    assert not any(each.error for each in await world.offsets.commit("g", dict.fromkeys(T, first)))
-    assert not any(each.error for each in await world.offsets.commit("g", {T[1]: second, T[2]: second}))
+    assert not any(result.error for result in await world.offsets.commit("g", dict.fromkeys(T, first)))
+    assert not any(result.error for result in await world.offsets.commit("g", {T[1]: second, T[2]: second}))
     was = (first.offset, first.leader_epoch, first.metadata)
     becomes = (second.offset, second.leader_epoch, second.metadata)
     assert await committed(world) == [was, becomes, becomes, was]
@@ -47,15 +47,15 @@ async def test_of_several_offsets_in_one_item_the_refused_one_alone_is_not_commi
     """A member commits what it owns; one partition has gone to another member meanwhile."""
     one = world.member("a", "t", group_id="g")
     await settle([one, world.member("b", "t", group_id="g")])
-    owned = {each.partition for each in one.owned}
-    lost = [each for each in T if each.partition not in owned]
+    owned = {lease.partition for lease in one.owned}
+    lost = [tp for tp in T if tp.partition not in owned]
     assert len(lost) == 2, "the members share the partitions"
     results = await world.offsets.commit(
         "g",
-        {each: OffsetAndMetadata(9, 2) for each in T},
+        {tp: OffsetAndMetadata(9, 2) for tp in T},
         member_id=one.member_id,
         member_epoch=one.epoch,
     )
-    refused = [each.partition for each in results if each.error is not ErrorCode.NONE]
+    refused = [result.partition for result in results if result.error is not ErrorCode.NONE]
     assert sorted(refused) == lost
-    assert await committed(world) == [None if each in lost else (9, 2, "") for each in T]
+    assert await committed(world) == [None if tp in lost else (9, 2, "") for tp in T]

@@ -45,7 +45,7 @@ async def joined_member(engine: Engine) -> int:
 
 
 async def committed(engine: Engine) -> list[int | None]:
-    return [each.committed and each.committed.offset for each in await engine.offsets.fetch("g", ALL)]
+    return [result.committed and result.committed.offset for result in await engine.offsets.fetch("g", ALL)]
 
 
 async def test_a_member_commits_24_partitions_in_two_writes_of_a_unit() -> None:
@@ -125,12 +125,15 @@ async def test_the_largest_commit_fits_an_expression_and_an_item(store: Store) -
     member = "m" * 36
     from odradek.engine.groups.decisions import Grant
 
-    grants = [grant_operation(lease_slot("g", each), Grant(each, "wide", member, 2**31 - 1)) for each in partitions]
+    grants = [
+        grant_operation(lease_slot("g", partition), Grant(partition, "wide", member, 2**31 - 1))
+        for partition in partitions
+    ]
     granted = one_update_an_item(grants)
     assert len(granted) == 2
     await store.groups.transact(granted)
     text = OffsetAndMetadata(2**63 - 1, 2**31 - 1, "x" * 4_096)
-    wanted = {TopicPartition("wide", each.partition): text for each in partitions}
+    wanted = {TopicPartition("wide", partition.partition): text for partition in partitions}
     results = await engine.offsets.commit("g", wanted, member_id=member, member_epoch=2**31 - 1)
     assert {result.error for result in results} == {ErrorCode.NONE}
 
@@ -138,11 +141,11 @@ async def test_the_largest_commit_fits_an_expression_and_an_item(store: Store) -
 async def test_an_offset_is_deleted_without_those_beside_it(store: Store) -> None:
     engine = store.engine()
     await engine.offsets.commit("g", offsets(10, ALL[:3]))
-    [gone, never] = await engine.offsets.delete("g", [ALL[1], ALL[9]])
-    assert (gone.error, never.error) == (ErrorCode.NONE, ErrorCode.NONE)
+    [deleted, never] = await engine.offsets.delete("g", [ALL[1], ALL[9]])
+    assert (deleted.error, never.error) == (ErrorCode.NONE, ErrorCode.NONE)
     assert (await committed(engine))[:4] == [10, None, 12, None]
-    found = await engine.offsets.fetch("g", None)
-    assert [each.partition for each in found] == [ALL[0], ALL[2]]
+    results = await engine.offsets.fetch("g", None)
+    assert [result.partition for result in results] == [ALL[0], ALL[2]]
     assert await engine.groups.delete(["g"]) == [("g", ErrorCode.NONE)]
     assert await committed(engine) == [None] * PARTITIONS
 

@@ -25,14 +25,14 @@ async def test_a_simple_commit_under_way_does_not_move_the_offset_of_a_member_th
     store.clock.advance(1)
     update = store.groups._port.update
 
-    async def after_the_join(asked: Any) -> Any:
+    async def after_the_join(operation: Any) -> Any:
         monkeypatch.undo()
         join = GroupHeartbeat("g", "m", JOIN_EPOCH, rebalance_timeout_ms=60_000, subscribed_topic_names=["t"], owned={})
         assert not (await engine.groups.heartbeat(join)).error
-        return await update(asked)
+        return await update(operation)
 
     monkeypatch.setattr(store.groups._port, "update", after_the_join)
     [refused] = await engine.offsets.commit("g", {T0: OffsetAndMetadata(99)})
     assert refused.error is ErrorCode.UNKNOWN_MEMBER_ID
-    [found] = await engine.offsets.fetch("g", [T0])
-    assert found.committed == OffsetAndMetadata(7)
+    [result] = await engine.offsets.fetch("g", [T0])
+    assert result.committed == OffsetAndMetadata(7)

@@ -24,7 +24,7 @@ MINE = Claim(1, 6)
 
 
 @pytest.mark.parametrize(
-    ("head", "broker", "claim", "gone", "verdict"),
+    ("head", "broker", "claim", "is_expired", "verdict"),
     [
         ((0, 0), FLEET_BROKER_ID, None, None, Lead(FLEET_CLAIM)),
         ((0, 9), FLEET_BROKER_ID, None, None, Lead(FLEET_CLAIM)),
@@ -42,10 +42,12 @@ MINE = Claim(1, 6)
     ],
 )
 def test_who_may_lead(
-    head: tuple[int, int], broker: int, claim: Claim | None, gone: bool | None, verdict: Verdict
+    head: tuple[int, int], broker: int, claim: Claim | None, is_expired: bool | None, verdict: Verdict
 ) -> None:
     leader_id, epoch = head
-    assert decide_leadership(PartitionHead(leader_id=leader_id, leader_epoch=epoch), broker, claim, gone) == verdict
+    assert (
+        decide_leadership(PartitionHead(leader_id=leader_id, leader_epoch=epoch), broker, claim, is_expired) == verdict
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +71,7 @@ FIVE = history((0, 0), (1, 10), (2, 10), (3, 40), (4, 40))
 
 
 @pytest.mark.parametrize(
-    ("epoch", "log_start", "answer"),
+    ("epoch", "log_start", "expected"),
     [
         (0, 0, (0, 10)),
         (1, 0, (0, 10)),  # nothing was written under epoch 1: what is asked is where 0 ended
@@ -83,8 +85,8 @@ FIVE = history((0, 0), (1, 10), (2, 10), (3, 40), (4, 40))
         (2, 60, (2, 60)),
     ],
 )
-def test_where_an_epoch_ended(epoch: int, log_start: int, answer: tuple[int, int]) -> None:
-    assert FIVE.end_offset(epoch, log_start) == answer
+def test_where_an_epoch_ended(epoch: int, log_start: int, expected: tuple[int, int]) -> None:
+    assert FIVE.end_offset(epoch, log_start) == expected
 
 
 def test_the_epoch_of_an_offset_is_that_of_its_append() -> None:
@@ -97,31 +99,31 @@ def registration(version: int, expires_ms: int) -> Registration:
 
 
 def test_a_registration_is_over_by_the_clock_at_first_sight() -> None:
-    found = registration(1, expires_ms=50_000)
-    assert not is_over(found, look(None, found, 49_999, 0.0), 49_999, 0.0)
-    assert is_over(found, look(None, found, 50_000, 0.0), 50_000, 0.0)
+    registered = registration(1, expires_ms=50_000)
+    assert not is_over(registered, look(None, registered, 49_999, 0.0), 49_999, 0.0)
+    assert is_over(registered, look(None, registered, 50_000, 0.0), 50_000, 0.0)
 
 
 def test_who_has_left_is_gone_whatever_the_clock_says() -> None:
-    found = registration(1, expires_ms=0)
-    assert is_over(found, look(None, found, -1, 0.0), -1, 0.0)
+    registered = registration(1, expires_ms=0)
+    assert is_over(registered, look(None, registered, -1, 0.0), -1, 0.0)
 
 
 def test_one_that_stands_still_for_a_session_is_over_although_the_clock_is_an_hour_behind() -> None:
-    found = registration(7, expires_ms=3_600_000)
-    seen = look(None, found, 0, now_s=5.0)
-    seen = look(seen, found, 9_999, now_s=14.9)
-    assert not is_over(found, seen, 9_999, 14.9)
-    assert is_over(found, look(seen, found, 10_000, 15.0), 10_000, 15.0)
+    registered = registration(7, expires_ms=3_600_000)
+    sighting = look(None, registered, 0, now_s=5.0)
+    sighting = look(sighting, registered, 9_999, now_s=14.9)
+    assert not is_over(registered, sighting, 9_999, 14.9)
+    assert is_over(registered, look(sighting, registered, 10_000, 15.0), 10_000, 15.0)
 
 
 def test_one_that_moves_is_not_taken_for_gone_twice_by_a_clock_that_is_an_hour_ahead() -> None:
-    seen: Sighting | None = None
+    sighting: Sighting | None = None
     verdicts = []
     for second in range(0, 60, 2):
-        found = registration(version=second // 3, expires_ms=second * 1000 + 10_000)
+        registered = registration(version=second // 3, expires_ms=second * 1000 + 10_000)
         now_ms = second * 1000 + 3_600_000
-        seen = look(seen, found, now_ms, float(second))
-        verdicts.append(is_over(found, seen, now_ms, float(second)))
+        sighting = look(sighting, registered, now_ms, float(second))
+        verdicts.append(is_over(registered, sighting, now_ms, float(second)))
     assert verdicts[3:] == [False] * 27, "once it has moved, only standing still counts"
-    assert is_over(found, look(seen, found, now_ms, second + 10.1), now_ms, second + 10.1)
+    assert is_over(registered, look(sighting, registered, now_ms, second + 10.1), now_ms, second + 10.1)

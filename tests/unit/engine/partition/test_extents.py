@@ -43,8 +43,8 @@ async def head_of(engine: Engine, head_id: PartitionId) -> SharedHead:
 
 
 async def keys(store: Store, partition: PartitionId, prefix: str) -> list[str]:
-    found = await store.log.query(f"{partition.topic_id}#{partition.partition}", sk_from=prefix, sk_to=prefix + "~")
-    return [row.key.sk for row in found]
+    rows = await store.log.query(f"{partition.topic_id}#{partition.partition}", sk_from=prefix, sk_to=prefix + "~")
+    return [row.key.sk for row in rows]
 
 
 async def test_a_row_of_a_hundred_requests_is_one_write_unit(store: Store) -> None:

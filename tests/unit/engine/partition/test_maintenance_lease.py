@@ -60,11 +60,11 @@ async def test_a_taker_does_not_forget_a_swap_that_came_after_its_read_of_the_le
 
 async def test_a_holder_that_died_has_left_the_partition_unclean_the_first_one_too(store: Store) -> None:
     partition = PartitionId((await store.engine().topics.resolve("t")).topic_id, 0)
-    found = []
+    clean_flags = []
     for _ in range(3):
         engine = store.engine()
         lease = await engine.leases.take(partition)
         assert lease is not None
-        found.append(lease.was_clean)
+        clean_flags.append(lease.was_clean)
         store.clock.advance(engine.settings.maintenance_lease_ms / 1000 + 1)
-    assert found == [True, False, False]
+    assert clean_flags == [True, False, False]

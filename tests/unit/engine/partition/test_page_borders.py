@@ -66,13 +66,13 @@ def test_rows_get_their_elements_wherever_pages_end(edges: tuple[int, ...]) -> N
     partition = PartitionId(UUID(int=7), 0)
     rows = [row(0, 2), row(2, 4), row(4, 6)]
     for wanted in (rows, rows[:1], rows[1:2], rows[2:], rows[::2]):
-        found = with_entries([(partition, each) for each in wanted], pages)
-        assert [[each.object_id[0] for each in filled.entries] for filled in found] == [
-            [each.base_offset, each.base_offset + 1] for each in wanted
+        filled_rows = with_entries([(partition, row) for row in wanted], pages)
+        assert [[entry.object_id[0] for entry in filled.entries] for filled in filled_rows] == [
+            [row.base_offset, row.base_offset + 1] for row in wanted
         ]
     for missing in pages:
         left = [page for page in pages if page is not missing]
-        for filled in with_entries([(partition, each) for each in rows], left):
+        for filled in with_entries([(partition, row) for row in rows], left):
             touched = missing.first < filled.end_offset and filled.base_offset < missing.end
             assert filled.lacks_entries == touched, "a row has all of its entries or none"
 
@@ -97,10 +97,10 @@ async def test_a_gap_between_pages_is_not_read_over(is_warm: bool) -> None:
         await store.log.delete(Delete(keys[gap]))
         assert await pages.read(head_id, image) is None
         await store.log.put(Put(keys[gap], item))
-        found = await pages.read(head_id, image)
-        assert found is not None
-        assert found[0].first == image.indexed
-        assert found[-1].end == image.paged
+        pages_read = await pages.read(head_id, image)
+        assert pages_read is not None
+        assert pages_read[0].first == image.indexed
+        assert pages_read[-1].end == image.paged
 
 
 async def test_a_lost_page_hides_the_rows_that_refer_to_it_alone() -> None:
@@ -114,8 +114,8 @@ async def test_a_lost_page_hides_the_rows_that_refer_to_it_alone() -> None:
         if lost[0] <= int(key.sk[2:]) < lost[1]:
             await store.log.delete(Delete(key))
     fresh = store.engine(3)
-    found = await fresh.index.with_entries([(head_id, each) for each in rows])
-    assert [each.lacks_entries for each in found] == [each.elements == lost for each in rows]
+    rows_read = await fresh.index.with_entries([(head_id, row) for row in rows])
+    assert [row.lacks_entries for row in rows_read] == [row.elements == lost for row in rows]
     for offset in range(rows[0].base_offset, rows[-1].end_offset):
         [result] = await store.engine(4).fetch([FetchPartition("t", 0, offset)])
         is_lost = rows[1].base_offset <= offset < rows[1].end_offset

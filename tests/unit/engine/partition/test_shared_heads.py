@@ -181,15 +181,15 @@ async def test_plain_batches_stay_together_when_an_outcome_is_unknown(store: Sto
     elements: list[Any] = []
     update, lost = store.log.update, 2
 
-    async def losing(asked: Any) -> Any:
+    async def losing(update_asked: Any) -> Any:
         nonlocal lost
-        elements.append(next(action.values for action in asked.actions if action.path == ("t",)))
+        elements.append(next(action.values for action in update_asked.actions if action.path == ("t",)))
         if lost:
             lost -= 1
             if not lost:
-                await update(asked)
+                await update(update_asked)
             raise OutcomeUnknown("lost")
-        return await update(asked)
+        return await update(update_asked)
 
     store.log.update = losing  # type: ignore[method-assign]
     assert offsets(await send(engine, range(3), producer=-1)) == [0, 0, 0]
@@ -447,9 +447,9 @@ def test_packed_entries_come_back_as_they_were() -> None:
 
 def test_the_batches_of_a_request_take_ten_bytes_each() -> None:
     now_ms, at, placed = 1_700_000_000_000, 0, []
-    for place in range(24):
-        entry = TailEntry(b"a" * 16, at, 1_100, 10, now_ms - 5, 12_345, 0, 100_000 + place, now_ms)
-        placed.append(PlacedEntry(place, entry))
+    for position in range(24):
+        entry = TailEntry(b"a" * 16, at, 1_100, 10, now_ms - 5, 12_345, 0, 100_000 + position, now_ms)
+        placed.append(PlacedEntry(position, entry))
         at += entry.length
     assert len(encode_packed_entries(placed)) <= 40 + 24 * 11
 
@@ -513,16 +513,17 @@ async def test_the_largest_timestamp_is_that_of_the_partition(store: Store) -> N
             sent.append(ProducePartition("t", partition, batch([b"%d" % number], timestamp_ms=at_ms)))
         await engine.produce(sent)
     for partition, (offset, timestamp_ms) in enumerate(((3, 1_700_000_000_053), (14, 1_700_000_001_014))):
-        [found] = await engine.list_offsets([ListOffsetsPartition("t", partition, MAX_TIMESTAMP)])
-        assert (found.offset, found.timestamp_ms) == (offset, timestamp_ms)
-        [found] = await engine.list_offsets([ListOffsetsPartition("t", partition, timestamp_ms - 5)])
-        assert found.offset == offset
+        [result] = await engine.list_offsets([ListOffsetsPartition("t", partition, MAX_TIMESTAMP)])
+        assert (result.offset, result.timestamp_ms) == (offset, timestamp_ms)
+        [result] = await engine.list_offsets([ListOffsetsPartition("t", partition, timestamp_ms - 5)])
+        assert result.offset == offset
 
 
 def test_a_view_reads_the_producers_that_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """A head may have a thousand of them: a fetch needs none, an append its own."""
     stamps = {
-        id_name_of(number): {place_name(place): stamp_of(2, number) for place in (0, 3)} for number in range(1_000)
+        id_name_of(number): {place_name(position): stamp_of(2, number) for position in (0, 3)}
+        for number in range(1_000)
     }
     stamps[id_name_of(35)]["3f"] = stamp_of(2, 9)
     stamps[id_name_of(36)]["3f"] = stamp_of(1, 9)

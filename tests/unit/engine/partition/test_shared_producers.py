@@ -113,12 +113,12 @@ async def test_a_partition_that_it_never_wrote_to_needs_no_row(store: Store) -> 
 
 
 async def test_few_producers_go_blind_and_many_read_first(store: Store) -> None:
-    few = store.engine(**{**CROWDED, "producers_bytes_max": 1_024})
-    await topic_of(few)
+    engine = store.engine(**{**CROWDED, "producers_bytes_max": 1_024})
+    await topic_of(engine)
     for sequence in range(6):
         for producer in range(3):
             store.clock.advance(1)
-            await sent(few, producer, sequence)
+            await sent(engine, producer, sequence)
     assert store.log.calls.count("get") == 0
     many = store.engine(1, **CROWDED)
     await sent(many, 0, 6)
@@ -156,8 +156,8 @@ async def test_an_old_append_is_refused_after_its_producer_came_and_left_again(s
     assert waited
     assert {result.error for result in results} <= {ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER}
     for number in range(PLACES):
-        found = [record.value for record in await read_all(engine, "t", number)]
-        assert found.count(b"7/1") == 1
+        values = [record.value for record in await read_all(engine, "t", number)]
+        assert values.count(b"7/1") == 1
 
 
 @pytest.mark.parametrize("fault", [Fault.UNAVAILABLE, Fault.LOST_REQUEST, Fault.LOST_ANSWER])
@@ -184,9 +184,9 @@ async def test_who_wrote_meanwhile_stays_and_the_others_leave_with_the_page(stor
     head_id = await topic_of(engine)
     for producer in range(5):
         await sent(engine, producer, 0)
-    seen = await head_of(engine, head_id)
+    head_before = await head_of(engine, head_id)
     await sent(engine, 2, 1)
-    await store.engine(1, **CROWDED).index.spill(head_id, seen)
+    await store.engine(1, **CROWDED).index.spill(head_id, head_before)
     head = await head_of(engine, head_id)
     assert (len(head.tail), sorted(head.stamps), head.evictions) == (1, ["2"], 4)
     await sent(engine, 2, 2)
@@ -239,9 +239,9 @@ async def test_evicted_producers_are_described_until_they_expire(store: Store) -
     await sent(engine, 7, 0, [1])
     await push_out(store, engine)
     second = PartitionId(head_id.topic_id, 1)
-    assert [(each.producer_id, each.last_sequence) for each in await engine.partition_states.producers(second)] == [
-        (7, 0)
-    ]
+    assert [
+        (producer.producer_id, producer.last_sequence) for producer in await engine.partition_states.producers(second)
+    ] == [(7, 0)]
     assert await engine.partition_states.producers(head_id) == []
     store.clock.advance(2 * DAY_S)
     assert (await engine.maintenance.run()).done["producers_expired"] == 1
@@ -307,7 +307,7 @@ def test_a_page_comes_after_as_many_appends_as_cost_least(
 
 def test_what_a_producer_takes_of_a_head() -> None:
     """The id stands once, with a few bytes for each of 24 partitions."""
-    stamps = {"2s": {"0123456789abcdefghijklmnopqrstuvwxyz"[place]: stamp_of(0, 12_345) for place in range(24)}}
+    stamps = {"2s": {"0123456789abcdefghijklmnopqrstuvwxyz"[position]: stamp_of(0, 12_345) for position in range(24)}}
     head, none = SharedHead(stamps=stamps), SharedHead()
     assert head.size_bytes - none.size_bytes <= head.producer_bytes <= 24 * 7
     assert item_size("", "", {"p": {}}) > 0

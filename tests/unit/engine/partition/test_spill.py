@@ -78,9 +78,9 @@ async def test_a_producer_that_writes_while_it_is_evicted_stays_and_the_others_l
     engine = store.engine(head_bytes_max=10_000, producers_in_head_max=2)
     for producer_id in range(12):
         await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
-    seen = await head_of(store)
+    head_before = await head_of(store)
     await produce(engine, "t", 0, batch([b"x"], producer=(0, 0, 1)))
-    await store.engine(**CROWDED).index.spill(await partition_of(store), seen)
+    await store.engine(**CROWDED).index.spill(await partition_of(store), head_before)
     head = await head_of(store)
     assert len(head.tail) == 1, "the spill is not lost for one of them"
     assert 0 in head.producers
@@ -115,7 +115,7 @@ async def test_a_spiller_that_saw_less_than_the_row_holds_leaves_the_forgetting_
     partition = await partition_of(store)
     for sequence in range(3):
         await produce(engine, "t", 0, batch([BIG], producer=(7, 0, sequence)))
-    seen = await head_of(store)
+    head_before = await head_of(store)
     for sequence in range(3, 6):
         await produce(engine, "t", 0, batch([BIG], producer=(7, 0, sequence)))
     spiller = store.engine(spill_entries=2, head_bytes_max=400)
@@ -124,7 +124,7 @@ async def test_a_spiller_that_saw_less_than_the_row_holds_leaves_the_forgetting_
     with pytest.raises(StoreUnavailable):
         await spiller.index.spill(partition, await head_of(store))
     store.log.script = {}
-    await spiller.index.spill(partition, seen)
+    await spiller.index.spill(partition, head_before)
     for sequence in range(1, 6):
         again = await produce(engine, "t", 0, batch([BIG], producer=(7, 0, sequence)))
         assert (again.error, again.base_offset) == (ErrorCode.NONE, sequence)
@@ -135,9 +135,9 @@ async def test_a_producer_that_goes_on_under_a_new_epoch_while_it_is_evicted_sta
     engine = store.engine(head_bytes_max=10_000, producers_in_head_max=2)
     for producer_id in range(12):
         await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
-    seen = await head_of(store)
+    head_before = await head_of(store)
     await produce(engine, "t", 0, batch([b"x"], producer=(0, 1, 0)))
-    await store.engine(**CROWDED).index.spill(await partition_of(store), seen)
+    await store.engine(**CROWDED).index.spill(await partition_of(store), head_before)
     assert 0 in (await head_of(store)).producers
     again = await produce(engine, "t", 0, batch([b"x"], producer=(0, 1, 0)))
     assert (again.error, again.base_offset) == (ErrorCode.NONE, 12)
@@ -149,17 +149,17 @@ async def test_an_eviction_that_comes_late_leaves_the_row_of_a_later_one(store: 
     for producer_id in range(12):
         await produce(engine, "t", 0, batch([b"x"], producer=(producer_id, 0, 0)))
     await engine.index.spill(partition, await head_of(store))
-    seen = await head_of(store)
-    assert (seen.tail, len(seen.producers)) == ((), 12)
+    head_before = await head_of(store)
+    assert (head_before.tail, len(head_before.producers)) == ((), 12)
     roomy = store.engine(head_bytes_max=10_000)
     for producer_id in range(12):
         await produce(roomy, "t", 0, batch([b"x"], producer=(producer_id, 0, 1)))
     crowded = store.engine(**CROWDED)
     while len((head := await head_of(store)).producers) > 2 or head.tail:
         await crowded.index.spill(partition, head)
-    gone = [each for each in range(12) if each not in head.producers]
-    await crowded.index.spill(partition, seen)
-    for producer_id in gone:
+    evicted = [producer_id for producer_id in range(12) if producer_id not in head.producers]
+    await crowded.index.spill(partition, head_before)
+    for producer_id in evicted:
         again = await produce(roomy, "t", 0, batch([b"x"], producer=(producer_id, 0, 1)))
         assert (again.error, again.base_offset) == (ErrorCode.NONE, 12 + producer_id)
 
@@ -170,8 +170,8 @@ async def test_entries_are_forgotten_once(store: Store) -> None:
     partition = await partition_of(store)
     for _ in range(4):
         await produce(engine, "t", 0, batch([BIG]))
-    seen = await head_of(store)
-    step = next_forget(seen, oldest_row(seen, 2))
+    head_before = await head_of(store)
+    step = next_forget(head_before, oldest_row(head_before, 2))
     assert step.is_last
     late = Update(head_key(partition), step.actions, step.condition)
     await store.log.update(late)
@@ -210,7 +210,7 @@ async def test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_ag
     store.clock.advance(10)  # so that no spill floor refuses what has waited
     update, calls, elsewhere = store.log._port.update, [0], []
 
-    async def interrupted(asked: Update) -> Item:
+    async def interrupted(update_asked: Update) -> Item:
         calls[0] += 1
         if calls[0] == 2:  # the first was blind and refused
             elsewhere.append(await produce(behind.engine(2), "t", 0, batch([b"x"], producer=(0, 0, 1))))
@@ -218,11 +218,11 @@ async def test_what_a_row_said_of_a_producer_that_came_and_left_since_is_read_ag
                 await produce(behind.engine(2), "t", 0, batch([b"x"], producer=(other, 0, 1)))
             await crowded.index.spill(partition, await head_of(store))
             assert 0 not in (await head_of(store)).producers
-        found: Item = await update(asked)
-        return found
+        item: Item = await update(update_asked)
+        return item
 
     monkeypatch.setattr(store.log._port, "update", interrupted)
     result = await produce(engine, "t", 0, batch([b"x"], producer=(0, 0, 1)))
-    assert [(each.error, each.base_offset) for each in elsewhere] == [(ErrorCode.NONE, 12)]
+    assert [(result.error, result.base_offset) for result in elsewhere] == [(ErrorCode.NONE, 12)]
     assert (result.error, result.base_offset) == (ErrorCode.NONE, 12)
     assert len(await read_all(engine, "t", 0)) == 24

@@ -73,8 +73,8 @@ async def test_intact_batches_of_a_damaged_segment_are_read(how: str) -> None:
         await replace(store, key, bytes(data))
     else:
         await damage(store, key, how)
-    found, damaged = await readable(store.engine(3), 20)
-    assert sorted(found + damaged) == list(range(20))
+    offsets_read, damaged = await readable(store.engine(3), 20)
+    assert sorted(offsets_read + damaged) == list(range(20))
     if how == "missing":
         assert damaged == list(range(end))
     else:
@@ -102,8 +102,8 @@ async def test_a_damaged_row_hides_neither_the_rows_before_nor_those_after() -> 
     bad = rows[2]
     await store.log.update(Update(Key(partition_pk(partition), index_sk(bad.base_offset)), (Set(("e",), b"\1\2"),)))
     expected = [n for n in range(12) if not bad.base_offset <= n < bad.end_offset]
-    found, damaged = await readable(store.engine(3), 12)
-    assert (found, damaged) == (expected, list(range(bad.base_offset, bad.end_offset)))
+    offsets_read, damaged = await readable(store.engine(3), 12)
+    assert (offsets_read, damaged) == (expected, list(range(bad.base_offset, bad.end_offset)))
 
 
 async def test_damage_is_logged_and_counted_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -148,7 +148,7 @@ async def test_offsets_are_found_by_time_beside_damage(how: str, *, merged: bool
         first = 4
     await damage(store, key, how)
     results = await store.engine(3).list_offsets([ListOffsetsPartition("t", 0, T0 + n) for n in (1, 4, 7)])
-    assert [(each.error, each.offset) for each in results] == [(ErrorCode.NONE, n) for n in (1, first, 7)]
+    assert [(result.error, result.offset) for result in results] == [(ErrorCode.NONE, n) for n in (1, first, 7)]
 
 
 async def test_one_damaged_head_fails_its_partitions_alone() -> None:

@@ -40,8 +40,8 @@ async def test_minus_one_deletes_up_to_the_high_watermark_and_a_lower_offset_cha
     engine = store.engine()
     await engine.topics.create("t")
     await produce(engine, "t", 0, batch([b"a"] * 5))
-    for asked, low_watermark in ((2, 2), (1, 2), (2, 2), (-1, 5), (0, 5), (5, 5)):
-        [result] = await engine.delete_records([DeleteRecordsPartition("t", 0, asked)])
+    for requested, low_watermark in ((2, 2), (1, 2), (2, 2), (-1, 5), (0, 5), (5, 5)):
+        [result] = await engine.delete_records([DeleteRecordsPartition("t", 0, requested)])
         assert (result.error, result.low_watermark) == (ErrorCode.NONE, low_watermark)
     assert (await produce(engine, "t", 0, batch([b"b"]))).base_offset == 5
 
@@ -52,7 +52,7 @@ async def test_what_is_refused(store: Store) -> None:
     await engine.topics.create("compacted", 1, {"cleanup.policy": "compact"})
     await engine.topics.create("both", 1, {"cleanup.policy": "compact,delete"})
     wanted = [("t", 0, 1), ("t", 0, -2), ("t", 1, 0), ("no", 0, 0), ("compacted", 0, 0), ("both", 0, 0)]
-    results = await engine.delete_records([DeleteRecordsPartition(*each) for each in wanted])
+    results = await engine.delete_records([DeleteRecordsPartition(*arguments) for arguments in wanted])
     assert [result.error for result in results] == [
         ErrorCode.OFFSET_OUT_OF_RANGE,
         ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -92,18 +92,18 @@ async def test_a_repetition_deletes_nothing_that_came_meanwhile(store: Store, mo
     engine = store.engine()
     await engine.topics.create("t")
     await produce(engine, "t", 0, batch([b"a"] * 3))
-    advance, asked = engine.index.advance_log_start, []
+    advance, offsets_asked = engine.index.advance_log_start, []
 
     async def fails_once(partition: PartitionId, offset: int, **options: Any) -> PartitionHead | None:
-        asked.append(offset)
-        if len(asked) == 1:
+        offsets_asked.append(offset)
+        if len(offsets_asked) == 1:
             await produce(engine, "t", 0, batch([b"b"]))
             raise StoreUnavailable("throttled")
         return await advance(partition, offset, **options)
 
     monkeypatch.setattr(engine.index, "advance_log_start", fails_once)
     [result] = await engine.delete_records([DeleteRecordsPartition("t", 0, -1)])
-    assert (result.error, result.low_watermark, asked) == (ErrorCode.NONE, 3, [3, 3])
+    assert (result.error, result.low_watermark, offsets_asked) == (ErrorCode.NONE, 3, [3, 3])
     assert [record.value for record in await read_all(engine, "t", 0, 3)] == [b"b"]
 
 

@@ -135,8 +135,8 @@ async def test_partitions_that_lag_behind_the_same_uploads_read_each_of_them_onc
     store.objects.calls.clear()
     offsets, requests = [0] * 20, 0
     while sum(offsets) < 20 * uploads:
-        asked = [FetchPartition("wide", number, offset) for number, offset in enumerate(offsets)]
-        results = await engine.fetch(asked, max_bytes=60 * size)
+        requested = [FetchPartition("wide", number, offset) for number, offset in enumerate(offsets)]
+        results = await engine.fetch(requested, max_bytes=60 * size)
         offsets = [offset + len(values(result)) for offset, result in zip(offsets, results, strict=True)]
         requests += 1
         assert requests < 20
@@ -158,9 +158,9 @@ async def test_partitions_that_are_apart_meet_and_then_read_each_upload_once(sto
     offsets = [number * 4 for number in range(20)]
     reads = []
     while sum(offsets) < 20 * uploads:
-        asked = [FetchPartition("wide", number, offset) for number, offset in enumerate(offsets)]
+        requested = [FetchPartition("wide", number, offset) for number, offset in enumerate(offsets)]
         store.objects.calls.clear()
-        results = await engine.fetch(asked, max_bytes=100 * size)
+        results = await engine.fetch(requested, max_bytes=100 * size)
         assert all(result.size_bytes for result, at in zip(results, offsets, strict=True) if at < uploads)
         offsets = [offset + len(values(result)) for offset, result in zip(offsets, results, strict=True)]
         reads.append(store.objects.count("get_range"))
@@ -203,9 +203,9 @@ async def test_partitions_that_lag_are_looked_up_together(monkeypatch: pytest.Mo
         at_once += 1
         most = max(most, at_once)
         await asyncio.sleep(0)
-        found = await row_at(*args, **kwargs)
+        row = await row_at(*args, **kwargs)
         at_once -= 1
-        return found
+        return row
 
     monkeypatch.setattr(engine.index, "row_at", watched)
     store.log.calls.clear()
@@ -285,10 +285,10 @@ async def test_partitions_that_are_planned_again_keep_to_what_is_left(
     for partition in range(3):
         await produce(store.engine(), "t", partition, batch([b"small"]))
     engine = store.engine(2)
-    read, asked = engine.pieces.read, iter(range(100))
+    read, numbers = engine.pieces.read, iter(range(100))
 
     async def read_too_late(pieces: Sequence[Piece]) -> list[memoryview]:
-        number = next(asked)
+        number = next(numbers)
         if number == 0:
             for partition in range(3):
                 for _ in range(3):
@@ -317,7 +317,7 @@ async def test_a_topic_that_was_recreated_is_found_by_the_next_fetch(store: Stor
     await other.topics.delete("t")
     await other.topics.create("t", 3)
     await produce(other, "t", 0, batch([b"new"]))
-    [gone] = await engine.fetch([FetchPartition("t", 0, 0)])
-    assert gone.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    [found] = await engine.fetch([FetchPartition("t", 0, 0)])
-    assert values(found) == [b"new"]
+    [deleted] = await engine.fetch([FetchPartition("t", 0, 0)])
+    assert deleted.error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    [result] = await engine.fetch([FetchPartition("t", 0, 0)])
+    assert values(result) == [b"new"]

@@ -70,8 +70,8 @@ async def test_an_empty_partition(store: Store) -> None:
 
 
 async def test_unknown_partitions_are_refused(store: Store) -> None:
-    asked = [ListOffsetsPartition("t", 2, -1), ListOffsetsPartition("x", 0, -1), ListOffsetsPartition("t", 0, -99)]
-    results = await store.engine().list_offsets(asked)
+    requested = [ListOffsetsPartition("t", 2, -1), ListOffsetsPartition("x", 0, -1), ListOffsetsPartition("t", 0, -99)]
+    results = await store.engine().list_offsets(requested)
     assert [r.error for r in results] == [
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -188,21 +188,21 @@ async def test_a_lookup_does_not_pass_over_records_whose_row_is_not_visible_yet(
     changed = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
     assert len(changed) > 4
     query = store.log._port.query
-    views = [{changed[place]} for place in range(len(changed))] + [set(changed[:n]) for n in range(1, len(changed))]
+    views = [{changed[index]} for index in range(len(changed))] + [set(changed[:n]) for n in range(1, len(changed))]
     views += [set(changed) - view for view in views]
     for view in views:
-        seen = old | {key: new.get(key) for key in view}
+        visible = old | {key: new.get(key) for key in view}
 
-        async def torn(pk: str, seen: dict[Key, Item | None] = seen, **bounds: Any) -> list[Row]:
+        async def torn(pk: str, visible_items: dict[Key, Item | None] = visible, **bounds: Any) -> list[Row]:
             if bounds.get("sk_from", "")[:2] != INDEX_PREFIX:
                 return await query(pk, **bounds)
-            found = [Row(key, item) for key, item in sorted(seen.items()) if item is not None]
-            found = [row for row in found if bounds["sk_from"] <= row.key.sk < bounds["sk_to"]]
-            return found[:: -1 if bounds.get("descending") else 1][: bounds.get("limit")]
+            rows = [Row(key, item) for key, item in sorted(visible_items.items()) if item is not None]
+            rows = [row for row in rows if bounds["sk_from"] <= row.key.sk < bounds["sk_to"]]
+            return rows[:: -1 if bounds.get("descending") else 1][: bounds.get("limit")]
 
         monkeypatch.setattr(store.log._port, "query", torn)
-        asked = [ListOffsetsPartition("t", 0, T0 + 10 * i) for i in range(1, 14)]
-        results = await store.engine(5).list_offsets(asked)
+        requested = [ListOffsetsPartition("t", 0, T0 + 10 * i) for i in range(1, 14)]
+        results = await store.engine(5).list_offsets(requested)
         for i, result in enumerate(results, 1):
             if not result.error:
                 assert result.offset == i, sorted(key.sk for key in view)

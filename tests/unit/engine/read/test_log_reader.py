@@ -53,10 +53,10 @@ async def fetch(engine: Engine, offset: int, max_bytes: int = 1 << 20, **limits:
 
 def calls(store: Store) -> dict[str, int]:
     """What was asked of the log table and the object store since the last time."""
-    found = Counter(store.log.calls) + Counter(f"object {name}" for name in store.objects.calls)
+    counts = Counter(store.log.calls) + Counter(f"object {name}" for name in store.objects.calls)
     store.log.calls.clear()
     store.objects.calls.clear()
-    return dict(found)
+    return dict(counts)
 
 
 # --- requests ---------------------------------------------------------------------------------------------------------
@@ -75,8 +75,8 @@ async def test_a_cold_fetch_costs_the_same_at_any_offset_of_a_log_of_any_size(ba
         await engine.topics.resolve("t")
         calls(store)
         result = await fetch(engine, offset, max_bytes)
-        found = calls(store)
-        assert found == COLD, (offset, found)
+        counts = calls(store)
+        assert counts == COLD, (offset, counts)
         headers = [header for _, header in iter_headers(b"".join(result.records))]
         assert headers[0].base_offset <= offset < headers[0].next_offset
         assert len(headers) == 1 or result.size_bytes <= max_bytes
@@ -107,9 +107,9 @@ async def test_reading_a_whole_log_costs_its_bytes_and_each_index_once() -> None
         result = await fetch(engine, offset, 500_000)
         offset = [header for _, header in iter_headers(b"".join(result.records))][-1].next_offset
         fetches += 1
-    found = calls(store)
-    assert found["query"] == 2
-    assert found["object get"] <= len(segments)
+    counts = calls(store)
+    assert counts["query"] == 2
+    assert counts["object get"] <= len(segments)
     assert fetches <= sum(row.size_bytes for row in segments) / 400_000 + len(segments) + 1
 
 
@@ -256,7 +256,7 @@ async def test_a_fetch_into_a_gap_gets_what_comes_next(keep: range) -> None:
     for offset in [*range(0, rows[-1].end_offset, 5), rows[0].end_offset - 1, rows[-1].end_offset - 1]:
         result = await fetch(engine, offset, 50_000)
         got = [record.offset for record in decode_batches(b"".join(result.records)) if record.offset >= offset]
-        assert got == [each for each in left if each >= offset][: max(1, len(got))]
+        assert got == [offset_left for offset_left in left if offset_left >= offset][: max(1, len(got))]
         headers = [header for _, header in iter_headers(b"".join(result.records))]
         assert headers[0].last_offset >= offset, "nothing that lies wholly before"
     assert [offset async for base, end in _walk(store.engine(4)) for offset in range(base, end)] == left
@@ -332,15 +332,15 @@ async def test_a_tail_that_was_merged_since_is_read_once() -> None:
     await store.engine(**SPILLING).index.spill(partition, await _head(engine, partition))
     for _ in range(4):
         await produce(engine, "t", 0, batch([b"x"]))
-    seen = await _head(engine, partition)
-    assert 0 < seen.tail_base_offset < seen.next_offset
+    head_before = await _head(engine, partition)
+    assert 0 < head_before.tail_base_offset < head_before.next_offset
     for _ in range(4):
         await produce(store.engine(**SPILLING), "t", 0, batch([b"x"]))
     store.clock.advance(61)
     assert (await store.engine(2, **SPILLING).maintenance.run()).failures == []
-    pieces = await store.engine().reader.pieces(partition, seen, 0)
+    pieces = await store.engine().reader.pieces(partition, head_before, 0)
     assert pieces[0].is_segment
-    assert pieces[0].end_offset > seen.tail_base_offset
+    assert pieces[0].end_offset > head_before.tail_base_offset
     assert all(before.end_offset == after.base_offset for before, after in pairwise(pieces))
 
 
@@ -382,7 +382,7 @@ async def test_batches_of_one_upload_are_read_each_from_its_place(settings: dict
     engine = store.engine(**settings)
     await engine.topics.create("t", 2)
     chunks = [[batch([b"%d/%d" % (number, i)]) for i in range(3)] for number in range(2)]
-    wanted = [ProducePartition("t", number, b"".join(each)) for number, each in enumerate(chunks)]
+    wanted = [ProducePartition("t", number, b"".join(chunk)) for number, chunk in enumerate(chunks)]
     assert [result.error for result in await engine.produce(wanted)] == [ErrorCode.NONE] * 2
     for number in range(2):
         assert [record.value for record in await read_all(engine, "t", number)] == [

@@ -25,8 +25,8 @@ async def store(request: pytest.FixtureRequest) -> Store:
 
 
 async def poll(engine: Engine, partitions: range = range(8), offset: int = 0) -> list[FetchResult]:
-    asked = [FetchPartition("t", number, offset) for number in partitions]
-    return await engine.fetch(asked, max_wait_ms=WAIT_MS)
+    requested = [FetchPartition("t", number, offset) for number in partitions]
+    return await engine.fetch(requested, max_wait_ms=WAIT_MS)
 
 
 def values(results: list[FetchResult]) -> int:
@@ -64,7 +64,7 @@ async def test_an_append_of_the_same_process_wakes_them_without_a_look(store: St
     store.log.calls.clear()
     await produce(engine, "t", 3, batch([LARGE]))
     results = await asyncio.gather(*polls)
-    assert [values(each) for each in results] == [1] * POLLS
+    assert [values(result) for result in results] == [1] * POLLS
     assert reads(store) <= 2, "whatever was due in that moment"
 
 
@@ -75,7 +75,7 @@ async def test_an_append_of_another_process_is_found_by_one_look(store: Store) -
     await produce(store.engine(), "t", 3, batch([LARGE]))
     store.log.calls.clear()
     results = await asyncio.gather(*polls)
-    assert [values(each) for each in results] == [1] * POLLS
+    assert [values(result) for result in results] == [1] * POLLS
     assert store.clock.monotonic() - before_s < 1
     assert reads(store) <= 10
 
@@ -88,13 +88,13 @@ async def test_a_poll_that_joins_others_goes_back_to_no_older_look(store: Store)
     late = asyncio.create_task(poll(engine, range(1), offset=1))
     assert values(await late) == 0
     assert store.clock.monotonic() >= WAIT_MS / 1000
-    assert [values(each) for each in await asyncio.gather(*others)] == [1] * 3
+    assert [values(result) for result in await asyncio.gather(*others)] == [1] * 3
 
 
 async def test_a_poll_for_more_bytes_waits_on_until_there_are_enough(store: Store) -> None:
     engine = store.engine()
-    asked = [FetchPartition("t", 0, 0)]
-    waits = asyncio.create_task(engine.fetch(asked, max_wait_ms=WAIT_MS, min_bytes=1_000))
+    requested = [FetchPartition("t", 0, 0)]
+    waits = asyncio.create_task(engine.fetch(requested, max_wait_ms=WAIT_MS, min_bytes=1_000))
     for value in (b"x" * 100, b"y" * 2_000):
         for _ in range(5):
             await asyncio.sleep(0)
@@ -120,15 +120,15 @@ async def test_a_look_that_fails_is_made_again_by_the_polls_themselves(store: St
     call = "get_many" if store.log.count("get_many") else "get"
     store.log.script[(call, store.log.count(call) + 1)] = Fault.UNAVAILABLE
     await produce(store.engine(), "t", 0, batch([b"a"]))
-    assert [values(each) for each in await asyncio.gather(*polls)] == [1] * 3
+    assert [values(result) for result in await asyncio.gather(*polls)] == [1] * 3
 
 
 async def test_nobody_looks_when_nobody_waits_any_more(store: Store) -> None:
     engine = store.engine()
     polls = await waiting(engine, 3)
     before = len(asyncio.all_tasks())
-    for each in polls:
-        each.cancel()
+    for waiting_poll in polls:
+        waiting_poll.cancel()
     await asyncio.gather(*polls, return_exceptions=True)
     await asyncio.sleep(0)
     assert len(asyncio.all_tasks()) == before - 4
@@ -147,7 +147,7 @@ async def test_what_no_look_handles_reaches_everybody_who_waits(store: Store, mo
         raise ZeroDivisionError
 
     monkeypatch.setattr(engine.index, "read_images", broken)
-    found = await asyncio.gather(*polls, return_exceptions=True)
-    assert [type(each) for each in found] == [ZeroDivisionError] * 3
+    outcomes = await asyncio.gather(*polls, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [ZeroDivisionError] * 3
     monkeypatch.undo()
     assert values(await poll(engine)) == 0

@@ -49,7 +49,7 @@ class World:
         await self.writer.topics.create("t", partitions, {"retention.ms": "-1"})
         for number in range(uploads):
             records = batch([b"%06d" % number + RECORD])
-            await self.writer.produce([ProducePartition("t", place, records) for place in range(partitions)])
+            await self.writer.produce([ProducePartition("t", partition, records) for partition in range(partitions)])
 
     async def read(self, offset: int = 0, fetches: int | None = None, partitions: int = 1) -> list[float]:
         """Fetch on to the end, or so often; returns how many milliseconds each fetch took.
@@ -60,16 +60,18 @@ class World:
         at = [offset] * partitions
         while fetches is None or len(took) < fetches:
             began = self.clock.monotonic()
-            wanted = [FetchPartition("t", place, at[place], max_bytes=FETCH_BYTES) for place in range(partitions)]
+            wanted = [
+                FetchPartition("t", partition, at[partition], max_bytes=FETCH_BYTES) for partition in range(partitions)
+            ]
             results = await self.server.fetch(wanted, max_bytes=partitions * FETCH_BYTES)
             took.append((self.clock.monotonic() - began) * 1000)
-            for place, result in enumerate(results):
+            for partition, result in enumerate(results):
                 assert not result.error, (result.error.name, result.message)
                 for record in decode_batches(b"".join(result.records)):
-                    assert record.offset == at[place]
-                    assert (record.value or b"").startswith(b"%06d" % at[place])
-                    at[place] += 1
-            if all(at[place] == result.high_watermark for place, result in enumerate(results)):
+                    assert record.offset == at[partition]
+                    assert (record.value or b"").startswith(b"%06d" % at[partition])
+                    at[partition] += 1
+            if all(at[partition] == result.high_watermark for partition, result in enumerate(results)):
                 break
             await self.clock.sleep(GET_MS / 1000)  # the client works through it
         return took

@@ -31,27 +31,29 @@ async def live(store: Store, call: tuple[str, int] | None = None, fault: Fault |
         faulty.script[call[0], started[call[0]] + call[1]] = fault
     members = [ShareMember(engine, name, "work") for name in ("one", "two")]
     accepted: set[int] = set()
-    told: set[tuple[int, int]] = set()
+    deliveries: set[tuple[int, int]] = set()
     for turn in range(10):
         if turn == 7:
             await faulty.deliver_late()
         for member in members:
             if (await member.beat()).error is not ErrorCode.NONE:
                 continue
-            answer = await member.request(max_records=2, is_strict=True)
-            if answer.error is not ErrorCode.NONE or not answer.results:
+            response = await member.request(max_records=2, is_strict=True)
+            if response.error is not ErrorCode.NONE or not response.results:
                 continue
-            [result] = answer.results
-            for each in result.acquired:
-                for offset in range(each.first_offset, each.last_offset + 1):
+            [result] = response.results
+            for acquired in result.acquired:
+                for offset in range(acquired.first_offset, acquired.last_offset + 1):
                     assert offset not in accepted
-                    assert (offset, each.delivery_count) not in told, "one delivery is one member's"
-                    told.add((offset, each.delivery_count))
-                    kind = REJECT if offset == 3 else RELEASE if offset == 4 and each.delivery_count == 1 else ACCEPT
-                    acks = {result.partition: [ack(offset, offset, kind)]}
+                    assert (offset, acquired.delivery_count) not in deliveries, "one delivery is one member's"
+                    deliveries.add((offset, acquired.delivery_count))
+                    acknowledge_type = (
+                        REJECT if offset == 3 else RELEASE if offset == 4 and acquired.delivery_count == 1 else ACCEPT
+                    )
+                    acks = {result.partition: [ack(offset, offset, acknowledge_type)]}
                     answered = await member.request(acknowledgements=acks, fetches=False)
-                    codes = [answered.error, *(each.acknowledge_error for each in answered.results)]
-                    if kind is ACCEPT and not any(codes):
+                    codes = [answered.error, *(result.acknowledge_error for result in answered.results)]
+                    if acknowledge_type is ACCEPT and not any(codes):
                         accepted.add(offset)
         store.clock.advance(LOCK_S / 2 + 0.5)
     was_made = call is None or faulty.count(call[0]) >= started[call[0]] + call[1]

@@ -45,8 +45,8 @@ async def member(engine: Engine, name: str, **options: str) -> ShareMember:
     return made
 
 
-async def window(engine: Engine, place: PartitionId) -> SharePartition:
-    [item] = await engine.share_windows.read("q", [place])
+async def window(engine: Engine, partition: PartitionId) -> SharePartition:
+    [item] = await engine.share_windows.read("q", [partition])
     assert item is not None
     return item.state
 
@@ -65,12 +65,12 @@ async def test_two_members_share_one_partition_and_no_record_goes_to_both(store:
 async def test_accepted_records_are_never_delivered_again(store: Store) -> None:
     engine = await queue(store, 3)
     one = await member(engine, "one")
-    place = one.of(0)
+    partition = one.of(0)
     assert len(await one.fetch()) == 3
-    assert await one.acknowledge({place: [ack(0, 2, ACCEPT)]}) == {place: ErrorCode.NONE}
+    assert await one.acknowledge({partition: [ack(0, 2, ACCEPT)]}) == {partition: ErrorCode.NONE}
     store.clock.advance(LOCK_S * 2)
     assert await one.fetch() == []
-    state = await window(engine, place)
+    state = await window(engine, partition)
     assert (state.start_offset, state.runs) == (3, ())
 
 
@@ -79,13 +79,13 @@ async def test_a_crashed_members_records_come_back_after_the_lock_and_its_late_a
 ) -> None:
     engine = await queue(store, 3)
     one, two = await member(engine, "one"), await member(engine, "two")
-    place = one.of(0)
+    partition = one.of(0)
     assert len(await one.fetch()) == 3
     assert await two.fetch() == []
     store.clock.advance(LOCK_S + 0.001)
     assert [(offset, count) for offset, count, _ in await two.fetch()] == [(0, 2), (1, 2), (2, 2)]
-    assert await one.acknowledge({place: [ack(0, 0, ACCEPT)]}) == {place: ErrorCode.INVALID_RECORD_STATE}
-    assert await two.acknowledge({place: [ack(0, 2, ACCEPT)]}) == {place: ErrorCode.NONE}
+    assert await one.acknowledge({partition: [ack(0, 0, ACCEPT)]}) == {partition: ErrorCode.INVALID_RECORD_STATE}
+    assert await two.acknowledge({partition: [ack(0, 2, ACCEPT)]}) == {partition: ErrorCode.NONE}
 
 
 async def test_an_expired_lock_refuses_the_acknowledgement_even_where_nobody_took_the_record(store: Store) -> None:
@@ -147,17 +147,17 @@ async def test_a_renewal_must_be_announced_and_allowed(store: Store) -> None:
     renewal = {one.of(0): [ack(0, 0, AcknowledgeType.RENEW)]}
     assert await one.acknowledge(renewal) == {one.of(0): ErrorCode.INVALID_REQUEST}
     await engine.group_configs.alter("q", set={"share.renew.acknowledge.enable": "false"})
-    answer = await one.request(acknowledgements=renewal, fetches=False, renews=True)
-    assert answer.error is ErrorCode.INVALID_REQUEST
+    response = await one.request(acknowledgements=renewal, fetches=False, renews=True)
+    assert response.error is ErrorCode.INVALID_REQUEST
 
 
 async def test_poison_is_given_up_after_its_last_delivery_and_goes_to_the_dead_letters_once(store: Store) -> None:
     engine = await queue(store, 3, **{"share.delivery.count.limit": "2", "errors.deadletterqueue.topic.name": "dead"})
     await engine.topics.create("dead", 1)
     one = await member(engine, "one")
-    place = one.of(0)
+    partition = one.of(0)
     await one.fetch()
-    await one.acknowledge({place: [ack(0, 2, ACCEPT, RELEASE, REJECT)]})
+    await one.acknowledge({partition: [ack(0, 2, ACCEPT, RELEASE, REJECT)]})
     [dead] = await read_all(engine, "dead", 0)
     assert dead.value == b"2"
     assert dict(dead.headers)["__dlq.errors.offset"] == b"2"
@@ -170,7 +170,7 @@ async def test_poison_is_given_up_after_its_last_delivery_and_goes_to_the_dead_l
     assert headers["__dlq.errors.topic"] == b"work"
     assert headers["__dlq.errors.group"] == b"q"
     assert headers["__dlq.errors.delivery.count"] == b"2"
-    state = await window(engine, place)
+    state = await window(engine, partition)
     assert (state.start_offset, state.runs) == (3, ())
 
 
@@ -199,29 +199,29 @@ async def test_a_writer_that_stalled_does_not_call_the_next_dead_letter_written(
     engine = await queue(store, 2, **{"errors.deadletterqueue.topic.name": "dead"})
     await engine.topics.create("dead", 1)
     one, two = await member(engine, "one"), await member(store.engine(catalog_cache_ms=0), "two")
-    place = one.of(0)
+    partition = one.of(0)
     await one.fetch(max_records=1, is_strict=True)
     await two.fetch(max_records=1, is_strict=True)
     put, across = store.groups._port.put, store.tables.across
     puts = [0]
 
-    async def stalled(asked: Any) -> None:
+    async def stalled(write: Any) -> None:
         puts[0] += 1
         if puts[0] == 2:  # the first was the rejection, this one says that its letter is written
             monkeypatch.undo()
             assert await two.fetch() == []  # writes the same letter, once, and says so
             begun = across.count("transact") + 1
             across.script = {("transact", n): Fault.UNAVAILABLE for n in range(begun, begun + 100)}
-            await two.acknowledge({place: [ack(1, 1, REJECT)]})
+            await two.acknowledge({partition: [ack(1, 1, REJECT)]})
             across.script = {}
-        await put(asked)
+        await put(write)
 
     monkeypatch.setattr(store.groups._port, "put", stalled)
-    await one.acknowledge({place: [ack(0, 0, REJECT)]})
+    await one.acknowledge({partition: [ack(0, 0, REJECT)]})
     assert puts[0] >= 2
     await two.fetch()
     assert [letter.value for letter in await read_all(engine, "dead", 0)] == [b"0", b"1"]
-    assert (await window(engine, place)).start_offset == 2
+    assert (await window(engine, partition)).start_offset == 2
 
 
 async def test_without_the_dead_letter_topic_a_record_waits_for_it(store: Store) -> None:
@@ -257,13 +257,13 @@ async def test_closing_gives_everything_back_at_once_and_the_delivery_counts(sto
 async def test_a_delivery_that_no_application_saw_does_not_count(store: Store) -> None:
     engine = await queue(store, 3, **{"share.delivery.count.limit": "1"})
     one, two = await member(engine, "one"), await member(engine, "two")
-    place = one.of(0)
+    partition = one.of(0)
     await one.fetch(max_records=2, is_strict=True)
     await two.fetch()
-    answer = await one.request(-1, fetches=False, acknowledgements={place: [ack(0, 2, ACCEPT, UNSEEN, UNSEEN)]})
-    assert [result.acknowledge_error for result in answer.results] == [ErrorCode.NONE]  # 2 is another member's
+    response = await one.request(-1, fetches=False, acknowledgements={partition: [ack(0, 2, ACCEPT, UNSEEN, UNSEEN)]})
+    assert [result.acknowledge_error for result in response.results] == [ErrorCode.NONE]  # 2 is another member's
     assert [(offset, count) for offset, count, _ in await two.fetch()] == [(1, 1)]
-    assert (await two.acknowledge({place: [ack(1, 2, ACCEPT)]})) == {place: ErrorCode.NONE}
+    assert (await two.acknowledge({partition: [ack(1, 2, ACCEPT)]})) == {partition: ErrorCode.NONE}
 
 
 @pytest.mark.parametrize("has_dead_letters", [True, False])
@@ -335,7 +335,7 @@ async def test_a_lost_answer_of_a_write_is_recognized(store: Store) -> None:
 async def test_members_racing_for_one_partition_share_it(store: Store) -> None:
     engine = await queue(store, 30)
     members = [await member(engine, f"m{i}") for i in range(6)]
-    got = await asyncio.gather(*(each.fetch(max_records=5, is_strict=True, max_wait_ms=1000) for each in members))
+    got = await asyncio.gather(*(member.fetch(max_records=5, is_strict=True, max_wait_ms=1000) for member in members))
     offsets = sorted(offset for some in got for offset, _, _ in some)
     assert offsets == list(range(30))
 
@@ -405,8 +405,8 @@ async def test_a_deleted_topics_windows_go_with_maintenance(store: Store) -> Non
     await engine.topics.delete("work")
     assert not (await engine.maintenance.run()).failures
     assert [row.key.sk for row in await store.groups.query("g#q", sk_from="s#", sk_to="s$")] == []
-    answer = await one.request()
-    assert [result.error for result in answer.results] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    response = await one.request()
+    assert [result.error for result in response.results] == [ErrorCode.UNKNOWN_TOPIC_ID]
 
 
 async def test_groups_of_other_kinds_are_refused(store: Store) -> None:
@@ -430,7 +430,7 @@ async def test_silent_members_expire_and_rejoin(store: Store) -> None:
         store.clock.advance(5)
         await two.beat()
     [described] = await engine.groups.describe(["q"])
-    assert [each.member_id for each in described.members] == ["two"]
+    assert [member.member_id for member in described.members] == ["two"]
     assert (await one.beat()).error is ErrorCode.UNKNOWN_MEMBER_ID
     assert (await one.beat()).error is ErrorCode.NONE
 

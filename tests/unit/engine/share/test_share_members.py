@@ -46,11 +46,11 @@ async def test_an_acknowledgement_is_answered_about_what_it_names(store: Store, 
     engine, [member] = await queue(store, 1, "one")
     assert len(await member.fetch()) == 2
     deleted = (await engine.topics.resolve("b")).topic_id
-    [kept] = [each for each in member.assignment if each.topic_id != deleted]
+    [kept] = [partition for partition in member.assignment if partition.topic_id != deleted]
     await engine.topics.delete("b")
     acks = {kept: [ack(0, 0, ACCEPT)]}
-    answer = await member.request(epoch, acknowledgements=acks, fetches=False)
-    assert [(each.partition, each.acknowledge_error) for each in answer.results] == [(kept, ErrorCode.NONE)]
+    response = await member.request(epoch, acknowledgements=acks, fetches=False)
+    assert [(result.partition, result.acknowledge_error) for result in response.results] == [(kept, ErrorCode.NONE)]
 
 
 async def test_a_closing_fetch_names_no_other_partition(store: Store) -> None:
@@ -63,24 +63,26 @@ async def test_a_closing_fetch_names_no_other_partition(store: Store) -> None:
 async def test_a_partition_named_without_acknowledgements_is_answered(store: Store) -> None:
     _, [member] = await queue(store, 1, "one")
     await member.request(max_records=0)
-    acks: dict[object, list[AcknowledgementBatch]] = {each: [] for each in member.assignment}
-    answer = await member.request(acknowledgements=acks, fetches=False)
-    assert {each.partition: each.acknowledge_error for each in answer.results} == dict.fromkeys(acks, ErrorCode.NONE)
+    acks: dict[object, list[AcknowledgementBatch]] = {partition: [] for partition in member.assignment}
+    response = await member.request(acknowledgements=acks, fetches=False)
+    assert {result.partition: result.acknowledge_error for result in response.results} == dict.fromkeys(
+        acks, ErrorCode.NONE
+    )
 
 
 async def test_a_fetch_for_no_records_does_not_wait(store: Store) -> None:
     _, [member] = await queue(store, 1, "one")
     before_s = store.clock.monotonic()
-    answer = await member.request(max_records=0, max_wait_ms=10_000)
-    assert (answer.results, store.clock.monotonic()) == ((), before_s)
+    response = await member.request(max_records=0, max_wait_ms=10_000)
+    assert (response.results, store.clock.monotonic()) == ((), before_s)
 
 
 async def test_who_leaves_first_closes_all_the_same(store: Store) -> None:
     _, [one, two] = await queue(store, 3, "one", "two")
     await one.fetch()
     assert await one.leave() is ErrorCode.NONE
-    places = {each.partition for each in one.answer.results}
-    acks = {each: [ack(0, 0, ACCEPT)] for each in places}
+    places = {result.partition for result in one.answer.results}
+    acks = {partition: [ack(0, 0, ACCEPT)] for partition in places}
     assert await one.acknowledge(acks, epoch=-1) == dict.fromkeys(places, ErrorCode.NONE)
     assert await session_rows(store) == []
     assert sorted(value for _, _, value in await two.fetch()) == [b"1", b"2"], "the rest came back at once"
@@ -89,7 +91,7 @@ async def test_who_leaves_first_closes_all_the_same(store: Store) -> None:
 async def test_a_session_that_is_never_closed_goes_when_the_next_member_leaves(store: Store) -> None:
     _, [one, two] = await queue(store, 4, "one", "two")
     await one.fetch()
-    taken = {each.partition: [ack(0, 0, ACCEPT)] for each in one.answer.results}
+    taken = {result.partition: [ack(0, 0, ACCEPT)] for result in one.answer.results}
     await one.leave()
     assert await session_rows(store) == ["t#one"]
     await two.fetch()
@@ -105,7 +107,9 @@ async def test_a_member_holds_its_equal_share_at_most(store: Store, is_strict: b
     _, [one, two, three] = await queue(store, 300, "one", "two", "three", **limit)
 
     async def take(member: ShareMember) -> int:
-        return len([each for each in await member.fetch(max_records=500, is_strict=is_strict) if each[2] != b"b"])
+        return len(
+            [delivery for delivery in await member.fetch(max_records=500, is_strict=is_strict) if delivery[2] != b"b"]
+        )
 
     assert [await take(member) for member in (one, two, three)] == [34, 34, 32]
     assert await take(one) == 0, "it holds its share"
@@ -121,7 +125,7 @@ async def test_a_window_that_others_change_all_the_time_is_changed_at_the_second
 ) -> None:
     """Another process writes during every pause: what was read before the pause is stale after it."""
     engine, [one] = await queue(store, 10, "one")
-    place = await _place_of_a(engine, one)
+    partition = await _place_of_a(engine, one)
     await one.fetch(max_records=2, is_strict=True)
     others = store.engine(seed=1, catalog_cache_ms=0).share_windows
     put, sleep = store.groups._port.put, store.clock.sleep
@@ -130,18 +134,18 @@ async def test_a_window_that_others_change_all_the_time_is_changed_at_the_second
     async def change() -> None:
         nonlocal is_others
         is_others = True
-        [item] = await others.read("q", [place])
+        [item] = await others.read("q", [partition])
         assert item is not None
-        await others.change("q", place, item, lambda state: (replace(state, lot_number=state.lot_number + 1), None))
+        await others.change("q", partition, item, lambda state: (replace(state, lot_number=state.lot_number + 1), None))
         is_others = False
 
-    async def counted(asked: Put) -> None:
+    async def counted(write: Put) -> None:
         nonlocal own_puts
         if not is_others:
             own_puts += 1
             if own_puts <= 2:
                 await change()
-        await put(asked)
+        await put(write)
 
     async def sleeping(seconds: float) -> None:
         await change()
@@ -149,7 +153,7 @@ async def test_a_window_that_others_change_all_the_time_is_changed_at_the_second
 
     monkeypatch.setattr(store.groups._port, "put", counted)
     monkeypatch.setattr(store.clock, "sleep", sleeping)
-    assert await one.acknowledge({place: [ack(0, 1, ACCEPT)]}) == {place: ErrorCode.NONE}
+    assert await one.acknowledge({partition: [ack(0, 1, ACCEPT)]}) == {partition: ErrorCode.NONE}
     assert own_puts == 3
 
 
@@ -158,26 +162,26 @@ async def test_changes_of_one_process_that_wait_for_each_other_are_one_write(
 ) -> None:
     names = [f"m{i}" for i in range(16)]
     engine, members = await queue(store, 160, *names)
-    place = await _place_of_a(engine, members[0])
+    partition = await _place_of_a(engine, members[0])
     for i, member in enumerate(members):
-        taken = await member.fetch_records(max_records=10, is_strict=True, partitions=frozenset({place}))
+        taken = await member.fetch_records(max_records=10, is_strict=True, partitions=frozenset({partition}))
         assert [record.offset for _, record, _ in taken] == list(range(10 * i, 10 * i + 10))
     put = store.groups._port.put
 
-    async def slow(asked: Put) -> None:
+    async def slow(write: Put) -> None:
         await asyncio.sleep(0.01)
-        await put(asked)
+        await put(write)
 
     monkeypatch.setattr(store.groups._port, "put", slow)
     before = store.groups.count("put")
-    chosen = [{place: [ack(10 * i, 10 * i + 9, ACCEPT)]} for i in range(16)]
-    chosen[3] = {place: [ack(0, 9, ACCEPT)]}  # another member's
-    codes = await asyncio.gather(*(each.acknowledge(acks) for each, acks in zip(members, chosen, strict=True)))
-    refused = [i for i, code in enumerate(codes) if code[place] is not ErrorCode.NONE]
+    chosen = [{partition: [ack(10 * i, 10 * i + 9, ACCEPT)]} for i in range(16)]
+    chosen[3] = {partition: [ack(0, 9, ACCEPT)]}  # another member's
+    codes = await asyncio.gather(*(member.acknowledge(acks) for member, acks in zip(members, chosen, strict=True)))
+    refused = [i for i, code in enumerate(codes) if code[partition] is not ErrorCode.NONE]
     assert refused == [3]
-    assert codes[3][place] is ErrorCode.INVALID_RECORD_STATE
+    assert codes[3][partition] is ErrorCode.INVALID_RECORD_STATE
     assert store.groups.count("put") - before <= 2
-    [item] = await engine.share_windows.read("q", [place])
+    [item] = await engine.share_windows.read("q", [partition])
     assert item is not None
     assert [(run.start, run.end) for run in item.state.runs if run.state is RecordState.ACQUIRED] == [(30, 40)]
 
@@ -190,17 +194,17 @@ async def test_a_caller_that_is_cancelled_leaves_the_others_their_turn(
     put = store.groups._port.put
     first = asyncio.Event()
 
-    async def hanging(asked: Put) -> None:
+    async def hanging(write: Put) -> None:
         monkeypatch.setattr(store.groups._port, "put", put)
         first.set()
         await asyncio.sleep(60)
 
     monkeypatch.setattr(store.groups._port, "put", hanging)
-    place = next(iter(sorted(one.assignment)))
+    partition = next(iter(sorted(one.assignment)))
 
     async def change(to: int) -> int:
         _, answer = await engine.share_windows.change(
-            "q", place, item, lambda state: (replace(state, start_offset=to), to)
+            "q", partition, item, lambda state: (replace(state, start_offset=to), to)
         )
         return answer
 
@@ -214,11 +218,11 @@ async def test_a_caller_that_is_cancelled_leaves_the_others_their_turn(
 
 async def _place_of_a(engine: Engine, member: ShareMember) -> PartitionId:
     topic = await engine.topics.resolve("a")
-    [place] = [each for each in member.assignment if each.topic_id == topic.topic_id]
-    return place
+    [partition] = [candidate for candidate in member.assignment if candidate.topic_id == topic.topic_id]
+    return partition
 
 
 async def _window_of(engine: Engine, member: ShareMember) -> list[ShareItem]:
-    place = next(iter(sorted(member.assignment)))
-    await member.fetch(partitions=frozenset({place}))
-    return [item for item in await engine.share_windows.read("q", [place]) if item is not None]
+    partition = next(iter(sorted(member.assignment)))
+    await member.fetch(partitions=frozenset({partition}))
+    return [item for item in await engine.share_windows.read("q", [partition]) if item is not None]

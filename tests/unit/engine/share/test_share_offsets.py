@@ -54,9 +54,9 @@ async def test_a_call_that_is_throttled_is_made_again(name: str) -> None:
     for i, (where, method) in enumerate(script):
         store, engine = await prepared()
         faulty = store.groups if where == "groups" else store.tables.across
-        nth = sum(1 for each in script[: i + 1] if each == (where, method))
+        nth = sum(1 for call_made in script[: i + 1] if call_made == (where, method))
         faulty.script[method, faulty.count(method) + nth] = Fault.UNAVAILABLE
-        [answer] = await call(engine)
-        assert (answer.error, answer.start_offset) == (ErrorCode.NONE, start_offset), (where, method, nth)
+        [result] = await call(engine)
+        assert (result.error, result.start_offset) == (ErrorCode.NONE, start_offset), (where, method, nth)
         if name.startswith("describe"):
-            assert answer.lag == 2
+            assert result.lag == 2

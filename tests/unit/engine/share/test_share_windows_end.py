@@ -40,8 +40,8 @@ async def rows(store: Store) -> list[str]:
     return [row.key.sk for row in (*windows, *await store.catalog.query("batches"))]
 
 
-async def end(engine: Engine, what: str) -> None:
-    match what:
+async def end(engine: Engine, ending: str) -> None:
+    match ending:
         case "the group is deleted":
             assert await engine.groups.delete(["q"]) == [("q", ErrorCode.NONE)]
         case "the topic is deleted":
@@ -55,19 +55,19 @@ async def end(engine: Engine, what: str) -> None:
 ENDS = ["the group is deleted", "the topic is deleted", "its offsets are deleted"]
 
 
-@pytest.mark.parametrize("what", ENDS)
-async def test_nothing_of_a_window_stays(store: Store, what: str) -> None:
+@pytest.mark.parametrize("ending", ENDS)
+async def test_nothing_of_a_window_stays(store: Store, ending: str) -> None:
     engine, member = await queue(store)
     await member.acknowledge({member.of(0): [ack(0, 0, REJECT)]})
     assert len(await rows(store)) == 2
     await member.leave()
-    await end(engine, what)
+    await end(engine, ending)
     assert await rows(store) == []
     assert [letter.value for letter in await read_all(engine, "dead", 0)] == [b"0"]
 
 
-@pytest.mark.parametrize("what", ENDS)
-async def test_a_dead_letter_that_arrives_after_the_end_is_not_written(store: Store, what: str) -> None:
+@pytest.mark.parametrize("ending", ENDS)
+async def test_a_dead_letter_that_arrives_after_the_end_is_not_written(store: Store, ending: str) -> None:
     engine, member = await queue(store)
     across = store.tables.across
     first = across.count("transact") + 1
@@ -75,7 +75,7 @@ async def test_a_dead_letter_that_arrives_after_the_end_is_not_written(store: St
     await member.acknowledge({member.of(0): [ack(0, 0, REJECT)]})
     across.script.clear()
     await member.leave()
-    await end(engine, what)
+    await end(engine, ending)
     assert await across.deliver_late() == 0
     assert await rows(store) == []
     assert await read_all(engine, "dead", 0) == []
@@ -113,8 +113,8 @@ async def test_a_first_fetch_that_meets_the_topics_deletion_makes_no_window(
         await transact(operations)
 
     monkeypatch.setattr(store.tables.across._port, "transact", after_the_deletion)
-    answer = await late.request()
-    assert [result.error for result in answer.results] == [ErrorCode.UNKNOWN_TOPIC_ID]
+    response = await late.request()
+    assert [result.error for result in response.results] == [ErrorCode.UNKNOWN_TOPIC_ID]
     assert await store.groups.query("g#other", sk_from="s#", sk_to="s$") == []
 
 

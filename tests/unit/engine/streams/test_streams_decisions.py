@@ -56,7 +56,7 @@ def member(
 
 def group(*members: MemberState, target: Mapping[str, Tasks], epoch: int = 5, is_due: bool = False) -> GroupView:
     """A group of these members, whose target is due or not."""
-    by_id = {each.member_id: each for each in members}
+    by_id = {member.member_id: member for member in members}
     digest = b"" if is_due else inputs_digest(by_id, configure(PLAIN, TOPICS), 0)
     state = GroupState(
         "app", 7, epoch, "sticky", topics_digest=digest, streams=StreamsGroup(dict(target), is_ready=True)
@@ -148,8 +148,8 @@ def test_a_standby_that_is_owed_holds_the_member_back_as_well() -> None:
     one = member("one", Tasks(standby=tasks(0)), epoch=4)
     view = group(one, target={"one": Tasks(tasks(0))})
     assert (written(beat(view, epoch=4)).assigned, beat(view, epoch=4).granted) == (Tasks(), ())
-    told = replace(one, streams=StreamsMember(0, "one", revoking=Tasks(standby=tasks(0))))
-    step = beat(group(told, target={"one": Tasks(tasks(0))}), owned=Tasks(), epoch=4)
+    revoking_member = replace(one, streams=StreamsMember(0, "one", revoking=Tasks(standby=tasks(0))))
+    step = beat(group(revoking_member, target={"one": Tasks(tasks(0))}), owned=Tasks(), epoch=4)
     assert written(step).assigned == Tasks(tasks(0))
 
 

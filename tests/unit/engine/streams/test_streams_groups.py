@@ -52,15 +52,15 @@ def active(*members: StreamsMember) -> list[TaskId]:
     return sorted(task for member in members for task in member.tasks.active)
 
 
-ALL = [TaskId(each, number) for each in "01" for number in range(4)]
+ALL = [TaskId(subtopology, number) for subtopology in "01" for number in range(4)]
 
 
 async def lease(store: Store, engine: Engine, partition: TopicPartition) -> tuple[str | None, int]:
     topic = await engine.topics.resolve(partition.topic)
     slot = lease_slot("app", PartitionId(topic.topic_id, partition.partition))
     item = await store.tables.groups.get(slot.key)
-    found = None if item is None else decode_lease(item, slot.suffix)
-    return (None, -1) if found is None else (found.owner, found.epoch)
+    lease_read = None if item is None else decode_lease(item, slot.suffix)
+    return (None, -1) if lease_read is None else (lease_read.owner, lease_read.epoch)
 
 
 # --- joining ----------------------------------------------------------------------------------------------------------
@@ -137,9 +137,9 @@ async def test_a_task_moves_only_when_its_owner_has_given_it_up(store: Store, cl
     await two.beat()
     kept = one.tasks
     await one.beat(keep=kept)
-    asked = one.last.streams.tasks  # type: ignore[union-attr]
-    assert asked is not None
-    assert len(asked.active) == 4, "it was told what it may keep"
+    tasks_asked = one.last.streams.tasks  # type: ignore[union-attr]
+    assert tasks_asked is not None
+    assert len(tasks_asked.active) == 4, "it was told what it may keep"
     for _ in range(3):
         await two.beat()
         await one.beat(keep=kept)
@@ -366,17 +366,19 @@ async def test_members_learn_each_others_endpoints_once_a_change(store: Store, c
     two = StreamsMember(engine, "two", endpoint=Endpoint("host-2", 8080))
     await settle([one, two], clock)
     for member in (one, two):
-        found = {each.endpoint.host: each for each in member.endpoints}
-        assert sorted(found) == ["host-1", "host-2"]
-        partitions = [number for each in found.values() for number in each.active["orders"]]
+        endpoints_by_host = {endpoint.endpoint.host: endpoint for endpoint in member.endpoints}
+        assert sorted(endpoints_by_host) == ["host-1", "host-2"]
+        partitions = [number for endpoint in endpoints_by_host.values() for number in endpoint.active["orders"]]
         assert sorted(partitions) == [0, 1, 2, 3]
-        assert set(found["host-1"].active["orders"]) == {t.partition for t in one.tasks.active if t[0] == "0"}
+        assert set(endpoints_by_host["host-1"].active["orders"]) == {
+            t.partition for t in one.tasks.active if t[0] == "0"
+        }
     await one.beat()
     assert one.last.streams is not None
     assert one.last.streams.endpoints is None, "nothing has changed"
     await two.leave()
     await settle([one], clock)
-    assert [each.endpoint.host for each in one.endpoints] == ["host-1"]
+    assert [endpoint.endpoint.host for endpoint in one.endpoints] == ["host-1"]
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
@@ -471,8 +473,8 @@ async def test_committed_offsets_become_those_of_the_streams_group(store: Store,
     await engine.offsets.commit("app", {ORDERS[1]: OffsetAndMetadata(7)})
     one = StreamsMember(engine, "one")
     await settle([one], clock)
-    [found] = await engine.offsets.fetch("app", [ORDERS[1]], member_id="one", member_epoch=one.epoch)
-    assert found.committed == OffsetAndMetadata(7)
+    [result] = await engine.offsets.fetch("app", [ORDERS[1]], member_id="one", member_epoch=one.epoch)
+    assert result.committed == OffsetAndMetadata(7)
 
 
 async def test_an_empty_group_changes_between_streams_and_classic_and_keeps_its_offsets(
@@ -494,9 +496,9 @@ async def test_an_empty_group_changes_between_streams_and_classic_and_keeps_its_
     two = StreamsMember(engine, "two", other)
     await settle([two], clock)
     assert len(two.tasks.active) == 4, "a new streams group, with a topology of its own"
-    [found] = await engine.offsets.fetch("app", [ORDERS[1]])
-    assert found.committed is not None
-    assert found.committed.offset == 7
+    [result] = await engine.offsets.fetch("app", [ORDERS[1]])
+    assert result.committed is not None
+    assert result.committed.offset == 7
 
 
 async def test_offsets_of_what_members_read_cannot_be_deleted_nor_altered(store: Store) -> None:
@@ -517,7 +519,9 @@ async def test_a_group_is_described_and_deleted_with_all_its_items(store: Store)
     [group] = await engine.streams_groups.describe(["app"])
     assert (group.state, group.group_type) == ("Stable", "streams")
     assert group.topology is not None
-    assert [topic.partitions for each in group.topology.subtopologies for topic in each.changelog_topics] == [4]
+    assert [
+        topic.partitions for subtopology in group.topology.subtopologies for topic in subtopology.changelog_topics
+    ] == [4]
     described = {member.member_id: member.streams for member in group.members}
     first = described["one"]
     assert first is not None

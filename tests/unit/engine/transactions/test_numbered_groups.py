@@ -89,15 +89,15 @@ async def test_what_must_hold_besides_is_a_condition_of_the_commit() -> None:
     store = memory_store()
     engine = store.engine()
     await engine.topics.create("many", 1)
-    there = TableOperation("groups", Check(Key("here", "now"), Exists(("v",))))
+    check = TableOperation("groups", Check(Key("here", "now"), Exists(("v",))))
     batches = await uploaded(engine, b"0", 1)
     before = store.clock.now_ms()
     with pytest.raises(KafkaError, match="no longer exists") as refused:
-        await engine.numbered_batches.commit("q", 0, batches, checks=[there])
+        await engine.numbered_batches.commit("q", 0, batches, checks=[check])
     assert refused.value.code is ErrorCode.TRANSACTION_ABORTABLE
     assert store.clock.now_ms() - before < 1_000, "said at once"
     await store.groups.put(Put(Key("here", "now"), {"v": 1}))
-    assert await engine.numbered_batches.commit("q", 0, batches, checks=[there]) is True
+    assert await engine.numbered_batches.commit("q", 0, batches, checks=[check]) is True
     assert await values(engine, "many", 0) == [b"0"]
 
 

@@ -16,6 +16,7 @@ from odradek.model.topic_partition import PartitionId
 from odradek.testing.faults import Fault
 
 from tests.support.clients.transactional_producer import Transactor, transactional_batch, values
+from tests.support.counted import at_least
 from tests.support.engine import Store, batch, memory_store, produce, read_all
 
 PREDICTED = {"transaction.offsets": "predicted"}
@@ -40,8 +41,8 @@ async def producer(engine: Engine, request: pytest.FixtureRequest) -> Transactor
 
 
 async def offset_of(engine: Engine, value: bytes, partition: int = 0) -> int:
-    [found] = [record.offset for record in await read_all(engine, "a", partition) if record.value == value]
-    return found
+    [offset] = [record.offset for record in await read_all(engine, "a", partition) if record.value == value]
+    return offset
 
 
 async def interlope(engine: Engine) -> None:
@@ -66,15 +67,15 @@ async def test_told_offsets_are_those_of_the_log(engine: Engine, producer: Trans
     """Over batches, partitions, commits, aborts, and what others wrote between two transactions."""
     for number in range(6):
         await interlope(engine)
-        told = {}
+        offsets_told = {}
         for partition in (0, 1, 0, 0):
-            value = b"%d-%d" % (number, len(told))
-            told[value] = partition, await producer.send("a", partition, value, value + b"+")
+            value = b"%d-%d" % (number, len(offsets_told))
+            offsets_told[value] = partition, await producer.send("a", partition, value, value + b"+")
         if number % 3 == 1:
             await producer.abort()
             continue
         await producer.commit()
-        for value, (partition, offset) in told.items():
+        for value, (partition, offset) in at_least(4, offsets_told.items()):
             assert await offset_of(engine, value, partition) == offset
 
 
@@ -84,16 +85,16 @@ async def test_offsets_are_right_in_whatever_order_the_requests_arrive(engine: E
     await producer.send("a", 0, b"before")
     await producer.commit()
     values_ = [[b"%d.%d" % (i, j) for j in range(i + 1)] for i in range(5)]
-    requests = [producer.request("a", 0, *each) for each in values_]
+    requests = [producer.request("a", 0, *pair) for pair in values_]
     order = list(range(5))
     random.Random(3).shuffle(order)
-    told = {}
+    offsets_told = {}
     for i in order:
         [result] = await producer.produce(requests[i])
-        told[i] = result.base_offset
+        offsets_told[i] = result.base_offset
     await producer.commit()
-    for i, each in enumerate(values_):
-        assert await offset_of(engine, each[0]) == told[i]
+    for i, pair in enumerate(values_):
+        assert await offset_of(engine, pair[0]) == offsets_told[i]
 
 
 async def test_sequences_wrap(engine: Engine) -> None:
@@ -274,7 +275,7 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
 
 
 @pytest.mark.parametrize(
-    ("topic", "configs", "told"),
+    ("topic", "configs", "told_offset"),
     [
         ("primary.orders", {}, 0),
         ("primary.orders", {"transaction.offsets": "unknown"}, -1),
@@ -288,11 +289,13 @@ async def test_a_producer_that_another_epoch_has_overtaken_is_told_nothing(engin
     ],
 )
 async def test_the_operator_names_topics_that_are_predicted(
-    store: Store, topic: str, configs: dict[str, str], told: int
+    store: Store, topic: str, configs: dict[str, str], told_offset: int
 ) -> None:
     engine = store.engine(transaction_offsets_predicted="primary.*, exact, mm2-offsets.primary.internal")
     await engine.topics.create(topic, 1, configs)
     producer = await Transactor(engine).init()
-    assert await producer.send(topic, 0, b"x") == told
-    described = {each.name: each.value for each in engine.topics.describe_configs(await engine.topics.resolve(topic))}
-    assert described["transaction.offsets"] == ("unknown" if told < 0 else "predicted")
+    assert await producer.send(topic, 0, b"x") == told_offset
+    described = {
+        config.name: config.value for config in engine.topics.describe_configs(await engine.topics.resolve(topic))
+    }
+    assert described["transaction.offsets"] == ("unknown" if told_offset < 0 else "predicted")

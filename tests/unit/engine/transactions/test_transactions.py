@@ -279,12 +279,12 @@ async def test_a_producer_that_keeps_its_id_gets_the_next_epoch_once(engine: Eng
     producer = await Transactor(engine).init()
     await producer.send("a", 0, b"dropped")
     before = (producer.producer_id, producer.epoch)
-    given = [
+    ids = [
         await engine.transactions.init("tx", TIMEOUT_MS, producer_id=before[0], producer_epoch=before[1])
         for _ in range(2)
     ]
-    assert given == [(before[0], before[1] + 1)] * 2
-    producer._take(given[0])
+    assert ids == [(before[0], before[1] + 1)] * 2
+    producer._take(ids[0])
     await producer.send("a", 0, b"kept")
     await producer.commit()
     assert await values(engine, "a") == [b"kept"]
@@ -405,8 +405,8 @@ async def test_the_first_protocol_announces_partitions_and_groups(engine: Engine
 async def test_partitions_that_do_not_exist_are_not_announced(engine: Engine) -> None:
     producer = await Transactor(engine, bumps=False).init()
     places = [TopicPartition("a", 0), TopicPartition("a", 9), TopicPartition("none", 0)]
-    found = await engine.transactions.add_partitions("tx", producer.producer_id, 0, places)
-    assert [error.code if error else None for error in found.values()] == [
+    errors = await engine.transactions.add_partitions("tx", producer.producer_id, 0, places)
+    assert [error.code if error else None for error in errors.values()] == [
         ErrorCode.OPERATION_NOT_ATTEMPTED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
