@@ -15,8 +15,8 @@ PLAN = Plan(steps=(20 * MIB, 60 * MIB), step_s=4, partitions=30)
 
 
 def steps(account: Account, plan: Plan = PLAN) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = run(drive(account, plan))
-    return found
+    steps_run: list[dict[str, Any]] = run(drive(account, plan))
+    return steps_run
 
 
 def test_a_fleet_with_room_keeps_up() -> None:
@@ -40,13 +40,13 @@ def test_a_fleet_with_room_keeps_up() -> None:
     ],
 )
 def test_what_is_tight_refuses_and_everything_comes_in_the_end(tight: dict[str, Any], refused: str) -> None:
-    found = steps(replace(ACCOUNT, **tight))
-    counts = {**found[1], **found[1]["answers_per_s"]}
+    steps_run = steps(replace(ACCOUNT, **tight))
+    counts = {**steps_run[1], **steps_run[1]["answers_per_s"]}
     assert counts[refused] > 0
     others = {"refused_by_table_per_s", "refused_by_key_per_s", "refused_by_prefix_per_s"} - {refused}
-    assert all(found[1][other] == 0 for other in others)
-    assert found[1]["given_up"] == 0
-    assert found[1]["drained_s"] > 0.5, "what was refused is sent again"
+    assert all(steps_run[1][other] == 0 for other in others)
+    assert steps_run[1]["given_up"] == 0
+    assert steps_run[1]["drained_s"] > 0.5, "what was refused is sent again"
 
 
 def test_the_command_prints_both_tables(capsys: pytest.CaptureFixture[str], tmp_path: Any, monkeypatch: Any) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from bench.kafka_port import OURS_IS, SYNCED_IS, THEIRS_IS, UNSYNCED_IS, goals
 
 
-def row(server: str, client: str, what: str, rate: float, size: int = 1024) -> dict[str, Any]:
+def row(server: str, client: str, step: str, rate: float, size: int = 1024) -> dict[str, Any]:
     used = {"client_cpu_s_per_million": 10.0, "server_cpu_s_per_million": 5.0}
-    return {"server": server, "client": client, "what": what, "size": size, "records_s": rate,
+    return {"server": server, "client": client, "what": step, "size": size, "records_s": rate,
             "mb_s": rate * size / 1e6, **used}  # fmt: skip
 
 

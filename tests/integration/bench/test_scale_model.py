@@ -22,7 +22,7 @@ def test_more_bytes_ask_for_more_of_everything(name: str) -> None:
 
 def test_a_full_request_is_one_upload_and_one_call() -> None:
     load = Load(GIB, 1_000)
-    by_name = {each.resource: each.demand for each in demands(load, LIMITS)}
+    by_name = {demand.resource: demand.demand for demand in demands(load, LIMITS)}
     assert by_name["object PUT/s of the WAL"] == by_name["requests/s of a function URL"] == load.requests_per_s
     assert 225 < load.requests_per_s < 240, "4.7 MB each"
 
@@ -31,7 +31,7 @@ def test_what_breaks_first_is_what_fits_no_more() -> None:
     load = Load(10 * GIB, 1_000)
     worst, gib_s = limits_of(load, LIMITS)
     assert worst.ratio > 1
-    assert all(each.ratio <= 1.001 for each in demands(replace(load, bytes_per_s=gib_s * GIB), LIMITS))
+    assert all(demand.ratio <= 1.001 for demand in demands(replace(load, bytes_per_s=gib_s * GIB), LIMITS))
 
 
 def test_a_raised_limit_moves_the_answer() -> None:

@@ -190,8 +190,8 @@ def test_errors_say_once_what_is_missing(cli: Cli, arguments: tuple[str, ...], t
     ],
 )
 def test_errors_are_one_line(cli: Cli, arguments: tuple[str, ...], code: int, name: str) -> None:
-    found, out, said = cli(*arguments)
-    assert (found, out) == (code, "")
+    exit_code, out, said = cli(*arguments)
+    assert (exit_code, out) == (code, "")
     assert said.startswith(f"odradek: {name}: ")
     assert said.count("\n") == 1
     assert "Traceback" not in said
@@ -330,10 +330,10 @@ def test_a_streams_group(cli: Cli, service: object) -> None:
     with odradek.Admin(**service.client_config) as admin:  # type: ignore[attr-defined]
         connection = admin._client._connection
         response = response_schema(ApiKey.STREAMS_GROUP_HEARTBEAT, 0)
-        answer = admin._loop.call(connection.call(build(schema, joining), response, "StreamsGroupHeartbeat"))
-        assert (answer.error_code, [each.partitions for each in answer.active_tasks]) == (0, [(0, 1)])
+        joined = admin._loop.call(connection.call(build(schema, joining), response, "StreamsGroupHeartbeat"))
+        assert (joined.error_code, [active_task.partitions for active_task in joined.active_tasks]) == (0, [(0, 1)])
         described = admin.describe_streams_groups(["app"])["app"]
-        assert (described.state, [sorted(each.tasks.active) for each in described.members]) == (
+        assert (described.state, [sorted(member.tasks.active) for member in described.members]) == (
             "Stable",
             [[("0", 0), ("0", 1)]],
         )
@@ -341,9 +341,11 @@ def test_a_streams_group(cli: Cli, service: object) -> None:
         code, shown, _ = cli("groups", "describe", "app", "--output", "json")
         leave = joining | {"member_epoch": -1, "topology": None}
         admin._loop.call(connection.call(build(schema, leave), response, "StreamsGroupHeartbeat"))
-    found = json.loads(shown)
-    assert (code, found["protocol"], found["state"]) == (0, "streams", "Stable")
-    assert [(each["topics"], each["assigned"]) for each in found["members"]] == [(["orders"], ["0_0", "0_1"])]
+    group_shown = json.loads(shown)
+    assert (code, group_shown["protocol"], group_shown["state"]) == (0, "streams", "Stable")
+    assert [(member["topics"], member["assigned"]) for member in group_shown["members"]] == [
+        (["orders"], ["0_0", "0_1"])
+    ]
     assert ["app", "Empty", "streams"] in [line.split() for line in cli("groups", "list")[1].splitlines()]
     assert "app  streams  Empty" in cli("groups", "describe", "app")[1]
     assert cli("groups", "reset-offsets", "app", "--topic", "orders", "--to", "earliest")[0] == 0
@@ -421,10 +423,10 @@ def test_names_of_topics_and_groups_are_completed(cli: Cli) -> None:
 def test_all_configurations_of_a_topic_are_shown_with_what_they_mean(cli: Cli) -> None:
     cli("topics", "create", "shown", "-c", "retention.ms=1000")
     own = json.loads(cli("topics", "describe", "shown", "--output", "json")[1])["configs"]
-    assert [(each["name"], each["value"]) for each in own] == [("retention.ms", "1000")]
+    assert [(config["name"], config["value"]) for config in own] == [("retention.ms", "1000")]
     code, table, _ = cli("topics", "describe", "shown", "--defaults")
     assert code == 0
     assert "cleanup.policy" in table
     every = json.loads(cli("topics", "describe", "shown", "--defaults", "--output", "json")[1])["configs"]
-    assert {each["name"]: each["is_default"] for each in every}["retention.ms"] is False
-    assert all(each["documentation"] and each["type"] for each in every)
+    assert {config["name"]: config["is_default"] for config in every}["retention.ms"] is False
+    assert all(config["documentation"] and config["type"] for config in every)

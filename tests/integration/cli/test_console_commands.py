@@ -33,8 +33,8 @@ RECORD = json.dumps({"type": "record", "name": "R", "fields": [{"name": "n", "ty
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Any]:
-    with odradek.local() as found:
-        yield found
+    with odradek.local() as embedded:
+        yield embedded
 
 
 @pytest.fixture
@@ -79,9 +79,11 @@ def test_all_groups_are_described(cli: Cli, service: Any) -> None:
     with odradek.Admin(**service.client_config) as admin:
         admin.alter_consumer_group_offsets("one", {odradek.TopicPartition("read", 0): 0})
         admin.alter_consumer_group_offsets("two", {odradek.TopicPartition("read", 0): 1})
-    found = {each["group"]: each for each in json.loads(cli("groups", "describe", "--all", "--output", "json")[1])}
-    assert found["one"]["partitions"][0]["lag"] == 1
-    assert found["two"]["partitions"][0]["lag"] == 0
+    groups_by_name = {
+        group["group"]: group for group in json.loads(cli("groups", "describe", "--all", "--output", "json")[1])
+    }
+    assert groups_by_name["one"]["partitions"][0]["lag"] == 1
+    assert groups_by_name["two"]["partitions"][0]["lag"] == 0
     assert "one" in cli("groups", "describe", "--all")[1]
     for wrong in ((), ("one", "--all")):
         assert cli("groups", "describe", *wrong)[0] == 2
@@ -100,24 +102,28 @@ PAYMENT = {"id": "p", "cents": "5", "inner": {"ok": True}, "at": "2026-11-22T09:
 
 
 @pytest.mark.parametrize(
-    ("kind", "schema", "value"), [("avro", RECORD, {"n": 7}), ("protobuf", MESSAGE, PAYMENT)], ids=["avro", "protobuf"]
+    ("value_format", "schema", "value"),
+    [("avro", RECORD, {"n": 7}), ("protobuf", MESSAGE, PAYMENT)],
+    ids=["avro", "protobuf"],
 )
-def test_records_are_written_and_read_by_a_schema(cli: Cli, service: Any, kind: str, schema: str, value: Any) -> None:
-    topic = f"typed-{kind}"
-    keys = {name: each for name, each in service.client_config.items() if name.startswith("aws_")}
+def test_records_are_written_and_read_by_a_schema(
+    cli: Cli, service: Any, value_format: str, schema: str, value: Any
+) -> None:
+    topic = f"typed-{value_format}"
+    keys = {name: value for name, value in service.client_config.items() if name.startswith("aws_")}
     registry = HttpRegistry.discover(service.bootstrap_servers, **keys)
-    registry.register(f"{topic}-value", Schema(schema, kind.upper()))
+    registry.register(f"{topic}-value", Schema(schema, value_format.upper()))
     cli("topics", "create", topic, "-p", "1")
 
-    written = cli("produce", topic, "--value-format", kind, stdin=json.dumps(value).encode() + b"\n")
-    refused = cli("produce", topic, "--value-format", kind, stdin=b'{"unknown": 1}\n')
+    written = cli("produce", topic, "--value-format", value_format, stdin=json.dumps(value).encode() + b"\n")
+    refused = cli("produce", topic, "--value-format", value_format, stdin=b'{"unknown": 1}\n')
 
     assert written[0] == 0, written
     assert refused[0] == 1
     assert "line 1" in refused[2]
-    for form in (kind, "auto"):
+    for form in (value_format, "auto"):
         assert json.loads(cli("consume", topic, "--value-format", form)[1]) == value
-    as_json = json.loads(cli("consume", topic, "--json", "--value-format", kind)[1])
+    as_json = json.loads(cli("consume", topic, "--json", "--value-format", value_format)[1])
     assert json.loads(as_json["value"]) == value
     wrong = cli("consume", topic, "--value-format", "json")
     assert (wrong[0], "offset 0" in wrong[2]) == (1, True)
@@ -172,8 +178,8 @@ def test_a_console_is_opened_by_its_link_and_ends_at_a_signal(service: Any) -> N
         address = process.stdout.readline()
         link = process.stdout.readline().strip()
         assert "signs in once" in address
-        with urllib.request.urlopen(link) as answer:
-            assert "Signed in" in answer.read().decode()
+        with urllib.request.urlopen(link) as page:
+            assert "Signed in" in page.read().decode()
         with pytest.raises(urllib.error.HTTPError, match="401"):
             urllib.request.urlopen(link)
         process.send_signal(signal.SIGTERM)
@@ -192,13 +198,13 @@ def test_the_embedded_service_brings_its_console(tmp_path: Path) -> None:
     )
     try:
         assert process.stdout is not None
-        seen = ""
-        while not (found := re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", seen)):
+        output = ""
+        while not (link := re.search(r"http://127\.0\.0\.1:\d+/\?token=\S+", output)):
             line = process.stdout.readline()
-            assert line, seen
-            seen += line
-        with urllib.request.urlopen(found[0]) as answer:
-            assert answer.status == 200
+            assert line, output
+            output += line
+        with urllib.request.urlopen(link[0]) as page:
+            assert page.status == 200
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
     finally:
@@ -229,7 +235,7 @@ def test_schemas_from_registration_to_deletion(cli: Cli, tmp_path: Path) -> None
     assert cli("schemas", "set-compatibility", "life-value", "none")[0] == 0
     assert cli("schemas", "register", "life-value", "-", stdin=second.read_bytes())[0] == 0
     described = json.loads(cli("schemas", "describe", "life-value", "--output", "json")[1])
-    assert (described["level"], [each["version"] for each in described["versions"]]) == ("NONE", [2, 1])
+    assert (described["level"], [version["version"] for version in described["versions"]]) == ("NONE", [2, 1])
     lines = cli("schemas", "diff", "life-value")[1].splitlines()
     assert '-       "name": "n",' in lines
     assert '+       "name": "m",' in lines
@@ -281,7 +287,7 @@ def test_transactions_rights_and_consumers_are_shown(cli: Cli, service: Any) -> 
     [consumer] = json.loads(cli("topics", "consumers", "shown", "--output", "json")[1])
     assert (consumer["group"], consumer["members"]) == ("looks", 0)
     rights = json.loads(cli("acls", "explain", "--topic", "shown", "--output", "json")[1])
-    assert [each["principal"] for each in rights] == ["User:*"]
+    assert [right["principal"] for right in rights] == ["User:*"]
     assert "describe_configs" in cli("acls", "explain", "--cluster", "--principal", "User:ada")[1]
 
 

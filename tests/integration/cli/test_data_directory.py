@@ -213,13 +213,13 @@ def test_a_backup_under_load_holds_what_was_acknowledged_and_is_served(
     assert not (again / "backup.json").exists()
     with odradek.local(again) as service:  # type: ignore[operator]
         with odradek.Consumer(**service.client_config) as consumer:
-            place = odradek.TopicPartition(TOPIC, 0)
-            consumer.assign([place])
-            consumer.seek_to_beginning(place)
-            end = consumer.end_offsets([place])[place]
+            tp = odradek.TopicPartition(TOPIC, 0)
+            consumer.assign([tp])
+            consumer.seek_to_beginning(tp)
+            end = consumer.end_offsets([tp])[tp]
             values: list[int] = []
-            while consumer.position(place) < end:
-                values += [int(record.value or b"") for record in consumer.poll(1_000).get(place, ())]
+            while consumer.position(tp) < end:
+                values += [int(record.value or b"") for record in consumer.poll(1_000).get(tp, ())]
         with odradek.Producer(**service.client_config) as producer:
             assert producer.send(TOPIC, b"more", partition=0).result(30).offset == end
     assert len(values) >= acknowledged
@@ -229,11 +229,11 @@ def test_a_backup_under_load_holds_what_was_acknowledged_and_is_served(
 def test_a_deleted_topic_and_the_place_of_its_group_come_back_from_a_backup(
     data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    place, again = odradek.TopicPartition(TOPIC, 0), tmp_path / "again"
+    tp, again = odradek.TopicPartition(TOPIC, 0), tmp_path / "again"
     with odradek.local(data_dir) as service:  # type: ignore[operator]
         with odradek.Consumer(**service.client_config, group_id="g") as consumer:
-            consumer.assign([place])
-            consumer.commit({place: odradek.OffsetAndMetadata(7)})
+            consumer.assign([tp])
+            consumer.commit({tp: odradek.OffsetAndMetadata(7)})
         assert said(capsys, "backup", str(tmp_path / "b"), "--data-dir", str(data_dir))[0] == 0
         with odradek.Admin(**service.client_config) as admin:
             admin.delete_topics([TOPIC])
@@ -243,12 +243,12 @@ def test_a_deleted_topic_and_the_place_of_its_group_come_back_from_a_backup(
         with odradek.Admin(**service.client_config) as admin:
             assert admin.list_topics() == [TOPIC]
         with odradek.Consumer(**service.client_config, group_id="g") as consumer:
-            consumer.assign([place])
-            committed = consumer.committed([place])[place]
+            consumer.assign([tp])
+            committed = consumer.committed([tp])[tp]
             assert committed is not None
             assert committed.offset == 7
-            consumer.seek(place, 7)
-            [record, *_] = consumer.poll(5_000)[place]
+            consumer.seek(tp, 7)
+            [record, *_] = consumer.poll(5_000)[tp]
             assert record.offset == 7
 
 

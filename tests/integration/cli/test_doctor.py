@@ -25,8 +25,8 @@ TABLES = {"LogTableName": "log", "GroupsTableName": "groups", "CatalogTableName"
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Any]:
-    with odradek.local() as found:
-        yield found
+    with odradek.local() as embedded:
+        yield embedded
 
 
 @pytest.fixture
@@ -91,10 +91,13 @@ def answering(status: int, date: str | None) -> Iterator[str]:
 @pytest.mark.parametrize("status", [200, 403, 404])
 def test_the_clock_of_whatever_answers_is_compared(status: int) -> None:
     with answering(status, "Thu, 01 Jan 2015 00:00:00 GMT") as url:
-        assert [(each.outcome, each.check) for each in check_reach(url)] == [("ok", "reach"), ("FAIL", "clock")]
+        assert [(finding.outcome, finding.check) for finding in check_reach(url)] == [
+            ("ok", "reach"),
+            ("FAIL", "clock"),
+        ]
     for date in (None, "yesterday"):
         with answering(status, date) as url:
-            assert [(each.outcome, each.check) for each in check_reach(url)] == [("ok", "reach")]
+            assert [(finding.outcome, finding.check) for finding in check_reach(url)] == [("ok", "reach")]
 
 
 @pytest.fixture
@@ -116,7 +119,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[s
                 TableName=name,
                 BillingMode="PAY_PER_REQUEST",
                 KeySchema=[{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
-                AttributeDefinitions=[{"AttributeName": each, "AttributeType": "S"} for each in ("pk", "sk")],
+                AttributeDefinitions=[{"AttributeName": key_name, "AttributeType": "S"} for key_name in ("pk", "sk")],
             )
             dynamodb.update_continuous_backups(
                 TableName=name, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
@@ -126,7 +129,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[dict[s
 
 def found(outputs: dict[str, str]) -> list[tuple[str, str]]:
     save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
-    return [(each.outcome, each.check) for each in check_store()]
+    return [(finding.outcome, finding.check) for finding in check_store()]
 
 
 def test_tables_and_the_queue_that_a_profile_names_are_checked(deployed: dict[str, str]) -> None:
@@ -159,7 +162,7 @@ def test_alarms_that_ring_are_findings(deployed: dict[str, str]) -> None:
     assert found(outputs)[-1] == ("ok", "alarms")
     for name in ("odradek-dev-lag", "odradek-prod-errors"):
         cloudwatch.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="it is late")
-    [finding] = [each for each in check_store() if each.check == "alarms"]
+    [finding] = [finding for finding in check_store() if finding.check == "alarms"]
     assert (finding.outcome, "lag rings: see odradek-dev-lag" in finding.text) == ("warn", True)
 
 
@@ -168,7 +171,7 @@ def test_tables_with_provisioned_capacity_are_compared_with_the_stage_and_their_
 
     def of_the_log() -> list[Finding]:
         save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
-        return [each for each in check_store() if each.text.startswith("log")]
+        return [finding for finding in check_store() if finding.text.startswith("log")]
 
     [mode, scaling] = of_the_log()
     assert mode[:2] == ("warn", "tables")
@@ -217,5 +220,5 @@ def test_tables_with_provisioned_capacity_are_compared_with_the_stage_and_their_
     assert "its writes" not in text
     outputs["LogTableCapacity"] = "of a later release"
     save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
-    findings = [(each.outcome, each.check) for each in check_store()]
+    findings = [(finding.outcome, finding.check) for finding in check_store()]
     assert findings[:2] == [("warn", "tables"), ("warn", "capacity")]

@@ -215,13 +215,13 @@ def test_a_group_with_members_is_left_alone(cli: Cli, service: object) -> None:
     assert said.startswith("odradek: NON_EMPTY_GROUP: ")
 
 
-@pytest.mark.parametrize("kind", [(), ("--tables",)])
-def test_perf_tells_rates(cli: Cli, kind: tuple[str, ...]) -> None:
-    topic = f"perf{len(kind)}"
+@pytest.mark.parametrize("flags", [(), ("--tables",)])
+def test_perf_tells_rates(cli: Cli, flags: tuple[str, ...]) -> None:
+    topic = f"perf{len(flags)}"
     cli("topics", "create", topic, "-p", "2")
-    code, said, _ = cli("perf", "produce", topic, "-n", "500", "-s", "10", *kind)
+    code, said, _ = cli("perf", "produce", topic, "-n", "500", "-s", "10", *flags)
     assert code == 0
     assert said.startswith("500 records in ")
-    code, said, _ = cli("perf", "consume", topic, *kind)
+    code, said, _ = cli("perf", "consume", topic, *flags)
     assert code == 0
     assert said.startswith("500 records in ")

@@ -83,8 +83,8 @@ class Deployed:
         return self._clients[service]
 
     def table(self, name: str) -> Table:
-        found: Table = get_backend("dynamodb")[DEFAULT_ACCOUNT_ID][REGION].tables[name]
-        return found
+        stored_table: Table = get_backend("dynamodb")[DEFAULT_ACCOUNT_ID][REGION].tables[name]
+        return stored_table
 
     def _make_functions(self) -> None:
         trusted = {"Statement": [{"Effect": "Allow", "Action": "sts:AssumeRole", "Principal": {"Service": "lambda"}}]}
@@ -204,7 +204,7 @@ def test_a_deleted_topic_comes_back_with_its_records_and_its_group(
     deployed.client("s3").put_bucket_versioning(Bucket=NAMES.bucket, VersioningConfiguration={"Status": "Enabled"})
     asyncio.run(write(deployed.endpoint))
     moment = deployed.remember()
-    given = asyncio.run(spoil(deployed.endpoint))
+    next_producer_id = asyncio.run(spoil(deployed.endpoint))
     before, versions = deployed.concurrency(), deployed.versions()
 
     assert ask(deployed, moment, "--output", "json") == 0, capsys.readouterr().err
@@ -215,7 +215,7 @@ def test_a_deleted_topic_comes_back_with_its_records_and_its_group(
     assert done["missing"] == []
     records, offset, producer_id = asyncio.run(read(deployed.endpoint))
     assert (records, offset) == (BEFORE, 2)
-    assert producer_id > given, "an id that a producer may still use is not given again"
+    assert producer_id > next_producer_id, "an id that a producer may still use is not given again"
     # Nobody wrote while the tables changed: the last invocation had its time-out to end in.
     assert deployed.slept_s >= TIMEOUT_S - 60
     assert deployed.concurrency() == before

@@ -14,16 +14,16 @@ from odradek.model.topic_partition import TopicPartition
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Any]:
-    with odradek.local() as found:
-        with odradek.Admin(**found.client_config) as admin:
+    with odradek.local() as embedded:
+        with odradek.Admin(**embedded.client_config) as admin:
             admin.create_topics([odradek.NewTopic("t", 2), odradek.NewTopic("u", 1)])
-        yield found
+        yield embedded
 
 
 @pytest.fixture
 def admin(service: Any) -> Iterator[odradek.Admin]:
-    with odradek.Admin(**service.client_config) as found:
-        yield found
+    with odradek.Admin(**service.client_config) as opened:
+        yield opened
 
 
 def test_the_fleet_leads_every_partition(admin: odradek.Admin, service: Any) -> None:

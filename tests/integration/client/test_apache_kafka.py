@@ -46,13 +46,13 @@ def filled(servers: str) -> str:
         producer.flush()
     with odradek.Consumer(bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest") as consumer:
         consumer.subscribe(["orders"])
-        seen = 0
+        received = 0
         for _ in range(60):
-            seen += sum(map(len, consumer.poll(500).values()))
-            if seen == 300:
+            received += sum(map(len, consumer.poll(500).values()))
+            if received == 300:
                 break
         consumer.commit()
-    assert seen == 300
+    assert received == 300
     return servers
 
 
@@ -64,22 +64,25 @@ async def test_topics_records_and_groups_are_shown_and_changed(filled: str) -> N
         await change_configs(cluster.admin, "orders", {"retention.ms": "3600000"})
         assert (await describe_topic(cluster.admin, "orders")).config("retention.ms") == "3600000"
 
-        found = []
-        async for each in search(cluster, "orders", Filter(where="value.n >= 290")):
-            found += [] if isinstance(each, Progress) else each
-        assert len(found) == 10
+        matches = []
+        async for event in search(cluster, "orders", Filter(where="value.n >= 290")):
+            matches += [] if isinstance(event, Progress) else event
+        assert len(matches) == 10
         assert (await key_skew(cluster, "orders")).keys == 11
 
-        assert [each.type for each in await list_groups(cluster.admin) if each.group == "billing"] == ["consumer"]
+        assert [group.type for group in await list_groups(cluster.admin) if group.group == "billing"] == ["consumer"]
         assert (await describe_group(cluster.admin, "billing")).lag == 0
         reset = await plan_reset(cluster.admin, "billing", topics=[], place=parse_place("earliest", "to"), shift=None)
         await apply_reset(cluster.admin, reset)
         assert (await describe_group(cluster.admin, "billing")).lag == 300
-        ends = {odradek.TopicPartition("orders", each.partition): each.next_offset for each in topic.partitions}
-        assert [each.lag for each in await consumers_of(cluster.admin, "orders", ends)] == [300]
+        ends = {
+            odradek.TopicPartition("orders", partition.partition): partition.next_offset
+            for partition in topic.partitions
+        }
+        assert [consumer.lag for consumer in await consumers_of(cluster.admin, "orders", ends)] == [300]
 
         done = await delete_records(cluster.admin, await plan_deletion(cluster.admin, "orders", [], 5))
-        assert sum(each.deleted for each in done) == 15
+        assert sum(result.deleted for result in done) == 15
 
 
 async def test_the_consoles_pages_answer(filled: str) -> None:
@@ -107,6 +110,6 @@ async def test_the_consoles_pages_answer(filled: str) -> None:
             "/health": "broker",
             "/costs": "does not tell",
         }.items():
-            answer = await client.get(path)
-            assert (answer.status_code, text in answer.text) == (200, True), f"{path}: {answer.text[-2000:]}"
+            response = await client.get(path)
+            assert (response.status_code, text in response.text) == (200, True), f"{path}: {response.text[-2000:]}"
         assert "--registry" in (await client.get("/schemas")).text

@@ -24,14 +24,14 @@ async def _server(partitions: int = 1, **settings: int) -> Server:
 
 
 async def _values(server: Server) -> list[bytes | None]:
-    place = TopicPartition("orders", 0)
+    tp = TopicPartition("orders", 0)
     async with Consumer(transport=server.transport(), auto_offset_reset="earliest", fetch_max_wait_ms=0) as consumer:
-        consumer.assign([place])
-        end = (await consumer.end_offsets([place]))[place]
-        found: list[bytes | None] = []
-        while await consumer.position(place) < end:
-            found += [r.value for r in (await consumer.poll(1000)).get(place, [])]
-        return found
+        consumer.assign([tp])
+        end = (await consumer.end_offsets([tp]))[tp]
+        values_read: list[bytes | None] = []
+        while await consumer.position(tp) < end:
+            values_read += [r.value for r in (await consumer.poll(1000)).get(tp, [])]
+        return values_read
 
 
 async def test_the_expected_offset_is_the_one_that_the_record_gets() -> None:

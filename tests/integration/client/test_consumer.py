@@ -116,10 +116,10 @@ async def test_offsets_by_time_beginning_and_end() -> None:
     async with _consumer(server) as consumer:
         assert await consumer.beginning_offsets([T0, other]) == {T0: 0, other: 0}
         assert await consumer.end_offsets([T0, other]) == {T0: 50, other: 50}
-        found = await consumer.offsets_for_times({T0: START_MS + 9_500, other: START_MS + 10**9})
-    assert found[T0] is not None
-    assert (found[T0].offset, found[T0].timestamp_ms) == (5, START_MS + 10_000)
-    assert found[other] is None
+        found_offsets = await consumer.offsets_for_times({T0: START_MS + 9_500, other: START_MS + 10**9})
+    assert found_offsets[T0] is not None
+    assert (found_offsets[T0].offset, found_offsets[T0].timestamp_ms) == (5, START_MS + 10_000)
+    assert found_offsets[other] is None
 
 
 async def test_paused_partitions_hand_out_nothing_and_resume_where_they_were() -> None:
@@ -145,12 +145,12 @@ async def test_iteration_counts_a_record_as_read_when_the_next_is_asked_for() ->
     server = await _server()
     async with _consumer(server, group_id="g") as consumer:
         consumer.subscribe(["flights"])
-        seen = []
+        numbers = []
         async for record in consumer:
-            seen.append(int(record.value))
-            if len(seen) == 10:
+            numbers.append(int(record.value))
+            if len(numbers) == 10:
                 break
-    assert seen == list(range(10))
+    assert numbers == list(range(10))
     async with _consumer(server, group_id="g") as consumer:
         assert await consumer.committed([T0]) == {T0: OffsetAndMetadata(10)}
         consumer.subscribe(["flights"])
@@ -340,11 +340,11 @@ async def test_iteration_yields_all_records_before_a_poison_record() -> None:
 
     async with _consumer(server, value_deserializer=decode) as consumer:
         consumer.assign([T0])
-        seen = []
+        numbers = []
         with pytest.raises(RecordDeserializationError):
             async for record in consumer:
-                seen.append(record.value)  # noqa: PERF401
-        assert seen == [0, 1, 2, 3, 4]
+                numbers.append(record.value)  # noqa: PERF401
+        assert numbers == [0, 1, 2, 3, 4]
         assert await consumer.position(T0) == 5
 
 

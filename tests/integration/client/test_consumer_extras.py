@@ -54,13 +54,13 @@ async def test_poison_records_go_to_a_topic_and_the_rest_goes_on(iterates: bool)
         ) as consumer,
     ):
         consumer.subscribe(["t"])
-        seen = []
-        while len(seen) < 2:
+        values_read = []
+        while len(values_read) < 2:
             if iterates:
-                seen.append((await anext(aiter(consumer))).value)
+                values_read.append((await anext(aiter(consumer))).value)
             else:
-                seen += [record.value for part in (await consumer.poll(1_000)).values() for record in part]
-        assert seen == [1, 2]
+                values_read += [record.value for part in (await consumer.poll(1_000)).values() for record in part]
+        assert values_read == [1, 2]
         assert await consumer.position(PLACE) == 5
         await consumer.commit()
         assert (await consumer.committed([PLACE]))[PLACE].offset == 5  # type: ignore[union-attr]
@@ -125,12 +125,12 @@ async def test_partitions_that_lag_take_turns_whatever_lies_between_them() -> No
         for _ in range(6):
             for partition in (0, 1):
                 await (await producer.send("t", value, partition=partition))
-    places = [TopicPartition("t", number) for number in range(6)]
+    tps = [TopicPartition("t", number) for number in range(6)]
     async with Consumer(transport=server.transport(), fetch_max_bytes=1, fetch_max_wait_ms=0) as consumer:
-        consumer.assign(places)
-        for place in places:
-            consumer.seek(place, 0)
-        seen = []
-        while len(seen) < 12:
-            seen += [place.partition for place in await consumer.poll(1_000)]
-    assert {number: seen[:8].count(number) for number in (0, 1)} == {0: 4, 1: 4}
+        consumer.assign(tps)
+        for tp in tps:
+            consumer.seek(tp, 0)
+        partitions_polled = []
+        while len(partitions_polled) < 12:
+            partitions_polled += [tp.partition for tp in await consumer.poll(1_000)]
+    assert {number: partitions_polled[:8].count(number) for number in (0, 1)} == {0: 4, 1: 4}

@@ -56,8 +56,8 @@ def in_child(work: Callable[[], Any]) -> str:
             os.waitpid(pid, 0)
             pytest.fail("the call hangs in the child")
         time.sleep(0.01)
-    with os.fdopen(readable) as told:
-        return told.read()
+    with os.fdopen(readable) as pipe:
+        return pipe.read()
 
 
 def refused(work: Callable[[], Any]) -> bool:

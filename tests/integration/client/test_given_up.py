@@ -34,13 +34,13 @@ def consumer_of(server: Server, **configs: Any) -> aio.Consumer:
 
 async def poll(consumer: aio.Consumer, count: int) -> list[tuple[int, int]]:
     """(partition, offset) of the next so many records."""
-    found: list[tuple[int, int]] = []
+    positions: list[tuple[int, int]] = []
     for _ in range(200):
-        if len(found) >= count:
+        if len(positions) >= count:
             break
         for records in (await consumer.poll(100)).values():
-            found += [(record.partition, record.offset) for record in records]
-    return found
+            positions += [(record.partition, record.offset) for record in records]
+    return positions
 
 
 # --- the consumer -----------------------------------------------------------------------------------------------------
@@ -78,10 +78,10 @@ async def test_a_response_to_a_fetch_from_before_a_seek_is_dropped() -> None:
         await arrived.wait()
         consumer.seek(T0, 70)
         released.set()
-        found = [record.offset for records in (await polling).values() for record in records]
-        found = found or [offset for _, offset in await poll(consumer, 30)]
-        assert found[0] == 70
-        assert await consumer.position(T0) == found[-1] + 1
+        offsets = [record.offset for records in (await polling).values() for record in records]
+        offsets = offsets or [offset for _, offset in await poll(consumer, 30)]
+        assert offsets[0] == 70
+        assert await consumer.position(T0) == offsets[-1] + 1
 
 
 async def test_a_fenced_commit_loses_the_partitions_and_the_member_joins_again() -> None:
@@ -157,9 +157,9 @@ async def test_the_lock_of_a_record_counts_from_the_request_not_from_the_respons
         if ApiKey(int.from_bytes(frame[:2], "big")) is not ApiKey.SHARE_FETCH:
             return await exchange(function, frame, timeout_s)
         asked_s.append(asyncio.get_running_loop().time())
-        answer = await exchange(function, frame, timeout_s)
+        response = await exchange(function, frame, timeout_s)
         await asyncio.sleep(0.05)
-        return answer
+        return response
 
     transport.exchange = slow  # type: ignore[method-assign]
     async with aio.ShareConsumer(transport=transport, group_id="q", max_poll_records=1) as consumer:

@@ -26,4 +26,4 @@ async def test_list_and_description_name_the_same_type(commits: str) -> None:
         [row] = await list_groups(admin)
         detail = await describe_group(admin, "g")
         assert row.type == detail.protocol == ("consumer" if commits == "consumer" else "classic")
-        assert [each.protocol for each in await describe_all(admin)] == [row.type]
+        assert [description.protocol for description in await describe_all(admin)] == [row.type]

@@ -30,25 +30,27 @@ async def grow(server: Server, count: int) -> None:
 
 async def read(server: Server) -> dict[int, list[tuple[bytes, int]]]:
     """Keys and numbers by partition."""
-    found: dict[int, list[tuple[bytes, int]]] = defaultdict(list)
+    records_by_partition: dict[int, list[tuple[bytes, int]]] = defaultdict(list)
     async with Consumer(transport=server.transport(), auto_offset_reset="earliest", fetch_max_wait_ms=0) as consumer:
         names = [TopicPartition("t", number) for number in sorted(await consumer.partitions_for("t"))]
         consumer.assign(names)
         ends = await consumer.end_offsets(names)
         while [name for name in names if await consumer.position(name) < ends[name]]:
             for name, records in (await consumer.poll(1000)).items():
-                found[name.partition] += [(record.key or b"", int(record.value or b"")) for record in records]
-    return found
+                records_by_partition[name.partition] += [
+                    (record.key or b"", int(record.value or b"")) for record in records
+                ]
+    return records_by_partition
 
 
 async def check(server: Server, counts: list[int], sent: dict[bytes, int]) -> None:
     """Every record is there once; a key's partitions, from parent to child, have its numbers in order."""
-    found = await read(server)
+    records_by_partition = await read(server)
     for key, count in sent.items():
         path = list(dict.fromkeys(partition_for_key(key, partitions) for partitions in counts))
-        numbers = [number for place in path for one, number in found[place] if one == key]
+        numbers = [number for partition in path for one, number in records_by_partition[partition] if one == key]
         assert numbers == list(range(count)), (key, path)
-    assert sum(map(len, found.values())) == sum(sent.values())
+    assert sum(map(len, records_by_partition.values())) == sum(sent.values())
 
 
 @pytest.mark.parametrize("options", [{}, {"linger_ms": 20}, {"enable_idempotence": False}], ids=str)
@@ -85,12 +87,12 @@ async def test_futures_follow_their_records_to_other_partitions() -> None:
         await producer.send_and_wait("t", b"0", key=b"first")
         await grow(server, 2)
         futures = [await producer.send("t", b"0", key) for key in KEYS]
-        found = [await future for future in futures]
-    assert [each.partition for each in found] == [partition_for_key(key, 2) for key in KEYS]
-    places = await read(server)
-    assert places[0][0] == (b"first", 0)
-    for key, each in zip(KEYS, found, strict=True):
-        assert places[each.partition][each.offset] == (key, 0)
+        metadata = [await future for future in futures]
+    assert [metadatum.partition for metadatum in metadata] == [partition_for_key(key, 2) for key in KEYS]
+    records_by_partition = await read(server)
+    assert records_by_partition[0][0] == (b"first", 0)
+    for key, metadatum in zip(KEYS, metadata, strict=True):
+        assert records_by_partition[metadatum.partition][metadatum.offset] == (key, 0)
 
 
 async def test_the_rows_of_a_table_follow_too() -> None:

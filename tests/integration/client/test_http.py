@@ -50,8 +50,8 @@ class Functions:
         if not self._is_signed(request, body):
             return web.json_response({"Message": "Forbidden"}, status=403)
         assert request.content_type == "application/octet-stream"
-        answer = await self._server.dispatch(FunctionName(request.match_info["function"]), body)
-        return web.Response(body=answer, content_type="application/octet-stream")
+        response = await self._server.dispatch(FunctionName(request.match_info["function"]), body)
+        return web.Response(body=response, content_type="application/octet-stream")
 
     def _is_signed(self, request: web.Request, body: bytes) -> bool:
         authorization = request.headers.get("Authorization", "")

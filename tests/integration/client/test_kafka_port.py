@@ -23,10 +23,10 @@ from tests.support.kafka.port import kafka_service
 @pytest.fixture(scope="module")
 def service() -> Iterator[ThreadedService]:
     listener = Listener(port=0, sasl=True, plain_without_tls=True)
-    with kafka_service(listener) as found:
-        with odradek.Admin(**found.client_config) as admin:
+    with kafka_service(listener) as opened:
+        with odradek.Admin(**opened.client_config) as admin:
             admin.create_user("ann", "pencil, =sharp")
-        yield found
+        yield opened
 
 
 def login(service: ThreadedService, mechanism: str, password: str = "pencil, =sharp") -> dict[str, Any]:
@@ -72,13 +72,13 @@ async def test_everything_that_a_page_shows_is_there(service: ThreadedService) -
         assert (len(topic.partitions), topic.records) == (3, 60)
         assert topic.size_bytes
 
-        found = []
-        async for each in search(cluster, "over-tcp", Filter(where="value.n >= 50")):
-            found += [] if isinstance(each, Progress) else each
-        assert len(found) == 10
+        matches = []
+        async for event in search(cluster, "over-tcp", Filter(where="value.n >= 50")):
+            matches += [] if isinstance(event, Progress) else event
+        assert len(matches) == 10
 
         await cluster.admin.alter_consumer_group_offsets("readers", {odradek.TopicPartition("over-tcp", 0): 1})
-        assert "readers" in {each.group for each in await list_groups(cluster.admin)}
+        assert "readers" in {group.group for group in await list_groups(cluster.admin)}
         assert (await describe_group(cluster.admin, "readers")).partitions[0].committed == 1
         assert cluster.is_kafka_port
         assert not cluster.has_metrics
@@ -102,12 +102,12 @@ def test_a_transaction_and_a_group_work_over_the_port(service: ThreadedService) 
             producer.begin_transaction()
             producer.send("in-steps", b"kept", b"a")
             producer.commit_transaction()
-        seen: list[bytes | None] = []
+        values_read: list[bytes | None] = []
         for _ in range(60):
-            seen += [record.value for records in consumer.poll(500).values() for record in records]
-            if seen:
+            values_read += [record.value for records in consumer.poll(500).values() for record in records]
+            if values_read:
                 break
-    assert seen == [b"kept"]
+    assert values_read == [b"kept"]
 
 
 def test_nobody_listens_there() -> None:

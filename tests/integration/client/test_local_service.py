@@ -19,17 +19,17 @@ def test_records_make_the_round_trip(tmp_path: Path) -> None:
         with Producer(**configs, compression_type="none") as producer:
             for i, value in enumerate(values):
                 producer.send("flights", value, key=b"N%d" % (i % 50))
-        seen: list[bytes] = []
+        values_read: list[bytes] = []
         with Consumer(**configs, group_id="g", auto_offset_reset="earliest") as consumer:
             consumer.subscribe(["flights"])
             for record in consumer:
-                seen.append(record.value)
-                if len(seen) == len(values):
+                values_read.append(record.value)
+                if len(values_read) == len(values):
                     break
             assert set(consumer.lag().values()) == {0}
         with Admin(**configs) as admin:
             committed = admin.list_consumer_group_offsets("g")
-        assert sorted(seen) == values
+        assert sorted(values_read) == values
         assert sum(offset.offset for offset in committed.values()) == len(values)
         wrong = {**configs, "aws_secret_access_key": "wrong"}
         with pytest.raises(KafkaError) as failure, Admin(**wrong) as admin:

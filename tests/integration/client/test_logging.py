@@ -78,8 +78,8 @@ def poll_until(done: Any, *consumers: odradek.Consumer) -> None:
     until_s = time.monotonic() + LIMIT_S
     while not done():
         assert time.monotonic() < until_s
-        for each in consumers:
-            each.poll(50)
+        for consumer in consumers:
+            consumer.poll(50)
 
 
 # --- the quiet case ---------------------------------------------------------------------------------------------------
@@ -216,8 +216,8 @@ def test_6_a_topic_is_not_authorized(service: ThreadedService, lines: Lines) -> 
             with odradek.Producer(**bob) as producer, pytest.raises(KafkaError, match="TOPIC_AUTHORIZATION_FAILED"):
                 producer.send("secret", b"x").result()
         finally:
-            for each in admin.describe_acls():
-                if each == other:
+            for acl in admin.describe_acls():
+                if acl == other:
                     admin.delete_acls(AclFilter(resource_type=other.resource_type, name=other.name))
     line = lines.one(logging.ERROR, "consumer: ", "cannot read")
     assert "TOPIC_AUTHORIZATION_FAILED" in line

@@ -55,14 +55,14 @@ async def test_all_rows_come_in_order_with_their_places(engine: Any, compression
     async with reader(server) as consumer:
         consumer.assign(PLACES)
         table = await read_all(consumer, 3_000, engine=engine)
-        assert {place: await consumer.position(place) for place in PLACES} == dict.fromkeys(PLACES, 1_000)
+        assert {tp: await consumer.position(tp) for tp in PLACES} == dict.fromkeys(PLACES, 1_000)
     assert table.column_names == ["topic", "partition", "offset", "timestamp", "key", "value"]
     assert pa.types.is_dictionary(table.schema.field("topic").type)
     rows = table.to_pylist()
-    for place in PLACES:
-        mine = [row for row in rows if row["partition"] == place.partition]
+    for tp in PLACES:
+        mine = [row for row in rows if row["partition"] == tp.partition]
         assert [row["offset"] for row in mine] == list(range(1_000))
-        assert [int(row["value"]) for row in mine] == list(range(place.partition, 3_000, 3))
+        assert [int(row["value"]) for row in mine] == list(range(tp.partition, 3_000, 3))
         assert all(row["key"] == (None if int(row["value"]) % 5 == 0 else b"%d" % int(row["value"])) for row in mine)
         assert all(row["timestamp"].timestamp() * 1000 == pytest.approx(int(row["value"])) for row in mine)
         assert {row["topic"] for row in mine} == {"t"}
@@ -83,26 +83,26 @@ async def test_columns_are_chosen_and_wrong_ones_named(engine: Any) -> None:
 
 async def test_max_records_bounds_a_table_and_nothing_is_lost_or_twice(engine: Any) -> None:
     server = await filled(900)
-    seen: list[int] = []
+    numbers: list[int] = []
     async with reader(server, max_partition_fetch_bytes=5_000) as consumer:
         consumer.assign(PLACES)
         turn = 0
-        while len(seen) < 900:
+        while len(numbers) < 900:
             turn += 1
             if turn % 4 == 0:  # by records in between
                 records = [r for part in (await consumer.poll(1_000, max_records=13)).values() for r in part]
                 assert len(records) <= 13
-                seen += [int(record.value) for record in records]
+                numbers += [int(record.value) for record in records]
             elif turn % 4 == 1:
-                seen += [int((await anext(aiter(consumer))).value) for _ in range(5)] if len(seen) < 880 else []
+                numbers += [int((await anext(aiter(consumer))).value) for _ in range(5)] if len(numbers) < 880 else []
             else:
                 table = await consumer.poll_table(1_000, max_records=37, engine=engine)
                 assert table.num_rows <= 37
-                seen += [int(value) for value in table["value"].to_pylist()]
+                numbers += [int(value) for value in table["value"].to_pylist()]
         assert (await consumer.poll_table(0)).num_rows == 0
-    assert sorted(seen) == list(range(900))
+    assert sorted(numbers) == list(range(900))
     for partition in range(3):
-        assert [n for n in seen if n % 3 == partition] == list(range(partition, 900, 3))
+        assert [n for n in numbers if n % 3 == partition] == list(range(partition, 900, 3))
 
 
 async def test_a_group_commits_what_tables_have_handed_out() -> None:
@@ -130,10 +130,10 @@ class _Corrupting:
         exchange = inner.exchange
 
         async def corrupted(function: Any, frame: bytes, timeout_s: float) -> bytes:
-            answer = bytearray(await exchange(function, frame, timeout_s))
-            if self.is_on and int.from_bytes(frame[:2], "big") == ApiKey.FETCH and (at := answer.find(b"00080")) > 0:
-                answer[at] ^= 1
-            return bytes(answer)
+            response = bytearray(await exchange(function, frame, timeout_s))
+            if self.is_on and int.from_bytes(frame[:2], "big") == ApiKey.FETCH and (at := response.find(b"00080")) > 0:
+                response[at] ^= 1
+            return bytes(response)
 
         inner.exchange = corrupted  # type: ignore[method-assign]
         return inner
@@ -155,5 +155,5 @@ async def test_rows_before_a_broken_batch_come_first_then_the_error(engine: Any)
         assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
         assert await consumer.position(PLACES[0]) == table.num_rows
         broken.is_on = False
-        rest = await read_all(consumer, 100 - table.num_rows, engine=engine)
-    assert pa.concat_tables([table, rest])["value"].to_pylist() == [b"%05d" % number for number in range(100)]
+        remaining = await read_all(consumer, 100 - table.num_rows, engine=engine)
+    assert pa.concat_tables([table, remaining])["value"].to_pylist() == [b"%05d" % number for number in range(100)]

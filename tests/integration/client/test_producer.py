@@ -26,15 +26,15 @@ async def _topic(server: Server, name: str = "flights", partitions: int = 1, **c
 
 async def _read(server: Server, topic: str = "flights", partitions: int = 1) -> dict[int, list[bytes | None]]:
     """All values by partition, read to the end."""
-    found: dict[int, list[bytes | None]] = {p: [] for p in range(partitions)}
+    values_by_partition: dict[int, list[bytes | None]] = {p: [] for p in range(partitions)}
     names = [TopicPartition(topic, p) for p in range(partitions)]
     async with Consumer(transport=server.transport(), auto_offset_reset="earliest", fetch_max_wait_ms=0) as consumer:
         consumer.assign(names)
         ends = await consumer.end_offsets(names)
         while [name for name in names if await consumer.position(name) < ends[name]]:
             for name, records in (await consumer.poll(1000)).items():
-                found[name.partition] += [record.value for record in records]
-    return found
+                values_by_partition[name.partition] += [record.value for record in records]
+    return values_by_partition
 
 
 async def test_a_record_is_written_with_key_headers_and_timestamp() -> None:

@@ -31,14 +31,14 @@ async def served(partitions: int = 4) -> Server:
 
 async def everything(server: Server, partitions: int = 4) -> dict[int, list[Any]]:
     names = [TopicPartition("t", number) for number in range(partitions)]
-    found: dict[int, list[Any]] = {number: [] for number in range(partitions)}
+    records_by_partition: dict[int, list[Any]] = {number: [] for number in range(partitions)}
     async with Consumer(transport=server.transport(), auto_offset_reset="earliest", fetch_max_wait_ms=0) as consumer:
         consumer.assign(names)
         ends = await consumer.end_offsets(names)
         while any([await consumer.position(name) < ends[name] for name in names]):
             for name, records in (await consumer.poll(1000)).items():
-                found[name.partition] += records
-    return found
+                records_by_partition[name.partition] += records
+    return records_by_partition
 
 
 async def test_rows_go_where_their_keys_go_and_keep_their_order(engine: Any) -> None:
@@ -54,15 +54,15 @@ async def test_rows_go_where_their_keys_go_and_keep_their_order(engine: Any) -> 
     )
     async with Producer(transport=server.transport(), batch_size=20_000) as producer:
         metadata = await (await producer.send_table("t", table, engine=engine))
-    found = await everything(server)
-    for partition, records in found.items():
+    records_by_partition = await everything(server)
+    for partition, records in records_by_partition.items():
         mine = [number for number in range(ROWS) if partition_for_key(keys[number], 4) == partition]
         assert [int(record.value) for record in records] == mine
         assert [record.timestamp_ms for record in records] == mine
         assert all(record.headers == (("n", record.value),) for record in records)
-        place = TopicPartition("t", partition)
-        assert metadata.counts[place] == len(mine)
-        assert metadata.offsets[place] == (range(len(mine)),)
+        tp = TopicPartition("t", partition)
+        assert metadata.counts[tp] == len(mine)
+        assert metadata.offsets[tp] == (range(len(mine)),)
     assert metadata.row_count == ROWS
 
 
@@ -84,8 +84,8 @@ async def test_a_column_or_a_number_names_the_partition(engine: Any) -> None:
     async with Producer(transport=server.transport()) as producer:
         await (await producer.send_table("t", table, value="text", key="who", partition="where", engine=engine))
         await (await producer.send_table("t", table, value="text", partition=1, engine=engine))
-    found = await everything(server)
-    assert [[(r.key, r.value) for r in found[number]] for number in range(4)] == [
+    records_by_partition = await everything(server)
+    assert [[(r.key, r.value) for r in records_by_partition[number]] for number in range(4)] == [
         [(None, b"b")],
         [(None, b"a"), (None, b"b"), (None, b"c")],
         [],

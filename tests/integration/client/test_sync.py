@@ -55,9 +55,9 @@ def test_futures_flush_and_close(transport: InProcessTransport) -> None:
         producer.flush(30)
         assert all(future.done() for future in futures)
         assert [future.result().offset for future in futures] == list(range(100))
-        told: list[int] = []
-        futures[3].add_done_callback(lambda future: told.append(future.result().offset))
-        assert told == [3]
+        offsets: list[int] = []
+        futures[3].add_done_callback(lambda future: offsets.append(future.result().offset))
+        assert offsets == [3]
         assert futures[4].exception() is None
         assert producer.partitions_for("flights") == {0, 1, 2}
         assert producer.metrics()["record_send_total"] == 100
@@ -80,15 +80,15 @@ def test_many_threads_send_through_one_producer(transport: InProcessTransport) -
             thread.start()
         for thread in threads:
             thread.join()
-    seen: dict[str, list[int]] = {}
+    numbers_by_thread: dict[str, list[int]] = {}
     with Consumer(transport=transport, auto_offset_reset="earliest", fetch_max_wait_ms=20) as consumer:
         consumer.assign([TopicPartition("flights", p) for p in range(3)])
-        while sum(map(len, seen.values())) < 2_000:
+        while sum(map(len, numbers_by_thread.values())) < 2_000:
             for records in consumer.poll(1_000).values():
                 for record in records:
                     name, number = record.value.decode().split(":")
-                    seen.setdefault(name, []).append(int(number))
-    assert seen == {str(name): list(range(500)) for name in range(4)}  # each thread's order is kept
+                    numbers_by_thread.setdefault(name, []).append(int(number))
+    assert numbers_by_thread == {str(name): list(range(500)) for name in range(4)}  # each thread's order is kept
 
 
 def test_an_error_reaches_the_future_and_else_the_flush(transport: InProcessTransport) -> None:
@@ -107,12 +107,12 @@ def test_a_consumer_polls_iterates_commits_and_seeks(transport: InProcessTranspo
     _fill(transport, 50)
     with Consumer(transport=transport, group_id="g", auto_offset_reset="earliest", fetch_max_wait_ms=20) as consumer:
         consumer.subscribe(["flights"])
-        seen = []
+        numbers = []
         for record in consumer:
-            seen.append(int(record.value))
-            if len(seen) == 20:
+            numbers.append(int(record.value))
+            if len(numbers) == 20:
                 break
-        assert seen == list(range(20))
+        assert numbers == list(range(20))
         assert consumer.position(T0) == 20
         consumer.commit()
         assert consumer.committed([T0]) == {T0: OffsetAndMetadata(20)}
@@ -173,17 +173,17 @@ def test_an_error_in_the_constructor_leaves_no_thread() -> None:
 def test_waiting_for_a_future_inside_its_own_callback_is_refused(transport: InProcessTransport) -> None:
     with Producer(transport=transport, linger_ms=500) as producer:  # the callback is there before the answer
         outcome: list[BaseException] = []
-        asked = threading.Event()
+        entered = threading.Event()
 
         def callback(_: object) -> None:
             try:
                 producer.send("flights", b"second", partition=0).result(5)
             except BaseException as error:
                 outcome.append(error)
-            asked.set()
+            entered.set()
 
         producer.send("flights", b"first", partition=0).add_done_callback(callback)
-        assert asked.wait(30)
+        assert entered.wait(30)
     assert isinstance(outcome[0], asyncio.InvalidStateError)
 
 

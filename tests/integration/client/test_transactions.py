@@ -40,7 +40,7 @@ async def test_reads_processes_and_writes_in_one_step(server: Server) -> None:
         consumer.subscribe(["in"])
         done = 0
         while done < 10:
-            records = [each for some in (await consumer.poll(timeout_ms=5_000)).values() for each in some]
+            records = [record for some in (await consumer.poll(timeout_ms=5_000)).values() for record in some]
             if not records:
                 continue
             async with producer.transaction():
@@ -256,9 +256,9 @@ def test_the_synchronous_face() -> None:
             transport=server.transport(loop=loop), auto_offset_reset="earliest", isolation_level="read_committed"
         ) as consumer:
             consumer.assign([TopicPartition("out", 0)])
-            found: list[Any] = []
-            while len(found) < 2:
-                found += [each.value for some in consumer.poll(5_000).values() for each in some]
-            assert found == [b"kept", b"kept, too"]
+            values_read: list[Any] = []
+            while len(values_read) < 2:
+                values_read += [record.value for some in consumer.poll(5_000).values() for record in some]
+            assert values_read == [b"kept", b"kept, too"]
             with pytest.raises(KafkaError, match="group_id"):
                 consumer.group_metadata()

@@ -27,8 +27,8 @@ async def engine() -> Engine:
 async def listed(engine: Engine, version: int, *timestamps: int) -> list[Any]:
     partitions = [{"partition_index": 0, "timestamp": value} for value in timestamps]
     fields: dict[str, Any] = {"replica_id": -1, "topics": [{"name": "t", "partitions": partitions}]}
-    answer = await ask(engine, ApiKey.LIST_OFFSETS, version, fields)
-    return list(answer.topics[0].partitions)
+    response = await ask(engine, ApiKey.LIST_OFFSETS, version, fields)
+    return list(response.topics[0].partitions)
 
 
 @pytest.mark.parametrize(("timestamp", "first"), [(LARGEST, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9)])
@@ -72,9 +72,9 @@ def joining(**changes: Any) -> dict[str, Any]:
     "changes", [{"group_id": ""}, {"member_id": ""}, {"topic_partitions": None}], ids=["group", "member", "owned"]
 )
 async def test_a_first_heartbeat_that_lacks_what_it_needs(engine: Engine, changes: dict[str, Any]) -> None:
-    answer = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, joining(**changes))
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert answer.error_message
+    response = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, joining(**changes))
+    assert response.error_code == ErrorCode.INVALID_REQUEST
+    assert response.error_message
 
 
 async def test_a_first_heartbeat_that_has_it(engine: Engine) -> None:
@@ -82,5 +82,5 @@ async def test_a_first_heartbeat_that_has_it(engine: Engine) -> None:
 
 
 async def test_before_version_one_the_coordinator_makes_the_member_id_up(engine: Engine) -> None:
-    answer = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, joining(member_id=""))
-    assert (answer.error_code, bool(answer.member_id)) == (ErrorCode.NONE, True)
+    response = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, joining(member_id=""))
+    assert (response.error_code, bool(response.member_id)) == (ErrorCode.NONE, True)

@@ -43,21 +43,21 @@ async def put(
 ) -> Any:
     data = {"index": partition, "records": records}
     fields = {"acks": -1, "topic_data": [{"name": topic, "partition_data": [data]}]}
-    answer = await ask(engine, ApiKey.PRODUCE, version, fields)
-    return answer.responses[0].partition_responses[0]
+    response = await ask(engine, ApiKey.PRODUCE, version, fields)
+    return response.responses[0].partition_responses[0]
 
 
 async def get(engine: Engine, offset: int, topic: str = "flights", partition: int = 0, **fields: Any) -> Any:
-    asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **fields}
-    request = {"max_bytes": 1 << 20, "topics": [{"topic": topic, "partitions": [asked]}]}
-    answer = await ask(engine, ApiKey.FETCH, 11, request)
-    return answer.responses[0].partitions[0]
+    partition_asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20, **fields}
+    request = {"max_bytes": 1 << 20, "topics": [{"topic": topic, "partitions": [partition_asked]}]}
+    response = await ask(engine, ApiKey.FETCH, 11, request)
+    return response.responses[0].partitions[0]
 
 
 async def trace(store: Store, engine: Engine) -> Any:
     """Everything of the logs that an append changes."""
     marks = [(await get(engine, 0, topic)).high_watermark for topic in ("flights", "planes")]
-    return marks, [found.key for found in await store.objects.list("")]
+    return marks, [info.key for info in await store.objects.list("")]
 
 
 def rewritten(records: bytes, at: int, layout: str, value: int) -> bytes:
@@ -100,11 +100,11 @@ async def test_a_bad_batch_gets_its_code_and_leaves_no_trace(
 ) -> None:
     records, code = BAD_BATCHES[name]
     before = await trace(store, engine)
-    answer = await put(engine, records, version=version)
-    assert (ErrorCode(answer.error_code), answer.base_offset) == (code, -1)
+    response = await put(engine, records, version=version)
+    assert (ErrorCode(response.error_code), response.base_offset) == (code, -1)
     if version >= 8:
-        assert answer.error_message
-        assert "Traceback" not in answer.error_message
+        assert response.error_message
+        assert "Traceback" not in response.error_message
     assert await trace(store, engine) == before
 
 
@@ -128,8 +128,8 @@ async def test_places_that_do_not_exist(
     assert (await put(engine, GOOD, topic, partition)).error_code == code
     assert (await get(engine, 0, topic, partition)).error_code == code
     fields = {"topics": [{"name": topic, "partitions": [{"partition_index": partition, "timestamp": -1}]}]}
-    answer = await ask(engine, ApiKey.LIST_OFFSETS, 5, fields)
-    assert answer.topics[0].partitions[0].error_code == code
+    response = await ask(engine, ApiKey.LIST_OFFSETS, 5, fields)
+    assert response.topics[0].partitions[0].error_code == code
     assert await trace(store, engine) == before
 
 
@@ -137,45 +137,45 @@ async def test_places_that_do_not_exist(
 async def test_topic_ids_that_do_not_exist(unknown: UUID | None, store: Store, engine: Engine) -> None:
     before = await trace(store, engine)
     data = {"topic_id": unknown, "partition_data": [{"index": 0, "records": GOOD}]}
-    answer = await ask(engine, ApiKey.PRODUCE, 13, {"acks": -1, "topic_data": [data]})
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
-    asked = {"topic_id": unknown, "partitions": [{"partition": 0, "partition_max_bytes": 100}]}
-    answer = await ask(engine, ApiKey.FETCH, 13, {"max_bytes": 100, "topics": [asked]})
-    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    response = await ask(engine, ApiKey.PRODUCE, 13, {"acks": -1, "topic_data": [data]})
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    topic_asked = {"topic_id": unknown, "partitions": [{"partition": 0, "partition_max_bytes": 100}]}
+    response = await ask(engine, ApiKey.FETCH, 13, {"max_bytes": 100, "topics": [topic_asked]})
+    assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert await trace(store, engine) == before
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ü", "x" * 250])
 async def test_names_that_no_topic_may_have(name: str, engine: Engine) -> None:
     topics = [{"name": name, "num_partitions": 1, "replication_factor": 1}]
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": topics})
-    assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-    answer = await ask(engine, ApiKey.METADATA, 9, {"topics": [{"name": name}]})
-    assert answer.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    response = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": topics})
+    assert response.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    response = await ask(engine, ApiKey.METADATA, 9, {"topics": [{"name": name}]})
+    assert response.topics[0].error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 
 
 @pytest.mark.parametrize("count", [0, -2, 10_001])
 async def test_counts_that_no_topic_may_have(count: int, engine: Engine) -> None:
     topics = [{"name": "new", "num_partitions": count, "replication_factor": 1}]
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": topics})
-    assert answer.topics[0].error_code == ErrorCode.INVALID_PARTITIONS
+    response = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": topics})
+    assert response.topics[0].error_code == ErrorCode.INVALID_PARTITIONS
 
 
 @pytest.mark.parametrize(("name", "value"), [("no.such.config", "1"), ("retention.ms", "soon")])
 async def test_configs_that_no_topic_may_have(name: str, value: str, engine: Engine) -> None:
     config = {"name": name, "value": value, "config_operation": 0}
     topics = [{"name": "new", "num_partitions": 1, "replication_factor": 1, "configs": [config]}]
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": topics})
-    assert answer.topics[0].error_code == ErrorCode.INVALID_CONFIG
+    response = await ask(engine, ApiKey.CREATE_TOPICS, 5, {"topics": topics})
+    assert response.topics[0].error_code == ErrorCode.INVALID_CONFIG
     resource = {"resource_type": 2, "resource_name": "flights", "configs": [config]}
-    answer = await ask(engine, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
-    assert answer.responses[0].error_code == ErrorCode.INVALID_CONFIG
+    response = await ask(engine, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource]})
+    assert response.responses[0].error_code == ErrorCode.INVALID_CONFIG
 
 
 async def test_a_null_key_in_a_compacted_topic(store: Store, engine: Engine) -> None:
     before = await trace(store, engine)
-    answer = await put(engine, batch([b"a", b"b"], keys=[b"k", None]), "planes")
-    assert answer.error_code == ErrorCode.INVALID_RECORD
+    response = await put(engine, batch([b"a", b"b"], keys=[b"k", None]), "planes")
+    assert response.error_code == ErrorCode.INVALID_RECORD
     assert await trace(store, engine) == before
     assert (await put(engine, batch([b"a"], keys=[b"k"]), "planes")).error_code == 0
 
@@ -191,8 +191,8 @@ async def test_offsets_out_of_range(engine: Engine) -> None:
 async def test_one_bad_partition_does_not_fail_its_neighbours(engine: Engine) -> None:
     data = [{"index": 0, "records": GOOD[:-1] + b"!"}, {"index": 1, "records": GOOD}, {"index": 9, "records": GOOD}]
     fields = {"acks": 1, "topic_data": [{"name": "flights", "partition_data": data}]}
-    answer = await ask(engine, ApiKey.PRODUCE, 9, fields)
-    assert [(p.index, p.error_code, p.base_offset) for p in answer.responses[0].partition_responses] == [
+    response = await ask(engine, ApiKey.PRODUCE, 9, fields)
+    assert [(p.index, p.error_code, p.base_offset) for p in response.responses[0].partition_responses] == [
         (0, ErrorCode.CORRUPT_MESSAGE, -1),
         (1, 0, 0),
         (9, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1),
@@ -204,8 +204,8 @@ async def test_one_bad_partition_does_not_fail_its_neighbours(engine: Engine) ->
 async def test_acks_that_mean_nothing(acks: int, store: Store, engine: Engine) -> None:
     before = await trace(store, engine)
     data = {"name": "flights", "partition_data": [{"index": 0, "records": GOOD}]}
-    answer = await ask(engine, ApiKey.PRODUCE, 9, {"acks": acks, "topic_data": [data]})
-    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    response = await ask(engine, ApiKey.PRODUCE, 9, {"acks": acks, "topic_data": [data]})
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.INVALID_REQUIRED_ACKS
     assert await trace(store, engine) == before
 
 
@@ -240,21 +240,21 @@ async def test_malformed_frames_are_refused_before_anything_is_written(
 
 
 async def test_a_group_that_cannot_be(engine: Engine) -> None:
-    given = {"partition_index": 0, "committed_offset": 1}
-    topics = [{"name": "flights", "partitions": [given]}]
-    answer = await ask(engine, ApiKey.OFFSET_COMMIT, 8, {"group_id": "", "member_id": "", "topics": topics})
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.INVALID_GROUP_ID
+    partition_commit = {"partition_index": 0, "committed_offset": 1}
+    topics = [{"name": "flights", "partitions": [partition_commit]}]
+    response = await ask(engine, ApiKey.OFFSET_COMMIT, 8, {"group_id": "", "member_id": "", "topics": topics})
+    assert response.topics[0].partitions[0].error_code == ErrorCode.INVALID_GROUP_ID
     stale = {"group_id": "g", "member_id": "gone", "generation_id_or_member_epoch": 3, "topics": topics}
-    answer = await ask(engine, ApiKey.OFFSET_COMMIT, 9, stale)
-    assert answer.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    response = await ask(engine, ApiKey.OFFSET_COMMIT, 9, stale)
+    assert response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_MEMBER_ID
     heartbeat = {"group_id": "g", "member_id": "gone", "member_epoch": 3}
-    answer = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat)
-    assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    response = await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, heartbeat)
+    assert response.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_offsets_for_places_that_do_not_exist(engine: Engine) -> None:
-    given = {"partition_index": 5, "committed_offset": 1}
-    topics = [{"name": "flights", "partitions": [given]}, {"name": "nope", "partitions": [given]}]
+    partition_commit = {"partition_index": 5, "committed_offset": 1}
+    topics = [{"name": "flights", "partitions": [partition_commit]}, {"name": "nope", "partitions": [partition_commit]}]
     fields = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": topics}
-    answer = await ask(engine, ApiKey.OFFSET_COMMIT, 8, fields)
-    assert [t.partitions[0].error_code for t in answer.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    response = await ask(engine, ApiKey.OFFSET_COMMIT, 8, fields)
+    assert [t.partitions[0].error_code for t in response.topics] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2

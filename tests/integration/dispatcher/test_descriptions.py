@@ -36,27 +36,30 @@ async def engine(store: Store) -> Engine:
     return engine
 
 
-async def allow(engine: Engine, kind: ResourceType, name: str, *operations: AclOperation) -> None:
+async def allow(engine: Engine, resource_type: ResourceType, name: str, *operations: AclOperation) -> None:
     for operation in operations:
-        rule = AclBinding(kind, name, PatternType.LITERAL, "User:*", "*", operation, AclPermission.ALLOW)
+        rule = AclBinding(resource_type, name, PatternType.LITERAL, "User:*", "*", operation, AclPermission.ALLOW)
         await engine.acls.create(rule)
 
 
-def pages(answer: Any) -> list[tuple[str, list[int]]]:
-    return [(topic.name, [each.partition_index for each in topic.partitions]) for topic in answer.topics]
+def pages(response: Any) -> list[tuple[str, list[int]]]:
+    return [(topic.name, [partition.partition_index for partition in topic.partitions]) for topic in response.topics]
 
 
 async def test_partitions_are_described_in_pages(engine: Engine) -> None:
-    seen, cursor = [], None
+    pages_read, cursor = [], None
     for _ in range(9):
         fields = {"topics": [], "response_partition_limit": 2, "cursor": cursor}
-        answer = await ask(engine, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
-        seen.append(pages(answer))
-        if answer.next_cursor is None:
+        response = await ask(engine, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
+        pages_read.append(pages(response))
+        if response.next_cursor is None:
             break
-        cursor = {"topic_name": answer.next_cursor.topic_name, "partition_index": answer.next_cursor.partition_index}
-    assert seen == [[("a", [0, 1])], [("a", [2]), ("b", [0])], [("c", [0, 1])]]
-    [described] = answer.topics
+        cursor = {
+            "topic_name": response.next_cursor.topic_name,
+            "partition_index": response.next_cursor.partition_index,
+        }
+    assert pages_read == [[("a", [0, 1])], [("a", [2]), ("b", [0])], [("c", [0, 1])]]
+    [described] = response.topics
     [partition, _] = described.partitions
     assert (described.topic_id, partition.leader_id) == ((await engine.topics.resolve("c")).topic_id, 0)
     assert (partition.replica_nodes, partition.isr_nodes) == ((0,), (0,))
@@ -66,9 +69,9 @@ async def test_partitions_are_described_in_pages(engine: Engine) -> None:
 
 async def test_named_topics_are_described_in_the_order_of_their_names(engine: Engine) -> None:
     fields = {"topics": [{"name": name} for name in ("c", "nope", "b")], "response_partition_limit": 2_000}
-    answer = await ask(engine, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
-    assert pages(answer) == [("b", [0]), ("c", [0, 1]), ("nope", [])]
-    assert [topic.error_code for topic in answer.topics] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+    response = await ask(engine, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, fields)
+    assert pages(response) == [("b", [0]), ("c", [0, 1]), ("nope", [])]
+    assert [topic.error_code for topic in response.topics] == [0, 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     bad = await ask(
         engine,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
@@ -83,15 +86,15 @@ async def test_the_producers_of_a_partition(engine: Engine) -> None:
     await produce(engine, "a", 0, batch([b"z"], timestamp_ms=60, producer=(7, 2, 2)))
     await produce(engine, "a", 0, batch([b"z"], timestamp_ms=70, producer=(5, 0, 0)))
     fields = {"topics": [{"name": "a", "partition_indexes": [0, 1, 9]}, {"name": "nope", "partition_indexes": [0]}]}
-    answer = await ask(engine, ApiKey.DESCRIBE_PRODUCERS, 0, fields)
-    partitions = [partition for topic in answer.topics for partition in topic.partitions]
+    response = await ask(engine, ApiKey.DESCRIBE_PRODUCERS, 0, fields)
+    partitions = [partition for topic in response.topics for partition in topic.partitions]
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [partition.error_code for partition in partitions] == [0, 0, unknown, unknown]
-    found = [
-        (each.producer_id, each.producer_epoch, each.last_sequence, each.current_txn_start_offset)
-        for each in partitions[0].active_producers
+    producers_found = [
+        (producer.producer_id, producer.producer_epoch, producer.last_sequence, producer.current_txn_start_offset)
+        for producer in partitions[0].active_producers
     ]
-    assert found == [(5, 0, 0, -1), (7, 2, 2, -1)]
+    assert producers_found == [(5, 0, 0, -1), (7, 2, 2, -1)]
     assert partitions[0].active_producers[0].last_timestamp == 70
     assert partitions[1].active_producers == ()
 
@@ -99,11 +102,11 @@ async def test_the_producers_of_a_partition(engine: Engine) -> None:
 @pytest.mark.parametrize("version", versions(ApiKey.DESCRIBE_LOG_DIRS))
 async def test_sizes_are_those_of_what_is_stored(engine: Engine, version: int) -> None:
     sent = [batch([b"x" * size]) for size in range(100, 120)]
-    for each in sent:
-        await produce(engine, "a", 1, each)
+    for batch_sent in sent:
+        await produce(engine, "a", 1, batch_sent)
     await produce(engine, "b", 0, sent[0])
-    answer = await ask(engine, ApiKey.DESCRIBE_LOG_DIRS, version, {"topics": None})
-    [result] = answer.results
+    response = await ask(engine, ApiKey.DESCRIBE_LOG_DIRS, version, {"topics": None})
+    [result] = response.results
     sizes = {(t.name, p.partition_index): p.partition_size for t in result.topics for p in t.partitions}
     assert len(sizes) == 6
     assert (sizes["a", 0], sizes["a", 1], sizes["b", 0]) == (0, sum(map(len, sent)), len(sent[0]))
@@ -116,9 +119,9 @@ async def test_resources_that_have_a_configuration(engine: Engine) -> None:
     await engine.group_configs.alter("q", set={"share.auto.offset.reset": "earliest"})
 
     async def listed(*types: int) -> list[tuple[int, str]]:
-        answer = await ask(engine, ApiKey.LIST_CONFIG_RESOURCES, 1, {"resource_types": types})
-        assert answer.error_code == 0
-        return [(each.resource_type, each.resource_name) for each in answer.config_resources]
+        response = await ask(engine, ApiKey.LIST_CONFIG_RESOURCES, 1, {"resource_types": types})
+        assert response.error_code == 0
+        return [(resource.resource_type, resource.resource_name) for resource in response.config_resources]
 
     assert await listed(2) == [(2, "a"), (2, "b"), (2, "c")]
     assert await listed(32) == [(32, "q")]
@@ -147,10 +150,10 @@ async def test_metadata_says_what_the_caller_may_do(engine: Engine, version: int
     await allow(engine, ResourceType.CLUSTER, CLUSTER_NAME, describe)
     topics = [{"name": "a", "topic_id": None}]
     asks = {"include_topic_authorized_operations": True, "include_cluster_authorized_operations": True}
-    answer = await ask(engine, ApiKey.METADATA, version, {"topics": topics, **asks})
-    assert answer.topics[0].topic_authorized_operations == bits(read, write, describe)
+    response = await ask(engine, ApiKey.METADATA, version, {"topics": topics, **asks})
+    assert response.topics[0].topic_authorized_operations == bits(read, write, describe)
     if version <= 10:
-        assert answer.cluster_authorized_operations == bits(describe)
+        assert response.cluster_authorized_operations == bits(describe)
     unasked = await ask(engine, ApiKey.METADATA, version, {"topics": topics})
     assert unasked.topics[0].topic_authorized_operations == UNASKED
 
@@ -168,14 +171,18 @@ async def test_the_cluster_and_groups_say_what_the_caller_may_do(engine: Engine)
         assert cluster.cluster_authorized_operations == bits(AclOperation.ALTER, describe)
         assert (await ask(engine, ApiKey.DESCRIBE_CLUSTER, version, {})).cluster_authorized_operations == UNASKED
     for api_key, version, field, group in (
-        *((ApiKey.DESCRIBE_GROUPS, each, "groups", "g") for each in versions(ApiKey.DESCRIBE_GROUPS, 3)),
+        *((ApiKey.DESCRIBE_GROUPS, version, "groups", "g") for version in versions(ApiKey.DESCRIBE_GROUPS, 3)),
         (ApiKey.CONSUMER_GROUP_DESCRIBE, 1, "group_ids", "g"),
         (ApiKey.SHARE_GROUP_DESCRIBE, 1, "group_ids", "s"),
     ):
-        asked = {field: [group]}
-        [told] = (await ask(engine, api_key, version, {**asked, "include_authorized_operations": True})).groups
-        assert told.authorized_operations == bits(*((read, delete) if group == "g" else (read,)), describe), api_key
-        [untold] = (await ask(engine, api_key, version, asked)).groups
+        group_field = {field: [group]}
+        [described] = (
+            await ask(engine, api_key, version, {**group_field, "include_authorized_operations": True})
+        ).groups
+        assert described.authorized_operations == bits(*((read, delete) if group == "g" else (read,)), describe), (
+            api_key
+        )
+        [untold] = (await ask(engine, api_key, version, group_field)).groups
         assert untold.authorized_operations == UNASKED
         missing = {field: ["nothing"], "include_authorized_operations": True}
         [unknown] = (await ask(engine, api_key, version, missing)).groups
@@ -199,11 +206,13 @@ def _joining(group_id: str) -> Any:
 
 async def test_quotas_are_altered_and_described(engine: Engine) -> None:
     async def alter(version: int, entity: dict[str, str | None], **ops: float | None) -> tuple[int, str | None]:
-        told = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in ops.items()]
-        parts = [{"entity_type": kind.replace("_", "-"), "entity_name": name} for kind, name in entity.items()]
-        fields = {"entries": [{"entity": parts, "ops": told}], "validate_only": False}
+        ops_given = [{"key": key, "value": value or 0.0, "remove": value is None} for key, value in ops.items()]
+        parts = [
+            {"entity_type": entity_type.replace("_", "-"), "entity_name": name} for entity_type, name in entity.items()
+        ]
+        fields = {"entries": [{"entity": parts, "ops": ops_given}], "validate_only": False}
         [entry] = (await ask(engine, ApiKey.ALTER_CLIENT_QUOTAS, version, fields)).entries
-        assert [(each.entity_type, each.entity_name) for each in entry.entity] == [
+        assert [(part.entity_type, part.entity_name) for part in entry.entity] == [
             (part["entity_type"], part["entity_name"]) for part in parts
         ]
         return entry.error_code, entry.error_message
@@ -211,17 +220,22 @@ async def test_quotas_are_altered_and_described(engine: Engine) -> None:
     async def described(
         *components: tuple[str, int, str | None], strict: bool = False
     ) -> list[tuple[dict[str, Any], dict[str, float]]]:
-        asked = [{"entity_type": kind, "match_type": how, "match": what} for kind, how, what in components]
-        answer = await ask(engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {"components": asked, "strict": strict})
-        assert answer.error_code == 0, answer
-        found = [
-            (
-                {each.entity_type: each.entity_name for each in entry.entity},
-                {each.key: each.value for each in entry.values},
-            )
-            for entry in answer.entries
+        components_asked = [
+            {"entity_type": entity_type, "match_type": how, "match": match_value}
+            for entity_type, how, match_value in components
         ]
-        return sorted(found, key=str)
+        response = await ask(
+            engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {"components": components_asked, "strict": strict}
+        )
+        assert response.error_code == 0, response
+        quotas_found = [
+            (
+                {part.entity_type: part.entity_name for part in entry.entity},
+                {quota_value.key: quota_value.value for quota_value in entry.values},
+            )
+            for entry in response.entries
+        ]
+        return sorted(quotas_found, key=str)
 
     for version in versions(ApiKey.ALTER_CLIENT_QUOTAS):
         assert await alter(version, {"user": "ada"}, producer_byte_rate=1000.0, consumer_byte_rate=5.0) == (0, None)
@@ -258,9 +272,9 @@ async def test_quotas_are_altered_and_described(engine: Engine) -> None:
         ({"user": "eve"}, {"request_percentage": 0.5, "controller_mutation_rate": 0.125})
     ]
     for kinds in (["group"], ["user", "user"], ["ip", "user"]):
-        wrong = {"components": [{"entity_type": kind, "match_type": 2, "match": None} for kind in kinds]}
-        answer = await ask(engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {**wrong, "strict": False})
-        assert answer.error_code == ErrorCode.INVALID_REQUEST
+        wrong = {"components": [{"entity_type": entity_type, "match_type": 2, "match": None} for entity_type in kinds]}
+        response = await ask(engine, ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, {**wrong, "strict": False})
+        assert response.error_code == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_quota_of_a_client_slows_it_down(engine: Engine) -> None:
@@ -269,9 +283,9 @@ async def test_a_quota_of_a_client_slows_it_down(engine: Engine) -> None:
     await ask(engine, ApiKey.ALTER_CLIENT_QUOTAS, 1, {"entries": [{"entity": parts, "ops": ops}]})
     data = [{"index": 0, "records": batch([b"x" * 1_000])}]
     fields = {"acks": -1, "topic_data": [{"name": "a", "partition_data": data}]}
-    answer = await ask(engine, ApiKey.PRODUCE, 9, fields)
-    assert answer.responses[0].partition_responses[0].error_code == 0
-    assert answer.throttle_time.total_seconds() > 5
+    response = await ask(engine, ApiKey.PRODUCE, 9, fields)
+    assert response.responses[0].partition_responses[0].error_code == 0
+    assert response.throttle_time.total_seconds() > 5
 
 
 async def test_partitions_beyond_the_mutation_rate_are_refused_to_clients_that_know_it_and_announced_to_others(
@@ -287,8 +301,8 @@ async def test_partitions_beyond_the_mutation_rate_are_refused_to_clients_that_k
             for i, n in enumerate(counts)
         ]
         fields = {"topics": topics, "timeout": 1_000, "validate_only": validate_only}
-        answer = await ask(engine, ApiKey.CREATE_TOPICS, version, fields)
-        return [topic.error_code for topic in answer.topics], answer.throttle_time.total_seconds()
+        response = await ask(engine, ApiKey.CREATE_TOPICS, version, fields)
+        return [topic.error_code for topic in response.topics], response.throttle_time.total_seconds()
 
     assert (await create(7, 1_000, validate_only=True)) == ([0], 0)
     codes, pause_s = await create(7, 12, 3, 1)
@@ -302,16 +316,16 @@ async def test_partitions_beyond_the_mutation_rate_are_refused_to_clients_that_k
     assert grown.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
     [grown] = (await ask(engine, ApiKey.CREATE_PARTITIONS, 2, {**grow, "validate_only": False})).results
     assert grown.error_code == 0
-    gone = {"topics": [{"name": "made-5-0-5", "topic_id": None}], "timeout": 1_000}
-    [deleted] = (await ask(engine, ApiKey.DELETE_TOPICS, 6, gone)).responses
+    deletion = {"topics": [{"name": "made-5-0-5", "topic_id": None}], "timeout": 1_000}
+    [deleted] = (await ask(engine, ApiKey.DELETE_TOPICS, 6, deletion)).responses
     assert deleted.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    answer = await ask(engine, ApiKey.DELETE_TOPICS, 4, {"topic_names": ["made-5-0-5"], "timeout": 1_000})
-    assert answer.responses[0].error_code == 0
-    assert answer.throttle_time.total_seconds() > 10
+    response = await ask(engine, ApiKey.DELETE_TOPICS, 4, {"topic_names": ["made-5-0-5"], "timeout": 1_000})
+    assert response.responses[0].error_code == 0
+    assert response.throttle_time.total_seconds() > 10
     missing = {"topics": [{"name": "by-itself", "topic_id": None}], "allow_auto_topic_creation": True}
     object.__setattr__(engine.settings, "auto_create_topics", True)
-    answer = await ask(engine, ApiKey.METADATA, 12, missing)
-    assert answer.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
+    response = await ask(engine, ApiKey.METADATA, 12, missing)
+    assert response.topics[0].error_code == ErrorCode.LEADER_NOT_AVAILABLE
 
 
 async def test_a_percentage_of_time_counts_what_keeps_the_loop_busy(
@@ -326,8 +340,8 @@ async def test_a_percentage_of_time_counts_what_keeps_the_loop_busy(
     monkeypatch.setattr(engine.topics, "list", slow)
 
     async def ask_metadata() -> float:
-        answer = await ask(engine, ApiKey.METADATA, 12, {"topics": None})
-        return float(answer.throttle_time.total_seconds())
+        response = await ask(engine, ApiKey.METADATA, 12, {"topics": None})
+        return float(response.throttle_time.total_seconds())
 
     assert await ask_metadata() == 0
     parts = [{"entity_type": "client-id", "entity_name": "tests"}]

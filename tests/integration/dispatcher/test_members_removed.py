@@ -30,9 +30,9 @@ async def beat(engine: Engine, member_id: str, epoch: int = 0, **options: Any) -
 
 
 async def remove(engine: Engine, *members: dict[str, Any]) -> list[int]:
-    answer = await ask(engine, ApiKey.LEAVE_GROUP, 5, {"group_id": "g", "members": list(members)})
-    assert answer.error_code == 0
-    return [member.error_code for member in answer.members]
+    response = await ask(engine, ApiKey.LEAVE_GROUP, 5, {"group_id": "g", "members": list(members)})
+    assert response.error_code == 0
+    return [member.error_code for member in response.members]
 
 
 async def described(engine: Engine, version: int = 6) -> Any:
@@ -77,14 +77,16 @@ async def test_a_member_of_the_new_protocol_is_described_with_its_subscription(e
 
 @pytest.mark.parametrize("version", range(1, 12))
 async def test_special_timestamps_are_known_from_their_versions_on(engine: Engine, version: int) -> None:
-    asked = [{"partition_index": -timestamp, "timestamp": timestamp} for timestamp in range(-7, 0)]
-    answer = await ask(engine, ApiKey.LIST_OFFSETS, version, {"topics": [{"name": "t", "partitions": asked}]})
-    [topic] = answer.topics
-    found = {-each.partition_index: each for each in topic.partitions}
+    partitions_asked = [{"partition_index": -timestamp, "timestamp": timestamp} for timestamp in range(-7, 0)]
+    response = await ask(
+        engine, ApiKey.LIST_OFFSETS, version, {"topics": [{"name": "t", "partitions": partitions_asked}]}
+    )
+    [topic] = response.topics
+    partitions_by_timestamp = {-partition.partition_index: partition for partition in topic.partitions}
     since = {-1: 1, -2: 1, -3: 7, -4: 8, -5: 9, -6: 11}
-    known = {timestamp for timestamp, first in since.items() if version >= first}
-    for timestamp, partition in found.items():
-        assert (partition.error_code == 0) == (timestamp in known), timestamp
-        assert timestamp in known or partition.error_code == ErrorCode.UNSUPPORTED_VERSION
-    for timestamp in known & {-3, -5, -6}:
-        assert (found[timestamp].offset, found[timestamp].leader_epoch) == (-1, -1)
+    timestamps_served = {timestamp for timestamp, first in since.items() if version >= first}
+    for timestamp, partition in partitions_by_timestamp.items():
+        assert (partition.error_code == 0) == (timestamp in timestamps_served), timestamp
+        assert timestamp in timestamps_served or partition.error_code == ErrorCode.UNSUPPORTED_VERSION
+    for timestamp in timestamps_served & {-3, -5, -6}:
+        assert (partitions_by_timestamp[timestamp].offset, partitions_by_timestamp[timestamp].leader_epoch) == (-1, -1)

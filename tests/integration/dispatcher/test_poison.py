@@ -61,8 +61,8 @@ async def test_the_answer_names_the_records(version: int) -> None:
     data = [{"index": 0, "records": batch([b"a", b"b", b"c"], keys=[b"k", None, b"k"])}]
     name = {"topic_id": topic.topic_id} if version >= 13 else {"name": "t"}
     fields = {"acks": -1, "timeout": 1000, "topic_data": [{**name, "partition_data": data}]}
-    answer = await ask(server.engine, ApiKey.PRODUCE, version, fields)
-    [partition] = answer.responses[0].partition_responses
+    response = await ask(server.engine, ApiKey.PRODUCE, version, fields)
+    [partition] = response.responses[0].partition_responses
     assert partition.error_code == ErrorCode.INVALID_RECORD
     [named] = partition.record_errors
     assert named.batch_index == 1
@@ -73,8 +73,8 @@ async def test_the_answer_names_the_records(version: int) -> None:
 async def poisoned() -> Server:
     """One record, three that cannot be read, one record."""
     server = await opened(record_validation="header")
-    for each in (batch([b"0"]), garbage(3), batch([b"4"])):
-        assert not (await produce(server.engine, "t", 0, each)).error
+    for batch_sent in (batch([b"0"]), garbage(3), batch([b"4"])):
+        assert not (await produce(server.engine, "t", 0, batch_sent)).error
     return server
 
 
@@ -111,13 +111,13 @@ async def test_a_consumer_with_a_handler_passes_the_batch(as_table: bool) -> Non
         ) as consumer,
     ):
         consumer.assign([PLACE])
-        seen: list[int] = []
-        while len(seen) < 2:
+        offsets: list[int] = []
+        while len(offsets) < 2:
             if as_table:
-                seen += (await consumer.poll_table(1_000))["offset"].to_pylist()
+                offsets += (await consumer.poll_table(1_000))["offset"].to_pylist()
             else:
-                seen += [record.offset for part in (await consumer.poll(1_000)).values() for record in part]
-        assert seen == [0, 4]
+                offsets += [record.offset for part in (await consumer.poll(1_000)).values() for record in part]
+        assert offsets == [0, 4]
         assert await consumer.position(PLACE) == 5
         letter = await consumer.read_at("dead", 0, 0)
     assert letter is not None
@@ -132,10 +132,10 @@ async def test_a_share_consumer_gets_what_stands_behind_a_poisoned_batch() -> No
         await admin.alter_group_configs("q", {"share.auto.offset.reset": "earliest"})
     async with ShareConsumer(transport=server.transport(), group_id="q") as consumer:
         consumer.subscribe(["t"])
-        seen: list[int] = []
-        while len(seen) < 2:
+        offsets: list[int] = []
+        while len(offsets) < 2:
             try:
-                seen += [record.offset for part in (await consumer.poll(1_000)).values() for record in part]
+                offsets += [record.offset for part in (await consumer.poll(1_000)).values() for record in part]
             except CorruptRecordBatchError:
                 continue
-        assert seen == [0, 4]
+        assert offsets == [0, 4]

@@ -135,8 +135,8 @@ def classic_join(world: World, member_id: str | None = None) -> Request:
 
 
 def classic_sync(world: World) -> Request:
-    given = [{"member_id": world.classic_member, "assignment": b"all"}]
-    return ApiKey.SYNC_GROUP, {**_classic(world), "protocol_type": "consumer", "assignments": given}
+    assignments = [{"member_id": world.classic_member, "assignment": b"all"}]
+    return ApiKey.SYNC_GROUP, {**_classic(world), "protocol_type": "consumer", "assignments": assignments}
 
 
 def _classic(world: World) -> dict[str, Any]:
@@ -144,8 +144,8 @@ def _classic(world: World) -> dict[str, Any]:
 
 
 def offset_commit(world: World, **fields: Any) -> Request:
-    given = [{"partition_index": number, "committed_offset": 1} for number in (0, 1)]
-    topics = [{"topic_id": world.topic_id, "partitions": given}]
+    partitions = [{"partition_index": number, "committed_offset": 1} for number in (0, 1)]
+    topics = [{"topic_id": world.topic_id, "partitions": partitions}]
     return ApiKey.OFFSET_COMMIT, {"generation_id_or_member_epoch": -1, "topics": topics, **fields}
 
 
@@ -160,8 +160,8 @@ def share_fetch(world: World) -> Request:
     }
 
 
-def share_acknowledge(world: World, kind: int = 1) -> Request:
-    acknowledged = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [kind]}
+def share_acknowledge(world: World, acknowledge_type: int = 1) -> Request:
+    acknowledged = {"first_offset": 0, "last_offset": 0, "acknowledge_types": [acknowledge_type]}
     partition = {"partition_index": 0, "acknowledgement_batches": [acknowledged]}
     return ApiKey.SHARE_ACKNOWLEDGE, {
         "group_id": "s",
@@ -185,8 +185,8 @@ def add_partitions(world: World) -> Request:
 
 
 def txn_offset_commit(world: World) -> Request:
-    given = [{"partition_index": number, "committed_offset": 1} for number in (0, 1)]
-    topics = [{"name": "t", "partitions": given}]
+    partitions = [{"partition_index": number, "committed_offset": 1} for number in (0, 1)]
+    topics = [{"name": "t", "partitions": partitions}]
     return ApiKey.TXN_OFFSET_COMMIT, {**_txn(world), "group_id": "simple", "generation_id": -1, "topics": topics}
 
 
@@ -195,9 +195,9 @@ def create_topics(world: World) -> Request:
     return ApiKey.CREATE_TOPICS, {"topics": topics, "timeout": 1_000}
 
 
-def alter_configs(kind: int, name: str, config: str, value: str) -> Callable[[World], Request]:
+def alter_configs(resource_type: int, name: str, config: str, value: str) -> Callable[[World], Request]:
     configs = [{"name": config, "value": value, "config_operation": 0}]
-    resources = [{"resource_type": kind, "resource_name": name, "configs": configs}]
+    resources = [{"resource_type": resource_type, "resource_name": name, "configs": configs}]
     return lambda world: (ApiKey.INCREMENTAL_ALTER_CONFIGS, {"resources": resources})
 
 
@@ -331,11 +331,11 @@ async def test_a_write_that_is_refused_for_good(
         world = await World().settle()
         request = REQUESTS[name](world)
         world.limits.begin(error, allowed)  # type: ignore[arg-type]
-        answer = await world.ask(*request)
-        codes = set(error_codes(answer))
+        response = await world.ask(*request)
+        codes = set(error_codes(response))
         refused = world.limits.refused
         world.limits.end()
-        assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes, (name, allowed, answer)
+        assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes, (name, allowed, response)
         assert not [record for record in caplog.records if record.exc_info], "no stack trace of a limit of the store"
         if name == "produce":
             is_applied = len(await read_all(world.engine, "t", 0)) == 2
@@ -413,8 +413,8 @@ def _fetched(world: World) -> dict[str, Any]:
 
 def test_every_api_is_among_the_requests() -> None:
     """But those that have no part in the store."""
-    asked = {request(UNSETTLED)[0] for request in (REQUESTS | READS).values()}
-    assert set(HANDLERS) - asked == {
+    apis_asked = {request(UNSETTLED)[0] for request in (REQUESTS | READS).values()}
+    assert set(HANDLERS) - apis_asked == {
         ApiKey.SYNC_GROUP,  # `settle` sends it; once synced it writes nothing
         ApiKey.API_VERSIONS,
         ApiKey.SASL_HANDSHAKE,
@@ -431,11 +431,11 @@ async def test_a_store_that_does_not_answer(name: str, caplog: pytest.LogCapture
             world = await World().settle()
             request = (REQUESTS | READS)[name](world)
             world.limits.begin(lambda error=error: error("the test's"), refuses_reads=refuses_reads)  # type: ignore[misc]
-            answer = await world.ask(*request)
+            response = await world.ask(*request)
             world.limits.end()
-            codes = set(error_codes(answer))
-            assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes, answer
-            assert all(ErrorCode(code).is_retryable for code in codes - {0}), answer
+            codes = set(error_codes(response))
+            assert ErrorCode.UNKNOWN_SERVER_ERROR not in codes, response
+            assert all(ErrorCode(code).is_retryable for code in codes - {0}), response
             if name in CATALOG or request[0] is ApiKey.METADATA:
                 assert ErrorCode.COORDINATOR_NOT_AVAILABLE not in codes, "nobody's clients expect it there"
             assert not [record for record in caplog.records if record.exc_info]
@@ -451,9 +451,9 @@ async def test_a_throttled_call_of_the_catalog_is_made_again(name: str) -> None:
         world = await World().settle()
         request = REQUESTS[name](world)
         world.limits.begin(lambda: StoreUnavailable("throttled"), refuses_reads=True, only=nth)
-        answer = await world.ask(*request)
+        response = await world.ask(*request)
         world.limits.end()
-        assert set(error_codes(answer)) == {0}, (nth, answer)
+        assert set(error_codes(response)) == {0}, (nth, response)
 
 
 # --- names that are longer than keys --------------------------------------------------------------------------------
@@ -462,9 +462,9 @@ async def test_a_throttled_call_of_the_catalog_is_made_again(name: str) -> None:
 def lengthened(value: Any, name: str = "") -> Any:
     """The request with every text that a client may choose at 3,000 bytes."""
     if isinstance(value, dict):
-        return {field: lengthened(each, field) for field, each in value.items()}
+        return {field: lengthened(member, field) for field, member in value.items()}
     if isinstance(value, list):
-        return [lengthened(each, name) for each in value]
+        return [lengthened(element, name) for element in value]
     return "é" * 1_500 if isinstance(value, str) else value
 
 
@@ -473,6 +473,6 @@ async def test_names_that_are_longer_than_keys(name: str, caplog: pytest.LogCapt
     caplog.set_level(logging.ERROR)
     world = await World().settle()
     api_key, fields, *version = (REQUESTS | READS)[name](world)
-    answer = await world.ask(api_key, lengthened(fields), *version)
-    assert ErrorCode.UNKNOWN_SERVER_ERROR not in error_codes(answer), answer
+    response = await world.ask(api_key, lengthened(fields), *version)
+    assert ErrorCode.UNKNOWN_SERVER_ERROR not in error_codes(response), response
     assert not caplog.records

@@ -43,38 +43,40 @@ each_client = pytest.mark.parametrize("client", CLIENTS, ids=lambda client: clie
 async def engine() -> Engine:
     engine = memory_store().engine()
     topics = [{"name": "flights", "num_partitions": 2, "replication_factor": 3}]
-    answer = await ask(engine, ApiKey.CREATE_TOPICS, 7, {"topics": topics})
-    assert answer.topics[0].error_code == 0
+    response = await ask(engine, ApiKey.CREATE_TOPICS, 7, {"topics": topics})
+    assert response.topics[0].error_code == 0
     return engine
 
 
 async def topic_id(engine: Engine, name: str = "flights") -> UUID:
-    answer = await ask(engine, ApiKey.METADATA, 12, {"topics": [{"name": name}]})
-    found: UUID = answer.topics[0].topic_id
-    return found
+    response = await ask(engine, ApiKey.METADATA, 12, {"topics": [{"name": name}]})
+    id_found: UUID = response.topics[0].topic_id
+    return id_found
 
 
 async def produce(engine: Engine, version: int, partition: int, records: bytes, acks: int = -1) -> Any:
     data = {"index": partition, "records": records}
     topic = {"name": "flights", "topic_id": await topic_id(engine), "partition_data": [data]}
-    answer = await ask(engine, ApiKey.PRODUCE, version, {"acks": acks, "timeout": 1000, "topic_data": [topic]})
-    return None if answer is None else answer.responses[0].partition_responses[0]
+    response = await ask(engine, ApiKey.PRODUCE, version, {"acks": acks, "timeout": 1000, "topic_data": [topic]})
+    return None if response is None else response.responses[0].partition_responses[0]
 
 
 async def fetch(engine: Engine, version: int, partition: int, offset: int, **fields: Any) -> Any:
-    asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
-    topic = {"topic": "flights", "topic_id": await topic_id(engine), "partitions": [asked]}
+    partition_asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+    topic = {"topic": "flights", "topic_id": await topic_id(engine), "partitions": [partition_asked]}
     request = {"min_bytes": 1, "max_bytes": 1 << 22, "session_epoch": -1, "topics": [topic], **fields}
-    answer = await ask(engine, ApiKey.FETCH, version, request)
-    return answer.responses[0].partitions[0]
+    response = await ask(engine, ApiKey.FETCH, version, request)
+    return response.responses[0].partitions[0]
 
 
 async def list_offset(engine: Engine, version: int, partition: int, timestamp: int) -> tuple[int, int]:
-    asked = {"partition_index": partition, "timestamp": timestamp}
-    answer = await ask(engine, ApiKey.LIST_OFFSETS, version, {"topics": [{"name": "flights", "partitions": [asked]}]})
-    [found] = answer.topics[0].partitions
-    assert found.error_code == 0
-    return found.offset, found.timestamp
+    partition_asked = {"partition_index": partition, "timestamp": timestamp}
+    response = await ask(
+        engine, ApiKey.LIST_OFFSETS, version, {"topics": [{"name": "flights", "partitions": [partition_asked]}]}
+    )
+    [partition_found] = response.topics[0].partitions
+    assert partition_found.error_code == 0
+    return partition_found.offset, partition_found.timestamp
 
 
 def records_of(partition: Any) -> list[Record]:
@@ -103,19 +105,28 @@ async def test_what_is_produced_is_fetched_found_by_time_and_committed(client: C
     assert await list_offset(engine, client.list_offsets, 1, 9_000) == (-1, -1)
 
     by_name_and_id = {"name": "flights", "topic_id": await topic_id(engine)}
-    given = {"partition_index": 1, "committed_offset": 3, "committed_metadata": "done", "committed_leader_epoch": 0}
-    answer = await ask(
+    partition_commit = {
+        "partition_index": 1,
+        "committed_offset": 3,
+        "committed_metadata": "done",
+        "committed_leader_epoch": 0,
+    }
+    response = await ask(
         engine,
         ApiKey.OFFSET_COMMIT,
         client.offset_commit,
-        {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": [{**by_name_and_id, "partitions": [given]}]},
+        {
+            "group_id": "g",
+            "generation_id_or_member_epoch": -1,
+            "topics": [{**by_name_and_id, "partitions": [partition_commit]}],
+        },
     )
-    assert answer.topics[0].partitions[0].error_code == 0
+    assert response.topics[0].partitions[0].error_code == 0
 
     group = {"group_id": "g", "topics": [{**by_name_and_id, "partition_indexes": [1, 0]}]}
     batched = client.offset_fetch >= 8
-    answer = await ask(engine, ApiKey.OFFSET_FETCH, client.offset_fetch, {"groups": [group]} if batched else group)
-    [topic] = (answer.groups[0] if batched else answer).topics
+    response = await ask(engine, ApiKey.OFFSET_FETCH, client.offset_fetch, {"groups": [group]} if batched else group)
+    [topic] = (response.groups[0] if batched else response).topics
     assert [(p.partition_index, p.committed_offset, p.metadata, p.error_code) for p in topic.partitions] == [
         (1, 3, "done", 0),
         (0, -1, "", 0),
@@ -142,17 +153,17 @@ async def test_acks_0_appends_without_an_answer(engine: Engine) -> None:
 async def test_a_fetch_is_cut_to_what_the_transport_carries_but_gives_one_batch(engine: Engine) -> None:
     for _ in range(4):
         await produce(engine, 9, 0, batch([bytes(1_000)]))
-    asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
-    fields = {"max_bytes": 1 << 22, "topics": [{"topic": "flights", "partitions": [asked]}]}
+    partition_asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    fields = {"max_bytes": 1 << 22, "topics": [{"topic": "flights", "partitions": [partition_asked]}]}
     for room, count in ((1_500, 1), (2_500, 2), (100, 1), (1 << 20, 4)):
-        answer = await ask(engine, ApiKey.FETCH, 11, fields, max_response_bytes=room)
-        assert len(records_of(answer.responses[0].partitions[0])) == count
+        response = await ask(engine, ApiKey.FETCH, 11, fields, max_response_bytes=room)
+        assert len(records_of(response.responses[0].partitions[0])) == count
 
 
 async def test_an_idempotent_producer_gets_its_first_offset_back(engine: Engine) -> None:
-    given = await ask(engine, ApiKey.INIT_PRODUCER_ID, 4, {"producer_id": -1, "producer_epoch": -1})
-    assert given.error_code == 0
-    again = batch([b"once"], producer=(given.producer_id, given.producer_epoch, 0))
+    initialized = await ask(engine, ApiKey.INIT_PRODUCER_ID, 4, {"producer_id": -1, "producer_epoch": -1})
+    assert initialized.error_code == 0
+    again = batch([b"once"], producer=(initialized.producer_id, initialized.producer_epoch, 0))
     answers = [await produce(engine, 9, 0, again) for _ in range(3)]
     assert [(a.error_code, a.base_offset) for a in answers] == [(0, 0)] * 3
     assert (await fetch(engine, 12, 0, 0)).high_watermark == 1
@@ -161,16 +172,16 @@ async def test_an_idempotent_producer_gets_its_first_offset_back(engine: Engine)
 async def test_the_life_of_a_topic(engine: Engine) -> None:
     new = {"name": "new", "num_partitions": -1, "replication_factor": -1}
     for expected in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-        answer = await ask(engine, ApiKey.CREATE_TOPICS, 7, {"topics": [new]})
-        assert answer.topics[0].error_code == expected
+        response = await ask(engine, ApiKey.CREATE_TOPICS, 7, {"topics": [new]})
+        assert response.topics[0].error_code == expected
     grown = await ask(engine, ApiKey.CREATE_PARTITIONS, 3, {"topics": [{"name": "new", "count": 4}]})
     assert grown.results[0].error_code == 0
     change = {"name": "retention.ms", "config_operation": 0, "value": "1000"}
     resource = {"resource_type": 2, "resource_name": "new"}
     altered = await ask(engine, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [{**resource, "configs": [change]}]})
     assert altered.responses[0].error_code == 0
-    asked = {**resource, "configuration_keys": ["retention.ms"]}
-    described = await ask(engine, ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [asked]})
+    resource_asked = {**resource, "configuration_keys": ["retention.ms"]}
+    described = await ask(engine, ApiKey.DESCRIBE_CONFIGS, 4, {"resources": [resource_asked]})
     [entry] = described.results[0].configs
     assert (entry.name, entry.value, entry.config_source) == ("retention.ms", "1000", 1)
     metadata = await ask(engine, ApiKey.METADATA, 12, {"topics": None})
@@ -209,5 +220,5 @@ async def test_a_consumer_group_by_its_heartbeats(engine: Engine) -> None:
 
     leave = {**join, "member_epoch": -1, "subscribed_topic_names": None, "topic_partitions": None}
     assert (await ask(engine, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, leave)).error_code == 0
-    gone = await ask(engine, ApiKey.DELETE_GROUPS, 2, {"groups_names": ["readers"]})
-    assert gone.results[0].error_code == 0
+    deletion = await ask(engine, ApiKey.DELETE_GROUPS, 2, {"groups_names": ["readers"]})
+    assert deletion.results[0].error_code == 0

@@ -23,7 +23,7 @@ COUNT = 50
 
 
 @pytest.fixture
-def asked() -> set[tuple[int, int]]:
+def apis_asked() -> set[tuple[int, int]]:
     """The (API key, version) pairs that were asked for."""
     return set()
 
@@ -44,12 +44,14 @@ async def engine(store: Store) -> Engine:
 
 
 @pytest.fixture
-async def address(engine: Engine, asked: set[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    answer = OpenSession.answer
+async def address(
+    engine: Engine, apis_asked: set[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[str]:
+    original_answer = OpenSession.answer
 
     async def noted(session: OpenSession, frame: Buffer, arrival: Arrival | None) -> list[Buffer] | None:
-        asked.add((int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")))
-        return await answer(session, frame, arrival)
+        apis_asked.add((int.from_bytes(frame[:2], "big"), int.from_bytes(frame[2:4], "big")))
+        return await original_answer(session, frame, arrival)
 
     monkeypatch.setattr(OpenSession, "answer", noted)
     async with Gateway(engine, Listener(port=0), clock=SystemClock(), rng=SystemRng()) as gateway:
@@ -120,7 +122,7 @@ async def test_confluent_kafka_reads_processes_and_writes(address: str, engine: 
     assert offset == COUNT
 
 
-async def test_kafka_python_commits_and_aborts(address: str, engine: Engine, asked: set[tuple[int, int]]) -> None:
+async def test_kafka_python_commits_and_aborts(address: str, engine: Engine, apis_asked: set[tuple[int, int]]) -> None:
     from kafka import KafkaProducer
     from kafka.structs import OffsetAndMetadata, TopicPartition
 
@@ -175,12 +177,14 @@ async def told_and_kept(engine: Engine, offsets: list[int]) -> None:
 
 
 @pytest.fixture
-async def told(engine: Engine) -> str:
+async def predicted_topic(engine: Engine) -> str:
     await engine.topics.create("told", 1, {"transaction.offsets": "predicted"})
     return "told"
 
 
-async def test_confluent_kafka_repeats_what_cannot_keep_its_offset(address: str, engine: Engine, told: str) -> None:
+async def test_confluent_kafka_repeats_what_cannot_keep_its_offset(
+    address: str, engine: Engine, predicted_topic: str
+) -> None:
     from confluent_kafka import KafkaException, Producer
 
     offsets: list[int] = []
@@ -190,11 +194,13 @@ async def test_confluent_kafka_repeats_what_cannot_keep_its_offset(address: str,
         producer.init_transactions(30)
         for value in (b"refused", b"kept"):
             producer.begin_transaction()
-            producer.produce(told, value, partition=0, on_delivery=lambda _, message: offsets.append(message.offset()))
+            producer.produce(
+                predicted_topic, value, partition=0, on_delivery=lambda _, message: offsets.append(message.offset())
+            )
             assert producer.flush(30) == 0
             if value == b"refused":
                 other = Producer({"bootstrap.servers": address})
-                other.produce(told, b"of another", partition=0)
+                other.produce(predicted_topic, b"of another", partition=0)
                 assert other.flush(30) == 0
                 with pytest.raises(KafkaException) as raised:
                     producer.commit_transaction(30)
@@ -207,7 +213,7 @@ async def test_confluent_kafka_repeats_what_cannot_keep_its_offset(address: str,
     await told_and_kept(engine, offsets)
 
 
-async def test_kafka_python_goes_on_as_a_new_producer(address: str, engine: Engine, told: str) -> None:
+async def test_kafka_python_goes_on_as_a_new_producer(address: str, engine: Engine, predicted_topic: str) -> None:
     """To it, any error of a commit is fatal."""
     from kafka import KafkaProducer
     from kafka.errors import KafkaError
@@ -219,10 +225,10 @@ async def test_kafka_python_goes_on_as_a_new_producer(address: str, engine: Engi
             producer = KafkaProducer(bootstrap_servers=address, transactional_id="tx")
             producer.init_transactions()
             producer.begin_transaction()
-            offsets.append(producer.send(told, value, partition=0).get(30).offset)
+            offsets.append(producer.send(predicted_topic, value, partition=0).get(30).offset)
             if value == b"refused":
                 other = KafkaProducer(bootstrap_servers=address)
-                other.send(told, b"of another", partition=0).get(30)
+                other.send(predicted_topic, b"of another", partition=0).get(30)
                 other.close(10)
                 with pytest.raises(KafkaError):
                     producer.commit_transaction()
@@ -234,7 +240,7 @@ async def test_kafka_python_goes_on_as_a_new_producer(address: str, engine: Engi
     await told_and_kept(engine, offsets)
 
 
-async def test_aiokafka_goes_on_as_a_new_producer(address: str, engine: Engine, told: str) -> None:
+async def test_aiokafka_goes_on_as_a_new_producer(address: str, engine: Engine, predicted_topic: str) -> None:
     """To it, any error of a commit is fatal."""
     from aiokafka import AIOKafkaProducer
     from aiokafka.errors import KafkaError
@@ -244,10 +250,10 @@ async def test_aiokafka_goes_on_as_a_new_producer(address: str, engine: Engine, 
         producer = AIOKafkaProducer(bootstrap_servers=address, transactional_id="tx")
         await producer.start()
         await producer.begin_transaction()
-        offsets.append((await producer.send_and_wait(told, value, partition=0)).offset)
+        offsets.append((await producer.send_and_wait(predicted_topic, value, partition=0)).offset)
         if value == b"refused":
             async with AIOKafkaProducer(bootstrap_servers=address) as other:
-                await other.send_and_wait(told, b"of another", partition=0)
+                await other.send_and_wait(predicted_topic, b"of another", partition=0)
             with pytest.raises(KafkaError):
                 await producer.commit_transaction()
             with suppress(KafkaError):

@@ -25,11 +25,11 @@ def names() -> set[str]:
 
 def printed(name: str) -> list[str]:
     """What the page says that an example prints."""
-    found = re.search(
+    match = re.search(
         rf"literalinclude\}} examples/{name}\.py\n.*?```\n\nPrints:\n\n```text\n(.*?)```", PAGE, re.DOTALL
     )
-    assert found, f"docs/examples.md does not show {name}"
-    return found[1].splitlines()
+    assert match, f"docs/examples.md does not show {name}"
+    return match[1].splitlines()
 
 
 @pytest.mark.parametrize("name", sorted(names() - NEEDS_SPARK - IS_A_SERVICE))

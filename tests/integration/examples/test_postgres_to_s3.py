@@ -32,7 +32,7 @@ def test_a_table_is_in_s3_as_parquet_and_the_function_gets_each_order() -> None:
 
     def handler(event: dict[str, Any], context: Any) -> None:
         for records in event["records"].values():
-            calls.extend(json.loads(base64.b64decode(each["value"]))["payload"] for each in records)
+            calls.extend(json.loads(base64.b64decode(record["value"]))["payload"] for record in records)
 
     moto = ThreadedMotoServer(port=0, verbose=False)
     moto.start()
@@ -49,11 +49,11 @@ def test_a_table_is_in_s3_as_parquet_and_the_function_gets_each_order() -> None:
                 "CREATE TABLE orders (id int PRIMARY KEY, item text, price numeric(8,2))",
                 "INSERT INTO orders VALUES (1, 'tea', 2.50), (2, 'milk', 1.20)",
             )
-            place = {name: value for name, value in server.configs("shop").items() if name.startswith("database.")}
+            database = {name: value for name, value in server.configs("shop").items() if name.startswith("database.")}
             example.PARQUET |= {"aws.endpoint.url": f"http://{host}:{port}"}
             stop = threading.Event()
             run = threading.Thread(
-                target=example.main, args=(place, _KEYS, "shop:on_order", stop), kwargs=dict(service.client_config)
+                target=example.main, args=(database, _KEYS, "shop:on_order", stop), kwargs=dict(service.client_config)
             )
             run.start()
             try:
@@ -67,16 +67,18 @@ def test_a_table_is_in_s3_as_parquet_and_the_function_gets_each_order() -> None:
                 stop.set()
                 run.join()
             expected = [(1, "tea", 2.5), (2, "milk", 1.2), (3, "bread", 3.0), (3, "bread", 4.0)]
-            assert sorted(tuple(each.values()) for each in calls) == expected
-            assert sorted(tuple(each.values()) for each in rows(s3)) == expected
+            assert sorted(tuple(call.values()) for call in calls) == expected
+            assert sorted(tuple(row.values()) for row in rows(s3)) == expected
     finally:
         moto.stop()
 
 
 def rows(s3: Any) -> list[dict[str, Any]]:
     """Return the rows of all Parquet files."""
-    found = []
-    for each in s3.list_objects_v2(Bucket="lake").get("Contents", ()):
-        assert each["Key"].startswith("topics/shop.public.orders/partition=0/")
-        found += pq.read_table(io.BytesIO(s3.get_object(Bucket="lake", Key=each["Key"])["Body"].read())).to_pylist()
-    return found
+    table_rows = []
+    for entry in s3.list_objects_v2(Bucket="lake").get("Contents", ()):
+        assert entry["Key"].startswith("topics/shop.public.orders/partition=0/")
+        table_rows += pq.read_table(
+            io.BytesIO(s3.get_object(Bucket="lake", Key=entry["Key"])["Body"].read())
+        ).to_pylist()
+    return table_rows

@@ -37,9 +37,9 @@ def test_confluent_kafka(service: ThreadedService) -> None:
     with pytest.raises(KafkaException, match="TOPIC_ALREADY_EXISTS"):
         admin.create_topics([NewTopic("orders", 3, 1)])["orders"].result(10)
     admin.create_partitions([NewPartitions("orders", 4)])["orders"].result(10)
-    found = admin.list_topics("orders", timeout=10)
-    assert len(found.topics["orders"].partitions) == 4
-    [broker] = found.brokers.values()
+    metadata = admin.list_topics("orders", timeout=10)
+    assert len(metadata.topics["orders"].partitions) == 4
+    [broker] = metadata.brokers.values()
     assert f"{broker.host}:{broker.port}" == servers
     cluster = admin.describe_cluster().result(10)
     assert [f"{node.host}:{node.port}" for node in cluster.nodes] == [servers]
@@ -51,17 +51,20 @@ def test_confluent_kafka(service: ThreadedService) -> None:
     assert admin.describe_configs([plain])[plain].result(10)["retention.ms"].value == "2000000"
 
     port.confluent_produce(servers, "orders", [Message(None, b"%d" % i) for i in range(10)], 2)
-    place = TopicPartition("orders", 2)
+    tp = TopicPartition("orders", 2)
     for spec, offset in ((OffsetSpec.earliest(), 0), (OffsetSpec.latest(), 10), (OffsetSpec.for_timestamp(0), 0)):
-        assert admin.list_offsets({place: spec})[place].result(10).offset == offset
+        assert admin.list_offsets({tp: spec})[tp].result(10).offset == offset
 
     place_at = TopicPartition("orders", 2, 4)
     group = ConsumerGroupTopicPartitions("auditors", [place_at])
     admin.alter_consumer_group_offsets([group])["auditors"].result(10)
     listed = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions("auditors")])["auditors"].result(10)
-    assert [(each.topic, each.partition, each.offset) for each in listed.topic_partitions] == [("orders", 2, 4)]
+    assert [
+        (topic_partition.topic, topic_partition.partition, topic_partition.offset)
+        for topic_partition in listed.topic_partitions
+    ] == [("orders", 2, 4)]
     groups = admin.list_consumer_groups().result(10)
-    assert ("auditors", groups.errors) in [(each.group_id, []) for each in groups.valid]
+    assert ("auditors", groups.errors) in [(group.group_id, []) for group in groups.valid]
     assert admin.describe_consumer_groups(["auditors"])["auditors"].result(10).state.name == "EMPTY"
     admin.delete_consumer_groups(["auditors"])["auditors"].result(10)
     admin.delete_topics(["orders"])["orders"].result(10)
@@ -79,35 +82,35 @@ def test_kafka_python(service: ThreadedService) -> None:
         assert "python" in admin.list_topics()
         port.python_produce(servers, "python", [Message(None, b"a"), Message(None, b"b")], 1)
         consumer = KafkaConsumer(bootstrap_servers=servers, group_id="python-readers", enable_auto_commit=False)
-        place = TopicPartition("python", 1)
-        consumer.assign([place])
-        assert consumer.beginning_offsets([place]) == {place: 0}
-        assert consumer.end_offsets([place]) == {place: 2}
-        assert consumer.offsets_for_times({place: 0})[place].offset == 0
-        consumer.seek(place, 1)
+        tp = TopicPartition("python", 1)
+        consumer.assign([tp])
+        assert consumer.beginning_offsets([tp]) == {tp: 0}
+        assert consumer.end_offsets([tp]) == {tp: 2}
+        assert consumer.offsets_for_times({tp: 0})[tp].offset == 0
+        consumer.seek(tp, 1)
         [record] = next(iter(consumer.poll(timeout_ms=10_000).values()))
         assert (record.offset, record.value) == (1, b"b")
         consumer.commit()
-        assert consumer.committed(place) == 2
+        assert consumer.committed(tp) == 2
         consumer.close()
-        check_descriptions_of_kafka_python(admin, place)
+        check_descriptions_of_kafka_python(admin, tp)
         admin.delete_topics(["python"])
         assert "python" not in admin.list_topics()
     finally:
         admin.close()
 
 
-def check_descriptions_of_kafka_python(admin: Any, place: Any) -> None:
+def check_descriptions_of_kafka_python(admin: Any, tp: Any) -> None:
     """What tools show: partitions, sizes, producers, rights."""
-    [described] = admin.describe_topic_partitions([place.topic])["topics"]
-    assert [each["replica_nodes"] for each in described["partitions"]] == [[0], [0]]
+    [described] = admin.describe_topic_partitions([tp.topic])["topics"]
+    assert [partition["replica_nodes"] for partition in described["partitions"]] == [[0], [0]]
     [directory] = admin.describe_log_dirs()[0]["log_dirs"]
-    [topic] = [each for each in directory["topics"] if each["name"] == place.topic]
-    assert [each["partition_size"] > 0 for each in topic["partitions"]] == [False, True]
-    [producer] = admin.describe_producers([place])[place].active_producers
+    [topic] = [topic_row for topic_row in directory["topics"] if topic_row["name"] == tp.topic]
+    assert [partition_row["partition_size"] > 0 for partition_row in topic["partitions"]] == [False, True]
+    [producer] = admin.describe_producers([tp])[tp].active_producers
     assert producer.last_sequence == 1
-    assert place.topic in admin.list_config_resources()["topic"]
-    [topic] = admin.describe_topics([place.topic])
+    assert tp.topic in admin.list_config_resources()["topic"]
+    [topic] = admin.describe_topics([tp.topic])
     assert {"READ", "WRITE", "ALTER_CONFIGS"} <= set(topic["authorized_operations"])
     assert "IDEMPOTENT_WRITE" in admin.describe_cluster()["authorized_operations"]
 
@@ -144,7 +147,7 @@ def test_offsets_of_a_group_can_be_deleted_while_nobody_reads_the_topic(service:
     with RawConnection(service.kafka_bootstrap_servers) as connection:
         request = build(request_schema(ApiKey.OFFSET_DELETE, 0), fields)
         connection.send(encode_request(request, correlation_id=9, client_id="tests"))
-        answer = decode_response(connection.receive(), response_schema(ApiKey.OFFSET_DELETE, 0), correlation_id=9)
-    assert [p.error_code for p in answer.topics[0].partitions] == [0, 3]
+        response = decode_response(connection.receive(), response_schema(ApiKey.OFFSET_DELETE, 0), correlation_id=9)
+    assert [p.error_code for p in response.topics[0].partitions] == [0, 3]
     with odradek.Admin(**service.client_config) as admin:
         assert admin.list_consumer_group_offsets("deleters") == {}

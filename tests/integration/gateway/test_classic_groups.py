@@ -54,17 +54,17 @@ class Member:
 
     def _on_assign(self, consumer: Any, partitions: list[Any]) -> None:
         self.callbacks.append(("assigned", len(partitions)))
-        self.assigned |= {each.partition for each in partitions}
+        self.assigned |= {partition.partition for partition in partitions}
 
     def _on_revoke(self, consumer: Any, partitions: list[Any]) -> None:
         self.callbacks.append(("revoked", len(partitions)))
-        self.assigned -= {each.partition for each in partitions}
+        self.assigned -= {partition.partition for partition in partitions}
 
     def _run(self) -> None:
         while not self._stopping.is_set():
             while not self._asked.empty():
-                question, answer = self._asked.get()
-                answer.set_result(question(self._consumer))
+                question, future = self._asked.get()
+                future.set_result(question(self._consumer))
             message = self._consumer.poll(0.1)
             if message is not None and message.error() is None:
                 self.values.append((message.partition(), message.value()))
@@ -72,9 +72,9 @@ class Member:
 
     def ask(self, question: Callable[[Any], Any]) -> Any:
         """Between two polls: a call from another thread waits for a gap that a thread which polls may never leave."""
-        answer: Future[Any] = Future()
-        self._asked.put((question, answer))
-        return answer.result(30)
+        future: Future[Any] = Future()
+        self._asked.put((question, future))
+        return future.result(30)
 
     def close(self) -> None:
         self._stopping.set()
@@ -167,9 +167,9 @@ def test_commits_are_found_by_other_clients(service: ThreadedService) -> None:
         heartbeat_interval_ms=300,
     )
     try:
-        seen = 0
-        while seen < 100:
-            seen += sum(map(len, python.poll(timeout_ms=500, max_records=100).values()))
+        received = 0
+        while received < 100:
+            received += sum(map(len, python.poll(timeout_ms=500, max_records=100).values()))
         python.commit()
         assert {python.committed(TopicPartition(TOPIC, p)) for p in range(PARTITIONS)} == {25}
     finally:
@@ -186,11 +186,11 @@ def test_commits_are_found_by_other_clients(service: ThreadedService) -> None:
         )
         await consumer.start()
         try:
-            place = AioPartition(TOPIC, 0)
-            consumer.seek(place, 20)
-            records = await consumer.getmany(place, timeout_ms=5_000)
-            assert [record.offset for record in records[place]] == [20, 21, 22, 23, 24]
-            await consumer.commit({place: 22})
+            tp = AioPartition(TOPIC, 0)
+            consumer.seek(tp, 20)
+            records = await consumer.getmany(tp, timeout_ms=5_000)
+            assert [record.offset for record in records[tp]] == [20, 21, 22, 23, 24]
+            await consumer.commit({tp: 22})
             return {await consumer.committed(AioPartition(TOPIC, p)) for p in range(PARTITIONS)}
         finally:
             await consumer.stop()
@@ -228,9 +228,9 @@ def test_a_group_is_of_one_protocol_while_it_has_members(service: ThreadedServic
     member = Member(servers, "mixed")
     try:
         until(lambda: settled(member), what="the older protocol takes over")
-        places = [TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
-        member_offsets = member.ask(lambda consumer: consumer.committed(places, timeout=10))
-        assert [each.offset for each in member_offsets] == [25] * PARTITIONS
+        tps = [TopicPartition(TOPIC, p) for p in range(PARTITIONS)]
+        member_offsets = member.ask(lambda consumer: consumer.committed(tps, timeout=10))
+        assert [offset_committed.offset for offset_committed in member_offsets] == [25] * PARTITIONS
         with odradek.Admin(**service.client_config) as admin:
             [listing] = [group for group in admin.list_consumer_groups() if group.group_id == "mixed"]
             assert (listing.state, listing.group_type) == ("Stable", "classic")

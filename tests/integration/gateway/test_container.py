@@ -74,16 +74,16 @@ def test_a_container_serves_kafka_over_aws_and_stops_in_order() -> None:
             messages = [Message(b"k", b"v%d" % i) for i in range(10)]
             assert port.confluent_produce(servers, "t", messages) == list(range(10))
             assert port.confluent_consume(servers, "t", 10) == messages
-            with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics") as answer:
-                assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
-                served = answer.read().decode()
+            with urllib.request.urlopen(f"http://127.0.0.1:{health}/metrics") as response:
+                assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+                served = response.read().decode()
             assert 'odradek_requests_total{function="kafka",api="PRODUCE",status="200"}' in served
             process.terminate()
             assert process.wait(20) == 0
             last = json.loads(process.stdout.read().splitlines()[-1])
             [directive] = last["_aws"]["CloudWatchMetrics"]
             assert directive["Dimensions"] == [["cluster_id", "function"]]
-            assert {each["Name"] for each in directive["Metrics"]} == {name for name, _ in GATEWAY_METRICS}
+            assert {metric["Name"] for metric in directive["Metrics"]} == {name for name, _ in GATEWAY_METRICS}
             assert last["function"] == "kafka"
             assert last["requests"] >= 3
             assert 1 <= len(last["duration_ms"]) <= 100
@@ -103,8 +103,8 @@ def test_without_a_store_it_says_what_it_lacks() -> None:
 
 def test_where_it_listens() -> None:
     assert listener_from_env({}) == Listener("0.0.0.0", 9092)
-    given = {"LISTEN": "[::]:9", "ADVERTISED": "kafka.example:19092", "SASL": "true"}
-    listener = listener_from_env({f"ODRADEK_GATEWAY_{name}": value for name, value in given.items()})
+    options = {"LISTEN": "[::]:9", "ADVERTISED": "kafka.example:19092", "SASL": "true"}
+    listener = listener_from_env({f"ODRADEK_GATEWAY_{name}": value for name, value in options.items()})
     assert listener == Listener("::", 9, "kafka.example:19092", sasl=True)
     for text in ("here", "here:x", "0.0.0.0:70000"):
         with pytest.raises(KafkaError, match=f"ODRADEK_GATEWAY_LISTEN must be host:port, not '{text}'"):

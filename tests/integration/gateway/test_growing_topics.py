@@ -30,7 +30,7 @@ def service() -> Iterator[ThreadedService]:
 
 @pytest.mark.parametrize("protocol", CONFIGS)
 def test_a_group_of_stock_consumers_sees_each_key_in_order(service: ThreadedService, protocol: str) -> None:
-    seen = grow_under_load(service, f"orders-{protocol}", sdk_producer, config=CONFIGS[protocol])
-    assert seen.seen == seen.sent
-    assert seen.out_of_order == 0
-    assert seen.in_new_partitions > seen.sent // 4, "it has grown under them"
+    growth = grow_under_load(service, f"orders-{protocol}", sdk_producer, config=CONFIGS[protocol])
+    assert growth.seen == growth.sent
+    assert growth.out_of_order == 0
+    assert growth.in_new_partitions > growth.sent // 4, "it has grown under them"

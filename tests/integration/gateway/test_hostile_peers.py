@@ -76,9 +76,9 @@ def test_such_a_connection_is_closed_with_one_line_and_others_go_on(
 def test_api_versions_of_the_future_is_answered_in_version_0(service: ThreadedService) -> None:
     with RawConnection(service.kafka_bootstrap_servers) as connection:
         connection.send(request_frame(ApiKey.API_VERSIONS, 99, b"\x00" * 20))
-        answer = decode_response(connection.receive(), response_schema(18, 0), correlation_id=1)
-        assert answer.error_code == 35
-        assert {11, 12, 13, 14} <= {entry.api_key for entry in answer.api_keys}
+        response = decode_response(connection.receive(), response_schema(18, 0), correlation_id=1)
+        assert response.error_code == 35
+        assert {11, 12, 13, 14} <= {entry.api_key for entry in response.api_keys}
         connection.send(METADATA)  # and the connection stays
         assert len(connection.receive()) > 10
 
@@ -89,16 +89,16 @@ def test_pipelined_requests_are_answered_in_order(service: ThreadedService) -> N
     with RawConnection(service.kafka_bootstrap_servers) as connection:
         connection.send_bytes(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))
         answers = [connection.receive() for _ in frames]
-    numbers = [int.from_bytes(answer[:4], "big") for answer in answers]
+    numbers = [int.from_bytes(response[:4], "big") for response in answers]
     expected = [int.from_bytes(frame[4:8], "big") for frame in frames]
     assert numbers == expected
     offsets = [
-        decode_response(answer, response_schema(0, 9), correlation_id=number).responses[0].partition_responses[0]
-        for answer, number in zip(answers, numbers, strict=True)
+        decode_response(response, response_schema(0, 9), correlation_id=number).responses[0].partition_responses[0]
+        for response, number in zip(answers, numbers, strict=True)
         if number >= 1_000
     ]
-    assert all(each.error_code == 0 for each in offsets)
-    bases = [each.base_offset for each in offsets]
+    assert all(partition_response.error_code == 0 for partition_response in offsets)
+    bases = [partition_response.base_offset for partition_response in offsets]
     assert bases == sorted(bases)  # batches without sequences keep the order of their connection
 
 
@@ -181,8 +181,8 @@ def test_stopping_answers_what_was_asked() -> None:
             connection.send(produce_frame([b"last"]))
             until(lambda: service.service.kafka_connections == 1)
             service.stop()
-            answer = decode_response(connection.receive(), response_schema(0, 9), correlation_id=1)
-            assert answer.responses[0].partition_responses[0].error_code == 0
+            response = decode_response(connection.receive(), response_schema(0, 9), correlation_id=1)
+            assert response.responses[0].partition_responses[0].error_code == 0
             assert connection.is_closed_by_peer()
 
 

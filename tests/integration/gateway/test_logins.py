@@ -40,8 +40,8 @@ def handshake(connection: RawConnection, mechanism: str, version: int = 1) -> by
 def authenticate(connection: RawConnection, token: bytes, version: int = 0) -> tuple[int, bytes]:
     """The error and the rest of the answer."""
     connection.send(request_frame(36, version, len(token).to_bytes(4, "big") + token))
-    answer = connection.receive()
-    return int.from_bytes(answer[4:6], "big"), answer[6:]
+    response = connection.receive()
+    return int.from_bytes(response[4:6], "big"), response[6:]
 
 
 # --- PLAIN ------------------------------------------------------------------------------------------------------------
@@ -53,10 +53,10 @@ def test_a_password_does_not_cross_the_network_in_the_clear_unless_asked_for() -
             admin.create_user("ann", "secret")
             admin.create_topics([odradek.NewTopic("t", 1)])
         with RawConnection(service.kafka_bootstrap_servers) as connection:
-            answer = handshake(connection, "PLAIN")
-            assert int.from_bytes(answer[4:6], "big") == ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            assert b"PLAIN" not in answer
-            assert b"SCRAM-SHA-256" in answer
+            response = handshake(connection, "PLAIN")
+            assert int.from_bytes(response[4:6], "big") == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+            assert b"PLAIN" not in response
+            assert b"SCRAM-SHA-256" in response
             assert authenticate(connection, b"\0ann\0secret")[0] == ErrorCode.ILLEGAL_SASL_STATE
         config = {"security_protocol": "SASL_PLAINTEXT", "sasl_username": "ann", "sasl_password": "secret"}
         sent = port.confluent_produce(
@@ -151,8 +151,8 @@ def test_a_certificate_says_who_a_client_is(certificates: Path) -> None:
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(url, json.dumps({"schema": '"string"'}).encode(), headers)
             try:
-                with urllib.request.urlopen(request, timeout=20, context=context) as answer:
-                    return int(answer.status)
+                with urllib.request.urlopen(request, timeout=20, context=context) as response:
+                    return int(response.status)
             except urllib.error.HTTPError as error:
                 return error.code
 
@@ -214,8 +214,8 @@ def bare_handshake(connection: RawConnection, mechanism: str) -> None:
 
 def test_old_librdkafka_finds_version_0_of_the_handshake(bare: RawConnection) -> None:
     bare.send(request_frame(ApiKey.API_VERSIONS, 0, b""))
-    answer = bare.receive()
-    entries = (answer[at : at + 6] for at in range(10, len(answer) - 5, 6))
+    response = bare.receive()
+    entries = (response[at : at + 6] for at in range(10, len(response) - 5, 6))
     assert (ApiKey.SASL_HANDSHAKE).to_bytes(2, "big") + b"\0\0\0\1" in entries
 
 
@@ -258,7 +258,7 @@ def test_a_failed_login_in_bare_tokens_ends_the_connection_unanswered(
     bare.send(token)
     bare.send(METADATA)
     assert bare.is_closed_by_peer()
-    (line,) = [each.getMessage() for each in caplog.records if each.name == "odradek.gateway.sasl"]
+    (line,) = [record.getMessage() for record in caplog.records if record.name == "odradek.gateway.sasl"]
     assert line.startswith(f"a {mechanism} login from /127.0.0.1 failed: ")
     assert "secret" not in line
 
@@ -277,11 +277,11 @@ def test_a_handshake_0_with_an_unknown_mechanism_waits_for_another_one(bare: Raw
 
 def test_the_nonce_of_old_librdkafka_is_refused_by_name(bare: RawConnection, caplog: pytest.LogCaptureFixture) -> None:
     handshake(bare, "SCRAM-SHA-256")
-    _, rest = authenticate(bare, b"n,,n=ann,r=mine")
-    challenge = rest[rest.index(b"r=") :].decode()
-    error, rest = authenticate(bare, client_final("n=ann,r=mine", challenge, "secret", nonce_prefix="mine"))
+    _, token = authenticate(bare, b"n,,n=ann,r=mine")
+    challenge = token[token.index(b"r=") :].decode()
+    error, token = authenticate(bare, client_final("n=ann,r=mine", challenge, "secret", nonce_prefix="mine"))
     assert error == ErrorCode.SASL_AUTHENTICATION_FAILED
-    assert b"librdkafka before 2.6.1" in rest
+    assert b"librdkafka before 2.6.1" in token
     assert "librdkafka before 2.6.1" in caplog.text
 
 
@@ -299,8 +299,8 @@ def test_a_login_ends_where_it_is_told_so_and_may_be_renewed() -> None:
         ):
             for connection in (stays, ends):
                 handshake(connection, "PLAIN")
-                error, rest = authenticate(connection, b"\0ann\0secret", version=1)
-                assert (error, int.from_bytes(rest[-8:], "big")) == (0, 2_000)
+                error, token = authenticate(connection, b"\0ann\0secret", version=1)
+                assert (error, int.from_bytes(token[-8:], "big")) == (0, 2_000)
             time.sleep(1.2)
             handshake(stays, "PLAIN")
             assert authenticate(stays, b"\0ann\0secret", version=1)[0] == 0
@@ -337,9 +337,9 @@ def scram(connection: RawConnection, user: str, password: str, *, first: str = "
     """Log in; the error of the last answer. `repeated` is what the last message says that the first one began with."""
     handshake(connection, "SCRAM-SHA-256")
     bare = f"n={user},r=mine"
-    error, rest = authenticate(connection, f"{first}{bare}".encode())
+    error, token = authenticate(connection, f"{first}{bare}".encode())
     assert error == 0
-    challenge = rest[rest.index(b"r=") :].decode()
+    challenge = token[token.index(b"r=") :].decode()
     return authenticate(connection, client_final(bare, challenge, password, repeated=repeated))[0]
 
 
@@ -379,7 +379,7 @@ def test_a_name_that_nobody_has_keeps_its_salt_over_restarts(tmp_path: Path) -> 
     """Otherwise two attempts, before and after, tell who exists; so does another gateway of the same store."""
 
     def salts() -> list[bytes]:
-        found = []
+        salts_sent = []
         with odradek.local(tmp_path, kafka=CLEAR) as service:
             with odradek.Admin(**service.client_config) as admin:
                 admin.create_user("ann", "secret") if "ann" not in admin.list_users() else None
@@ -387,9 +387,9 @@ def test_a_name_that_nobody_has_keeps_its_salt_over_restarts(tmp_path: Path) -> 
                 for user in ("nobody", "ann"):
                     with RawConnection(service.kafka_bootstrap_servers) as connection:
                         handshake(connection, mechanism)
-                        _, rest = authenticate(connection, f"n,,n={user},r=mine".encode())
-                        found.append(rest[rest.index(b",s=") :])
-        return found
+                        _, token = authenticate(connection, f"n,,n={user},r=mine".encode())
+                        salts_sent.append(token[token.index(b",s=") :])
+        return salts_sent
 
     before = salts()
     assert salts() == before

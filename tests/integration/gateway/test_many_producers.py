@@ -23,7 +23,7 @@ async def _produce(servers: str) -> None:
         for _ in range(PRODUCERS)
     ]
     try:
-        await asyncio.gather(*(each.start() for each in producers))
+        await asyncio.gather(*(producer.start() for producer in producers))
         for number in range(RECORDS):
             sent = [
                 await producer.send("t", b"%d %d" % (name, number), partition=partition)
@@ -32,7 +32,7 @@ async def _produce(servers: str) -> None:
             ]
             await asyncio.gather(*sent)
     finally:
-        await asyncio.gather(*(each.stop() for each in producers))
+        await asyncio.gather(*(producer.stop() for producer in producers))
 
 
 def test_none_is_refused_and_each_record_is_there_once_and_in_order() -> None:
@@ -42,16 +42,16 @@ def test_none_is_refused_and_each_record_is_there_once_and_in_order() -> None:
             admin.create_topics([odradek.NewTopic("t", PARTITIONS)])
         asyncio.run(asyncio.wait_for(_produce(service.kafka_bootstrap_servers), 60))
         with odradek.Consumer(**service.client_config, auto_offset_reset="earliest") as consumer:
-            places = [odradek.TopicPartition("t", partition) for partition in range(PARTITIONS)]
-            consumer.assign(places)
-            left = Counter(consumer.end_offsets(places))
+            tps = [odradek.TopicPartition("t", partition) for partition in range(PARTITIONS)]
+            consumer.assign(tps)
+            left = Counter(consumer.end_offsets(tps))
             assert set(left.values()) == {PRODUCERS * RECORDS}
-            seen: dict[tuple[int, int], list[int]] = {}
+            numbers_by_producer: dict[tuple[int, int], list[int]] = {}
             while left.total():
-                for place, records in consumer.poll(timeout_ms=1_000).items():
-                    left[place] -= len(records)
+                for tp, records in consumer.poll(timeout_ms=1_000).items():
+                    left[tp] -= len(records)
                     for record in records:
                         name, number = map(int, (record.value or b"").split())
-                        seen.setdefault((place.partition, name), []).append(number)
-    assert len(seen) == PARTITIONS * PRODUCERS
-    assert all(numbers == list(range(RECORDS)) for numbers in seen.values())
+                        numbers_by_producer.setdefault((tp.partition, name), []).append(number)
+    assert len(numbers_by_producer) == PARTITIONS * PRODUCERS
+    assert all(numbers == list(range(RECORDS)) for numbers in numbers_by_producer.values())

@@ -61,7 +61,7 @@ async def zone(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Zone, dic
     def look_up(host: Any, *others: Any, **named: Any) -> Any:
         if host not in ADDRESSES:
             return real(host, *others, **named)
-        return [found for address in ADDRESSES[host] for found in real(address, *others, **named)]
+        return [address_found for address in ADDRESSES[host] for address_found in real(address, *others, **named)]
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     async with AsyncExitStack() as stack:
@@ -91,7 +91,7 @@ async def test_a_client_goes_on_with_another_task_of_its_zone(zone: tuple[Zone, 
     assert made.produced[other]
     # The first connection of the next client meets the balancer, whose other targets are not modelled.
     async with AIOKafkaConsumer("t", bootstrap_servers=f"{ZONE}:{made.port}", auto_offset_reset="earliest") as consumer:
-        found = [int((await asyncio.wait_for(consumer.getone(), 30)).value) for _ in range(RECORDS)]
+        numbers = [int((await asyncio.wait_for(consumer.getone(), 30)).value) for _ in range(RECORDS)]
         [node] = consumer._client.cluster.brokers()
-    assert found == list(range(RECORDS))
+    assert numbers == list(range(RECORDS))
     assert (node.host, node.port) == (ZONE, made.port)

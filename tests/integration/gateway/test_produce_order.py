@@ -115,13 +115,13 @@ class Connection:
 
     def list_end(self, number: int) -> None:
         """One request for the end of partition 0."""
-        asked = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": LATEST_TIMESTAMP}]}]
-        self._send(ApiKey.LIST_OFFSETS, 1, {"replica_id": -1, "topics": asked}, number)
+        topics_asked = [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": LATEST_TIMESTAMP}]}]
+        self._send(ApiKey.LIST_OFFSETS, 1, {"replica_id": -1, "topics": topics_asked}, number)
 
     async def end(self, number: int) -> int:
         """The next answer, which must be that of this request for an end."""
-        answer: Any = await self._answer(ApiKey.LIST_OFFSETS, 1, number)
-        return int(answer.topics[0].partitions[0].offset)
+        response: Any = await self._answer(ApiKey.LIST_OFFSETS, 1, number)
+        return int(response.topics[0].partitions[0].offset)
 
     def _send(self, api: ApiKey, version: int, fields: dict[str, Any], number: int) -> None:
         frame = encode_request(build(request_schema(api, version), fields), correlation_id=number, client_id="raw")
@@ -136,8 +136,8 @@ class Connection:
         """The codes of the next answers, which must be those of these requests in this order."""
         codes = []
         for sequence in sequences:
-            answer = await self._answer(ApiKey.PRODUCE, VERSION, sequence)
-            codes.append(ErrorCode(answer.responses[0].partition_responses[0].error_code))
+            response = await self._answer(ApiKey.PRODUCE, VERSION, sequence)
+            codes.append(ErrorCode(response.responses[0].partition_responses[0].error_code))
         return codes
 
     def close(self) -> None:
@@ -340,8 +340,8 @@ async def _no_producer_dies(times: int) -> None:
         assert stalls.count == times
         assert (refused, fatal) == ([], [])
         for partition in (0, 1):
-            found = [int(record.value or b"") for record in await read_all(engine, "t", partition)]
-            assert found == list(range(partition, sent, 2)), "nothing lost, nothing doubled, order kept"
+            numbers = [int(record.value or b"") for record in await read_all(engine, "t", partition)]
+            assert numbers == list(range(partition, sent, 2)), "nothing lost, nothing doubled, order kept"
 
 
 async def test_a_confluent_producer_lives_through_stalls_of_the_store() -> None:

@@ -9,6 +9,7 @@ import odradek
 import pytest
 from odradek.local import ThreadedService
 
+from tests.support.counted import at_least
 from tests.support.kafka import port
 from tests.support.kafka.port import Message
 
@@ -45,14 +46,14 @@ def read_by_all(
     service: ThreadedService, topic: str, count: int, *, python: bool = True
 ) -> dict[str, Sequence[Message]]:
     servers = service.kafka_bootstrap_servers
-    found: dict[str, Sequence[Message]] = {
+    messages_by_client: dict[str, Sequence[Message]] = {
         "confluent": port.confluent_consume(servers, topic, count, 1),
         "aio": port.aio_consume(servers, topic, count, 1),
         "sdk": port.sdk_consume(service, topic, count, 1),
     }
     if python:
-        found["python"] = port.python_consume(servers, topic, count, 1)
-    return found
+        messages_by_client["python"] = port.python_consume(servers, topic, count, 1)
+    return messages_by_client
 
 
 @pytest.mark.parametrize("client", PRODUCERS)
@@ -64,14 +65,15 @@ def test_every_compression_is_read_by_every_client(service: ThreadedService, top
         offsets = PRODUCERS[client](service.kafka_bootstrap_servers, topic, marked, 1, compression_type=chosen)
         assert offsets == list(range(len(expected), len(expected) + len(marked)))
         expected += marked
-    for reader, found in read_by_all(service, topic, len(expected), python=client == "python").items():
-        assert list(found) == expected, reader
+    readers = read_by_all(service, topic, len(expected), python=client == "python")
+    for reader, messages in at_least(2, readers.items()):
+        assert list(messages) == expected, reader
 
 
 def test_what_the_sdk_writes_is_read_by_every_client(service: ThreadedService, topic: str) -> None:
     assert port.sdk_produce(service, topic, MESSAGES, 1) == list(range(len(MESSAGES)))
-    for reader, found in read_by_all(service, topic, len(MESSAGES)).items():
-        assert list(found) == MESSAGES, reader
+    for reader, messages in read_by_all(service, topic, len(MESSAGES)).items():
+        assert list(messages) == MESSAGES, reader
 
 
 @pytest.mark.parametrize("client", PRODUCERS)

@@ -111,8 +111,8 @@ def authenticate(token: bytes) -> bytes:
     return request_frame(36, 0, len(token).to_bytes(4, "big") + token)
 
 
-def error_of(answer: bytes) -> int:
-    return int.from_bytes(answer[4:6], "big", signed=True)
+def error_of(response: bytes) -> int:
+    return int.from_bytes(response[4:6], "big", signed=True)
 
 
 def test_nothing_but_a_login_is_served_before_one(plain_service: ThreadedService) -> None:
@@ -182,9 +182,9 @@ def test_scram_asks_a_name_that_nobody_has_like_any_other(plain_service: Threade
             connection.send(handshake("SCRAM-SHA-256"))
             connection.receive()
             connection.send(authenticate(f"n,,n={user},r=mine".encode()))
-            answer = connection.receive()
-        assert error_of(answer) == 0
-        return answer[answer.index(b",s=") :]
+            response = connection.receive()
+        assert error_of(response) == 0
+        return response[response.index(b",s=") :]
 
     assert first_answer("nobody") == first_answer("nobody")  # as a real one's salt stays the same
     assert len(first_answer("nobody")) == len(first_answer("ada"))

@@ -72,8 +72,8 @@ def test_what_confluent_kafka_releases_our_consumer_gets(service: ThreadedServic
     queue(service, "explicit", 4)
     consumer = stock(service, "explicit", **{"share.acknowledgement.mode": "explicit"})
     for message in take(consumer, 4):
-        kind = {b"0": AcknowledgeType.RELEASE, b"1": AcknowledgeType.REJECT}.get(message.value())
-        consumer.acknowledge(message, AcknowledgeType.ACCEPT if kind is None else kind)
+        acknowledge_type = {b"0": AcknowledgeType.RELEASE, b"1": AcknowledgeType.REJECT}.get(message.value())
+        consumer.acknowledge(message, AcknowledgeType.ACCEPT if acknowledge_type is None else acknowledge_type)
     consumer.commit_sync()
     consumer.close()
     with odradek.ShareConsumer(**service.client_config, group_id="explicit") as ours:

@@ -127,7 +127,7 @@ def read_all(servers: str, count: int, **config: object) -> dict[int, list[int]]
         {"bootstrap.servers": servers, "group.id": "g", "auto.offset.reset": "earliest", **config}
     )
     consumer.assign([confluent_kafka.TopicPartition("t", number, 0) for number in range(PARTITIONS)])
-    found: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
+    numbers_by_partition: dict[int, list[int]] = {number: [] for number in range(PARTITIONS)}
     left, gives_up_s = count, time.monotonic() + 30
     try:
         while left > 0:
@@ -135,11 +135,11 @@ def read_all(servers: str, count: int, **config: object) -> dict[int, list[int]]
             assert messages or time.monotonic() < gives_up_s, f"{left} of {count} are missing"
             for message in messages:
                 assert message.error() is None
-                found[message.partition()].append(int(message.value()))
+                numbers_by_partition[message.partition()].append(int(message.value()))
             left -= len(messages)
     finally:
         consumer.close()
-    return found
+    return numbers_by_partition
 
 
 async def test_gateways_come_and_go_under_a_producer_and_every_record_is_there_once(gateways: Gateways) -> None:
@@ -156,8 +156,8 @@ async def test_gateways_come_and_go_under_a_producer_and_every_record_is_there_o
     finally:
         await writing.end()
     assert writing.failed == []
-    found = await asyncio.to_thread(read_all, gateways.servers, writing.sent.total())
-    assert found == {number: list(range(writing.sent[number])) for number in range(PARTITIONS)}
+    numbers_by_partition = await asyncio.to_thread(read_all, gateways.servers, writing.sent.total())
+    assert numbers_by_partition == {number: list(range(writing.sent[number])) for number in range(PARTITIONS)}
 
 
 async def test_consumers_read_from_the_gateways_of_their_rack(gateways: Gateways) -> None:

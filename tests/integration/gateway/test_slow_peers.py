@@ -15,6 +15,7 @@ from odradek.protocol.api import ApiKey
 from odradek.protocol.frame import decode_response, encode_request, request_schema, response_schema
 from odradek.settings import Settings
 
+from tests.support.counted import at_least
 from tests.support.engine import batch
 from tests.support.kafka import port
 from tests.support.kafka.messages import request_frame
@@ -47,8 +48,8 @@ def produce_frame(size: int) -> bytes:
 def large_request_is_answered(servers: str) -> bool:
     with RawConnection(servers) as connection:
         connection.send(produce_frame(900_000))
-        answer = decode_response(connection.receive(), response_schema(0, 9), correlation_id=1)
-        return bool(answer.responses[0].partition_responses[0].error_code == 0)
+        response = decode_response(connection.receive(), response_schema(0, 9), correlation_id=1)
+        return bool(response.responses[0].partition_responses[0].error_code == 0)
 
 
 def connect(stack: ExitStack, servers: str, count: int) -> list[RawConnection]:
@@ -98,10 +99,10 @@ def test_half_requests_that_go_on_are_all_answered() -> None:
                 if not left[peer]:
                     del left[peer]
             time.sleep(0.001)
-        for peer in peers:
+        for peer in at_least(10, peers):
             peer.socket.settimeout(60)
-            answer = decode_response(peer.receive(), response_schema(0, 9), correlation_id=1)
-            assert answer.responses[0].partition_responses[0].error_code == 0
+            response = decode_response(peer.receive(), response_schema(0, 9), correlation_id=1)
+            assert response.responses[0].partition_responses[0].error_code == 0
 
 
 @pytest.mark.parametrize("size", [20, 900_000])
@@ -229,15 +230,15 @@ def test_a_gateway_that_was_frozen_serves_nothing_that_was_sent_meanwhile() -> N
             RawConnection(service.kafka_bootstrap_servers) as idle,
             RawConnection(service.kafka_bootstrap_servers) as peer,
         ):
-            for each in (idle, peer):
-                each.send(METADATA)
-                each.receive()
+            for connection in (idle, peer):
+                connection.send(METADATA)
+                connection.receive()
             service.loop.call_soon_threadsafe(time.sleep, 2)  # nothing of the service's loop runs
             time.sleep(0.2)
             peer.send(produce_frame(10))
             assert peer.is_closed_by_peer()
             assert idle.is_closed_by_peer()
         with odradek.Consumer(**service.client_config) as consumer:
-            place = odradek.TopicPartition("t", 0)
-            assert consumer.end_offsets([place]) == {place: 0}
+            tp = odradek.TopicPartition("t", 0)
+            assert consumer.end_offsets([tp]) == {tp: 0}
         assert large_request_is_answered(service.kafka_bootstrap_servers), "and it goes on"

@@ -60,15 +60,15 @@ def test_consume_transform_produce(service: ThreadedService, protocol: str) -> N
         consumer.close()
     assert port.sdk_consume(service, out, 10) == [Message(None, b"seen %d" % i) for i in range(10)]
     with odradek.Admin(**service.client_config) as admin:
-        place = odradek.TopicPartition(out, 0)
-        assert admin.list_offsets({place: "latest"})[place].offset == 10  # nothing of the other one, no marker
+        tp = odradek.TopicPartition(out, 0)
+        assert admin.list_offsets({tp: "latest"})[tp].offset == 10  # nothing of the other one, no marker
 
 
 def test_aiokafka_consumes_transforms_and_produces(service: ThreadedService) -> None:
     """It commits a group's offsets without naming a member, although the group has one."""
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-    servers, out, place = service.kafka_bootstrap_servers, "out-aiokafka", TopicPartition("in", 0)
+    servers, out, tp = service.kafka_bootstrap_servers, "out-aiokafka", TopicPartition("in", 0)
 
     async def work() -> int:
         config = {"group_id": out, "auto_offset_reset": "earliest", "enable_auto_commit": False}
@@ -81,9 +81,9 @@ def test_aiokafka_consumes_transforms_and_produces(service: ThreadedService) -> 
             for message in messages[:10]:
                 async with producer.transaction():
                     await producer.send(out, b"seen " + message.value)
-                    await producer.send_offsets_to_transaction({place: message.offset + 1}, out)
-            assert consumer.assignment() == {place}
-            return int(await consumer.committed(place) or 0)
+                    await producer.send_offsets_to_transaction({tp: message.offset + 1}, out)
+            assert consumer.assignment() == {tp}
+            return int(await consumer.committed(tp) or 0)
         finally:
             await producer.stop()
             await consumer.stop()
@@ -97,7 +97,7 @@ def test_kafka_python_forgets_a_position_by_a_negative_offset(service: ThreadedS
     from kafka import KafkaConsumer, TopicPartition
     from kafka.structs import OffsetAndMetadata
 
-    place = TopicPartition("in", 0)
+    tp = TopicPartition("in", 0)
     consumer = KafkaConsumer(
         bootstrap_servers=service.kafka_bootstrap_servers,
         group_id="negative",
@@ -105,11 +105,11 @@ def test_kafka_python_forgets_a_position_by_a_negative_offset(service: ThreadedS
         enable_auto_commit=False,
     )
     try:
-        consumer.assign([place])
+        consumer.assign([tp])
         for offset in (5, -1):
-            consumer.commit({place: OffsetAndMetadata(offset, "", -1)})
-        assert consumer.committed(place) in (None, -1)
-        assert consumer.position(place) == 0
+            consumer.commit({tp: OffsetAndMetadata(offset, "", -1)})
+        assert consumer.committed(tp) in (None, -1)
+        assert consumer.position(tp) == 0
     finally:
         consumer.close()
     with odradek.Consumer(**service.client_config, group_id="negative") as ours:

@@ -59,25 +59,27 @@ async def sync_all(engine: Engine, joined: list[ClassicJoinResult]) -> dict[str,
 
     async def sync(result: ClassicJoinResult) -> tuple[str, bytes]:
         is_leader = result.leader == result.member_id
-        answer = await engine.classic_groups.sync(ClassicSync(identity(result), assignments=plan if is_leader else {}))
-        assert answer.error is ErrorCode.NONE
-        return result.member_id, answer.assignment
+        response = await engine.classic_groups.sync(
+            ClassicSync(identity(result), assignments=plan if is_leader else {})
+        )
+        assert response.error is ErrorCode.NONE
+        return result.member_id, response.assignment
 
-    given = dict(await asyncio.gather(*(sync(result) for result in joined)))
-    assert given == plan
-    return given
+    assignments = dict(await asyncio.gather(*(sync(result) for result in joined)))
+    assert assignments == plan
+    return assignments
 
 
 async def commit(engine: Engine, result: ClassicJoinResult, offset: int) -> ErrorCode:
-    [answer] = await engine.offsets.commit(
+    [response] = await engine.offsets.commit(
         "g", {SEAT: OffsetAndMetadata(offset)}, member_id=result.member_id, member_epoch=result.generation
     )
-    return answer.error
+    return response.error
 
 
 async def committed(engine: Engine) -> int | None:
-    [found] = await engine.offsets.fetch("g", [SEAT])
-    return None if found.committed is None else found.committed.offset
+    [result] = await engine.offsets.fetch("g", [SEAT])
+    return None if result.committed is None else result.committed.offset
 
 
 async def test_members_at_different_gateways_meet_in_one_round(store: Store) -> None:
@@ -85,7 +87,7 @@ async def test_members_at_different_gateways_meet_in_one_round(store: Store) -> 
     joined = await join_together(*engines)
     assert {result.generation for result in joined} == {1}
     [leader] = [result for result in joined if result.leader == result.member_id]
-    assert {each.member_id for each in leader.members} == {result.member_id for result in joined}
+    assert {member.member_id for member in leader.members} == {result.member_id for result in joined}
     await sync_all(engines[1], joined)
     for result in joined:
         assert await engines[2].classic_groups.heartbeat(identity(result)) is ErrorCode.NONE
@@ -93,11 +95,11 @@ async def test_members_at_different_gateways_meet_in_one_round(store: Store) -> 
 
 async def test_a_member_id_is_required_first_where_the_client_knows_how(store: Store) -> None:
     groups = store.engine().classic_groups
-    asked = await groups.join(join_request(requires_known_member_id=True, client_id="app"))
-    assert asked.error is ErrorCode.MEMBER_ID_REQUIRED
-    assert asked.member_id.startswith("app-")
-    joined = await groups.join(join_request(asked.member_id, requires_known_member_id=True))
-    assert (joined.error, joined.member_id) == (ErrorCode.NONE, asked.member_id)
+    refused = await groups.join(join_request(requires_known_member_id=True, client_id="app"))
+    assert refused.error is ErrorCode.MEMBER_ID_REQUIRED
+    assert refused.member_id.startswith("app-")
+    joined = await groups.join(join_request(refused.member_id, requires_known_member_id=True))
+    assert (joined.error, joined.member_id) == (ErrorCode.NONE, refused.member_id)
     invented = await groups.join(join_request("mine"))
     assert invented.error is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -117,7 +119,7 @@ async def test_a_silent_member_is_removed_after_its_session_and_its_commits_are_
     assert 10_000 <= passed_ms <= 12_000
     assert await commit(engine, silent, 6) is ErrorCode.UNKNOWN_MEMBER_ID
     again = await engine.classic_groups.join(join_request(living.member_id))
-    assert (again.generation, [each.member_id for each in again.members]) == (2, [living.member_id])
+    assert (again.generation, [member.member_id for member in again.members]) == (2, [living.member_id])
     await sync_all(engine, [again])
     assert await commit(engine, living, 7) is ErrorCode.ILLEGAL_GENERATION
     assert await commit(engine, again, 8) is ErrorCode.NONE
@@ -231,7 +233,7 @@ async def test_a_follower_gets_its_generation_though_the_leader_has_begun_the_ne
         clock.advance(1)
         syncing = asyncio.create_task(slow.sync(ClassicSync(identity(await joining))))
         await until_asleep()
-    plan = {each.member_id: each.member_id.encode() for each in leader.members}
+    plan = {member.member_id: member.member_id.encode() for member in leader.members}
     assert (await quick.sync(ClassicSync(identity(leader), assignments=plan))).error is ErrorCode.NONE
     rejoining = asyncio.create_task(quick.join(join_request(leader.member_id, **patient)))
     while await quick.heartbeat(identity(leader)) is not ErrorCode.REBALANCE_IN_PROGRESS:
@@ -239,8 +241,8 @@ async def test_a_follower_gets_its_generation_though_the_leader_has_begun_the_ne
     clock.advance(1)
     follower = await joining
     assert (follower.error, follower.generation) == (ErrorCode.NONE, leader.generation)
-    answer = await (syncing if has_joined else slow.sync(ClassicSync(identity(follower))))
-    assert (answer.error, answer.assignment) == (ErrorCode.NONE, follower.member_id.encode())
+    response = await (syncing if has_joined else slow.sync(ClassicSync(identity(follower))))
+    assert (response.error, response.assignment) == (ErrorCode.NONE, follower.member_id.encode())
     assert await slow.heartbeat(identity(follower)) is ErrorCode.REBALANCE_IN_PROGRESS
     again = await slow.join(join_request(follower.member_id, **patient))
     assert [again.generation, (await rejoining).generation] == [leader.generation + 1] * 2
@@ -259,10 +261,10 @@ async def test_a_leader_that_heartbeats_but_never_assigns_is_removed(store: Stor
     engine = store.engine()
     joined = await join_together(engine, store.engine(1), rebalance_ms=1_000, session_ms=600_000)
     [follower] = [result for result in joined if result.leader != result.member_id]
-    answer = await engine.classic_groups.sync(ClassicSync(identity(follower)))
-    assert answer.error is ErrorCode.REBALANCE_IN_PROGRESS
+    response = await engine.classic_groups.sync(ClassicSync(identity(follower)))
+    assert response.error is ErrorCode.REBALANCE_IN_PROGRESS
     again = await engine.classic_groups.join(join_request(follower.member_id, rebalance_ms=1_000))
-    assert [each.member_id for each in again.members] == [follower.member_id]
+    assert [member.member_id for member in again.members] == [follower.member_id]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -296,12 +298,12 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
             before, member_id = (member_id, generation), joined.member_id
             generation = joined.generation
             if before[1] >= 0:  # a thread that was paused while the next round went by
-                [answer] = await offsets.commit(
+                [response] = await offsets.commit(
                     "g", {SEAT: OffsetAndMetadata(before[1])}, member_id=before[0], member_epoch=before[1]
                 )
-                assert answer.error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
+                assert response.error in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
             assert leaders.setdefault(joined.generation, joined.leader) == joined.leader
-            plan = {each.member_id: b"%d:%d" % (joined.generation, i) for i, each in enumerate(joined.members)}
+            plan = {member.member_id: b"%d:%d" % (joined.generation, i) for i, member in enumerate(joined.members)}
             me = identity(joined)
             synced = await groups.sync(ClassicSync(me, assignments=plan))
             if synced.error:
@@ -311,13 +313,13 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
             for _ in range(chance.randrange(4)):
                 if await groups.heartbeat(me):
                     break
-                [answer] = await offsets.commit(
+                [response] = await offsets.commit(
                     "g",
                     {SEAT: OffsetAndMetadata(joined.generation)},
                     member_id=member_id,
                     member_epoch=joined.generation,
                 )
-                if answer.error is ErrorCode.NONE:
+                if response.error is ErrorCode.NONE:
                     taken.append((joined.generation, len(taken)))
         if chance.random() < 0.5:
             await groups.leave("g", [ClassicLeave(member_id)])
@@ -328,10 +330,10 @@ async def test_members_under_faults_never_share_a_generation_twice_and_never_com
     if generations:
         assert final.committed is not None
         assert final.committed.offset == max(generations)
-    given: dict[int, list[bytes]] = {}
+    assignments_by_generation: dict[int, list[bytes]] = {}
     for (generation, _), assignment in assignments.items():
-        given.setdefault(generation, []).append(assignment)
-    for shares in given.values():
+        assignments_by_generation.setdefault(generation, []).append(assignment)
+    for shares in assignments_by_generation.values():
         assert len(shares) == len(set(shares))
 
 
@@ -375,8 +377,8 @@ async def test_a_commit_that_is_overtaken_by_the_next_round_is_refused(store: St
 
     table = InterruptedTable(store.tables.groups, next_round)
     offsets = GroupOffsets(table, engine.topics, store.clock, engine.rng, engine.settings)  # type: ignore[arg-type]
-    [answer] = await offsets.commit(
+    [response] = await offsets.commit(
         "g", {SEAT: OffsetAndMetadata(7)}, member_id=joined.member_id, member_epoch=joined.generation
     )
-    assert answer.error is ErrorCode.UNKNOWN_MEMBER_ID
+    assert response.error is ErrorCode.UNKNOWN_MEMBER_ID
     assert await committed(engine) is None

@@ -41,7 +41,7 @@ async def test_a_group_reads_what_was_written_once(monkeypatch: pytest.MonkeyPat
     topic = await writer.topics.create("t", PARTITIONS)
     for number in range(REQUESTS):
         data = [batch([bytes(BYTES)], producer=(7, 0, number)) for _ in range(PARTITIONS)]
-        request = [ProducePartition("t", place, each) for place, each in enumerate(data)]
+        request = [ProducePartition("t", partition, batches) for partition, batches in enumerate(data)]
         random.Random(number).shuffle(request)  # clients name partitions in any order
         await writer.produce(request)
     written = sum(map(len, data)) * REQUESTS
@@ -49,7 +49,7 @@ async def test_a_group_reads_what_was_written_once(monkeypatch: pytest.MonkeyPat
     members = [AssignorMember(f"m{number}", frozenset({topic.topic_id})) for number in range(MEMBERS)]
     before = meter.total()
     for seed, partitions in enumerate(assign_uniform(members, {topic.topic_id: PARTITIONS}).values(), 1):
-        wanted = [FetchPartition("t", each.partition, 0) for each in sorted(partitions)]
+        wanted = [FetchPartition("t", partition.partition, 0) for partition in sorted(partitions)]
         results = await engine(seed).fetch(wanted, max_wait_ms=0, min_bytes=1, max_bytes=1 << 24)
         assert all(result.high_watermark == REQUESTS for result in results)
     used = meter.total() - before

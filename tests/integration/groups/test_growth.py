@@ -47,8 +47,8 @@ class Following(Member):
             assert await self.commit(TopicPartition("t", number), offset) is ErrorCode.NONE
 
     async def committed(self, number: int) -> int | None:
-        [found] = await self.offsets.fetch(self.group_id, [TopicPartition("t", number)])
-        return None if found.committed is None else found.committed.offset
+        [result] = await self.offsets.fetch(self.group_id, [TopicPartition("t", number)])
+        return None if result.committed is None else result.committed.offset
 
 
 async def test_a_partition_comes_when_its_parent_is_consumed(store: Store) -> None:
@@ -178,13 +178,13 @@ async def classic_round(engine: Engine, member_id: str = "") -> tuple[ClassicIde
 async def test_a_classic_group_rebalances_when_it_may_have_more(store: Store) -> None:
     engine = store.engine()
     await engine.topics.create_partitions("t", 4)
-    me, given = await classic_round(engine)
-    assert given == [0, 1]
+    me, partitions_given = await classic_round(engine)
+    assert partitions_given == [0, 1]
 
     async def commit(number: int, offset: int) -> None:
-        place = {TopicPartition("t", number): OffsetAndMetadata(offset)}
-        [answer] = await engine.offsets.commit("g", place, member_id=me.member_id, member_epoch=me.generation)
-        assert answer.error is ErrorCode.NONE
+        offsets = {TopicPartition("t", number): OffsetAndMetadata(offset)}
+        [response] = await engine.offsets.commit("g", offsets, member_id=me.member_id, member_epoch=me.generation)
+        assert response.error is ErrorCode.NONE
 
     await commit(0, 2)
     assert await engine.classic_groups.heartbeat(me) is ErrorCode.NONE, "the other may come in a moment"
@@ -193,12 +193,12 @@ async def test_a_classic_group_rebalances_when_it_may_have_more(store: Store) ->
     await engine.classic_groups.heartbeat(me)
     await engine.clock.sleep(2)
     assert await engine.classic_groups.heartbeat(me) is ErrorCode.REBALANCE_IN_PROGRESS
-    me, given = await classic_round(engine, me.member_id)
-    assert given == [0, 1, 2]
+    me, partitions_given = await classic_round(engine, me.member_id)
+    assert partitions_given == [0, 1, 2]
     await commit(1, 1)
     assert await engine.classic_groups.heartbeat(me) is ErrorCode.REBALANCE_IN_PROGRESS
-    me, given = await classic_round(engine, me.member_id)
-    assert given == [0, 1, 2, 3]
+    me, partitions_given = await classic_round(engine, me.member_id)
+    assert partitions_given == [0, 1, 2, 3]
     assert await engine.classic_groups.heartbeat(me) is ErrorCode.NONE
     [first, _] = await engine.offsets.fetch("g", [TopicPartition("t", 2), TopicPartition("t", 3)])
     assert first.committed is not None

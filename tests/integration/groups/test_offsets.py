@@ -32,8 +32,8 @@ async def test_simple_consumer_commits_and_fetches(world: World) -> None:
     offset = OffsetAndMetadata(7, 3, "note")
     results = await world.offsets.commit("g", {T0: offset, T1: OffsetAndMetadata(0)})
     assert [(result.partition, result.error) for result in results] == [(T0, ErrorCode.NONE), (T1, ErrorCode.NONE)]
-    [found, nothing] = await world.offsets.fetch("g", [T0, TopicPartition("unknown", 0)])
-    assert (found.committed, nothing.committed, nothing.error) == (offset, None, ErrorCode.NONE)
+    [result, nothing] = await world.offsets.fetch("g", [T0, TopicPartition("unknown", 0)])
+    assert (result.committed, nothing.committed, nothing.error) == (offset, None, ErrorCode.NONE)
     everything = await world.offsets.fetch("g", None)
     assert [result.partition for result in everything] == [T0, T1]
     assert await world.offsets.fetch("other", None) == []

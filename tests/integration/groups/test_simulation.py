@@ -108,16 +108,18 @@ class Simulation:
 
     async def work(self, member: Member, partition: PartitionId) -> None:
         name = TopicPartition("t", partition.partition)
-        place = (member.member_id, partition)
-        if place not in self.positions:
+        member_partition = (member.member_id, partition)
+        if member_partition not in self.positions:
             try:
-                [found] = await member.offsets.fetch("g", [name], member_id=member.member_id, member_epoch=member.epoch)
+                [result] = await member.offsets.fetch(
+                    "g", [name], member_id=member.member_id, member_epoch=member.epoch
+                )
             except KafkaError:
                 return
-            self.positions[place] = 0 if found.committed is None else found.committed.offset
-        offset = self.positions[place] + self.random.randint(1, 5)
+            self.positions[member_partition] = 0 if result.committed is None else result.committed.offset
+        offset = self.positions[member_partition] + self.random.randint(1, 5)
         if await member.commit(name, offset) is ErrorCode.NONE:
-            self.positions[place] = offset
+            self.positions[member_partition] = offset
 
     def start(self, member: Member, act: Coroutine[Any, Any, Any]) -> None:
         if member.member_id in self.busy:
@@ -173,7 +175,7 @@ async def test_random_lives(seed: int) -> None:
     assert len(owners) == sum(sizes) == PARTITIONS
     assert max(sizes) - min(sizes) <= 1
     rows = await simulation.memory.query(group_pk("g"), sk_from=LEASE_PREFIX, sk_to=LEASES_END)
-    leases = [each for row in rows for each in leases_in(row.key.sk, row.item)]
+    leases = [lease for row in rows for lease in leases_in(row.key.sk, row.item)]
     assert {partition: lease.owner for partition, lease in leases} == owners
     epochs = {member.epoch for member in members}
     assert len(epochs) == 1

@@ -62,7 +62,7 @@ def test_sessions_of_aircraft_are_sent_once_when_they_are_over(
     job.run()
     append(served, "visits", closing(flights, 20))
     job.run()
-    found = [each for each in values_of(served, "sessions") if not each["user"].startswith("END")]
+    ended_sessions = [session for session in values_of(served, "sessions") if not session["user"].startswith("END")]
 
     ordered = flights.sort_values(["tailnum", "ms", "dest"])
     pause = ordered.groupby("tailnum").ms.diff()
@@ -73,7 +73,8 @@ def test_sessions_of_aircraft_are_sent_once_when_they_are_over(
     )
     assert len(expected) > 1_000
     assert expected == sorted(
-        (each["user"], ms_of(each["started"]), ms_of(each["ended"]), each["events"], each["path"]) for each in found
+        (session["user"], ms_of(session["started"]), ms_of(session["ended"]), session["events"], session["path"])
+        for session in ended_sessions
     )
     before = served.values("sessions")
     again = forget_last_commit(job.checkpoint)
@@ -109,7 +110,9 @@ def test_windows_and_their_top_n_equal_pandas_and_late_events_are_dead_letters(
     append(served, "departures", [("late", late, wholly), ("half", late, half_late)])
     job.run()
 
-    found = {(each["origin"], ms_of(each["window_start"])): each for each in latest_values(served, "hours").values()}
+    windows = {
+        (window["origin"], ms_of(window["window_start"])): window for window in latest_values(served, "hours").values()
+    }
     half_row = pd.DataFrame([{"ms": half_late, "origin": "JFK", "carrier": "XX", "flight": 1, "dep_delay": 9_999}])
     starts = flights.ms // HOUR_MS * HOUR_MS
     twice = pd.concat(
@@ -120,14 +123,14 @@ def test_windows_and_their_top_n_equal_pandas_and_late_events_are_dead_letters(
         ]
     )
     groups = twice.groupby(["origin", "start"])
-    assert set(found) == set(groups.groups)
+    assert set(windows) == set(groups.groups)
     for key, group in groups:
-        row, delays = found[key], group.dep_delay.sort_values()
+        row, delays = windows[key], group.dep_delay.sort_values()
         assert (row["n"], row["total"], row["airlines"]) == (len(group), delays.sum(), group.carrier.nunique()), key
         assert row["mean"] == pytest.approx(delays.mean())
         assert row["p90"] == delays.iloc[-(-len(delays) * 9 // 10) - 1]
         worst = group.sort_values(["dep_delay", "carrier", "flight"], ascending=False).head(3)
-        assert [[each[name] for name in ("dep_delay", "carrier", "flight")] for each in row["worst"]] == (
+        assert [[delay[name] for name in ("dep_delay", "carrier", "flight")] for delay in row["worst"]] == (
             worst[["dep_delay", "carrier", "flight"]].to_numpy().tolist()
         )
     letters = {
@@ -170,8 +173,10 @@ def test_flights_meet_the_weather_within_an_hour_as_in_pandas(
     pairs = pairs[(pairs.ms_w >= pairs.ms - HOUR_MS) & (pairs.ms_w <= pairs.ms)]
     expected = sorted(pairs[["tailnum", "flight", "wind_speed"]].itertuples(index=False, name=None))
     assert len(expected) > 400
-    found = values_of(served, "observed")
-    assert expected == sorted((p["left"]["tailnum"], p["left"]["flight"], p["right"]["wind_speed"]) for p in found)
+    joined_pairs = values_of(served, "observed")
+    assert expected == sorted(
+        (p["left"]["tailnum"], p["left"]["flight"], p["right"]["wind_speed"]) for p in joined_pairs
+    )
 
 
 def test_flights_meet_the_table_as_it_is_then(
@@ -196,8 +201,8 @@ def test_flights_meet_the_table_as_it_is_then(
     changed = {**names, "UA": "Untied", "DL": None}
     wanted = [(c, f, names[c]) for c, f in first[["carrier", "flight"]].itertuples(index=False, name=None)]
     wanted += [(c, f, changed[c]) for c, f in second[["carrier", "flight"]].itertuples(index=False, name=None)]
-    found = [(v["carrier"], v["flight"], (v["table"] or {}).get("name")) for v in values_of(served, "named")]
-    assert sorted(found, key=str) == sorted(wanted, key=str)
+    named_flights = [(v["carrier"], v["flight"], (v["table"] or {}).get("name")) for v in values_of(served, "named")]
+    assert sorted(named_flights, key=str) == sorted(wanted, key=str)
     # Run again, the last micro-batch meets a newer table: it adds nothing, since its first run did.
     append(served, "airlines", [("UA", {"name": "never"}, 2)])
     again = forget_last_commit(job.checkpoint)

@@ -60,16 +60,16 @@ def read_iceberg(output: Path) -> list[dict[str, Any]]:
     return rows
 
 
-@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+@pytest.mark.parametrize("table_format", ["parquet", "iceberg"])
 def test_a_topic_becomes_a_table_that_grows_and_holds_each_record_once(
-    spark: SparkSession, served: ServedLog, flights: pd.DataFrame, tmp_path: Path, kind: str
+    spark: SparkSession, served: ServedLog, flights: pd.DataFrame, tmp_path: Path, table_format: str
 ) -> None:
-    topic, dead, output = f"export-{kind}", f"dead-{kind}", tmp_path / "table"
+    topic, dead, output = f"export-{table_format}", f"dead-{table_format}", tmp_path / "table"
     served.create(topic, 2)
     served.create(dead, 1)
     job = Job(
         spark, served, export_table_job, tmp_path, input_topic=topic, output=str(output),
-        dead_letter_topic=dead, table="demo.flights" if kind == "iceberg" else "",
+        dead_letter_topic=dead, table="demo.flights" if table_format == "iceberg" else "",
     )  # fmt: skip
     half = len(flights) // 2
     append(served, topic, flight_events(flights[:half]))
@@ -82,7 +82,7 @@ def test_a_topic_becomes_a_table_that_grows_and_holds_each_record_once(
     job.run()
     assert has_run(job.checkpoint, again)
 
-    rows = read_parquet(output) if kind == "parquet" else read_iceberg(output)
+    rows = read_parquet(output) if table_format == "parquet" else read_iceberg(output)
     expected = flights[FIELDS].assign(gate=None).astype(object)
     expected.loc[half:, "gate"] = [f"G{i}" for i in range(len(flights) - half)]
     wanted = expected.itertuples(index=False, name=None)
@@ -162,11 +162,11 @@ def test_files_become_records_once_each(
     job.run()
     forget_last_commit(job.checkpoint)
     job.run()
-    found = [
+    values_read = [
         (r.key, r.timestamp_ms, json.loads(r.value or b"")) for p in served.records("imported").values() for r in p
     ]
     wanted = [(f"{row['carrier']}|{row['flight']}".encode(), row["ms"], row) for row in frame.to_dict("records")]
-    assert sorted(found, key=str) == sorted(wanted, key=str)
+    assert sorted(values_read, key=str) == sorted(wanted, key=str)
 
 
 def test_a_table_is_replayed_in_the_order_of_its_events(
@@ -185,8 +185,8 @@ def test_a_table_is_replayed_in_the_order_of_its_events(
     assert job.run() == {"slices": 2, "left": 0}
     times = [record.timestamp_ms for record in served.records("live")[0]]
     assert times == sorted(flights.ms)
-    found = [tuple(value[name] for name in FIELDS) for value in values_of(served, "live")]
-    assert sorted(found) == sorted(flights[FIELDS].itertuples(index=False, name=None))
+    rows_read = [tuple(value[name] for name in FIELDS) for value in values_of(served, "live")]
+    assert sorted(rows_read) == sorted(flights[FIELDS].itertuples(index=False, name=None))
 
 
 def test_another_installation_holds_the_same_records_and_the_groups_go_on_there(
@@ -197,10 +197,10 @@ def test_another_installation_holds_the_same_records_and_the_groups_go_on_there(
     third = len(events) // 3
     append(served, "home", events[:third])
     append(served, "home", events[third : 2 * third], partition=1)
-    with ServedLog(tmp_path / "there") as there:
+    with ServedLog(tmp_path / "there") as target:
         job = Job(
             spark, served, mirror_job, tmp_path, topics=("home",), topic_prefix="mirrored.",
-            target_store=there.source["store"], target_bootstrap_servers=there.bootstrap_servers, groups="reports-.*",
+            target_store=target.source["store"], target_bootstrap_servers=target.bootstrap_servers, groups="reports-.*",
         )  # fmt: skip
         job.run()
         append(served, "home", events[2 * third :], partition=1)
@@ -216,9 +216,9 @@ def test_another_installation_holds_the_same_records_and_the_groups_go_on_there(
         job.run()
         assert has_run(job.checkpoint, number)
         for partition, records in served.records("home").items():
-            copies = there.records("mirrored.home")[partition]
+            copies = target.records("mirrored.home")[partition]
             assert copies == records
-        with open_admin(there.source, there.bootstrap_servers) as admin:
+        with open_admin(target.source, target.bootstrap_servers) as admin:
             offsets = admin.list_consumer_group_offsets("reports-1")
             assert not admin.list_consumer_group_offsets("others")
-        assert {place.partition: each.offset for place, each in offsets.items()} == {0: 7, 1: third + 5}
+        assert {tp.partition: offset.offset for tp, offset in offsets.items()} == {0: 7, 1: third + 5}

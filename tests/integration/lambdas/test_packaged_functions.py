@@ -145,8 +145,8 @@ def test_create_produce_fetch_commit(functions: dict[str, RunningFunction], size
     }
     committed = call(functions["coordinator"], ApiKey.OFFSET_COMMIT, 9, commit).topics[0].partitions[0]
     assert int(committed.error_code) == 0
-    asked = {"groups": [{"group_id": f"readers-{size}", "topics": [{"name": topic, "partition_indexes": [0]}]}]}
-    group = call(functions["coordinator"], ApiKey.OFFSET_FETCH, 8, asked).groups[0]
+    groups_asked = {"groups": [{"group_id": f"readers-{size}", "topics": [{"name": topic, "partition_indexes": [0]}]}]}
+    group = call(functions["coordinator"], ApiKey.OFFSET_FETCH, 8, groups_asked).groups[0]
     assert group.topics[0].partitions[0].committed_offset == 3
 
 
@@ -163,8 +163,8 @@ def test_the_registry_registers(functions: dict[str, RunningFunction]) -> None:
     schema = json.dumps({"schema": '{"type": "string"}'}).encode()
     event = function_event(schema, path="/subjects/greetings-value/versions", host="r.example")
     answers = [functions["registry"].invoke(event) for _ in range(2)]
-    assert [answer["statusCode"] for answer in answers] == [200, 200]
-    assert [json.loads(body_of(answer))["id"] for answer in answers] == [1, 1]
+    assert [response["statusCode"] for response in answers] == [200, 200]
+    assert [json.loads(body_of(response))["id"] for response in answers] == [1, 1]
 
 
 def test_a_group_subscribes_by_a_pattern(functions: dict[str, RunningFunction]) -> None:
@@ -181,7 +181,7 @@ def test_a_group_subscribes_by_a_pattern(functions: dict[str, RunningFunction]) 
     }
     joined = call(functions["coordinator"], ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields)
     assert int(joined.error_code) == 0, joined
-    assert [each.topic_id for each in joined.assignment.topic_partitions] == [topic_id]
+    assert [topic_partition.topic_id for topic_partition in joined.assignment.topic_partitions] == [topic_id]
     fields |= {"member_id": str(UUID(int=78)), "subscribed_topic_regex": "(?=a)"}
     refused = call(functions["coordinator"], ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, fields)
     assert ErrorCode(int(refused.error_code)) is ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -207,9 +207,9 @@ def test_a_table_is_served_and_answers_what_was_just_written(functions: dict[str
     prefix = b"\0" + schema_id.to_bytes(4, "big")
     values = [prefix + b"\x02", prefix + b"\x0e", prefix + b"\x01"]
     assert produce(functions, "scores", batch(values, keys=[b"ada", b"bob", b"ada"])).base_offset == 0
-    answer = ask("GET", "/tables/scores/ada", "min_offset=0%3A2")
-    assert [(row["key"], row["value"], row["offset"]) for row in answer["rows"]] == [("ada", -1, 2)]
-    assert answer["covered"] == {"0": 3}
+    response = ask("GET", "/tables/scores/ada", "min_offset=0%3A2")
+    assert [(row["key"], row["value"], row["offset"]) for row in response["rows"]] == [("ada", -1, 2)]
+    assert response["covered"] == {"0": 3}
     ranged = ask("GET", "/scores", "limit=10")
     assert [(row["key"], row["value"]) for row in ranged["rows"]] == [("ada", -1), ("bob", 7)]
     assert ask("GET", "/scores")["partitions"][0]["lag"] == 0
@@ -263,7 +263,7 @@ def test_maintenance_plans_a_deletion_and_the_maintainer_finishes_it(
     assert report["sent"] == sum(report["planned"].values())
     messages = receive(environment[ENDPOINT_URL], environment[QUEUE_URL])
     assert len(messages) == report["sent"]
-    records = [{"messageId": each["MessageId"], "body": each["Body"]} for each in messages]
+    records = [{"messageId": message["MessageId"], "body": message["Body"]} for message in messages]
     assert functions["maintainer"].invoke({"Records": records}) == {"batchItemFailures": []}
     assert functions["maintenance"].invoke(scheduled)["planned"].get("topic_deletion", 0) == 0
 
@@ -319,7 +319,7 @@ def work_off(functions: dict[str, RunningFunction], environment: dict[str, str])
     """Call the dispatcher with the messages that wait, as the queue's mapping does."""
     messages = receive(environment[ENDPOINT_URL], environment[WAKE_QUEUE_URL])
     assert messages, "a wake message was sent"
-    records = [{"messageId": each["MessageId"], "body": each["Body"]} for each in messages]
+    records = [{"messageId": message["MessageId"], "body": message["Body"]} for message in messages]
     return functions["trigger-dispatcher"].invoke({"Records": records})
 
 
@@ -340,7 +340,9 @@ def test_the_layer_holds_what_the_functions_need_and_no_more(deployment: Deploym
     python = deployment.layer / "python"
     for unwanted in ("aiohttp", "typer", "rich", "boto3", "pyspark", "numba", "pyarrow", "numpy", "moto"):
         assert not (python / unwanted).exists(), unwanted
-    described = {each.name for each in (python / "botocore" / "data").iterdir() if each.is_dir()}
+    described = {
+        service_folder.name for service_folder in (python / "botocore" / "data").iterdir() if service_folder.is_dir()
+    }
     assert described >= {"dynamodb", "s3", "sqs", "sns", "lambda"}, "the services that functions call"
     assert list((python / "odradek").rglob("__pycache__/*.pyc")), "bytecode is packaged"
     assert (python / "odradek" / "py.typed").exists()
@@ -370,7 +372,9 @@ def test_a_cold_function_compiles_no_dataclass(name: FunctionName, deployment: D
 def test_the_layer_of_a_deployment_is_for_lambdas_processor_and_python(tmp_path: Path) -> None:
     """Slow: it is built for another machine, so it has to be downloaded."""
     layer = next(
-        each for each in build(tmp_path, Target(LAMBDA_PYTHON, LAMBDA_PLATFORM)) if each.path.name == "layer.zip"
+        artifact
+        for artifact in build(tmp_path, Target(LAMBDA_PYTHON, LAMBDA_PLATFORM))
+        if artifact.path.name == "layer.zip"
     )
     with zipfile.ZipFile(layer.path) as archive:
         names = archive.namelist()

@@ -105,7 +105,7 @@ class Functions:
         deployment = deploy(folder, tables=True)
         assert not (deployment.layer / "python" / "pyarrow").exists(), "those that serve have none"
         folders = (deployment.maintainers_layers, deployment.task_root)
-        assert sum(each.stat().st_size for folder in folders for each in folder.rglob("*")) < UNZIPPED_BYTES_MAX
+        assert sum(file.stat().st_size for folder in folders for file in folder.rglob("*")) < UNZIPPED_BYTES_MAX
         self.endpoint = stack.enter_context(moto_server())
         self.names: StoreNames = create_tables(self.endpoint)
         self.catalog = {
@@ -137,17 +137,17 @@ class Functions:
         }
 
     def create(self, topic: str, **configs: str) -> None:
-        each = [{"name": name, "value": value} for name, value in {**CONFIGS, **configs}.items()]
-        fields = {"name": topic, "num_partitions": 1, "replication_factor": -1, "configs": each}
+        configs_given = [{"name": name, "value": value} for name, value in {**CONFIGS, **configs}.items()]
+        fields = {"name": topic, "num_partitions": 1, "replication_factor": -1, "configs": configs_given}
         [made] = call(self.running["admin"], ApiKey.CREATE_TOPICS, 7, {"topics": [fields], "timeout": 10_000}).topics
         assert int(made.error_code) == 0, made
 
-    def register(self, subject: str, schema: str, kind: str) -> int:
-        body = json.dumps({"schema": schema, "schemaType": kind}).encode()
+    def register(self, subject: str, schema: str, schema_type: str) -> int:
+        body = json.dumps({"schema": schema, "schemaType": schema_type}).encode()
         event = function_event(body, path=f"/subjects/{subject}/versions", host="r.example")
-        answer = self.running["registry"].invoke(event)
-        assert answer["statusCode"] == 200, answer
-        return int(json.loads(body_of(answer))["id"])
+        response = self.running["registry"].invoke(event)
+        assert response["statusCode"] == 200, response
+        return int(json.loads(body_of(response))["id"])
 
     def fill(self, topic: str, values: list[bytes]) -> None:
         for first in range(0, len(values), 20):
@@ -155,24 +155,26 @@ class Functions:
 
     def consumed(self, topic: str, count: int) -> list[bytes | None]:
         """The values of the first records, by the fetch function."""
-        found: list[bytes | None] = []
-        while len(found) < count:
-            records = fetch(self.running, topic, len(found)).records
-            found += [record.value for record in decode_batches(bytes(records)) if record.offset >= len(found)]
-        return found
+        values_read: list[bytes | None] = []
+        while len(values_read) < count:
+            records = fetch(self.running, topic, len(values_read)).records
+            values_read += [
+                record.value for record in decode_batches(bytes(records)) if record.offset >= len(values_read)
+            ]
+        return values_read
 
     def maintain(self) -> int:
         """One plan, and its tasks; return how many of them failed."""
         self.running["maintenance"].invoke(SCHEDULED)
         messages = receive(self.endpoint, self._queue)
-        records = [{"messageId": each["MessageId"], "body": each["Body"]} for each in messages]
+        records = [{"messageId": message["MessageId"], "body": message["Body"]} for message in messages]
         done = self.running["maintainer"].invoke({"Records": records})
         return len(done["batchItemFailures"])
 
     def attention(self) -> set[str]:
         """The reasons for which the maintainer has asked for attention: what the alarm counts."""
         lines = [json.loads(line) for line in self.log("maintainer").splitlines() if line.startswith("{")]
-        return {each["reason"] for each in lines if each.get("message") == "attention"}
+        return {line["reason"] for line in lines if line.get("message") == "attention"}
 
     def log(self, name: str) -> str:
         return self.running[name].log_text()
@@ -182,14 +184,14 @@ class Functions:
             "s3", region_name=REGION, endpoint_url=self.endpoint, aws_access_key_id="x", aws_secret_access_key="x"
         )
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=self.names.bucket)
-        return {each["Key"] for page in pages for each in page.get("Contents", [])}
+        return {entry["Key"] for page in pages for entry in page.get("Contents", [])}
 
     def findings(self) -> list[tuple[str, str, str]]:
         """What `odradek doctor` says of the tables, by the profile of `odradek configure`."""
         names = dict(zip(("LogTableName", "GroupsTableName", "CatalogTableName"), self.names.tables, strict=True))
         outputs = {**names, "BucketName": self.names.bucket}
         save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())
-        return [(each.outcome, each.check, each.text) for each in check_tables(Path("nowhere"))]
+        return [(finding.outcome, finding.check, finding.text) for finding in check_tables(Path("nowhere"))]
 
 
 @pytest.fixture(scope="module")
@@ -204,17 +206,19 @@ def functions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Functions]:
         yield made
 
 
-@pytest.mark.parametrize("kind", ["JSON", "AVRO", "PROTOBUF"])
-def test_the_maintainer_keeps_a_typed_iceberg_table_in_glues_catalog(functions: Functions, kind: str) -> None:
-    topic = kind.lower()
-    if kind == "JSON":
+@pytest.mark.parametrize("value_format", ["JSON", "AVRO", "PROTOBUF"])
+def test_the_maintainer_keeps_a_typed_iceberg_table_in_glues_catalog(functions: Functions, value_format: str) -> None:
+    topic = value_format.lower()
+    if value_format == "JSON":
         functions.create(topic, **{"odradek.table.schema": "n bigint, text string"})
         values = [in_json(n) for n in range(RECORDS)]
     else:
         functions.create(topic)
-        schema_id = functions.register(f"{topic}-value", json.dumps(AVRO) if kind == "AVRO" else PROTO, kind)
-        prefix = encode_prefix(schema_id, None if kind == "AVRO" else [0])
-        values = [prefix + (in_avro(n) if kind == "AVRO" else in_protobuf(n)) for n in range(RECORDS)]
+        schema_id = functions.register(
+            f"{topic}-value", json.dumps(AVRO) if value_format == "AVRO" else PROTO, value_format
+        )
+        prefix = encode_prefix(schema_id, None if value_format == "AVRO" else [0])
+        values = [prefix + (in_avro(n) if value_format == "AVRO" else in_protobuf(n)) for n in range(RECORDS)]
     functions.fill(topic, values)
     catalog = load_catalog("odradek", **functions.catalog)
     for _ in range(10):  # a plan finds what the task before it has left

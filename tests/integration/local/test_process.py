@@ -68,8 +68,8 @@ async def test_everything_acknowledged_survives_sigkill(tmp_path: Path) -> None:
         await create_topic(service, "t")
         for number in range(1_000_000):
             value = b"%d " % number * (1 if number % 3 else 5_000)  # as items and as objects
-            answer = await produce(service, "t", batch([value]))
-            acknowledged[answer.base_offset] = value
+            response = await produce(service, "t", batch([value]))
+            acknowledged[response.base_offset] = value
 
     with running(tmp_path) as service:
         writing = asyncio.create_task(write(service))
@@ -83,12 +83,12 @@ async def test_everything_acknowledged_survives_sigkill(tmp_path: Path) -> None:
     with running(tmp_path) as service:
         stored: dict[int, bytes | None] = {}
         while True:
-            answer = await fetch(service, "t", len(stored))
-            records = decode_batches(bytes(answer.records or b""), allow_truncated=True)
-            found = {record.offset: record.value for record in records if record.offset >= len(stored)}
-            if not found:
+            response = await fetch(service, "t", len(stored))
+            records = decode_batches(bytes(response.records or b""), allow_truncated=True)
+            values_by_offset = {record.offset: record.value for record in records if record.offset >= len(stored)}
+            if not values_by_offset:
                 break
-            stored |= found
+            stored |= values_by_offset
     assert acknowledged.items() <= stored.items()
     assert len(stored) <= len(acknowledged) + 1  # the one in flight, at most once
     assert sorted(stored) == list(range(len(stored)))

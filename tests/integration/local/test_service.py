@@ -40,9 +40,9 @@ async def test_create_produce_fetch(service: LocalService) -> None:
     await create_topic(service, "t")
     values: list[bytes | None] = [b"", None, b"x" * 1_000_000]
     assert (await produce(service, "t", batch(values))).base_offset == 0
-    answer = await fetch(service, "t", 0)
-    assert answer.high_watermark == 3
-    assert [r.value for r in decode_batches(bytes(answer.records), allow_truncated=False)] == values
+    response = await fetch(service, "t", 0)
+    assert response.high_watermark == 3
+    assert [r.value for r in decode_batches(bytes(response.records), allow_truncated=False)] == values
 
 
 async def test_discovery_tells_addresses_on_the_host_that_was_called(service: LocalService) -> None:
@@ -91,9 +91,9 @@ async def test_any_region_may_be_signed_for(service: LocalService) -> None:
     ],
 )
 async def test_payload_limits(service: LocalService, size: int, status: int) -> None:
-    answer = await post(f"{service.bootstrap_servers}/produce", bytes(size), service.credentials)
+    response = await post(f"{service.bootstrap_servers}/produce", bytes(size), service.credentials)
     # An all-zero body is a Produce request of version 0, which nobody serves.
-    assert answer[0] == status, answer[1]
+    assert response[0] == status, response[1]
 
 
 @pytest.mark.parametrize(
@@ -112,9 +112,9 @@ async def test_bad_requests_are_4xx(
     service: LocalService, method: str, path: str, body: bytes, content_type: str, status: int
 ) -> None:
     url = service.bootstrap_servers + path
-    answer = await post(url, body, service.credentials, method=method, content_type=content_type)
-    assert answer[0] == status, answer[1]
-    assert b"Traceback" not in answer[1]
+    response = await post(url, body, service.credentials, method=method, content_type=content_type)
+    assert response[0] == status, response[1]
+    assert b"Traceback" not in response[1]
 
 
 async def test_what_is_not_even_http_is_answered_and_survived(service: LocalService) -> None:
@@ -134,7 +134,7 @@ async def test_a_long_poll_holds_no_thread(service: LocalService) -> None:
     await asyncio.sleep(0.5)
     assert threading.active_count() < threads + 50
     await produce(service, "t", batch([b"wakes them all"]))
-    assert {answer.high_watermark for answer in await asyncio.gather(*polls)} == {1}
+    assert {response.high_watermark for response in await asyncio.gather(*polls)} == {1}
 
 
 async def test_the_meter_counts_requests_time_and_bytes(service: LocalService) -> None:
@@ -172,8 +172,8 @@ async def test_what_is_written_is_billed_in_the_metrics_and_in_the_log(tmp_path:
 
 async def billed_write_units(service: LocalService) -> float:
     """What GET /metrics says."""
-    async with ClientSession() as session, session.get(f"{service.bootstrap_servers}/metrics") as answer:
-        text = await answer.text()
+    async with ClientSession() as session, session.get(f"{service.bootstrap_servers}/metrics") as response:
+        text = await response.text()
     [units] = re.findall(r'^odradek_billable_total{unit="table_write_units"} (\S+)$', text, re.M)
     return float(units)
 
@@ -268,7 +268,7 @@ async def test_an_interval_of_zero_runs_no_maintenance(tmp_path: Path) -> None:
     before = len(asyncio.all_tasks())
     settings = [Settings(maintenance_interval_ms=0), Settings(maintenance_interval_ms=60_000)]
     tasks = []
-    for each in settings:
-        async with LocalService(tmp_path, settings=each, synchronous="NORMAL"):
+    for one_setting in settings:
+        async with LocalService(tmp_path, settings=one_setting, synchronous="NORMAL"):
             tasks.append(len(asyncio.all_tasks()) - before)
     assert tasks[1] == tasks[0] + 1

@@ -91,12 +91,12 @@ def commands(folder: Path, where: Path, *path: str) -> list[tuple[str, ...]]:
     shown = run(folder, where, "odradek", *path, "--help")
     assert shown.returncode == 0, (path, shown.stderr)
     assert "Usage: odradek" in shown.stdout, path
-    found = [path]
+    paths = [path]
     # The first page is plain text (odradek.cli.commands), the others are tables.
     section = re.search(r"─ Commands ─.*?╯|^Commands:\n.*", shown.stdout, re.DOTALL | re.MULTILINE)
     for name in re.findall(r"^(?:│|  ?) ?([a-z][a-z-]*) ", section[0], re.MULTILINE) if section else ():
-        found += commands(folder, where, *path, name)
-    return found
+        paths += commands(folder, where, *path, name)
+    return paths
 
 
 @pytest.mark.parametrize("extra", ["", *EXTRAS])
@@ -138,9 +138,9 @@ def test_jobs_are_listed_without_spark(install: Install, tmp_path: Path) -> None
     listed = run(install("sql"), tmp_path, "odradek", "jobs", "list", "--output", "json")
 
     assert listed.returncode == 0, listed.stderr
-    there = sorted(path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py"))
-    assert [each["job"] for each in json.loads(listed.stdout)] == there
-    assert all(each["what_it_does"] for each in json.loads(listed.stdout))
+    job_names = sorted(path.parent.name for path in (ROOT / "glue_jobs").glob("*/job.py"))
+    assert [job["job"] for job in json.loads(listed.stdout)] == job_names
+    assert all(job["what_it_does"] for job in json.loads(listed.stdout))
 
 
 @pytest.mark.parametrize("code", FEATURES)

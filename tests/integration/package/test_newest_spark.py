@@ -81,6 +81,6 @@ def test_streams_are_limited_and_exact(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr[-4_000:]
     extras = tomllib.loads((ROOT / "sdk" / "pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
-    [allowed] = [each for each in extras if each.startswith("pyspark")]
+    [allowed] = [requirement for requirement in extras if requirement.startswith("pyspark")]
     below = allowed.rpartition("<")[2].split(".")
     assert done.stdout.split()[-1].split(".")[:2] == [below[0], str(int(below[1]) - 1)], "the newest that is allowed"

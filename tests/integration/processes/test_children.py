@@ -86,11 +86,11 @@ def descendants(root: int) -> set[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                found = re.search(r"^PPid:\s+(\d+)", (entry / "status").read_text(), re.MULTILINE)
+                match = re.search(r"^PPid:\s+(\d+)", (entry / "status").read_text(), re.MULTILINE)
             except OSError:
                 continue
-            assert found is not None
-            parents.setdefault(int(found[1]), []).append(int(entry.name))
+            assert match is not None
+            parents.setdefault(int(match[1]), []).append(int(entry.name))
     result, todo = set(), [root]
     while todo:
         for child in parents.get(todo.pop(), []):
@@ -110,10 +110,10 @@ def is_running(pid: int) -> bool:
 def left(pids: set[int]) -> set[int]:
     """Return the processes that still run when the others had time to end."""
     deadline = time.monotonic() + WAIT_S
-    while (running := {each for each in pids if is_running(each)}) and time.monotonic() < deadline:
+    while (running := {pid for pid in pids if is_running(pid)}) and time.monotonic() < deadline:
         time.sleep(0.1)
-    for each in running:
-        os.kill(each, signal.SIGKILL)
+    for pid in running:
+        os.kill(pid, signal.SIGKILL)
     return running
 
 

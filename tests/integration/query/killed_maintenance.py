@@ -96,10 +96,10 @@ class _Doomed:
             self._doom.left -= 1
             if self._doom.left == 0 and os.getpid() % 2:  # in the middle of it, or before
                 asyncio.get_running_loop().call_later(0.002, os.kill, os.getpid(), signal.SIGKILL)
-            answer = await method(*args, **kwargs)
+            response = await method(*args, **kwargs)
             if self._doom.left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
-            return answer
+            return response
 
         return call
 
@@ -122,8 +122,8 @@ async def _round(data_dir: str, number: int, dies_at: int, catalog: str) -> None
         await alive.topics.create(topic, 2, {**TABLE, **TOPICS[topic]})
     for i in range(_BATCHES):
         builder = RecordBatchBuilder()
-        for each in range(10):
-            builder.append(1_700_000_000_000 + number, b"%d" % i, value_of(topic, each))
+        for number_of_value in range(10):
+            builder.append(1_700_000_000_000 + number, b"%d" % i, value_of(topic, number_of_value))
         [result] = await alive.produce([ProducePartition(topic, i % 2, builder.build())])
         assert not result.error
     if number % 5 == 4:

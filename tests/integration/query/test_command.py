@@ -20,7 +20,7 @@ SQL = "SELECT origin, count(*) AS flights FROM flights GROUP BY origin ORDER BY 
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with LiveLog(tmp_path_factory.mktemp("query") / "store") as log:
         log.create("flights")
-        log.produce("flights", 0, [(None, b'{"origin": "%s"}' % each) for each in (b"JFK", b"EWR", b"JFK")])
+        log.produce("flights", 0, [(None, b'{"origin": "%s"}' % origin) for origin in (b"JFK", b"EWR", b"JFK")])
         yield str(log.data_dir)
 
 

@@ -61,17 +61,17 @@ def test_a_query_sees_what_was_acknowledged_when_it_began(tmp_path: Path, keeps:
             thread.start()
         try:
             over_files = 0
-            for asked in range(300):
-                if asked >= 12 and over_files >= 4:
+            for queries in range(300):
+                if queries >= 12 and over_files >= 4:
                     break
                 over_files += bool(list(Path(log.data_dir).glob("objects/topics/*/*/*.parquet")))
                 before = list(acknowledged)
                 columns = "partition, count(*) c, max(n) m, count(DISTINCT n) d, count(value) v"
                 rows = odradek.query(f"SELECT {columns} FROM t GROUP BY partition", log.data_dir).to_pylist()
                 after = list(acknowledged)
-                seen = {row["partition"]: row["c"] for row in rows}
+                counts = {row["partition"]: row["c"] for row in rows}
                 for number in range(PARTITIONS):
-                    assert before[number] <= seen.get(number, 0) <= after[number] + 20
+                    assert before[number] <= counts.get(number, 0) <= after[number] + 20
                 assert all(row["c"] == row["d"] == row["v"] == row["m"] + 1 for row in rows), "each record once"
                 assert failures == []
         finally:

@@ -78,27 +78,27 @@ Row = tuple[int, int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | 
 
 def consumed(log: LiveLog, covered: dict[int, range]) -> list[Row]:
     """Every record of these offsets, as a consumer has it."""
-    found: list[Row] = []
+    rows_read: list[Row] = []
     for number, offsets in covered.items():
         at = offsets.start
         while at < offsets.stop:
             [result] = log._run(log.engine.fetch([FetchPartition("flights", number, at)], max_wait_ms=0, min_bytes=0))
-            for each in decode_batches(b"".join(result.records)):
-                if at <= each.offset < offsets.stop:
-                    headers = tuple(each.headers)
-                    found.append((number, each.offset, each.timestamp_ms, each.key, each.value, headers))
-                    at = each.offset + 1
-    return sorted(found, key=lambda row: row[:2])
+            for record in decode_batches(b"".join(result.records)):
+                if at <= record.offset < offsets.stop:
+                    headers = tuple(record.headers)
+                    rows_read.append((number, record.offset, record.timestamp_ms, record.key, record.value, headers))
+                    at = record.offset + 1
+    return sorted(rows_read, key=lambda row: row[:2])
 
 
 def rows_of(table: Any) -> list[Row]:
     """The rows of an Arrow table, in the same form."""
-    found = []
+    rows_read = []
     for row in table.to_pylist():
-        headers = tuple((each["key"], each["value"]) for each in row["headers"])
+        headers = tuple((header["key"], header["value"]) for header in row["headers"])
         ms = round(row["timestamp"].timestamp() * 1000)
-        found.append((row["partition"], row["offset"], ms, row["key"], row["value"], headers))
-    return sorted(found, key=lambda row: row[:2])
+        rows_read.append((row["partition"], row["offset"], ms, row["key"], row["value"], headers))
+    return sorted(rows_read, key=lambda row: row[:2])
 
 
 def covered(table: Table) -> dict[int, range]:
@@ -115,8 +115,8 @@ def covered(table: Table) -> dict[int, range]:
 
 def check(log: LiveLog) -> Table:
     table = iceberg(log)
-    there = covered(table)
-    expected = consumed(log, there)
+    covered_ranges = covered(table)
+    expected = consumed(log, covered_ranges)
     assert rows_of(table.scan().to_arrow()) == expected
     files = [task.file.file_path.removeprefix("file://") for task in table.scan().plan_files()]
     by_duckdb = duckdb.sql(f'SELECT partition, "offset", timestamp, key, value, headers FROM read_parquet({files})')
@@ -128,12 +128,12 @@ def test_every_row_is_that_of_a_consumer(log: LiveLog) -> None:
     done = maintained(log)
     assert done["table_files_added"] >= 4
     table = check(log)
-    assert {each.name for each in table.schema().fields} >= {"origin", "delay", "partition", "offset", "timestamp"}
-    assert "batch" not in {each.name for each in table.schema().fields}
+    assert {field.name for field in table.schema().fields} >= {"origin", "delay", "partition", "offset", "timestamp"}
+    assert "batch" not in {field.name for field in table.schema().fields}
     some = table.scan(row_filter="partition = 1 AND delay >= 690 AND delay < 720", selected_fields=("delay", "origin"))
-    found = some.to_arrow().to_pylist()
-    assert {row["delay"] for row in found} <= set(range(690, 720))
-    assert len(found) > 5
+    rows_read = some.to_arrow().to_pylist()
+    assert {row["delay"] for row in rows_read} <= set(range(690, 720))
+    assert len(rows_read) > 5
     late = table.scan(row_filter="timestamp < '1970-01-01T00:00:00+00:00'").to_arrow()
     assert 0 < late.num_rows < table.scan().to_arrow().num_rows
     assert table.properties["gc.enabled"] == "false"
@@ -213,11 +213,11 @@ def test_values_that_files_do_not_have_are_null(log: LiveLog) -> None:
         log.produce("lean", 0, rows)
     assert maintained(log)["table_segments_with_recipes"] >= 1
     table = iceberg(log, "odradek.lean")
-    names = {each.name for each in table.schema().fields}
+    names = {field.name for field in table.schema().fields}
     assert not {"batch", "value_recipe", "value_rest"} & names
-    found = table.scan().to_arrow().sort_by("offset").to_pylist()
-    assert len(found) > 300
-    for row in found:
+    rows_read = table.scan().to_arrow().sort_by("offset").to_pylist()
+    assert len(rows_read) > 300
+    for row in rows_read:
         fits = row["offset"] % 10 != 3
         expected = (None, row["offset"], "JFK") if fits else (b"no JSON", None, None)
         assert (row["value"], row["delay"], row["origin"]) == expected

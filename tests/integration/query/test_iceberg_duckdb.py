@@ -83,7 +83,7 @@ def test_every_row_is_that_of_a_consumer(reader: Path, tmp_path: Path) -> None:
         rows, counts = read(reader, table.metadata_location, tmp_path / "rows")
         expected = consumed(log, covered(table))
         in_our_form = [
-            (*row[:5], tuple((each["key"], each["value"]) for each in row[5])) for row in rows if row[6] == 0
+            (*row[:5], tuple((header["key"], header["value"]) for header in row[5])) for row in rows if row[6] == 0
         ]
         assert in_our_form == expected
         typed = table.scan(selected_fields=("partition", "offset", "origin", "delay", "note")).to_arrow().to_pylist()

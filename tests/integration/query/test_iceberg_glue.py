@@ -64,7 +64,7 @@ def uploaded(tables: IcebergTables, number: int, base: int, columns: tuple[tuple
     builder = SegmentBuilder(base)
     values = [b'{"n": %d}' % (base + i) for i in range(10)]
     builder.append(batch(values), base, 0)
-    values = TypedValues([Column(name, kind, name) for name, kind in columns])
+    values = TypedValues([Column(name, data_type, name) for name, data_type in columns])
     segment, _ = encode_table_segment(builder.build(), values, 1_000, number)
     key = segment_key(PartitionId(TOPIC, number), base, base.to_bytes(16, "big"), is_columnar=True)
     tables.s3.put_object(Bucket="bucket", Key=key, Body=bytes(segment.parts[0]))  # type: ignore[attr-defined]
@@ -99,7 +99,7 @@ def test_a_table_grows_forgets_and_goes(tables: IcebergTables) -> None:
     tables.drop(NAME)
     assert tables.load(NAME) is None
     left = tables.s3.list_objects_v2(Bucket="bucket")["Contents"]  # type: ignore[attr-defined]
-    assert [each["Key"] for each in left if not each["Key"].endswith("/")] == [first, second], (
+    assert [entry["Key"] for entry in left if not entry["Key"].endswith("/")] == [first, second], (
         "files are the log's, metadata is gone"
     )
     [grant] = ICEBERG_TABLES.databases

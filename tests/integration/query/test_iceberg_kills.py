@@ -52,8 +52,8 @@ def tables_equal_topics_after_kills(data_dir: Path, setting: str = "") -> None:
     assert problems == []
     for topic, partitions in ends.items():
         equals_topic(catalog_of(data_dir, setting), topic, partitions)
-    there = {str(path) for path in data_dir.glob("objects/topics/*/*/*.parquet")}
-    assert there == files_of_all_snapshots(data_dir, setting), "none stays that no table has"
+    files_present = {str(path) for path in data_dir.glob("objects/topics/*/*/*.parquet")}
+    assert files_present == files_of_all_snapshots(data_dir, setting), "none stays that no table has"
 
 
 def equals_topic(catalog: Catalog, topic: str, partitions: dict[int, tuple[int, int]]) -> None:
@@ -84,7 +84,7 @@ def files_of_all_snapshots(data_dir: Path, setting: str) -> set[str]:
     if not setting and not (data_dir / "iceberg" / "catalog.db").exists():
         return set()
     catalog = catalog_of(data_dir, setting)
-    found: set[str] = set()
+    files: set[str] = set()
     for topic in TOPICS:
         try:
             table = catalog.load_table(f"odradek.{topic}")
@@ -92,5 +92,5 @@ def files_of_all_snapshots(data_dir: Path, setting: str) -> set[str]:
             continue
         for snapshot in table.snapshots():
             for task in table.scan(snapshot_id=snapshot.snapshot_id).plan_files():
-                found.add(task.file.file_path.removeprefix("file://"))
-    return found
+                files.add(task.file.file_path.removeprefix("file://"))
+    return files

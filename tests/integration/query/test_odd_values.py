@@ -53,7 +53,7 @@ from tests.support.odd_values import (
 from tests.support.spark.session import LiveLog
 
 PARTS = 5  # of all filters, of which `make test` tries one
-SCALARS = {name: kind for name, kind in COLUMNS.items() if not kind_of(kind).inner}
+SCALARS = {name: data_type for name, data_type in COLUMNS.items() if not kind_of(data_type).inner}
 ACCEPTED = ("PyIceberg 0.12 reads a null list of structs as an empty list, also from files that it wrote itself",)
 
 
@@ -77,12 +77,12 @@ def topic(
 @pytest.fixture(scope="module")
 def cells(request: pytest.FixtureRequest) -> Iterator[Counter[str]]:
     """How many cells and filters each reader was asked for; printed at the end."""
-    found: Counter[str] = Counter()
-    yield found
+    cell_counts: Counter[str] = Counter()
+    yield cell_counts
     reporter = request.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None:
-        told = ", ".join(f"{count:,} {name}" for name, count in found.items())
-        reporter.write_line(f"\ntables: {told}; accepted differences: {len(ACCEPTED)}: {'; '.join(ACCEPTED)}")
+        counts_text = ", ".join(f"{count:,} {name}" for name, count in cell_counts.items())
+        reporter.write_line(f"\ntables: {counts_text}; accepted differences: {len(ACCEPTED)}: {'; '.join(ACCEPTED)}")
 
 
 COUNT = len(ODD_VALUES)
@@ -96,23 +96,23 @@ def files_of(topic: OddTopic) -> list[str]:
     return sorted(task.file.file_path.removeprefix("file://") for task in iceberg(topic).scan().plan_files())
 
 
-def literal(cell: Any, kind: str) -> str:
+def literal(cell: Any, type_name: str) -> str:
     text = str(cell).replace("'", "''")
     types = {"string": "VARCHAR", "timestamp": "TIMESTAMPTZ", "timestamp_ntz": "TIMESTAMP"}
-    return f"CAST('{text}' AS {types.get(kind, kind.upper())})"
+    return f"CAST('{text}' AS {types.get(type_name, type_name.upper())})"
 
 
 def conditions() -> Iterator[str]:
-    for name, kind in SCALARS.items():
-        texts = [literal(cell, kind) for cell in comparable(name)]
+    for name, type_name in SCALARS.items():
+        texts = [literal(cell, type_name) for cell in comparable(name)]
         yield from (f"{name} {sign} {text}" for text, sign in product(texts, ("=", "<>", "<", ">")))
         yield f"{name} IN ({', '.join(texts[:3])})"
         yield from (f"{name} IS NULL", f"{name} IS NOT NULL")
-        if kind in ("float", "double"):
+        if type_name in ("float", "double"):
             yield from (f"isnan({name})", f"NOT isnan({name})", f"{name} > 1e30 AND {name} < 'inf'::DOUBLE")
-        if kind == "string":
+        if type_name == "string":
             yield from (f"{name} LIKE '{pattern}'" for pattern in ("a%", "%\ud7ff%", "", "_x_", "a\\%%"))
-    named = {kind: name for name, kind in COLUMNS.items()}
+    named = {type_name: name for name, type_name in COLUMNS.items()}
     yield f"list_contains({named['array<double>']}, 'nan'::DOUBLE)"
     yield f"isnan({named['struct<x: double>']}.x)"
     yield f"{named['struct<x: double>']}.x <> 1.0"
@@ -212,17 +212,17 @@ def test_duckdb_keeps_the_same_rows_of_the_files(
     cells["filters by DuckDB"] += len(FILTERS) // PARTS
 
 
-def iceberg_filters(name: str, kind: str) -> Iterator[BooleanExpression]:
-    found = [cell for cell in comparable(name) if cell == cell]
-    for cell in found:
+def iceberg_filters(name: str, type_name: str) -> Iterator[BooleanExpression]:
+    cells = [cell for cell in comparable(name) if cell == cell]
+    for cell in cells:
         yield from (compare(name, cell) for compare in (EqualTo, NotEqualTo, LessThan, GreaterThan))
-    yield In(name, found[:3])
+    yield In(name, cells[:3])
     yield IsNull(name)
     yield NotNull(name)
-    if kind in ("float", "double"):
+    if type_name in ("float", "double"):
         yield IsNaN(name)
         yield NotNaN(name)
-    if kind == "string":
+    if type_name == "string":
         yield StartsWith(name, "a" * 15)
 
 
@@ -232,10 +232,12 @@ def test_pyiceberg_keeps_the_same_rows(topic: OddTopic, part: int, cells: Counte
     if not topic.in_files:
         pytest.skip("the tail is in no file")
     table, rows = iceberg(topic), expected_rows(0)
-    for name, kind in list(SCALARS.items())[part::PARTS]:
-        for each in iceberg_filters(name, kind):
-            wanted = rows.filter(expression_to_pyarrow(bind(table.schema(), each, case_sensitive=True)))
-            found = table.scan(row_filter=And(each, LessThan("offset", COUNT)), selected_fields=("offset",)).to_arrow()
+    for name, type_name in list(SCALARS.items())[part::PARTS]:
+        for row_filter in iceberg_filters(name, type_name):
+            wanted = rows.filter(expression_to_pyarrow(bind(table.schema(), row_filter, case_sensitive=True)))
+            kept = table.scan(
+                row_filter=And(row_filter, LessThan("offset", COUNT)), selected_fields=("offset",)
+            ).to_arrow()
             expected = sorted(wanted.column("offset").to_pylist() * len(PARTITIONS))
-            assert (each, sorted(found.column("offset").to_pylist())) == (each, expected)
+            assert (row_filter, sorted(kept.column("offset").to_pylist())) == (row_filter, expected)
             cells["filters by PyIceberg"] += 1

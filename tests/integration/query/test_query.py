@@ -43,8 +43,8 @@ def test_typed_columns_are_found_and_what_was_acknowledged_is_in_the_answer(log:
     for first in range(0, 100, 10):
         flights(log, 10, first=first, partition=first // 10 % 2)
         sql = "SELECT count(*), sum(delay), sum(value_offset) FROM flights"
-        seen = first + 10
-        assert ask(log, sql) == [(seen, sum(range(seen)), -sum(range(seen)))]
+        record_count = first + 10
+        assert ask(log, sql) == [(record_count, sum(range(record_count)), -sum(range(record_count)))]
     sql = "SELECT origin, count(*) FROM flights WHERE partition = 1 AND offset >= 10 GROUP BY origin ORDER BY origin"
     assert ask(log, sql) == [("EWR", 20), ("JFK", 20)]
 
@@ -88,8 +88,8 @@ def test_values_that_do_not_fit_are_nulls_and_counted(log: LiveLog) -> None:
     log.create("t")
     values = [b'{"a": 1, "b": "x"}', b"not json", None, b'{"a": 2}\n', b'{"a": 3} {"a": 4}', b'{"a": 5, "c": [1, {}]}']
     log.produce("t", 0, [(b"", value) for value in values])
-    answer = run_query("SELECT a, b, c FROM t ORDER BY offset", log.data_dir)
-    assert [tuple(row.values()) for row in answer.table.to_pylist()] == [
+    result = run_query("SELECT a, b, c FROM t ORDER BY offset", log.data_dir)
+    assert [tuple(row.values()) for row in result.table.to_pylist()] == [
         (1, "x", None),
         (None, None, None),
         (None, None, None),
@@ -97,8 +97,8 @@ def test_values_that_do_not_fit_are_nulls_and_counted(log: LiveLog) -> None:
         (None, None, None),
         (5, None, ["1", "{}"]),
     ]
-    assert answer.misfits == {"t": 2}
-    assert answer.ends == {"t": {0: 6}}
+    assert result.misfits == {"t": 2}
+    assert result.ends == {"t": {0: 6}}
 
 
 def test_filters_on_offset_partition_and_timestamp_leave_objects_unread(
@@ -132,13 +132,13 @@ def test_filters_on_offset_partition_and_timestamp_leave_objects_unread(
 def test_only_the_columns_that_are_asked_for_are_decoded(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
     log.create("flights")
     flights(log, 10)
-    asked: list[tuple[str, ...]] = []
+    columns_asked: list[tuple[str, ...]] = []
     from odradek.operations.query import topic
 
     original = topic.read
 
     def noted(part: Any, columns: Any, source: Any, typed: Any = (), **options: Any) -> Any:
-        asked.append((*columns, *typed.names) if typed else tuple(columns))
+        columns_asked.append((*columns, *typed.names) if typed else tuple(columns))
         return original(part, columns, source, **({"typed": typed} if typed else {}), **options)
 
     monkeypatch.setattr(topic, "read", noted)
@@ -148,9 +148,9 @@ def test_only_the_columns_that_are_asked_for_are_decoded(log: LiveLog, monkeypat
         ("SELECT max(timestamp) FROM flights WHERE partition = 0", ("partition", "timestamp")),
         ("SELECT sum(delay) FROM flights", ("delay",)),
     ):
-        asked.clear()
+        columns_asked.clear()
         ask(log, sql)
-        assert [each for each in asked if each != sample] == [columns], sql
+        assert [columns_read for columns_read in columns_asked if columns_read != sample] == [columns], sql
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,9 @@ def log(tmp_path: Path) -> Iterator[LiveLog]:
 
 
 @pytest.mark.parametrize("keeps", ["true", "false"], ids=["bytes", "no bytes"])
-@pytest.mark.parametrize("kind", ["avro", "protobuf"])
-def test_both_versions_are_read_by_the_newest(log: LiveLog, kind: str, keeps: str) -> None:
-    values, rows = fill(log, "visits", kind, **{"odradek.table.value.bytes": keeps})
+@pytest.mark.parametrize("schema_type", ["avro", "protobuf"])
+def test_both_versions_are_read_by_the_newest(log: LiveLog, schema_type: str, keeps: str) -> None:
+    values, rows = fill(log, "visits", schema_type, **{"odradek.table.value.bytes": keeps})
     fetched = [record.value for record in log._run(read_all(log.engine, "visits", 0))]
     assert fetched == values
 
@@ -41,11 +41,11 @@ def test_both_versions_are_read_by_the_newest(log: LiveLog, kind: str, keeps: st
     assert kinds[-1].startswith("struct<x: int64, y: double, z: string>")
 
     table = load_catalog("odradek", **embedded_properties(log.data_dir)).load_table("odradek.visits")
-    found = table.scan().to_arrow().sort_by("offset").to_pylist()
-    assert len(found) > EACH
-    assert [tuple(row[name] for name in COLUMNS) for row in found] == rows[: len(found)]
-    made = sum(row["value"] is None for row in found)
-    assert made == (len(found) if keeps == "false" else 0)
+    rows_read = table.scan().to_arrow().sort_by("offset").to_pylist()
+    assert len(rows_read) > EACH
+    assert [tuple(row[name] for name in COLUMNS) for row in rows_read] == rows[: len(rows_read)]
+    made = sum(row["value"] is None for row in rows_read)
+    assert made == (len(rows_read) if keeps == "false" else 0)
 
 
 def test_the_rows_are_those_of_the_fields() -> None:

@@ -136,13 +136,13 @@ def test_duckdb_reads_files_itself_with_the_filter(log: LiveLog, monkeypatch: py
     everything = odradek.query("SELECT * FROM flights ORDER BY partition, flights.offset", log.data_dir)
     with LogView(StoreOptions(f"embedded:{log.data_dir}")) as view:
         ids = view.partitions(Subscription(topics=("flights",)))
-        for place, partition in ids.items():
-            bounds = view.bounds(ids)[place]
+        for tp, partition in ids.items():
+            bounds = view.bounds(ids)[tp]
             pieces = tuple(view.pieces(partition, 0, bounds.next_offset))
-            part = ReadRange("flights", partition.topic_id, place.partition, 0, bounds.next_offset, pieces)
+            part = ReadRange("flights", partition.topic_id, tp.partition, 0, bounds.next_offset, pieces)
             rows = [row for batch in reading.read(part, reading.schema().names, view) for row in batch.to_pylist()]
-            there = [row for row in everything.to_pylist() if row["partition"] == place.partition]
-            assert [{name: row[name] for name in rows[0]} for row in there] == rows
+            rows_there = [row for row in everything.to_pylist() if row["partition"] == tp.partition]
+            assert [{name: row[name] for name in rows[0]} for row in rows_there] == rows
 
 
 def test_a_query_whose_file_is_replaced_begins_again(log: LiveLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,12 +150,12 @@ def test_a_query_whose_file_is_replaced_begins_again(log: LiveLog, monkeypatch: 
     merge(log)
     from odradek.operations.query import history
 
-    there = history.paths_of
+    paths_of = history.paths_of
     missing = [Path(str(log.data_dir)) / "objects" / "gone.parquet"]
 
     def first_gone(options: StoreOptions, files: Any, scheme: str) -> list[str]:
         """What DuckDB opens, with a file that maintenance deletes after the index rows were read."""
-        return [*there(options, files, scheme), *(f"file://{missing.pop()}" for _ in missing[:])]
+        return [*paths_of(options, files, scheme), *(f"file://{missing.pop()}" for _ in missing[:])]
 
     monkeypatch.setattr(history, "paths_of", first_gone)
     assert answers(log) == before
@@ -183,14 +183,14 @@ def test_sparks_source_reads_the_same_records(log: LiveLog) -> None:
     def records(start: int, end: int) -> list[dict[str, Any]]:
         with LogView(StoreOptions(f"embedded:{log.data_dir}")) as view:
             ids = view.partitions(Subscription(topics=("flights",)))
-            found: list[dict[str, Any]] = []
-            for place, partition in ids.items():
+            rows_read: list[dict[str, Any]] = []
+            for tp, partition in ids.items():
                 pieces = tuple(view.pieces(partition, start, end, 5_000))
-                part = ReadRange(place.topic, partition.topic_id, place.partition, start, end, pieces)
+                part = ReadRange(tp.topic, partition.topic_id, tp.partition, start, end, pieces)
                 for batch in reading.read(part, columns, view, chunk_bytes=3_000):
                     assert tuple(batch.schema.names) == columns
-                    found += batch.to_pylist()
-            return found
+                    rows_read += batch.to_pylist()
+            return rows_read
 
     before = records(0, 500), records(123, 377)
     log._run(log.engine.maintenance.run())

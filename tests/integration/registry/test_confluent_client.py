@@ -118,13 +118,13 @@ def test_json_both_ways(client: SchemaRegistryClient, registry: ours.HttpRegistr
 
 
 def test_protobuf_both_ways(client: SchemaRegistryClient, registry: ours.HttpRegistry) -> None:
-    kind = error_details_pb2.Help.Link  # a type within the ninth of its file
-    link = kind(description="read this", url="https://example.com")
-    theirs = ProtobufSerializer(kind, client)(link, value_of("proto"))
-    mine = ours.ProtobufSerializer(registry, kind).for_topic("proto", False)(link)
+    link_type = error_details_pb2.Help.Link  # a type within the ninth of its file
+    link = link_type(description="read this", url="https://example.com")
+    theirs = ProtobufSerializer(link_type, client)(link, value_of("proto"))
+    mine = ours.ProtobufSerializer(registry, link_type).for_topic("proto", False)(link)
     assert theirs == mine
-    assert ProtobufDeserializer(kind, {}, client)(mine, value_of("proto")) == link
-    assert ours.ProtobufDeserializer(kind)(theirs) == link
+    assert ProtobufDeserializer(link_type, {}, client)(mine, value_of("proto")) == link
+    assert ours.ProtobufDeserializer(link_type)(theirs) == link
 
 
 def test_a_table_gets_confluents_messages_by_the_registry_alone(
@@ -138,9 +138,9 @@ def test_a_table_gets_confluents_messages_by_the_registry_alone(
     context.api.service = "flights"
     context.request.time.seconds = 1
     written = ProtobufSerializer(type(context), client)(context, value_of("context"))
-    found = read(written)
-    assert found["api"]["service"] == "flights"
-    assert found["request"]["time"] == "1970-01-01T00:00:01Z"
+    decoded = read(written)
+    assert decoded["api"]["service"] == "flights"
+    assert decoded["request"]["time"] == "1970-01-01T00:00:01Z"
     text = 'syntax = "proto3"; message A { map<string, B> b = 1; message B { int64 c = 1; } }'  # as Java clients write
     schema_id = client.register_schema("text", Schema(text, "PROTOBUF"))
     assert registry.schema(schema_id).text == registry.at("text", 1)[1].text == text
@@ -200,10 +200,10 @@ def test_protobuf_imports_are_registered_and_referred_to(
     theirs = ProtobufSerializer(attribute_context_pb2.AttributeContext, client)(context, value_of("imports"))
     mine = ours.ProtobufSerializer(registry, attribute_context_pb2.AttributeContext).for_topic("imports", False)
     assert mine(context) == theirs
-    names = [each.name for each in attribute_context_pb2.DESCRIPTOR.dependencies]
+    names = [dependency.name for dependency in attribute_context_pb2.DESCRIPTOR.dependencies]
     foreign = [name for name in names if not name.startswith("google/protobuf/")]
     latest = client.get_latest_version("imports-value").schema
-    assert [each.name for each in latest.references] == foreign
+    assert [reference.name for reference in latest.references] == foreign
 
 
 def test_subjects_versions_and_deletion(client: SchemaRegistryClient) -> None:
@@ -217,17 +217,17 @@ def test_subjects_versions_and_deletion(client: SchemaRegistryClient) -> None:
     assert client.lookup_schema("life", Schema('"string"', "AVRO")).version == 1
     assert client.delete_version("life", 1) == 1
     assert client.get_versions("life") == [2]
-    with pytest.raises(SchemaRegistryError) as gone:
+    with pytest.raises(SchemaRegistryError) as raised:
         client.get_version("life", 1)
-    assert gone.value.error_code == 40402
+    assert raised.value.error_code == 40402
     assert client.get_version("life", 1, deleted=True).version == 1
     assert client.delete_version("life", 1, permanent=True) == 1
     assert client.delete_subject("life") == [2]
     assert "life" not in client.get_subjects()
     assert client.delete_subject("life", permanent=True) == [2]
-    with pytest.raises(SchemaRegistryError) as gone:
+    with pytest.raises(SchemaRegistryError) as raised:
         client.get_versions("life")
-    assert gone.value.error_code == 40401
+    assert raised.value.error_code == 40401
 
 
 def test_levels_and_configuration(client: SchemaRegistryClient) -> None:
@@ -257,13 +257,13 @@ def test_producer_and_consumer_use_the_topic(service: ThreadedService, registry:
         **service.client_config, auto_offset_reset="earliest", key_deserializer=read, value_deserializer=read
     ) as consumer:
         consumer.assign([odradek.TopicPartition("orders", 0)])
-        [record] = [each for _ in range(1) for each in _records(consumer)]
+        [record] = [record for _ in range(1) for record in _records(consumer)]
         assert record.key == record.value == VALUE
 
 
 def _records(consumer: Any) -> list[Any]:
     while True:
-        found = consumer.poll(timeout_ms=5_000)
-        records = [each for part in found.values() for each in part] if isinstance(found, dict) else list(found)
+        polled = consumer.poll(timeout_ms=5_000)
+        records = [record for part in polled.values() for record in part] if isinstance(polled, dict) else list(polled)
         if records:
             return records

@@ -68,7 +68,7 @@ def test_the_function_must_be_signed(service: ThreadedService) -> None:
 
 def test_eight_clients_at_once_get_dense_ids_and_one_id_a_schema(service: ThreadedService) -> None:
     before = _ids(service)
-    found: list[list[int]] = [[] for _ in range(8)]
+    ids_by_client: list[list[int]] = [[] for _ in range(8)]
     failures: list[BaseException] = []
     barrier = threading.Barrier(8)
 
@@ -79,9 +79,9 @@ def test_eight_clients_at_once_get_dense_ids_and_one_id_a_schema(service: Thread
                 barrier.wait()
                 for i in range(3):
                     shared = json.dumps({"type": "fixed", "name": "Shared", "size": i})
-                    found[number].append(client.register_schema(f"race-{i}", Schema(shared, "AVRO")))
+                    ids_by_client[number].append(client.register_schema(f"race-{i}", Schema(shared, "AVRO")))
                     own = json.dumps({"type": "fixed", "name": f"Own{number}", "size": i})
-                    found[number].append(client.register_schema(f"own-{number}-{i}", Schema(own, "AVRO")))
+                    ids_by_client[number].append(client.register_schema(f"own-{number}-{i}", Schema(own, "AVRO")))
         except BaseException as error:
             failures.append(error)
 
@@ -91,8 +91,10 @@ def test_eight_clients_at_once_get_dense_ids_and_one_id_a_schema(service: Thread
     for thread in threads:
         thread.join()
     assert not failures
-    assert {tuple(ids[::2]) for ids in found} == {tuple(found[0][::2])}
-    assert {each for ids in found for each in ids} == set(range(len(before) + 1, len(before) + 3 + 24 + 1))
+    assert {tuple(ids[::2]) for ids in ids_by_client} == {tuple(ids_by_client[0][::2])}
+    assert {schema_id for ids in ids_by_client for schema_id in ids} == set(
+        range(len(before) + 1, len(before) + 3 + 24 + 1)
+    )
     settings = {"url": service.registry_url, "basic.auth.user.info": "ann:secret"}
     with SchemaRegistryClient(settings) as client:
         assert all(client.get_versions(f"race-{i}") == [1] for i in range(3))
@@ -100,7 +102,7 @@ def test_eight_clients_at_once_get_dense_ids_and_one_id_a_schema(service: Thread
 
 def _ids(service: ThreadedService) -> set[int]:
     _, schemas = status(f"{service.registry_url}/schemas?deleted=true", basic("ann:secret"))
-    return {each["id"] for each in schemas}
+    return {schema["id"] for schema in schemas}
 
 
 def test_schemas_are_there_after_a_restart(tmp_path: Path) -> None:

@@ -92,13 +92,13 @@ def bad_peers(service: ThreadedService, count: int) -> Iterator[list[socket.sock
     """Peers of all kinds, nine of ten at the Kafka port; those at the two HTTP ports, which have answers to read."""
     kafka = place(service.kafka_bootstrap_servers)
     others = [place(service.bootstrap_servers), place(service.registry_url)]
-    first = {kind: make() for kind, make in KINDS.items()}
+    first = {abuse_kind: make() for abuse_kind, make in KINDS.items()}
     stop = threading.Event()
     with ExitStack() as stack:
         peers: list[socket.socket] = []
         tricklers: list[socket.socket] = []
         for i in range(count):
-            kind = list(KINDS)[i % len(KINDS)]
+            abuse_kind = list(KINDS)[i % len(KINDS)]
             is_http = i % 10 == 9
             peer = stack.enter_context(socket.socket())
             peer.settimeout(60)
@@ -107,8 +107,8 @@ def bad_peers(service: ThreadedService, count: int) -> Iterator[list[socket.sock
             if is_http:
                 peers.append(peer)
             with suppress(OSError):
-                peer.sendall((HTTP if kind != "idle" else b"") if is_http else first[kind])
-            if kind == "trickling":
+                peer.sendall((HTTP if abuse_kind != "idle" else b"") if is_http else first[abuse_kind])
+            if abuse_kind == "trickling":
                 tricklers.append(peer)
 
         def trickle() -> None:
@@ -165,12 +165,12 @@ def test_hostile_schemas_hold_up_no_other_client(service: ThreadedService) -> No
     rounds: list[str] = []
     failures: list[BaseException] = []
 
-    def attack(kind: str, make: Callable[[str], str], one: str, other: str) -> None:
+    def attack(schema_type: str, make: Callable[[str], str], one: str, other: str) -> None:
         registry = HttpRegistry(url)
         while not done.is_set():
             for variant in (one, other):
                 try:
-                    registry.register(make.__name__, Schema(make(variant), kind))  # type: ignore[arg-type]
+                    registry.register(make.__name__, Schema(make(variant), schema_type))  # type: ignore[arg-type]
                 except KafkaError as refused:
                     if refused.code.name == "UNKNOWN_SERVER_ERROR":
                         failures.append(refused)

@@ -180,10 +180,10 @@ def test_every_api_has_its_rights() -> None:
 async def test_who_has_no_right_is_refused_and_nothing_is_written(world: World, api_key: ApiKey) -> None:
     fields, refusals = requests(world.topic_id)[api_key]
     before = world.writes()
-    answer = await ask_as(world.engine, MALLORY, api_key, fields)
+    response = await ask_as(world.engine, MALLORY, api_key, fields)
     assert world.writes() == before
-    assert set(error_codes(answer)) - {0} == refusals, answer
-    assert b"secret" not in repr(answer).encode() or api_key not in (ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS)
+    assert set(error_codes(response)) - {0} == refusals, response
+    assert b"secret" not in repr(response).encode() or api_key not in (ApiKey.LIST_GROUPS, ApiKey.LIST_TRANSACTIONS)
     assert b"forged" not in b"".join(record.value or b"" for record in await read_all(world.engine, "secret", 0))
 
 
@@ -197,10 +197,12 @@ async def test_who_has_the_rights_is_not_refused(world: World, api_key: ApiKey) 
 async def test_topics_that_may_not_be_described_are_not_there(world: World) -> None:
     everything = await ask_as(world.engine, MALLORY, ApiKey.METADATA, {"topics": None})
     assert everything.topics == ()
-    asked = [{"name": "secret", "topic_id": None}, {"name": "nowhere", "topic_id": None}]
-    answer = await ask_as(world.engine, MALLORY, ApiKey.METADATA, {"topics": asked})
-    assert [topic.error_code for topic in answer.topics] == [TOPIC, TOPIC], "who may not look cannot tell one from none"
-    assert all(topic.topic_id is None for topic in answer.topics)
+    topics_asked = [{"name": "secret", "topic_id": None}, {"name": "nowhere", "topic_id": None}]
+    response = await ask_as(world.engine, MALLORY, ApiKey.METADATA, {"topics": topics_asked})
+    assert [topic.error_code for topic in response.topics] == [TOPIC, TOPIC], (
+        "who may not look cannot tell one from none"
+    )
+    assert all(topic.topic_id is None for topic in response.topics)
     by_id = await ask_as(world.engine, MALLORY, ApiKey.METADATA, {"topics": [{"topic_id": world.topic_id}]})
     assert [(t.error_code, t.name) for t in by_id.topics] == [(ErrorCode.UNKNOWN_TOPIC_ID, None)]
     [deleted] = (
@@ -216,22 +218,22 @@ async def test_one_request_about_own_and_others_topics(world: World) -> None:
     await add(world.engine, allow(MALLORY, Op.WRITE, Op.READ, topic="mi", prefix=True))
     data = [{"index": 0, "records": batch([b"x"])}]
     fields = {"acks": -1, "topic_data": [{"name": n, "partition_data": data} for n in ("secret", "mine", "secret")]}
-    answer = await ask_as(world.engine, MALLORY, ApiKey.PRODUCE, fields, 9)
-    assert [(t.name, t.partition_responses[0].error_code) for t in answer.responses] == [
+    response = await ask_as(world.engine, MALLORY, ApiKey.PRODUCE, fields, 9)
+    assert [(t.name, t.partition_responses[0].error_code) for t in response.responses] == [
         ("secret", TOPIC),
         ("mine", 0),
         ("secret", TOPIC),
     ]
     assert len(await read_all(world.engine, "secret", 0)) == 2
     assert len(await read_all(world.engine, "mine", 0)) == 1
-    asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    partition_asked = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     fields = {
         "max_bytes": 1 << 20,
         "session_epoch": -1,
-        "topics": [{"topic": name, "partitions": [asked]} for name in ("secret", "mine")],
+        "topics": [{"topic": name, "partitions": [partition_asked]} for name in ("secret", "mine")],
     }
-    answer = await ask_as(world.engine, MALLORY, ApiKey.FETCH, fields, 12)
-    secret, mine = (topic.partitions[0] for topic in answer.responses)
+    response = await ask_as(world.engine, MALLORY, ApiKey.FETCH, fields, 12)
+    secret, mine = (topic.partitions[0] for topic in response.responses)
     assert (secret.error_code, secret.records) == (TOPIC, None) or not secret.records
     assert mine.records
 
@@ -239,17 +241,17 @@ async def test_one_request_about_own_and_others_topics(world: World) -> None:
 async def test_a_transaction_needs_the_right_to_every_topic_it_takes(world: World) -> None:
     await add(world.engine, allow(MALLORY, Op.WRITE, transaction="y"), allow(MALLORY, Op.WRITE, topic="mine"))
     await world.engine.topics.create("mine", 1)
-    given = await ask_as(
+    initialized = await ask_as(
         world.engine, MALLORY, ApiKey.INIT_PRODUCER_ID, {"transactional_id": "y", "transaction_timeout": 1000}
     )
     fields = {
         "v3_and_below_transactional_id": "y",
-        "v3_and_below_producer_id": given.producer_id,
-        "v3_and_below_producer_epoch": given.producer_epoch,
+        "v3_and_below_producer_id": initialized.producer_id,
+        "v3_and_below_producer_epoch": initialized.producer_epoch,
         "v3_and_below_topics": [{"name": "mine", "partitions": [0]}, {"name": "secret", "partitions": [0]}],
     }
-    answer = await ask_as(world.engine, MALLORY, ApiKey.ADD_PARTITIONS_TO_TXN, fields)
-    codes = [t.results_by_partition[0].partition_error_code for t in answer.results_by_topic_v3_and_below]
+    response = await ask_as(world.engine, MALLORY, ApiKey.ADD_PARTITIONS_TO_TXN, fields)
+    codes = [t.results_by_partition[0].partition_error_code for t in response.results_by_topic_v3_and_below]
     assert codes == [ErrorCode.OPERATION_NOT_ATTEMPTED, TOPIC]
 
 
@@ -279,8 +281,8 @@ async def test_over_the_kafka_port_only_super_users_make_the_first_rules() -> No
     engine = memory_store().engine(super_users="User:root")
     rule = {"resource_type": 2, "resource_pattern_type": 3, "operation": 2, "permission_type": 3}
     creation = {"creations": [{**rule, "resource_name": "t", "principal": "User:ANONYMOUS", "host": "*"}]}
-    for who, code in (("User:ANONYMOUS", CLUSTER), ("User:root", 0)):
-        [result] = (await ask_as(engine, who, ApiKey.CREATE_ACLS, creation, transport="tcp")).results
+    for principal, code in (("User:ANONYMOUS", CLUSTER), ("User:root", 0)):
+        [result] = (await ask_as(engine, principal, ApiKey.CREATE_ACLS, creation, transport="tcp")).results
         assert result.error_code == code
     assert len(await engine.acls.list()) == 1
 
@@ -292,8 +294,8 @@ async def test_kafkas_setting_leaves_open_what_has_no_rule_but_not_the_rules_the
     await add(engine, allow(OWNER, Op.WRITE, topic="ruled"))
     data = [{"index": 0, "records": batch([b"x"])}]
     fields = {"acks": -1, "topic_data": [{"name": name, "partition_data": data} for name in ("ruled", "open")]}
-    answer = await ask_as(engine, MALLORY, ApiKey.PRODUCE, fields, 9)
-    assert [topic.partition_responses[0].error_code for topic in answer.responses] == [TOPIC, 0]
+    response = await ask_as(engine, MALLORY, ApiKey.PRODUCE, fields, 9)
+    assert [topic.partition_responses[0].error_code for topic in response.responses] == [TOPIC, 0]
     rule = {"resource_type": 2, "resource_pattern_type": 3, "operation": 2, "permission_type": 3}
     creation = {"creations": [{**rule, "resource_name": "t", "principal": MALLORY, "host": "*"}]}
     [result] = (await ask_as(engine, MALLORY, ApiKey.CREATE_ACLS, creation, transport="tcp")).results
@@ -303,10 +305,10 @@ async def test_kafkas_setting_leaves_open_what_has_no_rule_but_not_the_rules_the
 async def test_rules_through_the_protocol(world: World) -> None:
     anything = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1, "permission_type": 1}
     about = {**anything, "resource_type_filter": 2, "resource_name_filter": "secret", "pattern_type_filter": 2}
-    found = await ask_as(world.engine, "User:root", ApiKey.DESCRIBE_ACLS, about)
-    assert [(r.resource_name, [acl.principal for acl in r.acls]) for r in found.resources] == [("secret", [OWNER])]
-    gone = await ask_as(world.engine, "User:root", ApiKey.DELETE_ACLS, {"filters": [anything]})
-    assert len(gone.filter_results[0].matching_acls) == 3
+    rules = await ask_as(world.engine, "User:root", ApiKey.DESCRIBE_ACLS, about)
+    assert [(r.resource_name, [acl.principal for acl in r.acls]) for r in rules.resources] == [("secret", [OWNER])]
+    deleted = await ask_as(world.engine, "User:root", ApiKey.DELETE_ACLS, {"filters": [anything]})
+    assert len(deleted.filter_results[0].matching_acls) == 3
     assert not await world.engine.acls.list(AclFilter())
     unknown = {"resource_type": 9, "resource_pattern_type": 3, "operation": 2, "permission_type": 3}
     wrong = {"creations": [{**unknown, "resource_name": "t", "principal": "User:a", "host": "*"}]}
@@ -319,13 +321,13 @@ async def test_administrators_leave_a_line_each_and_no_secret(world: World, capl
     written = JsonLines(lambda line: lines.append(json.loads(line)))  # as a function's log and a gateway's have them
     caplog.set_level(logging.INFO, "odradek.audit")
     logging.getLogger("odradek.audit").addHandler(written)
-    asked = requests(world.topic_id)
-    for who in (MALLORY, "User:root"):
+    requests_by_api = requests(world.topic_id)
+    for principal in (MALLORY, "User:root"):
         for api_key in (ApiKey.CREATE_TOPICS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS, ApiKey.CREATE_ACLS, ApiKey.METADATA):
-            await ask_as(world.engine, who, api_key, asked[api_key][0])
+            await ask_as(world.engine, principal, api_key, requests_by_api[api_key][0])
     logging.getLogger("odradek.audit").removeHandler(written)
     assert {line["message"] for line in lines if line["audit"] == "CREATE_ACLS"} == {
-        f"audit CREATE_ACLS by {who}" for who in (MALLORY, "User:root")
+        f"audit CREATE_ACLS by {principal}" for principal in (MALLORY, "User:root")
     }
     assert [(line["principal"], line["audit"], line["outcome"][0][1]) for line in lines] == [
         (MALLORY, "CREATE_TOPICS", "TOPIC_AUTHORIZATION_FAILED"),
@@ -351,8 +353,8 @@ async def test_dead_letters_of_a_share_group_need_the_right_to_write_to_their_to
         if api is ApiKey.INCREMENTAL_ALTER_CONFIGS:
             change["config_operation"] = 0
         resources = [{"resource_type": 32, "resource_name": "s", "configs": [change]}]
-        answer = await ask_as(world.engine, MALLORY, api, {"resources": resources})
-        return int(answer.responses[0].error_code)
+        response = await ask_as(world.engine, MALLORY, api, {"resources": resources})
+        return int(response.responses[0].error_code)
 
     assert await configure("secret") == TOPIC
     assert [entry.value for entry in await world.engine.group_configs.describe("s") if entry.name == name] == [""]
@@ -427,15 +429,15 @@ async def test_the_configuration_of_a_group_can_be_granted(world: World) -> None
     resource = {"resource_type": 32, "resource_name": "g"}
 
     async def describe() -> int:
-        asked = {"resources": [{**resource, "configuration_keys": None}]}
-        answer = await ask_as(world.engine, MALLORY, ApiKey.DESCRIBE_CONFIGS, asked)
-        return int(answer.results[0].error_code)
+        resources_asked = {"resources": [{**resource, "configuration_keys": None}]}
+        response = await ask_as(world.engine, MALLORY, ApiKey.DESCRIBE_CONFIGS, resources_asked)
+        return int(response.results[0].error_code)
 
     async def alter() -> int:
         config = {"name": "share.record.lock.duration.ms", "config_operation": 0, "value": "20000"}
-        asked = {"resources": [{**resource, "configs": [config]}]}
-        answer = await ask_as(world.engine, MALLORY, ApiKey.INCREMENTAL_ALTER_CONFIGS, asked)
-        return int(answer.responses[0].error_code)
+        resources_asked = {"resources": [{**resource, "configs": [config]}]}
+        response = await ask_as(world.engine, MALLORY, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources_asked)
+        return int(response.responses[0].error_code)
 
     assert (await describe(), await alter()) == (GROUP, GROUP)
     await add(world.engine, allow(MALLORY, Op.DESCRIBE_CONFIGS, group="g"))

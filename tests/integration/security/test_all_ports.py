@@ -50,8 +50,8 @@ def test_a_port_of_each_row_runs(ports: AllPorts) -> None:
 @pytest.mark.parametrize("headers", [PAGE, {"Origin": "null"}, {"Sec-Fetch-Site": "same-site"}], ids=str)
 def test_no_page_of_a_browser_is_answered(ports: AllPorts, port: Port, headers: dict[str, str]) -> None:
     for method, path, body in REQUESTS:
-        for kind in ("text/plain", "application/json"):
-            status, text, _ = ask(ports.urls[port.name], method, path, {**headers, "Content-Type": kind}, body)
+        for content_type in ("text/plain", "application/json"):
+            status, text, _ = ask(ports.urls[port.name], method, path, {**headers, "Content-Type": content_type}, body)
             if port.name == "health port" and path != "/metrics":
                 assert (status, text) == (200, "")
             else:
@@ -107,13 +107,13 @@ def test_who_does_not_end_its_request_is_closed(ports: AllPorts, port: Port, sen
         pytest.skip("the health port answers without reading a body")
     with socket.create_connection(address(ports.urls[port.name]), timeout=30) as peer:
         peer.sendall(sent)
-        answer = b""
+        received = b""
         try:
             while data := peer.recv(65_536):
-                answer += data
+                received += data
         except ConnectionResetError:
             pass
-    assert b" 200 " not in answer.partition(b"\r\n")[0]
+    assert b" 200 " not in received.partition(b"\r\n")[0]
 
 
 @pytest.mark.parametrize("port", HTTP, ids=lambda port: port.name)
@@ -132,22 +132,22 @@ def test_peers_beyond_the_limit_are_closed(ports: AllPorts, port: Port) -> None:
             peer.close()
 
 
-@pytest.mark.parametrize("port", [each for each in HTTP if each.body_bytes_max], ids=lambda port: port.name)
+@pytest.mark.parametrize("port", [port for port in HTTP if port.body_bytes_max], ids=lambda port: port.name)
 def test_a_larger_body_is_refused(ports: AllPorts, port: Port) -> None:
     path = {"schema registry": "/subjects/s/versions", "stream SQL server": "/ksql"}.get(port.name, "/connectors")
     with socket.create_connection(address(ports.urls[port.name]), timeout=30) as peer:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost:{address(ports.urls[port.name])[1]}\r\n"
         head += f"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n{port.body_bytes_max + 9:x}\r\n"
-        answer = b""
+        received = b""
         try:
             peer.sendall(head.encode() + b" " * (port.body_bytes_max + 9) + b"\r\n0\r\n\r\n")
         except (ConnectionResetError, BrokenPipeError):
             pass
         try:
-            answer = peer.recv(65_536)
+            received = peer.recv(65_536)
         except ConnectionResetError:
             pass
-    assert not answer or b" 413 " in answer.partition(b"\r\n")[0], answer
+    assert not received or b" 413 " in received.partition(b"\r\n")[0], received
 
 
 def test_failed_logins_are_delayed_and_audited_and_changes_have_a_name(
@@ -159,30 +159,30 @@ def test_failed_logins_are_delayed_and_audited_and_changes_have_a_name(
     settings = WorkerSettings.of(
         {**FAST, "group.id": "logins", "rest.basic.auth.users.file": str(file)}, dict(ports.service.client_config)
     )
-    right, wrong = ({"Authorization": f"Basic {base64.b64encode(each).decode()}"} for each in (b"ada:secret", b"ada:x"))
+    right, wrong = ({"Authorization": f"Basic {base64.b64encode(pair).decode()}"} for pair in (b"ada:secret", b"ada:x"))
     listening = Listening(users=Users(str(file)))
     with (
         Cluster(settings) as cluster,
-        RestServer(cluster, "http://127.0.0.1:0") as rest,
+        RestServer(cluster, "http://127.0.0.1:0") as rest_server,
         in_thread(lambda: serve_sql(ports.world.service, ServerInfo("1", "c", "d", "", 1), listening)) as sql,
     ):
-        kind = {"Content-Type": "application/json"}
+        json_type = {"Content-Type": "application/json"}
         for url, method, path, body in (
-            (rest.url, "DELETE", "/connectors/none", None),
+            (rest_server.url, "DELETE", "/connectors/none", None),
             (sql, "POST", "/ksql", b'{"ksql": "SHOW STREAMS;"}'),
         ):
             caplog.clear()
-            assert ask(url, method, path, {**kind, **wrong}, body)[0] == 401
-            assert ask(url, method, path, kind, body)[2]["www-authenticate"].startswith("Basic")
-            assert ask(url, method, path, {**kind, **right}, body)[0] in (200, 404)
-            assert ask(url, method, path, {**kind, **right, **PAGE}, body)[0] == 403
-            lines = [each.args for each in caplog.records if isinstance(each.args, dict)]
+            assert ask(url, method, path, {**json_type, **wrong}, body)[0] == 401
+            assert ask(url, method, path, json_type, body)[2]["www-authenticate"].startswith("Basic")
+            assert ask(url, method, path, {**json_type, **right}, body)[0] in (200, 404)
+            assert ask(url, method, path, {**json_type, **right, **PAGE}, body)[0] == 403
+            lines = [record.args for record in caplog.records if isinstance(record.args, dict)]
             assert [line["audit"] for line in lines if "LOGIN" in line["audit"]] == [lines[0]["audit"]] * 2
             [done] = [line for line in lines if line["principal"] == "User:ada"]
             assert done["audit"].endswith(f"{method} {path}")
             assert "secret" not in str(lines)
         caplog.clear()
-        assert ask(sql, "POST", "/query-stream", {**kind, **right}, b'{"sql": "SELECT * FROM n;"}')[0] == 200
+        assert ask(sql, "POST", "/query-stream", {**json_type, **right}, b'{"sql": "SELECT * FROM n;"}')[0] == 200
         assert caplog.records == []
 
 

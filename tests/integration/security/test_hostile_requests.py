@@ -77,9 +77,9 @@ async def test_unsigned_wrong_key_and_altered_requests_write_nothing(service: Lo
         (replace(own, access_key_id="AKIAOTHER"), None),
         (own, altered),
     ):
-        status, answer, _ = await post(url, body, credentials, sent_body=sent)
-        assert status == 403, answer
-        assert own.secret_access_key.encode() not in answer
+        status, text, _ = await post(url, body, credentials, sent_body=sent)
+        assert status == 403, text
+        assert own.secret_access_key.encode() not in text
     assert await end_offset(service) == 0
     status, _, _ = await post(url, body, own)
     assert status == 200
@@ -121,8 +121,8 @@ async def test_a_groups_name_reaches_no_other_groups_offsets(service: LocalServi
     await ask(service, ApiKey.OFFSET_COMMIT, 9, commit)
     for other in ("g", "a", "x", "b"):
         fields = {"groups": [{"group_id": other, "topics": None}]}
-        [answer] = (await ask(service, ApiKey.OFFSET_FETCH, 8, fields)).groups
-        assert answer.topics == ()
+        [response] = (await ask(service, ApiKey.OFFSET_FETCH, 8, fields)).groups
+        assert response.topics == ()
 
 
 async def test_bodies_beyond_the_limits_and_frames_that_lie(service: LocalService) -> None:
@@ -136,9 +136,9 @@ async def test_bodies_beyond_the_limits_and_frames_that_lie(service: LocalServic
         b"\x00\x00\x00\x09" + b"\xff" * 64,  # counts far beyond the bytes
         good[:30] + b"\xff\xff\xff\xff\x0f" + good[30:],
     ):
-        status, answer, _ = await post(url, wrong, service.credentials)
-        assert 400 <= status < 500 or status == 200, (status, answer)
-        assert b"Traceback" not in answer
+        status, text, _ = await post(url, wrong, service.credentials)
+        assert 400 <= status < 500 or status == 200, (status, text)
+        assert b"Traceback" not in text
     assert await end_offset(service) == 0
 
 

@@ -77,11 +77,11 @@ def connect_routes(ports: AllPorts) -> list[tuple[str, str]]:
 
 
 def registry_routes() -> list[tuple[str, str]]:
-    found = []
+    routes_found = []
     for method, pattern, _ in RegistryApi(None, None, "c")._routes:  # type: ignore[arg-type]
         path = re.sub(r"\(\?:/.*?\)\?|\([^)]*\)", "{}", pattern.pattern.replace("\\", "")).rstrip("/")
-        found.append((method, path))
-    return found
+        routes_found.append((method, path))
+    return routes_found
 
 
 def bodies(fields: list[str]) -> Iterator[bytes]:
@@ -91,12 +91,12 @@ def bodies(fields: list[str]) -> Iterator[bytes]:
             yield b"{%s: %s}" % (json.dumps(field).encode(), value)
 
 
-def check(answer: tuple[int, str, Mapping[str, str]], what: str) -> None:
-    status, text, _ = answer
-    assert status < 500, f"{what}: {status} {text[:300]}"
+def check(response: tuple[int, str, Mapping[str, str]], request_text: str) -> None:
+    status, text, _ = response
+    assert status < 500, f"{request_text}: {status} {text[:300]}"
     assert "Traceback" not in text
     if status >= 400 and status not in (401, 405, 404):
-        assert len(text) > 10, what
+        assert len(text) > 10, request_text
 
 
 def sweep(url: str, name: str, routes: list[tuple[str, str]], headers: Mapping[str, str]) -> int:
@@ -104,26 +104,26 @@ def sweep(url: str, name: str, routes: list[tuple[str, str]], headers: Mapping[s
     for method, path in routes:
         places = re.findall(r"\{\w*\}", path)
         for text in TEXTS + NUMBERS if places else [""]:
-            asked = re.sub(r"\{\w*\}", lambda _: quote(text, safe=""), path)  # noqa: B023
-            check(ask(url, method, asked, headers), f"{method} {path} {text[:40]!r}")
+            path_asked = re.sub(r"\{\w*\}", lambda _: quote(text, safe=""), path)  # noqa: B023
+            check(ask(url, method, path_asked, headers), f"{method} {path} {text[:40]!r}")
             count += 1
         if method in ("POST", "PUT", "PATCH"):
-            asked = re.sub(r"\{\w*\}", "none", path)
+            path_asked = re.sub(r"\{\w*\}", "none", path)
             for body in bodies(FIELDS[name]):
-                check(ask(url, method, asked, headers, body), f"{method} {path} {body[:60]!r}")
+                check(ask(url, method, path_asked, headers, body), f"{method} {path} {body[:60]!r}")
                 count += 1
     return count
 
 
 def test_connect(ports: AllPorts) -> None:
     url = ports.urls["Connect REST API"]
-    kind = {"Content-Type": "application/json"}
-    assert sweep(url, "Connect REST API", connect_routes(ports), kind) > 1_000
+    json_type = {"Content-Type": "application/json"}
+    assert sweep(url, "Connect REST API", connect_routes(ports), json_type) > 1_000
     config = {"connector.class": "DatagenConnector", "kafka.topic": "t", "quickstart": "users"}
     for text in [*TEXTS, "\ud800", "a?b", "a#b", ""]:
         body = json.dumps({"name": text, "config": config}).encode()
-        status, answer, headers = ask(url, "POST", "/connectors", kind, body)
-        assert status in (201, 400), answer
+        status, response_text, headers = ask(url, "POST", "/connectors", json_type, body)
+        assert status in (201, 400), response_text
         if status == 201:  # what can be created can be asked for and deleted
             assert ask(url, "GET", headers["location"])[0] == 200
             assert ask(url, "DELETE", headers["location"])[0] == 204
@@ -131,14 +131,14 @@ def test_connect(ports: AllPorts) -> None:
 
 
 def test_registry(ports: AllPorts) -> None:
-    kind = {"Content-Type": "application/json"}
-    assert sweep(ports.urls["schema registry"], "schema registry", registry_routes(), kind) > 1_000
+    json_type = {"Content-Type": "application/json"}
+    assert sweep(ports.urls["schema registry"], "schema registry", registry_routes(), json_type) > 1_000
 
 
 def test_sql(ports: AllPorts) -> None:
-    kind = {"Content-Type": "application/json"}
+    json_type = {"Content-Type": "application/json"}
     routes = [("GET" if "{" in path else "POST", path) for path in SQL]
-    assert sweep(ports.urls["stream SQL server"], "stream SQL server", routes, kind) > 500
+    assert sweep(ports.urls["stream SQL server"], "stream SQL server", routes, json_type) > 500
 
 
 class Signing:
@@ -197,9 +197,11 @@ def test_console(ports: AllPorts) -> None:
         if "GET" not in (route.methods or ()) or "events" in route.path:
             continue
         for text in TEXTS + NUMBERS if "{" in route.path else [""]:
-            asked = re.sub(r"\{[\w:]+\}", lambda _: quote(text, safe=""), route.path)  # noqa: B023
-            check(ask(url, "GET", asked, {"Cookie": cookie}), f"{route.path} {text[:40]!r}")
+            path_asked = re.sub(r"\{[\w:]+\}", lambda _: quote(text, safe=""), route.path)  # noqa: B023
+            check(ask(url, "GET", path_asked, {"Cookie": cookie}), f"{route.path} {text[:40]!r}")
         for parameter in ("name", "id", "q", "partition", "limit", "cursor", "from", "a", "again", "subject"):
             for text in (str(2**63), "9" * 4_400, "0:" + "9" * 25, "a\x00b"):
-                asked = re.sub(r"\{[\w:]+\}", "none", route.path)
-                check(ask(url, "GET", f"{asked}?{parameter}={quote(text, safe='')}", {"Cookie": cookie}), asked)
+                path_asked = re.sub(r"\{[\w:]+\}", "none", route.path)
+                check(
+                    ask(url, "GET", f"{path_asked}?{parameter}={quote(text, safe='')}", {"Cookie": cookie}), path_asked
+                )

@@ -37,10 +37,10 @@ def ask(
     connection = http.client.HTTPConnection(*address(url), timeout=20)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-        given = {"Host": "{}:{}".format(*address(url)), **(headers or {})}
+        headers_sent = {"Host": "{}:{}".format(*address(url)), **(headers or {})}
         if body is not None:
-            given["Content-Length"] = str(len(body))
-        for name, value in given.items():
+            headers_sent["Content-Length"] = str(len(body))
+        for name, value in headers_sent.items():
             connection.putheader(name, value)
         connection.endheaders(body)
         response = connection.getresponse()
@@ -50,13 +50,13 @@ def ask(
 
 
 def register(service: ThreadedService, **headers: str) -> int:
-    given = {name.replace("_", "-"): value for name, value in headers.items()}
-    return ask(service.registry_url, "POST", "/subjects/s/versions", given, SCHEMA)[0]
+    headers_sent = {name.replace("_", "-"): value for name, value in headers.items()}
+    return ask(service.registry_url, "POST", "/subjects/s/versions", headers_sent, SCHEMA)[0]
 
 
 def test_the_registry_takes_what_clients_send(service: ThreadedService) -> None:
-    for kind in (*REGISTRY.values(), "application/json", "application/vnd.schemaregistry+json; charset=utf-8"):
-        assert register(service, Content_Type=kind) == 200
+    for content_type in (*REGISTRY.values(), "application/json", "application/vnd.schemaregistry+json; charset=utf-8"):
+        assert register(service, Content_Type=content_type) == 200
     port = address(service.registry_url)[1]
     for host in (f"localhost:{port}", f"[::1]:{port}", "127.0.0.1", "odradek:8081", "192.0.2.7"):
         assert ask(service.registry_url, "GET", "/subjects", {"Host": host})[0] == 200, host
@@ -64,8 +64,8 @@ def test_the_registry_takes_what_clients_send(service: ThreadedService) -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "127.0.0.1.evil.example", "", "[::1"])
 def test_a_name_that_may_be_anybodys_is_refused(service: ThreadedService, host: str) -> None:
-    status, answer = ask(service.registry_url, "GET", "/subjects", {"Host": host})
-    assert status in (400, 403), answer
+    status, text = ask(service.registry_url, "GET", "/subjects", {"Host": host})
+    assert status in (400, 403), text
     assert ask(service.bootstrap_servers, "GET", "/metrics", {"Host": host})[0] in (400, 403)
 
 
@@ -85,9 +85,13 @@ def test_a_page_is_refused(service: ThreadedService, headers: dict[str, str]) ->
     assert ask(service.bootstrap_servers, "GET", "/metrics", headers)[0] == 403
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None, ""])
-def test_a_body_that_a_page_may_send_without_asking_is_refused(service: ThreadedService, kind: str | None) -> None:
-    headers = {} if kind is None else {"Content-Type": kind}
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None, ""]
+)
+def test_a_body_that_a_page_may_send_without_asking_is_refused(
+    service: ThreadedService, content_type: str | None
+) -> None:
+    headers = {} if content_type is None else {"Content-Type": content_type}
     assert ask(service.registry_url, "POST", "/subjects/page/versions", headers, SCHEMA)[0] == 415
     assert ask(service.registry_url, "GET", "/subjects/page/versions")[0] == 404
 
@@ -119,12 +123,12 @@ def test_bytes_of_any_kind_are_no_500_and_at_most_one_line(
     caplog.set_level(logging.INFO)
     with socket.create_connection(address(getattr(service, port)), timeout=20) as peer:
         peer.sendall(data)
-        answer = peer.recv(65_536)
-    assert b" 500 " not in answer.partition(b"\r\n")[0], answer
-    lines = [each for each in caplog.records if each.name.startswith(("odradek.", "aiohttp"))]
-    assert len(lines) <= 1, [each.getMessage() for each in lines]
-    assert all(each.exc_info is None and "\n" not in each.getMessage() for each in lines)
-    if answer.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400")):
+        received = peer.recv(65_536)
+    assert b" 500 " not in received.partition(b"\r\n")[0], received
+    lines = [record for record in caplog.records if record.name.startswith(("odradek.", "aiohttp"))]
+    assert len(lines) <= 1, [record.getMessage() for record in lines]
+    assert all(record.exc_info is None and "\n" not in record.getMessage() for record in lines)
+    if received.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400")):
         assert len(lines) == 1
 
 
@@ -141,13 +145,13 @@ def test_bytes_of_any_kind_are_no_500_and_at_most_one_line(
 def test_who_does_not_end_its_request_is_closed(service: ThreadedService, port: str, sent: bytes) -> None:
     with socket.create_connection(address(getattr(service, port)), timeout=30) as peer:
         peer.sendall(sent)
-        answer = b""
+        received = b""
         try:
             while data := peer.recv(65_536):
-                answer += data
+                received += data
         except ConnectionResetError:
             pass
-    assert not answer or answer.startswith(b"HTTP/1.1 408")
+    assert not received or received.startswith(b"HTTP/1.1 408")
 
 
 def test_peers_beyond_the_limit_are_closed_and_others_served(service: ThreadedService) -> None:

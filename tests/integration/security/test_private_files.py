@@ -33,15 +33,15 @@ sys.addaudithook(_watch)
 
 
 def readable_by_others(root: Path) -> list[str]:
-    found = []
+    paths_found = []
     for path in (root, *root.rglob("*")):
         try:
             mode = path.stat().st_mode
         except FileNotFoundError:
             continue
         if stat.S_IMODE(mode) & 0o077:
-            found.append(f"{path.relative_to(root.parent)} {stat.S_IMODE(mode):o}")
-    return found
+            paths_found.append(f"{path.relative_to(root.parent)} {stat.S_IMODE(mode):o}")
+    return paths_found
 
 
 @pytest.fixture

@@ -68,8 +68,8 @@ def test_confluent_kafka(service: ThreadedService) -> None:
 
     allow = rule("orders-", AclOperation.WRITE, AclPermissionType.ALLOW)
     deny = rule("orders-us", AclOperation.ALL, AclPermissionType.DENY)
-    for each in root.create_acls([allow, deny]).values():
-        each.result(10)
+    for created in root.create_acls([allow, deny]).values():
+        created.result(10)
     assert outcome(service, "orders-eu") == "NONE"
     assert outcome(service, "secret") == "TOPIC_AUTHORIZATION_FAILED"
 
@@ -84,9 +84,9 @@ def test_confluent_kafka(service: ThreadedService) -> None:
     )
     assert sorted(root.describe_acls(everything).result(10)) == sorted([allow, deny])
     assert ada.describe_acls(everything).result(10) == []  # refused: librdkafka does not pass the error on
-    for each in ada.create_acls([rule("secret", AclOperation.WRITE, AclPermissionType.ALLOW)]).values():
+    for created in ada.create_acls([rule("secret", AclOperation.WRITE, AclPermissionType.ALLOW)]).values():
         with pytest.raises(KafkaException, match="CLUSTER_AUTHORIZATION_FAILED"):
-            each.result(10)
+            created.result(10)
 
     [deleted] = root.delete_acls([everything]).values()
     assert sorted(deleted.result(10)) == sorted([allow, deny])
@@ -121,8 +121,8 @@ def test_kafka_python(service: ThreadedService) -> None:
         assert made["failed"] == []
         anything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
         wanted = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, anything)
-        found, _ = admin.describe_acls(wanted)
-        assert found == [acl]
+        acls, _ = admin.describe_acls(wanted)
+        assert acls == [acl]
         admin.delete_acls([wanted])
         assert admin.describe_acls(wanted)[0] == []
     finally:

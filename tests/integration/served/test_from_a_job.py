@@ -67,8 +67,8 @@ async def maintained(endpoint: str, names: StoreNames, *keys: str) -> list[Any]:
             wake = decode_wake(queue.messages.pop(0))
             topic = await engine.topics.get_by_id(wake.head_id.topic_id)
             await parts.maintainer.handle(topic, wake, store.clock.monotonic() + 60)
-        found = [(await parts.reader.get("SCORES", key, ALL, ANY_TIME)).rows for key in keys]
-        return [rows[0].value if rows else None for rows in found]
+        row_lists = [(await parts.reader.get("SCORES", key, ALL, ANY_TIME)).rows for key in keys]
+        return [rows[0].value if rows else None for rows in row_lists]
 
 
 def test_a_script_on_glue_serves_its_table(monkeypatch: pytest.MonkeyPatch) -> None:

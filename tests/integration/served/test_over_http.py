@@ -66,8 +66,8 @@ def http(
 ) -> tuple[int, Any]:
     credentials = service.credentials if signed else None
     url = service.bootstrap_servers + path
-    status, answer, _ = asyncio.run(post(url, body, credentials, method=method, content_type="application/json"))
-    return status, answer.decode()
+    status, text, _ = asyncio.run(post(url, body, credentials, method=method, content_type="application/json"))
+    return status, text.decode()
 
 
 def test_a_producer_reads_its_own_write(service: ThreadedService, admin: odradek.Admin) -> None:
@@ -84,7 +84,7 @@ def test_a_producer_reads_its_own_write(service: ThreadedService, admin: odradek
         sent = put(service, "scores", (b"ada", None))
         assert table.get("ada", min_offset=sent) is None
         sent = put(service, "scores", (b"ada", b"9"))
-        assert [each and each.value for each in table.get_many(["bob", "nobody", "ada"], min_offset=sent)] == [
+        assert [row and row.value for row in table.get_many(["bob", "nobody", "ada"], min_offset=sent)] == [
             1,
             None,
             9,
@@ -100,7 +100,11 @@ def test_a_range_is_in_the_order_of_keys_page_by_page(service: ThreadedService, 
     names = sorted([f"user-{number:03d}" for number in range(60)] + ["a/b c", "ü", "user", "z\x01", "\x00low"])
     sent = [put(service, "listed", *((name.encode(), name.upper().encode()) for name in names))]
     with odradek.Table("listed", **service.client_config) as table:
-        ends = {each.partition: each.end_offset - 1 for each in table.describe().partitions if each.end_offset}
+        ends = {
+            partition.partition: partition.end_offset - 1
+            for partition in table.describe().partitions
+            if partition.end_offset
+        }
         everything = [row.key for row in table.range(min_offset=ends)]
         assert everything == sorted(names, key=str.encode)
         assert [row.key for row in table.range("user-010", "user-013")] == ["user-010", "user-011", "user-012"]
@@ -124,15 +128,19 @@ def test_a_range_is_in_the_order_of_keys_page_by_page(service: ThreadedService, 
 def test_windows_are_rows_of_one_key(service: ThreadedService, admin: odradek.Admin) -> None:
     admin.serve_table("by_hour", window="TUMBLING", window_size_ms=HOUR_MS)
     rows = [
-        (name + struct.pack(">q", hour * HOUR_MS), b'{"N": %d}' % (10 * hour + place))
-        for place, name in enumerate((b"JFK", b"JF", b"JFK1"))
+        (name + struct.pack(">q", hour * HOUR_MS), b'{"N": %d}' % (10 * hour + tp))
+        for tp, name in enumerate((b"JFK", b"JF", b"JFK1"))
         for hour in range(4)
     ]
     put(service, "by_hour", *rows)
     with odradek.Table("by_hour", **service.client_config) as table:
-        ends = {each.partition: each.end_offset - 1 for each in table.describe().partitions if each.end_offset}
-        found = table.windows("JFK", min_offset=ends)
-        assert [(row.key, row.window_start_ms, row.window_end_ms, row.value) for row in found] == [
+        ends = {
+            partition.partition: partition.end_offset - 1
+            for partition in table.describe().partitions
+            if partition.end_offset
+        }
+        windows_read = table.windows("JFK", min_offset=ends)
+        assert [(row.key, row.window_start_ms, row.window_end_ms, row.value) for row in windows_read] == [
             ("JFK", hour * HOUR_MS, (hour + 1) * HOUR_MS, {"N": 10 * hour}) for hour in range(4)
         ]
         row = table.get("JFK", window=2 * HOUR_MS)
@@ -160,10 +168,14 @@ def test_sessions_have_their_own_ends(service: ThreadedService, admin: odradek.A
     admin.serve_table("sessions", window="SESSION")
     sent = put(service, "sessions", (b"u" + struct.pack(">qq", 90, 20), b"1"), (b"short", b"2"))
     with odradek.Table("sessions", **service.client_config) as table:
-        ends = {each.partition: each.end_offset - 1 for each in table.describe().partitions if each.end_offset}
+        ends = {
+            partition.partition: partition.end_offset - 1
+            for partition in table.describe().partitions
+            if partition.end_offset
+        }
         [row] = table.windows("u", min_offset=ends)
         assert (row.window_start_ms, row.window_end_ms) == (20, 90)
-        assert sum(each.unusable for each in table.describe().partitions) == 1
+        assert sum(partition.unusable for partition in table.describe().partitions) == 1
     assert sent
 
 
@@ -195,7 +207,11 @@ def test_values_and_keys_by_their_format(service: ThreadedService, admin: odrade
     admin.serve_table("typed", value_format="AVRO")
     sent = put(service, "typed", (b"good", data), (b"bad", b"no schema id"))
     with odradek.Table("typed", **service.client_config) as table:
-        ends = {each.partition: each.end_offset - 1 for each in table.describe().partitions if each.end_offset}
+        ends = {
+            partition.partition: partition.end_offset - 1
+            for partition in table.describe().partitions
+            if partition.end_offset
+        }
         row = table.get("good", min_offset=ends)
         assert row is not None
         assert row.value == {**play, "price": "-1.50"}
@@ -207,7 +223,11 @@ def test_values_and_keys_by_their_format(service: ThreadedService, admin: odrade
     rows = [(struct.pack(">q", number), struct.pack(">d", number / 2)) for number in (5, -7, 0, 2**40)]
     put(service, "numbers", *rows)
     with odradek.Table("numbers", **service.client_config) as table:
-        ends = {each.partition: each.end_offset - 1 for each in table.describe().partitions if each.end_offset}
+        ends = {
+            partition.partition: partition.end_offset - 1
+            for partition in table.describe().partitions
+            if partition.end_offset
+        }
         row = table.get("-7", min_offset=ends)
         assert row is not None
         assert (row.key, row.value) == (-7, -3.5)
@@ -228,26 +248,26 @@ def test_changes_are_pushed_as_events_that_a_reader_resumes(service: ThreadedSer
     api = service.service._triggers.tables.api
     headers = {"last-event-id": began.removeprefix("id: ")}
     request = Request("GET", "/pushed/a", "changes=1", b"", "User:local", "127.0.0.1", headers)
-    answer = asyncio.run_coroutine_threadsafe(api.answer(request), service.loop).result()
-    assert answer.content_type == "text/event-stream"
-    blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in answer.body.strip().split("\n\n")]
+    response = asyncio.run_coroutine_threadsafe(api.answer(request), service.loop).result()
+    assert response.content_type == "text/event-stream"
+    blocks = [dict(line.split(": ", 1) for line in block.splitlines()) for block in response.body.strip().split("\n\n")]
     assert [json.loads(block["data"])["value"] for block in blocks if "data" in block] == [1, 2, None]
     assert blocks[-1].keys() == {"id"}
     # A reader that got the first event alone, and connects again, gets the others.
     again = Request("GET", "/pushed/a", "changes=1", b"", "User:local", "127.0.0.1", {"last-event-id": blocks[1]["id"]})
-    answer = asyncio.run_coroutine_threadsafe(api.answer(again), service.loop).result()
-    assert [json.loads(line[6:])["value"] for line in answer.body.splitlines() if line.startswith("data: ")] == [
+    response = asyncio.run_coroutine_threadsafe(api.answer(again), service.loop).result()
+    assert [json.loads(line[6:])["value"] for line in response.body.splitlines() if line.startswith("data: ")] == [
         2,
         None,
     ]
 
-    seen: list[Any] = []
+    changes_seen: list[Any] = []
     done = threading.Event()
 
     def watch() -> None:
         with odradek.Table("pushed", **service.client_config) as table:
             for change in table.changes(after=began.removeprefix("id: "), wait_ms=5_000):
-                seen.append((change.key, change.value, change.is_deleted))
+                changes_seen.append((change.key, change.value, change.is_deleted))
                 if change.key == "end":
                     break
         done.set()
@@ -256,8 +276,8 @@ def test_changes_are_pushed_as_events_that_a_reader_resumes(service: ThreadedSer
     watcher.start()
     put(service, "pushed", (b"end", b"0"))
     assert done.wait(30)
-    assert seen[:1] == [("a", 1, False)]
-    assert ("a", None, True) in seen
+    assert changes_seen[:1] == [("a", 1, False)]
+    assert ("a", None, True) in changes_seen
 
 
 def test_the_commands_from_serving_to_dropping(service: ThreadedService, admin: odradek.Admin) -> None:
@@ -273,7 +293,7 @@ def test_the_commands_from_serving_to_dropping(service: ThreadedService, admin: 
         "window": "",
     }
     with odradek.Table("commanded", **service.client_config) as table:
-        [partition] = [each.partition for each in table.describe().partitions if each.end_offset]
+        [partition] = [partition.partition for partition in table.describe().partitions if partition.end_offset]
     shown = command(service, "get", "commanded", "k", "--min-offset", f"{partition}:0", "--output", "json")
     assert shown["rows"][0]["value"] == {"v": [1, 2]}
     assert shown["covered"][str(partition)] == 1
@@ -310,9 +330,9 @@ def test_the_commands_from_serving_to_dropping(service: ThreadedService, admin: 
 def test_a_bad_option_is_refused_with_what_to_do(
     admin: odradek.Admin, options: dict[str, Any], code: ErrorCode, said: str
 ) -> None:
-    given = {"name": "refused", "topic": "scores", **options}
+    table_options = {"name": "refused", "topic": "scores", **options}
     with pytest.raises(KafkaError, match=said) as raised:
-        admin.serve_table(given.pop("name"), **given)
+        admin.serve_table(table_options.pop("name"), **table_options)
     assert raised.value.code is code
 
 
@@ -360,8 +380,8 @@ def test_who_may_read_the_topic_may_read_the_table_and_nobody_else(
 
     def ask(principal: str, method: str, path: str, query: str = "", body: bytes = b"") -> tuple[int, Any]:
         request = Request(method, path, query, body, principal, "127.0.0.1")
-        answer = asyncio.run_coroutine_threadsafe(api.answer(request), service.loop).result()
-        return answer.status, json.loads(answer.body)
+        response = asyncio.run_coroutine_threadsafe(api.answer(request), service.loop).result()
+        return response.status, json.loads(response.body)
 
     try:
         assert ask("User:reader", "GET", "/acls/k")[0] == 200
@@ -382,6 +402,6 @@ def test_who_may_read_the_topic_may_read_the_table_and_nobody_else(
             assert (status, said["error"]) == refused, (method, path)
         for method, path, body in (("POST", "/acls/stop", b""), ("DELETE", "/acls", b"")):
             assert ask("User:reader", method, path, "", body)[0] == 403
-        assert "acls" not in [each["name"] for each in ask("User:other", "GET", "/")[1]["tables"]]
+        assert "acls" not in [table["name"] for table in ask("User:other", "GET", "/")[1]["tables"]]
     finally:
         admin.delete_acls(AclFilter())

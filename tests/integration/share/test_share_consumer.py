@@ -45,8 +45,8 @@ async def take(consumer: ShareConsumer, timeout_ms: float = 3_000) -> list[Share
 
 
 async def start_offset(server: Server, partition: int = 0) -> int:
-    found = await server.engine.share_offsets.describe("q", None)
-    return next(each.start_offset for each in found if each.partition == partition)
+    offsets_described = await server.engine.share_offsets.describe("q", None)
+    return next(described.start_offset for described in offsets_described if described.partition == partition)
 
 
 async def test_consumers_work_a_queue_off_together(server: Server) -> None:
@@ -64,7 +64,7 @@ async def test_consumers_work_a_queue_off_together(server: Server) -> None:
         30,
     )
     assert sorted(done) == [(partition, offset) for partition in (0, 1) for offset in range(20)]
-    assert [await start_offset(server, each) for each in (0, 1)] == [20, 20]
+    assert [await start_offset(server, partition) for partition in (0, 1)] == [20, 20]
 
 
 async def test_the_next_poll_accepts_and_an_error_in_the_block_gives_back(server: Server) -> None:
@@ -103,19 +103,19 @@ async def test_records_that_wait_in_the_client_when_it_closes_do_not_count(serve
         [[record]] = (await one.poll(3_000, max_records=1)).values()  # the batch is acquired whole
         assert record.offset == 0
         assert len(one._held) == 2
-        told: list[set[int]] = []
-        one.set_acknowledgement_commit_callback(lambda offsets, error: told.extend(offsets.values()))
-    assert told == [{0}]
+        offsets_committed: list[set[int]] = []
+        one.set_acknowledgement_commit_callback(lambda offsets, error: offsets_committed.extend(offsets.values()))
+    assert offsets_committed == [{0}]
     async with consumer(server) as two:
         assert [(record.offset, record.delivery_count) for record in await take(two)] == [(1, 1), (2, 1)]
 
 
 async def test_explicit_acknowledgements(server: Server) -> None:
     await fill(server, 3)
-    told: list[tuple[set[int], KafkaError | None]] = []
+    commits: list[tuple[set[int], KafkaError | None]] = []
     async with consumer(server, share_acknowledgement_mode="explicit") as one:
         one.set_acknowledgement_commit_callback(
-            lambda offsets, error: told.extend((o, error) for o in offsets.values())
+            lambda offsets, error: commits.extend((o, error) for o in offsets.values())
         )
         records = await take(one)
         with pytest.raises(KafkaError, match="is not acknowledged"):
@@ -127,7 +127,7 @@ async def test_explicit_acknowledgements(server: Server) -> None:
             one.acknowledge(records[0])
         again = await take(one)
         assert [(record.offset, record.delivery_count) for record in again] == [(1, 2)]
-        assert told == [({0, 1, 2}, None)]
+        assert commits == [({0, 1, 2}, None)]
         one.acknowledge(again[0])
         assert set((await one.commit_sync()).values()) == {None}
     assert await start_offset(server) == 3
@@ -168,8 +168,8 @@ async def test_a_killed_consumers_records_come_back_and_poison_ends_with_the_dea
     async with consumer(server, share_acknowledgement_mode="explicit") as two:
         records = await take(two)
         assert [(record.offset, record.delivery_count) for record in records] == [(0, 2), (1, 2), (2, 2)]
-        for record, kind in zip(records, ("ACCEPT", "RELEASE", "ACCEPT"), strict=True):
-            two.acknowledge(record, AcknowledgeType[kind])
+        for record, acknowledge_type in zip(records, ("ACCEPT", "RELEASE", "ACCEPT"), strict=True):
+            two.acknowledge(record, AcknowledgeType[acknowledge_type])
         assert set((await two.commit_sync()).values()) == {None}
         assert await take(two, 50) == []
     [letter] = await read_all(server.engine, "dead", 0)

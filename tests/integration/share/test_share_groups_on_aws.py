@@ -41,13 +41,13 @@ async def work(endpoint: str) -> None:
             assert (await member.beat()).error is ErrorCode.NONE
         assert [offset for offset, _, _ in await one.fetch()] == [0, 1, 2]
         assert await two.fetch() == []
-        place = one.of(0)
-        assert await one.acknowledge({place: [ack(0, 2, ACCEPT, RELEASE, REJECT)]}) == {place: ErrorCode.NONE}
+        partition = one.of(0)
+        assert await one.acknowledge({partition: [ack(0, 2, ACCEPT, RELEASE, REJECT)]}) == {partition: ErrorCode.NONE}
         assert [(offset, count) for offset, count, _ in await two.fetch()] == [(1, 2)]
         assert [record.value for record in await read_all(engine, "dead", 0)] == [b"c"]
         assert (await one.request(1)).error is ErrorCode.INVALID_SHARE_SESSION_EPOCH
         clock.advance(31)
-        assert await two.acknowledge({place: [ack(1, 1, ACCEPT)]}) == {place: ErrorCode.INVALID_RECORD_STATE}
+        assert await two.acknowledge({partition: [ack(1, 1, ACCEPT)]}) == {partition: ErrorCode.INVALID_RECORD_STATE}
         await two.close()
         for member in (one, two):
             assert await member.leave() is ErrorCode.NONE

@@ -31,14 +31,14 @@ def test_planted_bug_of_a_long_run_is_found(name: str) -> None:
 
 
 def assert_found(name: str) -> None:
-    planted, known = PLANTED[name], FIRST_SEEDS.get(name)
-    for seed in planted.order(known and known.seed):
+    planted, first_seed = PLANTED[name], FIRST_SEEDS.get(name)
+    for seed in planted.order(first_seed and first_seed.seed):
         with planted.patch():
             outcome = simulate(seed, planted.profile, change=planted.change)
         if outcome.problems:
             break
     assert outcome.problems, f"{name} was not found in {planted.seeds} seeds of {planted.profile}"
-    if known is None or seed != known.seed:
+    if first_seed is None or seed != first_seed.seed:
         warnings.warn(f"searching costs minutes: python -m tests.simulation.planted {name}", stacklevel=2)
     assert problems_without_it(planted, seed) == (), "the same seed has problems without the bug"
 

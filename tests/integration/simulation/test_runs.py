@@ -72,8 +72,8 @@ def test_same_seed_same_trace_in_any_process(profiles: Sequence[str]) -> None:
     environment = {**os.environ, "PYTHONHASHSEED": "4711"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
-    there = dict(zip(profiles, done.stdout.split(), strict=True))
-    assert there == {profile: run_of(REPLAYED, profile).digest for profile in profiles}
+    digests = dict(zip(profiles, done.stdout.split(), strict=True))
+    assert digests == {profile: run_of(REPLAYED, profile).digest for profile in profiles}
 
 
 def test_a_seed_draws_its_profile() -> None:

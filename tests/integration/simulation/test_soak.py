@@ -164,14 +164,16 @@ class Soak:
                 tail, object_ids = _head(head_id, {sk: state.item for sk, state in items.items()})
                 tail_max = max(tail_max, tail)
                 wanted |= object_ids
-            found = [(sk, state.item) for sk, state in items.items() if sk.startswith("i#")]
-            rows_max = max(rows_max, len(found))
-            for sk, item in found:
-                place = PartitionId(UUID(topic_id), int(number))
+            index_rows = [(sk, state.item) for sk, state in items.items() if sk.startswith("i#")]
+            rows_max = max(rows_max, len(index_rows))
+            for sk, item in index_rows:
+                partition = PartitionId(UUID(topic_id), int(number))
                 row = decode_index_row(index_base_offset(sk), item)  # type: ignore[arg-type]
-                wanted |= {entry.object_id for entry in _with_entries(self.store.log._partitions, place, row).entries}
+                wanted |= {
+                    entry.object_id for entry in _with_entries(self.store.log._partitions, partition, row).entries
+                }
                 if row.segment_id is not None:
-                    wanted |= {make(place, row.base_offset, row.segment_id) for make in (segment_key, index_key)}
+                    wanted |= {make(partition, row.base_offset, row.segment_id) for make in (segment_key, index_key)}
         objects = self.objects._objects
         orphans = sum(
             len(content)
@@ -192,8 +194,8 @@ def _with_entries(all_items: dict[str, Any], partition: PartitionId, row: IndexR
         return row
     items = all_items[partition_pk(partition.head_id)]
     pages = [decode_page(sk, state.item) for sk, state in sorted(items.items()) if sk.startswith(PAGE_PREFIX)]
-    [found] = with_entries([(partition, row)], pages)
-    return found
+    [filled] = with_entries([(partition, row)], pages)
+    return filled
 
 
 def _head(head_id: PartitionId, items: dict[str, Any]) -> tuple[int, set[bytes]]:
@@ -204,7 +206,7 @@ def _head(head_id: PartitionId, items: dict[str, Any]) -> tuple[int, set[bytes]]
     pages = [decode_page(sk, item) for sk, item in sorted(items.items()) if sk.startswith(PAGE_PREFIX)]
     live = [page for page in pages if page.first >= head.indexed]
     partitions = [
-        PartitionId(head_id.topic_id, head_id.partition + place) for place in counts_of(_elements(head, live))
+        PartitionId(head_id.topic_id, head_id.partition + position) for position in counts_of(_elements(head, live))
     ]
     views = [head.view(partition, live) for partition in partitions]
     return len(head.tail), {entry.object_id for view in views for _, entry in view.entries()}
@@ -241,8 +243,8 @@ async def soak(hours: int) -> Soak:
         assert not (await run.keeper.maintenance.run()).failures
         run.clock.advance(1.1 * HOUR_S)
     assert (await audit_store(run.keeper)).findings == []  # type: ignore[arg-type]
-    found = {record.key: record.value for record in await read_all(run.keeper, "state", 0)}
-    assert run.latest.items() <= found.items(), "compaction kept the last value of each key"
+    values_by_key = {record.key: record.value for record in await read_all(run.keeper, "state", 0)}
+    assert run.latest.items() <= values_by_key.items(), "compaction kept the last value of each key"
     return run
 
 

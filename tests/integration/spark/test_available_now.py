@@ -110,13 +110,13 @@ def test_windows_that_are_over_are_written(
         options["maxOffsetsPerTrigger"] = limit
     produce(log, range(4))
     progress = process_available(spark, options, windows.start)
-    assert sum(each["numInputRows"] for each in progress) == 12
-    assert max(each["numInputRows"] for each in progress) <= (12 if limit is None else int(limit))
+    assert sum(batch_progress["numInputRows"] for batch_progress in progress) == 12
+    assert max(batch_progress["numInputRows"] for batch_progress in progress) <= (12 if limit is None else int(limit))
     assert windows.written(spark) == [0, 1, 2]
     process_available(spark, options, windows.start)
     assert windows.written(spark) == [0, 1, 2]
     produce(log, range(4, 7))
     progress = process_available(spark, options, windows.start)
-    assert sum(each["numInputRows"] for each in progress) == 9
+    assert sum(batch_progress["numInputRows"] for batch_progress in progress) == 9
     assert windows.written(spark) == [0, 1, 2, 3, 4, 5]
     assert spark.conf.get(WRAPPER, "false") == "true", "as it was"

@@ -42,5 +42,5 @@ def test_what_is_left_is_what_the_engine_leaves(spark: SparkSession, tmp_path: P
     assert run_job(spark, folder, partitions=("1",))["compaction_passes"] == 1
     with pytest.raises(KafkaError, match="partitions 0 to 1, not 7"):
         run_job(spark, folder, partitions=("7",))
-    found = using(folder, lambda opened: audit_store(opened.engine))
-    assert not found.findings, found
+    audit = using(folder, lambda opened: audit_store(opened.engine))
+    assert not audit.findings, audit

@@ -53,7 +53,7 @@ def slow(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
 @pytest.mark.slow
@@ -70,12 +70,12 @@ def test_jobs_scripts_and_push_queries_start_again(
             spark, store={"store": log.source["store"]}, sink=log.sink, checkpoints=str(tmp_path / "sql"), stop=stop,
             trigger="100 milliseconds",
         )  # fmt: skip
-        _, inserted, started, selected = (each.action for each in check([("", SCRIPT)]))
+        _, inserted, started, selected = (statement.action for statement in check([("", SCRIPT)]))
         engine.insert(inserted.plan)  # type: ignore[union-attr]
 
         slow()
-        seen = count(spark, log, tmp_path)
-        assert sum(each["numInputRows"] for each in seen) == 2
+        progress = count(spark, log, tmp_path)
+        assert sum(batch_progress["numInputRows"] for batch_progress in progress) == 2
         assert len(warnings(caplog)) == 1
         assert "did not answer in time" in warnings(caplog)[0]
         assert "start 2 of 5" in warnings(caplog)[0]

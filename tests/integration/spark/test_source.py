@@ -54,12 +54,12 @@ def test_records_come_as_the_kafka_source_gives_them(spark: SparkSession, log: L
         "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,"
         "timestampType:int,headers:array<struct<key:string,value:binary>>>"
     )
-    found = [
+    rows_read = [
         (row.partition, row.offset, row.key, row.value, [tuple(header) for header in row.headers], row.timestampType)
         for row in rows(frame)
     ]
     headers = [("h", bytearray(b"1")), ("n", None)]
-    assert found == [
+    assert rows_read == [
         (0, 0, b"k", b"v", headers, 0),
         (0, 1, None, b"", headers, 0),
         (0, 2, b"", None, headers, 0),
@@ -139,13 +139,16 @@ def test_a_topic_is_a_table_and_its_changes_a_stream(spark: SparkSession, log: L
         (b"b", b"1", 1),
         (b"d", b"1", 2),
     }
-    seen: list[Any] = []
+    changes_read: list[Any] = []
     changes = odradek.spark.changelog(spark, "t", log.options)
-    writer = changes.writeStream.foreachBatch(lambda frame, _: seen.extend(frame.collect()))
+    writer = changes.writeStream.foreachBatch(lambda frame, _: changes_read.extend(frame.collect()))
     writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start().awaitTermination()
-    assert len(seen) == 6
-    assert [bytes(row.key) for row in seen if row.deleted] == [b"c"]
-    state = {bytes(row.key): None if row.deleted else bytes(row.value) for row in sorted(seen, key=lambda r: r.offset)}
+    assert len(changes_read) == 6
+    assert [bytes(row.key) for row in changes_read if row.deleted] == [b"c"]
+    state = {
+        bytes(row.key): None if row.deleted else bytes(row.value)
+        for row in sorted(changes_read, key=lambda r: r.offset)
+    }
     assert {key for key, value in state.items() if value is not None} == {b"a", b"b", b"d"}
 
 
@@ -245,25 +248,25 @@ def test_a_batch_that_failed_is_run_again_with_the_same_records(
     options = {**log.options, "subscribe": "t", "startingOffsets": "latest", "endingOffsets": "latest"}
     began = json.loads(latest_offsets(options))
     assert began == {"t": {"0": 2, "1": 2}}
-    seen: list[list[tuple[int, int, str]]] = []
+    batches_read: list[list[tuple[int, int, str]]] = []
 
     def run() -> None:
         query.run(spark, options)
-        seen.extend(query.take())
+        batches_read.extend(query.take())
 
     run()
-    assert seen == []
+    assert batches_read == []
     later = produce(log, 4, start=4)
     query.fail_in = 0
     with pytest.raises(Exception, match="as a test wants it"):
         query.run(spark, options)
-    seen.extend(query.take())
+    batches_read.extend(query.take())
     query.fail_in = None
     newest = produce(log, 4, start=8)
     run()
-    assert seen == [later, later, newest]
+    assert batches_read == [later, later, newest]
     run()
-    assert len(seen) == 3
+    assert len(batches_read) == 3
 
 
 @pytest.mark.slow
@@ -320,9 +323,9 @@ def test_spark_counts_windows_over_a_stream(spark: SparkSession, log: LiveLog, t
 
     options = {**log.options, "subscribe": "t", "startingOffsets": "earliest", "columns": "timestamp"}
     process_available(spark, options, start)
-    found = {row.window.start.astimezone(UTC): row["count"] for row in taken}
+    counts_by_window = {row.window.start.astimezone(UTC): row["count"] for row in taken}
     minute = EPOCH + timedelta(milliseconds=START_MS - START_MS % 60_000)
-    assert found == {minute: 100, minute + timedelta(minutes=1): 100}
+    assert counts_by_window == {minute: 100, minute + timedelta(minutes=1): 100}
 
 
 def test_a_corrupt_batch_fails_a_query_is_marked_and_a_job_skips_and_counts_it(
@@ -331,8 +334,8 @@ def test_a_corrupt_batch_fails_a_query_is_marked_and_a_job_skips_and_counts_it(
     with ServedLog(tmp_path / "served") as served:
         served.create("lines", **{"record.validation": "header"})
         served.create("counts")
-        for each in (batch([b"a b"]), garbage(3), batch([b"b"])):
-            assert not served.run(append(served.engine, "lines", 0, each)).error
+        for batch_written in (batch([b"a b"]), garbage(3), batch([b"b"])):
+            assert not served.run(append(served.engine, "lines", 0, batch_written)).error
 
         def load(how: str) -> list[Any]:
             options = {**served.source, "subscribe": "lines", "corruptBatches": how}

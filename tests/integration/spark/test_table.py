@@ -71,23 +71,23 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveLog]:
 
 def consumed(log: LiveLog, topic: str = "flights") -> list[tuple[Any, ...]]:
     """What Kafka's consumers get, as rows of the table, in the order of partitions and offsets."""
-    found: list[tuple[Any, ...]] = []
+    rows_read: list[tuple[Any, ...]] = []
     for partition in range(2):
         for record in log._run(read_all(log.engine, topic, partition)):
             is_object = record.value is not None and record.value.startswith(b"{")
             fields: dict[str, Any] = json.loads(record.value or b"") if is_object else {}
             at = EPOCH + timedelta(milliseconds=record.timestamp_ms)
-            place = (topic, partition, record.offset)
+            record_place = (topic, partition, record.offset)
             typed = (fields.get("origin"), fields.get("delay"))
-            found.append((record.key, record.value, *place, at, 0, list(record.headers), *typed))
-    return found
+            rows_read.append((record.key, record.value, *record_place, at, 0, list(record.headers), *typed))
+    return rows_read
 
 
 def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
     return sorted(
         (
             (
-                *(None if each is None else bytes(each) for each in row[:2]),
+                *(None if cell is None else bytes(cell) for cell in row[:2]),
                 *row[2:5],
                 row[5].astimezone(UTC),
                 row[6],
@@ -105,12 +105,12 @@ def files_read(frame: DataFrame) -> int:
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan()
     leaves = (plan.executedPlan() if "Adaptive" in plan.nodeName() else plan).collectLeaves()
-    found = 0
+    file_count = 0
     for at in range(leaves.size()):
         metrics = leaves.apply(at).metrics()
         if metrics.contains("numFiles"):
-            found += metrics.apply("numFiles").value()
-    return found
+            file_count += metrics.apply("numFiles").value()
+    return file_count
 
 
 def plan_of(frame: DataFrame) -> str:
@@ -120,15 +120,15 @@ def plan_of(frame: DataFrame) -> str:
 
 
 @pytest.mark.parametrize(
-    ("few", "is_here"),
+    ("few_records", "is_here"),
     [(0, True), (100_000, False), (100_000, True)],
     ids=["rest by the source", "rest by the call", "rest as a file"],
 )
 def test_every_row_is_a_consumers_and_at_one_moment(
-    spark: SparkSession, log: LiveLog, monkeypatch: pytest.MonkeyPatch, few: int, is_here: bool
+    spark: SparkSession, log: LiveLog, monkeypatch: pytest.MonkeyPatch, few_records: int, is_here: bool
 ) -> None:
     module = sys.modules["odradek.spark.table"]  # the name is the function, too
-    monkeypatch.setattr(module, "_FEW_RECORDS", few)
+    monkeypatch.setattr(module, "_FEW_RECORDS", few_records)
     if not is_here:
         monkeypatch.setattr(module, "_reads_here", lambda _: False)
     wanted = consumed(log)
@@ -139,7 +139,7 @@ def test_every_row_is_a_consumers_and_at_one_moment(
     assert rows(frame) == wanted
     plan = plan_of(frame)
     assert "Scan parquet" in plan
-    assert ("Union" not in plan) is (few > 0 and is_here)
+    assert ("Union" not in plan) is (few_records > 0 and is_here)
     fill(log, len(wanted) // 2, len(wanted) // 2 + 10)
     log._run(log.engine.maintenance.run())
     assert rows(frame) == wanted, "what is appended and merged afterwards is another moment"
@@ -152,8 +152,8 @@ def test_filters_and_columns_reach_the_files(spark: SparkSession, log: LiveLog) 
     narrow = frame.where("delay > 400 AND offset < 450 AND timestamp >= '2023-11-01'").select("origin", "partition")
     plan = plan_of(narrow)
     [pushed] = re.findall(r"PushedFilters: \[(.*)\]", plan)
-    for each in ("GreaterThan(delay,400)", "LessThan(offset,450)", "GreaterThanOrEqual(timestamp,2023-11-01"):
-        assert each in pushed
+    for filter_text in ("GreaterThan(delay,400)", "LessThan(offset,450)", "GreaterThanOrEqual(timestamp,2023-11-01"):
+        assert filter_text in pushed
     assert "Batched: true" in plan, "rows pass in columns"
     [read] = re.findall(r"ReadSchema: struct<(.*)>", plan)
     assert read.startswith("offset:bigint,timestamp:timestamp,origin:string,delay:bigint"), "neither key nor value"
@@ -205,8 +205,8 @@ def test_values_that_files_do_not_have_are_made(spark: SparkSession, log: LiveLo
     log._run(log.engine.topics.alter_configs("lean", set={"odradek.table.schema": "delay bigint"}))
     fewer = odradek.spark.table(spark, "lean", log.data_dir, columns=["offset", "partition", "value"])
     assert files_read(fewer) == 0, "recipes name a column that is no longer the topic's: the source makes the values"
-    found = [(row[1], row[0], None if row[2] is None else bytes(row[2])) for row in fewer.collect()]
-    assert sorted(found, key=lambda row: row[:2]) == [(*row[3:5], row[1]) for row in wanted]
+    rows_read = [(row[1], row[0], None if row[2] is None else bytes(row[2])) for row in fewer.collect()]
+    assert sorted(rows_read, key=lambda row: row[:2]) == [(*row[3:5], row[1]) for row in wanted]
 
 
 def test_what_does_not_exist_is_named(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.mark.parametrize(("kind", "keeps"), [("avro", "false"), ("protobuf", "true")])
-def test_rows_of_both_versions(spark: SparkSession, tmp_path: Path, kind: str, keeps: str) -> None:
+@pytest.mark.parametrize(("schema_type", "keeps"), [("avro", "false"), ("protobuf", "true")])
+def test_rows_of_both_versions(spark: SparkSession, tmp_path: Path, schema_type: str, keeps: str) -> None:
     with LiveLog(tmp_path / "store", **SMALL) as log:
-        values, rows = fill(log, "visits", kind, **{"odradek.table.value.bytes": keeps})
+        values, rows = fill(log, "visits", schema_type, **{"odradek.table.value.bytes": keeps})
         frame = odradek.spark.table(spark, "visits", log.data_dir, columns=["offset", *COLUMNS])
         assert _rows(frame) == list(enumerate(rows))
         frame = odradek.spark.table(spark, "visits", log.data_dir, columns=["offset", "value"])
@@ -26,9 +26,9 @@ def test_rows_of_both_versions(spark: SparkSession, tmp_path: Path, kind: str, k
 
 
 def _rows(frame: Any) -> list[tuple[int, tuple[Any, ...]]]:
-    found = []
+    rows_read = []
     for row in frame.collect():
-        place = row["place"]
-        fields = {name: row[name] for name in COLUMNS} | {"place": place.asDict()}
-        found.append((row["offset"], tuple(fields.values())))
-    return sorted(found, key=lambda each: each[0])
+        place_struct = row["place"]
+        fields = {name: row[name] for name in COLUMNS} | {"place": place_struct.asDict()}
+        rows_read.append((row["offset"], tuple(fields.values())))
+    return sorted(rows_read, key=lambda row_pair: row_pair[0])

@@ -32,9 +32,9 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
 
 
 def by_name(spans: InMemorySpanExporter, name: str) -> ReadableSpan:
-    found = [span for span in spans.get_finished_spans() if span.name == name]
-    assert found, (name, sorted({span.name for span in spans.get_finished_spans()}))
-    return found[0]
+    named_spans = [span for span in spans.get_finished_spans() if span.name == name]
+    assert named_spans, (name, sorted({span.name for span in spans.get_finished_spans()}))
+    return named_spans[0]
 
 
 def ids(span: ReadableSpan) -> tuple[int, int]:
@@ -43,7 +43,7 @@ def ids(span: ReadableSpan) -> tuple[int, int]:
 
 
 def children(spans: InMemorySpanExporter, of: ReadableSpan) -> list[ReadableSpan]:
-    return [each for each in spans.get_finished_spans() if each.parent and each.parent.span_id == ids(of)[1]]
+    return [span for span in spans.get_finished_spans() if span.parent and span.parent.span_id == ids(of)[1]]
 
 
 async def test_a_produce_a_fetch_and_a_commit(tmp_path: Path, spans: InMemorySpanExporter) -> None:
@@ -56,10 +56,10 @@ async def test_a_produce_a_fetch_and_a_commit(tmp_path: Path, spans: InMemorySpa
                 await producer.send_and_wait("flights", b"secret value", headers=[("h", b"1")])
         async with Consumer(**config, tracing=True, group_id="g", auto_offset_reset="earliest") as consumer:
             consumer.subscribe(["flights"])
-            found: list[Any] = []
-            while not found:
-                found = [record for records in (await consumer.poll(500)).values() for record in records]
-            [record] = found
+            records_polled: list[Any] = []
+            while not records_polled:
+                records_polled = [record for records in (await consumer.poll(500)).values() for record in records]
+            [record] = records_polled
             await consumer.commit()
 
     send = by_name(spans, "send flights")
@@ -73,15 +73,15 @@ async def test_a_produce_a_fetch_and_a_commit(tmp_path: Path, spans: InMemorySpa
     }
     [function] = children(spans, send)
     assert (function.name, function.kind, ids(function)[0]) == ("PRODUCE", SpanKind.SERVER, ids(send)[0])
-    stored = {each.name: each.kind for each in children(spans, function)}
+    stored = {span.name: span.kind for span in children(spans, function)}
     assert stored["put log"] is stored["update log"] is SpanKind.CLIENT, "a small request: an item, then the head"
 
     receive = by_name(spans, "receive flights")
     assert receive.kind is SpanKind.CONSUMER
-    assert {each.name for each in children(spans, receive)} == {"FETCH"}
+    assert {span.name for span in children(spans, receive)} == {"FETCH"}
     commit = by_name(spans, "commit")
     assert (commit.attributes or {})["messaging.consumer.group.name"] == "g"
-    assert {each.name for each in children(spans, commit)} == {"OFFSET_COMMIT"}
+    assert {span.name for span in children(spans, commit)} == {"OFFSET_COMMIT"}
 
     carried = trace.get_current_span(context_of(record.headers)).get_span_context()
     assert (carried.trace_id, carried.span_id) == (order.get_span_context().trace_id, order.get_span_context().span_id)

@@ -89,20 +89,20 @@ async def test_a_bucket_gets_the_document_with_the_event(endpoint: str) -> None:
     assert kept["Key"].startswith("triggers/aws/lambda/t/orders-0/2023/")
     document = json.loads(s3.get_object(Bucket="failed-orders", Key=kept["Key"])["Body"].read())
     check_document(document)
-    assert [each["offset"] for each in document["payload"]["records"]["orders-0"]] == [0, 1]
+    assert [record["offset"] for record in document["payload"]["records"]["orders-0"]] == [0, 1]
 
 
 @pytest.mark.parametrize(
-    "place",
+    "address",
     [
         f"sqs:https://sqs.{REGION}.amazonaws.com/123456789012/none",
         f"sns:arn:aws:sns:{REGION}:123456789012:none",
         "s3:none",
     ],
 )
-async def test_a_place_that_is_not_there_holds_the_records_back(endpoint: str, place: str) -> None:
-    dispatched = await given_up(endpoint, place)
+async def test_a_place_that_is_not_there_holds_the_records_back(endpoint: str, address: str) -> None:
+    dispatched = await given_up(endpoint, address)
     status = await dispatched.status()
     assert (status.lag, status.given_up) == (2, 0)
-    assert f"on_failure {place}" in status.error
+    assert f"on_failure {address}" in status.error
     assert status.retry_ms > dispatched.clock.now_ms()

@@ -24,11 +24,13 @@ async def triggered(tmp_path: Path) -> AsyncIterator[Triggered]:
 
 
 async def test_the_kafka_consumer_deserializes_what_was_sent(triggered: Triggered) -> None:
-    seen: list[Any] = []
+    records_seen: list[Any] = []
 
     @kafka_consumer(schema_config=SchemaConfig(value_schema_type="JSON"))
     def handler(event: ConsumerRecords, context: Any) -> None:
-        seen.extend((each.key, each.value, each.headers, each.offset, each.timestamp_type) for each in event.records)
+        records_seen.extend(
+            (record.key, record.value, record.headers, record.offset, record.timestamp_type) for record in event.records
+        )
 
     triggered.answer = lambda event: handler(event, None)
     await triggered.create(starting_position="TRIM_HORIZON")
@@ -36,7 +38,7 @@ async def test_the_kafka_consumer_deserializes_what_was_sent(triggered: Triggere
     await triggered.send("orders", json.dumps({"id": 7}).encode(), key=b"ada", headers=headers)
     status = await triggered.drained()
     assert status.failures == 0, status.last_error
-    [(key, value, decoded, offset, timestamp_type)] = seen
+    [(key, value, decoded, offset, timestamp_type)] = records_seen
     assert (value, offset, timestamp_type) == ({"id": 7}, 0, "CREATE_TIME")
     assert key == "ada"
     assert {name: bytes(data) for name, data in decoded.items()} == dict(headers)
@@ -48,12 +50,12 @@ async def test_the_data_class_and_the_parser_read_the_event(triggered: Triggered
     await triggered.drained()
     [event] = triggered.events
     records = list(KafkaEvent(event).records)
-    assert [(each.json_value["id"], each.decoded_key, each.decoded_headers["h"]) for each in records] == [
+    assert [(record.json_value["id"], record.decoded_key, record.decoded_headers["h"]) for record in records] == [
         (1, b"k", b"\xff\x00"),
         (2, b"k", b"\xff\x00"),
     ]
     parsed = KafkaMskEventModel.model_validate(event)
-    assert [each.offset for each in parsed.records["orders-0"]] == [0, 1]
+    assert [record.offset for record in parsed.records["orders-0"]] == [0, 1]
 
 
 async def test_the_batch_processor_s_partial_response_is_honoured(triggered: Triggered) -> None:

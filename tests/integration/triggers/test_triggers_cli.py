@@ -85,7 +85,7 @@ def test_a_url_is_called_signed_and_called_again_after_an_error(service: Threade
     assert first[0]["webhook-id"] == second[0]["webhook-id"]
     for headers, body in inbox.requests:
         event = standardwebhooks.Webhook(secret).verify(body, headers)  # raises where the signature is wrong
-        assert [each["offset"] for each in event["records"]["orders-1"]] == [0]
+        assert [record["offset"] for record in event["records"]["orders-1"]] == [0]
     with pytest.raises(standardwebhooks.WebhookVerificationError):
         standardwebhooks.Webhook(secret).verify(body + b" ", headers)
 
@@ -97,7 +97,7 @@ def test_the_commands_from_creation_to_deletion(service: ThreadedService, inbox:
     described = command(service, "describe", "hook", "--output", "json")
     assert described["trigger"]["filters"] == ['{"key": ["a"]}']
     assert "secret" not in described["trigger"]
-    assert [each["lag"] for each in described["partitions"]] == [0, 0]
+    assert [partition["lag"] for partition in described["partitions"]] == [0, 0]
     assert "last error: none" in command(service, "describe", "hook")
     assert command(service, "pause", "hook") == "paused hook\n"
     assert command(service, "reset", "hook", "--to", "earliest", "--output", "json") == [
@@ -126,10 +126,10 @@ def test_the_commands_from_creation_to_deletion(service: ThreadedService, inbox:
 def test_a_bad_option_is_refused_with_what_to_do(
     service: ThreadedService, options: dict[str, Any], code: ErrorCode, said: str
 ) -> None:
-    given = {"name": "t", "topic": "orders", "function": "https://example.org/hook", **options}
+    trigger_options = {"name": "t", "topic": "orders", "function": "https://example.org/hook", **options}
     with odradek.Admin(**service.client_config) as admin:
         with pytest.raises(KafkaError, match=said) as raised:
-            admin.create_trigger(**given)
+            admin.create_trigger(**trigger_options)
         assert raised.value.code is code
         assert admin.list_triggers() == []
 

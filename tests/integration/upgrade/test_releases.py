@@ -42,19 +42,19 @@ PLACE = TopicPartition("plain", 0)
 
 
 def shown(record: Record) -> list[Any]:
-    texts = [None if each is None else each.decode() for each in (record.key, record.value)]
+    texts = [None if text_or_null is None else text_or_null.decode() for text_or_null in (record.key, record.value)]
     return [record.offset, record.timestamp_ms, *texts]
 
 
 async def assert_records(stored: Stored, engine: Engine, *, compacted: bool = False) -> None:
-    for topic, partition, known in stored.expected["records"]:
-        found = [shown(record) for record in await read_all(engine, topic, partition)][: len(known)]
+    for topic, partition, expected_rows in stored.expected["records"]:
+        rows_read = [shown(record) for record in await read_all(engine, topic, partition)][: len(expected_rows)]
         if topic == "compacted" and compacted:
-            newest = {key: each for each in known if (key := each[2])}
-            assert all(each in known for each in found)
-            assert all(each in found for each in newest.values())
+            newest = {key: row_expected for row_expected in expected_rows if (key := row_expected[2])}
+            assert all(row_read in expected_rows for row_read in rows_read)
+            assert all(row_newest in rows_read for row_newest in newest.values())
         else:
-            assert found == known, (topic, partition)
+            assert rows_read == expected_rows, (topic, partition)
 
 
 @pytest.mark.parametrize("release", ALL)
@@ -65,9 +65,11 @@ async def test_all_that_a_release_stored_is_read(release: str) -> None:
     report = await audit_store(engine)
     assert report.findings == []
     assert report.checked["segments"] >= 2
-    places = [TopicPartition("spread", number) for number in range(3)]
-    found = [each.committed and each.committed.offset for each in await engine.offsets.fetch("spread", places)]
-    assert found == expected["spread_committed"]
+    tps = [TopicPartition("spread", number) for number in range(3)]
+    offsets_read = [
+        result.committed and result.committed.offset for result in await engine.offsets.fetch("spread", tps)
+    ]
+    assert offsets_read == expected["spread_committed"]
     grown = await engine.topics.resolve("grown")
     assert [(growth.before, growth.after) for growth in grown.growths] == [(2, 6)]
     assert list(await engine.topics.marks_of(grown, grown.growths[0])) == expected["grown"] == [0, 1]
@@ -87,7 +89,7 @@ async def test_all_that_a_release_stored_is_read(release: str) -> None:
     assert [[*entity, values] for entity, values in quotas.items()] == expected["quotas"]
     [ended] = await engine.epoch_end_offsets([EpochEndPartition("led", 0, 1)])
     assert (ended.leader_epoch, ended.end_offset) == (1, 1)
-    assert [each.broker.broker_id for each in await engine.brokers._everyone()] == [7]
+    assert [registered_broker.broker.broker_id for registered_broker in await engine.brokers._everyone()] == [7]
     assert await engine.numbered_batches.last_committed("query") == 3
     assert {row.transactional_id for row in await engine.transactions.list()} == {"done", "open"}
 
@@ -141,11 +143,13 @@ async def test_a_streams_group_goes_on_where_it_stood(release: str) -> None:
     assert await committed(engine, "app", "plain", 1) == 4
     one, two = streams_members(stored, engine)
     assert await one.commit(TopicPartition("plain", tasks[0][1]), 1) is ErrorCode.NONE
-    one.tasks = Tasks(frozenset(TaskId(*each) for each in tasks))
+    one.tasks = Tasks(frozenset(TaskId(*task) for task in tasks))
     await settle([one, two], stored.clock)
     assert one.last.member_epoch == max(stored.expected["streams"].values())
-    assert sorted([*one.tasks.active, *two.tasks.active]) == [TaskId(each, n) for each in "01" for n in (0, 1)]
-    assert one.tasks.active == {TaskId(*each) for each in tasks}
+    assert sorted([*one.tasks.active, *two.tasks.active]) == [
+        TaskId(subtopology, n) for subtopology in "01" for n in (0, 1)
+    ]
+    assert one.tasks.active == {TaskId(*task) for task in tasks}
     [described] = await engine.streams_groups.describe(["app"])
     assert (described.group_type, described.state) == ("streams", "Stable")
 
@@ -163,8 +167,12 @@ async def test_a_trigger_is_woken_where_a_release_left_it_waiting(release: str) 
     stored = await open_release(release)
     queue = MemoryTaskQueue()
     watcher = Watcher(stored.engine(wakes=queue), queue)
-    known = await watcher.parts.triggers.get("orders")
-    assert (known.topic, known.secret, known.is_enabled) == ("watched", stored.expected["trigger"]["secret"], True)
+    trigger = await watcher.parts.triggers.get("orders")
+    assert (trigger.topic, trigger.secret, trigger.is_enabled) == (
+        "watched",
+        stored.expected["trigger"]["secret"],
+        True,
+    )
 
     assert not (await produce(watcher.engine, "watched", 0, batch([b"one more"]))).error
 
@@ -179,8 +187,8 @@ async def test_a_table_goes_on_where_a_release_left_it(release: str) -> None:
     expected = stored.expected["table"]
     assert not (await produce(engine, "scores", 0, batch([b"second", b"new"], keys=[b"a", b"b"]))).error
     for key, value in (("a", "second"), ("long", expected["long"]), ("b", "new")):
-        answer = await parts.reader.get("scores", key, Bounds(), Freshness({0: expected["covered"] + 1}))
-        assert [row.value for row in answer.rows] == [value]
+        response = await parts.reader.get("scores", key, Bounds(), Freshness({0: expected["covered"] + 1}))
+        assert [row.value for row in response.rows] == [value]
     [large] = (await parts.reader.get("scores", "large", Bounds(), Freshness({}))).rows
     assert large.error.startswith("the value of 450000 bytes is too large for a table")
 
@@ -241,7 +249,7 @@ async def _produce_evicted(stored: Stored, engine: Engine) -> Any:
     head = await engine.index.read_head(PartitionId((await engine.topics.resolve("plain")).topic_id, 0))
     assert head is not None
     last = stored.expected["last_batches"]
-    producer_id, (sequence, _) = next(each for each in last.items() if int(each[0]) not in head.producers)
+    producer_id, (sequence, _) = next(entry for entry in last.items() if int(entry[0]) not in head.producers)
     return await produce(engine, "plain", 0, batch([b"x"], producer=(int(producer_id), 0, sequence + 1)))
 
 
@@ -280,9 +288,9 @@ async def _commit_simple(stored: Stored, engine: Engine) -> Any:
 
 
 async def _commit(stored: Stored, engine: Engine) -> Any:
-    known = stored.expected["group"]
+    group_expected = stored.expected["group"]
     [result] = await engine.offsets.commit(
-        "group", {PLACE: OffsetAndMetadata(9)}, member_id=known["member"], member_epoch=known["epoch"]
+        "group", {PLACE: OffsetAndMetadata(9)}, member_id=group_expected["member"], member_epoch=group_expected["epoch"]
     )
     return result
 
@@ -338,8 +346,8 @@ async def _share_join(stored: Stored, engine: Engine) -> Any:
 async def _share_fetch(stored: Stored, engine: Engine) -> Any:
     holder = ShareMember(engine, "holder", "work", group_id="queue")
     _, holder.session_epoch = stored.expected["queue"]["holder"]
-    answer = await holder.request()
-    return next((each for each in answer.results if each.error), answer)
+    response = await holder.request()
+    return next((result for result in response.results if result.error), response)
 
 
 async def _share_describe(stored: Stored, engine: Engine) -> Any:
@@ -370,7 +378,7 @@ async def _delete_schemas(stored: Stored, engine: Engine) -> Any:
 
 async def _maintain(stored: Stored, engine: Engine) -> Any:
     report = await engine.maintenance.run()
-    failures = [each for each in report.failures if "upgrade" in each]
+    failures = [failure for failure in report.failures if "upgrade" in failure]
     if failures:
         raise UnknownVersion(failures[0])
 
@@ -474,8 +482,8 @@ def test_every_format_of_the_store_is_in_the_last_release() -> None:
         if table != "catalog"
     } | {f"catalog {pk}" for pk, _, _ in document["tables"]["catalog"]}
     assert kinds >= {
-        *(f"log <partition> {each}" for each in ("head", "c#", "x#", "i#", "p#", "e#", "lease", "clean")),
-        *(f"groups g {each}" for each in ("group", "gt", "m#", "o#", "gs#", "s#", "t#")),
+        *(f"log <partition> {sk}" for sk in ("head", "c#", "x#", "i#", "p#", "e#", "lease", "clean")),
+        *(f"groups g {sk}" for sk in ("group", "gt", "m#", "o#", "gs#", "s#", "t#")),
         *(f"catalog {value}" for name, value in vars(item_keys).items() if name.endswith("_PK")),
     }
     assert any(key.endswith(".index") for key, _, _ in document["objects"])
@@ -485,5 +493,5 @@ def test_every_format_of_the_store_is_in_the_last_release() -> None:
         for pk, sk, item in rows
         if "v" not in item
     }
-    known = {"w", "topic-ids", "deleted-topics", "counters", "registry counter", "registry-guids"}
-    assert without_version == known, "docs/formats/item_keys.md says why"
+    unversioned = {"w", "topic-ids", "deleted-topics", "counters", "registry counter", "registry-guids"}
+    assert without_version == unversioned, "docs/formats/item_keys.md says why"
