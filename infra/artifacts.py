@@ -26,7 +26,7 @@ from tools.distributions import distributions
 ROOT = Path(__file__).resolve().parent.parent
 GLUE_WHEELS = "odradek.gluewheels.zip"
 STAND_IN = "STAND-IN"  # the file in a stand-in directory
-DISTRIBUTIONS = tuple(each.wheel for each in distributions().values())
+DISTRIBUTIONS = tuple(distribution.wheel for distribution in distributions().values())
 _STAND_IN_WHEEL = "{}-0-py3-none-any.whl"
 
 

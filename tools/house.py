@@ -1,7 +1,7 @@
 """Measure the house: `make house` prints what tests/unit/test_language.py and test_house.py put bounds on.
 
     names      the share of filler words among the names of variables, arguments and attributes, by area
-    size       modules, lines and the longest module, by area
+    size       modules and lines, by area and by distribution; the longest module
     imports    cycles of imports
     logs       packages of the wheel without a logger
     record     modules, switches between modules, functions and calls of one produced and of one fetched record
@@ -27,6 +27,8 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+
+from tools.distributions import SOURCES, Distribution, distributions
 
 ROOT = Path(__file__).resolve().parents[1]
 WHEEL = "sdk/src/odradek"
@@ -234,18 +236,20 @@ def _areas_table(areas: dict[str, Area]) -> Table:
     return table
 
 
+def _size_of(distribution: Distribution) -> str:
+    lines = [(SOURCES / module).read_text(encoding="utf-8").count("\n") for module in distribution.modules()]
+    return f"{distribution.name}: {len(lines):,} modules, {sum(lines):,} lines"
+
+
 def main() -> None:
     """Print the measures."""
     console, modules = Console(), list(sources())
     areas = measure_areas(modules)
     console.print(_areas_table(areas))
-    wheel = measure_areas((path, text) for path, text in modules if path.startswith((f"{WHEEL}/", "glue_jobs/")))
     names, fillers = sum(area.names for area in areas.values()), sum(area.fillers.total() for area in areas.values())
     console.print(f"fillers: {fillers:,} of {names:,} names, {100 * fillers / names:.2f}%")
-    console.print(
-        f"wheel: {sum(area.modules for area in wheel.values()):,} modules, "
-        f"{sum(area.lines for area in wheel.values()):,} lines"
-    )
+    for distribution in distributions().values():
+        console.print(_size_of(distribution))
     console.print(f"import cycle: {' > '.join(import_cycle(modules)) or 'none'}")
     silent = sorted(unlogged_packages(modules))
     console.print(f"packages without a logger: {len(silent)}: {', '.join(silent)}", soft_wrap=True)

@@ -128,7 +128,7 @@ def build(out: Path, target: Target, *, tables: bool = False) -> list[Artifact]:
 
 
 def glue_requirements() -> str:
-    """What jobs need beyond our wheels and Glue's own libraries, as uv.lock pins it. Raises PackagingFailed."""
+    """Return the pinned requirements of jobs beyond our wheels and Glue's own libraries. Raises PackagingFailed."""
     return exported(extras=GLUE_EXTRAS, pruned=(*PROVIDED_BY_GLUE, *NOT_IN_JOBS))
 
 
@@ -163,7 +163,7 @@ def copy_modules(package: str, target: Path) -> None:
 
 
 def deployed_bytes(artifacts: Iterable[Artifact]) -> int:
-    """What a function has on its disk."""
+    """Return the bytes of a function's files once they are unpacked."""
     return sum(artifact.unzipped_bytes for artifact in artifacts if artifact.path.name in _IN_LAMBDA)
 
 
@@ -173,7 +173,9 @@ def build_wheels(out: Path) -> dict[str, Path]:
         old.unlink()
     run_uv("build", "--quiet", "--wheel", "--all-packages", "--out-dir", str(out))
     (out / ".gitignore").unlink(missing_ok=True)
-    return {each.wheel: next(out.glob(f"{each.wheel}-*.whl")) for each in distributions().values()}
+    return {
+        distribution.wheel: next(out.glob(f"{distribution.wheel}-*.whl")) for distribution in distributions().values()
+    }
 
 
 def install_layer(python: Path, wheels: Mapping[str, Path], target: Target, scratch: Path) -> None:
@@ -367,7 +369,7 @@ def _context_has_tables() -> bool:
 
 
 def table(artifacts: Iterable[Artifact]) -> str:
-    """What was built, for people."""
+    """Format the artifacts as a table."""
     lines = [f"{'artifact':<32} {'zipped MB':>10} {'unzipped MB':>12}  sha256"]
     lines += [
         f"{a.path.name:<32} {a.zipped_bytes / 1e6:>10.2f} {a.unzipped_bytes / 1e6:>12.2f}  {a.sha256[:16]}"

@@ -60,9 +60,9 @@ def read_sdist(path: Path) -> Built:
     with tarfile.open(path) as sdist:
         root, _, _ = sdist.getnames()[0].partition("/")
         names = tuple(member.name.removeprefix(f"{root}/") for member in sdist.getmembers() if member.isfile())
-        found = sdist.extractfile(f"{root}/PKG-INFO")
-        assert found is not None, "a source distribution has its metadata"
-        return Built(path, names, Parser().parsestr(found.read().decode()))
+        metadata_file = sdist.extractfile(f"{root}/PKG-INFO")
+        assert metadata_file is not None, "a source distribution has its metadata"
+        return Built(path, names, Parser().parsestr(metadata_file.read().decode()))
 
 
 def problems_of(built: Built, version: str, files: Iterable[str]) -> list[str]:
@@ -74,40 +74,40 @@ def problems_of(built: Built, version: str, files: Iterable[str]) -> list[str]:
     metadata, names = built.metadata, built.names
     is_wheel = built.path.suffix == ".whl"
     needed = files if is_wheel else (*_IN_SDIST, *(f"src/{file}" for file in files))
-    found = [f"the metadata has no {field}" for field in _REQUIRED if not metadata.get(field)]
+    problems = [f"the metadata has no {field}" for field in _REQUIRED if not metadata.get(field)]
     if metadata.get("Version") != version:
-        found.append(f"the version is {metadata.get('Version')}, pyproject.toml says {version}")
+        problems.append(f"the version is {metadata.get('Version')}, pyproject.toml says {version}")
     if len(metadata.get("Summary") or "") > SUMMARY_CHARS_MAX:
-        found.append(f"the summary has more than {SUMMARY_CHARS_MAX} characters")
-    found += _description_problems(metadata)
-    found += [f"{name} is missing" for name in needed if name not in names]
-    found += [f"{name} does not belong in it" for name in names if _FOREIGN.search(name)]
+        problems.append(f"the summary has more than {SUMMARY_CHARS_MAX} characters")
+    problems += _description_problems(metadata)
+    problems += [f"{name} is missing" for name in needed if name not in names]
+    problems += [f"{name} does not belong in it" for name in names if _FOREIGN.search(name)]
     if is_wheel:
         if not built.path.name.endswith("-py3-none-any.whl"):
-            found.append(f"{built.path.name} is not a pure wheel")
+            problems.append(f"{built.path.name} is not a pure wheel")
         tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}
-        found += [f"{top} would be installed beside odradek" for top in sorted(tops - {_PACKAGE})]
+        problems += [f"{top} would be installed beside odradek" for top in sorted(tops - {_PACKAGE})]
         is_client = metadata.get("Name") == _PACKAGE
         if is_client and not any(name.endswith(".dist-info/entry_points.txt") for name in names):
-            found.append("the command odradek is missing")
-    return found
+            problems.append("the command odradek is missing")
+    return problems
 
 
 def _description_problems(metadata: Message) -> list[str]:
     description = metadata.get_payload()
     if not isinstance(description, str) or not description.strip():
         return ["the package page has no description"]
-    found = []
+    problems = []
     if not (metadata.get("Description-Content-Type") or "").startswith("text/markdown"):
-        found.append("the description is not declared as Markdown")
+        problems.append("the description is not declared as Markdown")
     relative = (
         link for link in re.findall(r"\]\(([^)\s]+)\)", description) if not re.match(r"https?:|#|mailto:", link)
     )
-    return found + [f"the link to {link} leads nowhere on a package page" for link in relative]
+    return problems + [f"the link to {link} leads nowhere on a package page" for link in relative]
 
 
 def notes_of(changelog: str, version: str) -> list[str]:
-    """What is left to do before publishing, beyond the files. Pure."""
+    """Return the steps left before publishing, beyond the files. Pure."""
     newest = re.search(r"^## (\S+)(?: - (.*))?$", changelog, re.MULTILINE)
     if newest is None or newest[1] != version:
         return [f"the newest entry of CHANGELOG.md is not {version}"]
@@ -115,29 +115,31 @@ def notes_of(changelog: str, version: str) -> list[str]:
 
 
 def report(built: Iterable[Built], problems: Mapping[Path, list[str]], notes: Iterable[str]) -> str:
-    """What would be published, for people."""
+    """Format a report on the files to publish."""
     lines = ["This would be published (nothing has been):"]
-    for each in built:
-        size = each.path.stat().st_size
-        lines.append(f"  {each.path.relative_to(ROOT)}  {size / 1024:,.0f} KiB, {len(each.names)} files")
-        lines += [f"    problem: {problem}" for problem in problems[each.path]]
+    for one_built in built:
+        size = one_built.path.stat().st_size
+        lines.append(f"  {one_built.path.relative_to(ROOT)}  {size / 1024:,.0f} KiB, {len(one_built.names)} files")
+        lines += [f"    problem: {problem}" for problem in problems[one_built.path]]
     lines += [f"  note: {note}" for note in notes]
     return "\n".join(lines)
 
 
 def main() -> int:
-    known = distributions()
-    version = known["odradek"].version
+    by_name = distributions()
+    version = by_name["odradek"].version
     try:
         built = build(OUT)
     except PackagingFailed as error:
         print(f"release: {error}", file=sys.stderr)
         return 2
-    files = {name: [file.as_posix() for file in known[name].files()] for name in known}
-    problems = {each.path: problems_of(each, version, files[each.metadata["Name"]]) for each in built}
-    for each in built:
-        if each.path.stat().st_size > WHEEL_BYTES_MAX:
-            problems[each.path].append(f"it is larger than {WHEEL_BYTES_MAX // 1024 // 1024} MiB")
+    files = {name: [file.as_posix() for file in by_name[name].files()] for name in by_name}
+    problems = {
+        one_built.path: problems_of(one_built, version, files[one_built.metadata["Name"]]) for one_built in built
+    }
+    for one_built in built:
+        if one_built.path.stat().st_size > WHEEL_BYTES_MAX:
+            problems[one_built.path].append(f"it is larger than {WHEEL_BYTES_MAX // 1024 // 1024} MiB")
     print(report(built, problems, notes_of((ROOT / "CHANGELOG.md").read_text(), version)))
     return 1 if any(problems.values()) else 0
 

@@ -1,7 +1,7 @@
 """Event sourcing: the log is the truth, the state is a fold over it, and a decision holds only if its events are next.
 
 Two tills sell from one stock of 10. Each reads the events, decides, and appends its decision on the condition that it
-has seen every event. A writer that loses a race reads what it missed and decides again, so the stock never gets negative.
+has seen every event. A writer that loses a race reads what it missed and decides again, so the stock is never negative.
 """
 
 from __future__ import annotations

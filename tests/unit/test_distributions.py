@@ -25,11 +25,11 @@ BEYOND = {
 
 def required(distribution: Distribution) -> set[str]:
     """The distributions that are there wherever this one is, itself too."""
-    known = distributions()
-    found = {distribution.name}
+    known_distributions = distributions()
+    names = {distribution.name}
     for name in distribution.requires:
-        found |= required(known[name])
-    return found
+        names |= required(known_distributions[name])
+    return names
 
 
 @cache
@@ -97,7 +97,9 @@ def test_all_have_one_version_and_require_exactly_it() -> None:
     for distribution in distributions().values():
         project = tomllib.loads((distribution.folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         lists = [project["dependencies"], *project.get("optional-dependencies", {}).values()]
-        ours = [requirement for each in lists for requirement in each if requirement.startswith("odradek-")]
+        ours = [
+            requirement for requirements in lists for requirement in requirements if requirement.startswith("odradek-")
+        ]
         assert all(requirement.endswith(f"=={distribution.version}") for requirement in ours), ours
         assert (distribution.folder / "README.md").is_file()
         assert (distribution.folder / "LICENSE").is_file()

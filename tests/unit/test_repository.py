@@ -6,11 +6,9 @@ import ast
 import inspect
 import os
 import re
-import subprocess
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +16,10 @@ import odradek
 import odradek.aio
 import pytest
 
+from tests.support.repository import FILES, MODULES, PAGES, ROOT, text, trees
+from tools import house
 from tools.distributions import distributions
 
-ROOT = Path(__file__).resolve().parents[2]
 THIS = "tests/unit/test_repository.py"  # it spells out what the others may not say
 LINES_MAX = 600
 MODULES_MAX = 20  # of a folder: a reader takes in as many names at once
@@ -36,33 +35,6 @@ MACHINE = re.compile(
     r"|(?<=\w)(?<!mode\.enable)(?<!primary)(?<!checkpoints)\.internal\b(?!\.type\b)"
     r"|\b(?:10|192\.168)\.\d+\.\d+\.\d+\b(?!/)"  # a range, as in a network's rule, is nobody's place
 )
-
-
-def tracked() -> list[str]:
-    """Files under version control; in a copy without it, all that are no product of a command."""
-    git = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
-    if git.returncode == 0 and git.stdout:
-        return [name for name in git.stdout.splitlines() if (ROOT / name).is_file()]
-    skipped = {".git", ".venv", "dist", "build", "cdk.out", "__pycache__", ".demo", ".odradek"}
-    paths = (path for path in ROOT.rglob("*") if path.is_file() and not skipped & set(path.relative_to(ROOT).parts))
-    return [path.relative_to(ROOT).as_posix() for path in paths]
-
-
-FILES = tracked()
-MODULES = [name for name in FILES if name.endswith(".py")]
-PAGES = [name for name in FILES if name.endswith(".md")]
-
-
-@cache
-def text(name: str) -> str:
-    return (ROOT / name).read_text(encoding="utf-8")
-
-
-def trees(names: Sequence[str], hint: str) -> Iterator[tuple[str, ast.Module]]:
-    """The syntax trees of the modules that have what a rule looks for: to parse all takes seconds for each rule."""
-    for name in names:
-        if re.search(hint, text(name), re.MULTILINE):
-            yield name, ast.parse(text(name))
 
 
 def lines_that_match(pattern: re.Pattern[str], names: list[str]) -> Iterator[str]:
@@ -99,6 +71,12 @@ def test_every_package_of_the_client_logs() -> None:
     assert packages - silent - logging == set()
 
 
+def test_no_modules_of_the_wheel_import_each_other() -> None:
+    assert house.import_cycle([(name, text(name)) for name in MODULES]) == []
+    pair = [("sdk/src/odradek/a.py", "from odradek import b"), ("sdk/src/odradek/b.py", "import odradek.a")]
+    assert set(house.import_cycle(pair)) == {"odradek.a", "odradek.b"}
+
+
 def test_nothing_is_left_undone_in_the_code() -> None:
     assert list(lines_that_match(UNDONE, MODULES + PAGES)) == []
 
@@ -125,20 +103,20 @@ def requirements(texts: list[str]) -> set[tuple[str, frozenset[str], str]]:
 
 
 def locked(entries: list[dict[str, Any]]) -> set[tuple[str, frozenset[str], str]]:
-    return {(each["name"], frozenset(each.get("extras", ())), each.get("specifier", "")) for each in entries}
+    return {(entry["name"], frozenset(entry.get("extras", ())), entry.get("specifier", "")) for entry in entries}
 
 
-def unordered(found: set[tuple[str, frozenset[str], str]]) -> set[tuple[str, frozenset[str], frozenset[str]]]:
+def unordered(requirement_set: set[tuple[str, frozenset[str], str]]) -> set[tuple[str, frozenset[str], frozenset[str]]]:
     """Comparable requirements; the lock does not keep every version range of the workspace's own distributions."""
     return {
         (name, extras, frozenset(() if name in distributions() else version.split(",")))
-        for name, extras, version in found
+        for name, extras, version in requirement_set
     }
 
 
 def test_the_lock_is_that_of_the_requirements() -> None:
     """What `uv lock --check` asks, without a network."""
-    packages = {each["name"]: each for each in tomllib.loads(text("uv.lock"))["package"]}
+    packages = {package["name"]: package for package in tomllib.loads(text("uv.lock"))["package"]}
     workspace = tomllib.loads(text("pyproject.toml"))
     members = [
         tomllib.loads(text(f"{member}/pyproject.toml")) for member in workspace["tool"]["uv"]["workspace"]["members"]
@@ -167,7 +145,7 @@ SHIPPED = {  # where what we build runs: Lambda (arm64), Glue and the gateway's 
 
 @pytest.mark.parametrize("name", ["cramjam", "crc32c", "google-re2", "kio", "pybase64"])
 def test_what_is_compiled_and_loaded_in_functions_has_wheels_for_each_machine(name: str) -> None:
-    [package] = [each for each in tomllib.loads(text("uv.lock"))["package"] if each["name"] == name]
+    [package] = [package for package in tomllib.loads(text("uv.lock"))["package"] if package["name"] == name]
     files = [wheel["url"].rsplit("/", 1)[1] for wheel in package["wheels"]]
     missing = {
         (python, machine)
@@ -206,7 +184,7 @@ def wide_lines(name: str) -> Iterator[str]:
 
 
 def test_no_line_of_a_page_is_too_wide() -> None:
-    assert [found for name in PAGES for found in wide_lines(name)] == []
+    assert [wide_line for name in PAGES for wide_line in wide_lines(name)] == []
 
 
 def test_the_changelog_knows_the_version_of_the_wheel() -> None:
@@ -231,24 +209,26 @@ DOUBLED = r"\*\*|\*=? 2\b|\b2 \*"  # without it, nothing grows by powers of two
 def hand_written_backoffs(name: str, tree: ast.Module) -> Iterator[str]:
     """Two to the power of a number of attempts, sleeps for a power, and pauses that double."""
     for node in ast.walk(tree):
-        found = False
+        is_backoff = False
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) and isinstance(node.left, ast.Constant):
-            found = node.left.value == 2 and bool(COUNTERS.search(ast.unparse(node.right)))
+            is_backoff = node.left.value == 2 and bool(COUNTERS.search(ast.unparse(node.right)))
         elif isinstance(node, ast.Call) and re.search(r"\b(sleep|wait)$", ast.unparse(node.func)):
-            found = "**" in " ".join(map(ast.unparse, node.args))
+            is_backoff = "**" in " ".join(map(ast.unparse, node.args))
         elif isinstance(node, ast.Assign | ast.AugAssign):
             target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
             doubled = rf"\b{re.escape(target)} (\*|\*=) 2\b|\b2 \* {re.escape(target)}\b"
-            found = bool(PAUSES.search(target) and re.search(doubled, ast.unparse(node)))
-        if found:
+            is_backoff = bool(PAUSES.search(target) and re.search(doubled, ast.unparse(node)))
+        if is_backoff:
             yield f"{name}:{node.lineno}: {ast.unparse(node)}"
 
 
 def test_pauses_between_attempts_are_those_of_backoff() -> None:
     the_one = "sdk/src/odradek/backoff.py"
     shipped = [name for name in MODULES if name.startswith(("sdk/", *ROOTS)) and name != the_one]
-    assert [found for each in trees(shipped, DOUBLED) for found in hand_written_backoffs(*each)] == []
-    assert [found for each in trees([the_one], DOUBLED) for found in hand_written_backoffs(*each)], "it is recognized"
+    assert [backoff for module in trees(shipped, DOUBLED) for backoff in hand_written_backoffs(*module)] == []
+    assert [backoff for module in trees([the_one], DOUBLED) for backoff in hand_written_backoffs(*module)], (
+        "it is recognized"
+    )
 
 
 def kept_exceptions(name: str, tree: ast.Module) -> Iterator[str]:
@@ -270,7 +250,9 @@ def test_no_test_replaces_what_other_threads_use() -> None:
 
 def test_no_exception_is_made_once_and_raised_again() -> None:
     shipped = [name for name in MODULES if name.startswith(("sdk/", *ROOTS))]
-    kept = [found for each in trees(shipped, r"^\w.*=.*(Error|Exception)\(") for found in kept_exceptions(*each)]
+    kept = [
+        exception for module in trees(shipped, r"^\w.*=.*(Error|Exception)\(") for exception in kept_exceptions(*module)
+    ]
     assert kept == [], "partial(KafkaError, ...)"
 
 
@@ -293,19 +275,19 @@ def listening_calls(tree: ast.Module) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and LISTENS.search(name := ast.unparse(node.func)) and name != "TCPServer":
             yield name
-        names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             names = [node.module]
-        yield from {each for name in names for each in SERVERS if f"{name}.".startswith(f"{each}.")}
+        yield from {server for name in names for server in SERVERS if f"{name}.".startswith(f"{server}.")}
 
 
 def test_nothing_listens_but_the_base_of_all_ports() -> None:
     """odradek.http has guard, limits, logins and audit lines; docs/SECURITY.md shows its table."""
     shipped = [name for name in MODULES if name.startswith(("sdk/", *ROOTS))]
-    found = {
+    listeners = {
         name: set(listening_calls(tree)) for name, tree in trees(shipped, r"listen|[sS]erver|uvicorn|Site|run_app")
     }
-    assert {name: calls for name, calls in found.items() if calls} == LISTENING
+    assert {name: calls for name, calls in listeners.items() if calls} == LISTENING
     alone = "import uvicorn, http.server\nasyncio.start_server(f)\nHTTPServer(a)\nsocket.listen(1)"
     assert len(set(listening_calls(ast.parse(alone)))) == 5
 
@@ -323,7 +305,7 @@ def long_constructors(name: str, tree: ast.Module) -> Iterator[str]:
 
 def test_constructors_of_the_engine_take_ports_in_one_argument() -> None:
     engine = [name for name in MODULES if name.startswith("sdk/src/odradek/engine/")]
-    long = [found for each in trees(engine, r"def __init__") for found in long_constructors(*each)]
+    long = [constructor for module in trees(engine, r"def __init__") for constructor in long_constructors(*module)]
     assert long == [], "engine/tools.py bundles the ports"
 
 
@@ -340,7 +322,9 @@ def slow_without_a_reason(name: str, tree: ast.Module) -> Iterator[str]:
 
 def test_slow_tests_say_why() -> None:
     names = [name for name in MODULES if name.startswith("tests/")]
-    assert [found for each in trees(names, r"\bmark\.slow\b") for found in slow_without_a_reason(*each)] == []
+    assert [
+        unexplained for module in trees(names, r"\bmark\.slow\b") for unexplained in slow_without_a_reason(*module)
+    ] == []
 
 
 def targets() -> dict[str, str]:
@@ -366,14 +350,14 @@ def test_pages_name_only_make_targets_that_exist() -> None:
 def test_composition_roots_do_not_import_each_other() -> None:
     crossed = []
     for name, tree in trees([name for name in MODULES if name.startswith(ROOTS)], r"\bimport\b"):
-        here = name.split("/")[0]
+        own_root = name.split("/")[0]
         for node in ast.walk(tree):
             modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):
                 modules = [f"{node.module or ''}.{alias.name}" for alias in node.names]
             # glue_jobs/ is imported as odradek.glue_jobs.
             roots = {module: module.removeprefix("odradek.").split(".")[0] for module in modules}
-            crossed += [f"{name}: {module}" for module, root in roots.items() if root in {*ROOTS} - {here}]
+            crossed += [f"{name}: {module}" for module, root in roots.items() if root in {*ROOTS} - {own_root}]
     assert crossed == []
 
 
@@ -432,7 +416,7 @@ def rounds(node: ast.AST) -> bool:
         of_text = is_method and "unicodedata" in ast.unparse(node.func)
         return (is_method and not of_text) or (is_abs and any(map(is_decimal, node.args)))
     if isinstance(node, ast.ImportFrom):
-        names = {each.name for each in node.names}
+        names = {alias.name for alias in node.names}
         return node.module == "decimal" and bool(names & {"Context", "getcontext", "setcontext", "localcontext"})
     if isinstance(node, ast.BinOp):
         return is_decimal(node.left) or is_decimal(node.right)
@@ -442,13 +426,13 @@ def rounds(node: ast.AST) -> bool:
 def test_decimals_are_computed_by_the_exact_module_alone() -> None:
     """Python's default context has 28 digits: arithmetic of Decimals belongs to odradek.model.decimals."""
     chosen = [name for name in MODULES if name.startswith("sdk/src/") and not name.endswith("model/decimals.py")]
-    found = [
+    computed = [
         f"{name}:{getattr(node, 'lineno', 0)}"
         for name, tree in trees(chosen, r"\bDecimal\b")
         for node in ast.walk(tree)
         if rounds(node)
     ]
-    assert found == []
+    assert computed == []
 
 
 @pytest.mark.parametrize("code", ["Decimal(a) + 1", "-Decimal(a)", "abs(Decimal(a))", "value.scaleb(2)",

@@ -22,11 +22,11 @@ def join(connection: Connection, group: str, member_id: str = "", version: int =
     } | ({"GroupInstanceId": None} if version >= 5 else {}) | values  # fmt: skip
     if version < 1:
         del fields["RebalanceTimeoutMs"]
-    answer = settled(lambda: connection.call("JoinGroup", version, **fields))
-    if answer["ErrorCode"] == 79:  # MEMBER_ID_REQUIRED
-        fields["MemberId"] = answer["MemberId"]
-        answer = connection.call("JoinGroup", version, **fields)
-    return answer
+    response = settled(lambda: connection.call("JoinGroup", version, **fields))
+    if response["ErrorCode"] == 79:  # MEMBER_ID_REQUIRED
+        fields["MemberId"] = response["MemberId"]
+        response = connection.call("JoinGroup", version, **fields)
+    return response
 
 
 def sync(connection: Connection, group: str, joined: dict[str, Any], **values: Any) -> dict[str, Any]:
@@ -52,11 +52,13 @@ def _told(answer: Any) -> Answer:
     """An answer to JoinGroup without the ids that a broker makes up."""
     if not isinstance(answer, dict):
         return answer
-    told = {**answer, "MemberId": "made up" if answer["MemberId"] else ""}
-    if "Leader" in told:
-        told["Leader"] = "itself" if answer["Leader"] and answer["Leader"] == answer["MemberId"] else answer["Leader"]
-    told["Members"] = [{**row, "MemberId": "made up"} for row in answer.get("Members", ())]
-    return told
+    comparable = {**answer, "MemberId": "made up" if answer["MemberId"] else ""}
+    if "Leader" in comparable:
+        comparable["Leader"] = (
+            "itself" if answer["Leader"] and answer["Leader"] == answer["MemberId"] else answer["Leader"]
+        )
+    comparable["Members"] = [{**row, "MemberId": "made up"} for row in answer.get("Members", ())]
+    return comparable
 
 
 def _join_raw(peer: Peer, version: int = 9, **values: Any) -> Answer:
@@ -182,13 +184,13 @@ def a_static_member_comes_back(peer: Peer) -> Answer:
 def _hears_of_a_round(first: Connection, group: str, joined: dict[str, Any]) -> dict[str, Any]:
     """Beat until the broker says that a round gathers (5 s at most); the last answer to Heartbeat."""
     beat = {"GroupId": group, "GenerationId": joined["GenerationId"], "MemberId": joined["MemberId"]}
-    answer = settled(lambda: first.call("Heartbeat", 4, **beat), 0.1)
+    response = settled(lambda: first.call("Heartbeat", 4, **beat), 0.1)
     for _ in range(100):
-        if answer["ErrorCode"]:
+        if response["ErrorCode"]:
             break
         time.sleep(0.05)
-        answer = first.call("Heartbeat", 4, **beat)
-    return answer
+        response = first.call("Heartbeat", 4, **beat)
+    return response
 
 
 @probe
@@ -197,10 +199,15 @@ def a_second_member_begins_a_generation(peer: Peer) -> Answer:
     second, answers = peer.connect(), []
     thread = threading.Thread(target=lambda: answers.append(join(second, group)))
     thread.start()
-    told = _hears_of_a_round(first, group, joined)
+    heartbeat = _hears_of_a_round(first, group, joined)
     again = join(first, group, joined["MemberId"])
     thread.join(30)
-    return [told, again["GenerationId"], len(again["Members"]), [each["GenerationId"] for each in answers]]
+    return [
+        heartbeat,
+        again["GenerationId"],
+        len(again["Members"]),
+        [joined_again["GenerationId"] for joined_again in answers],
+    ]
 
 
 @probe
@@ -297,10 +304,10 @@ def heartbeat_while_the_assignment_is_awaited(peer: Peer) -> Answer:
 
 
 def _leave(connection: Connection, group: str, *members: dict[str, Any]) -> Answer:
-    answer = connection.call("LeaveGroup", 5, GroupId=group, Members=list(members))
-    for row in answer["Members"]:
+    response = connection.call("LeaveGroup", 5, GroupId=group, Members=list(members))
+    for row in response["Members"]:
         row["MemberId"] = "made up" if "-" in row["MemberId"] else row["MemberId"]
-    return answer
+    return response
 
 
 @probe
@@ -400,8 +407,8 @@ def list_a_group(peer: Peer) -> Answer:
     connection, group, _ = stable(peer)
 
     def listed(**filters: Any) -> Answer:
-        answer = connection.call("ListGroups", 5, **filters)
-        return [row for row in answer["Groups"] if row["GroupId"] == group]
+        response = connection.call("ListGroups", 5, **filters)
+        return [row for row in response["Groups"] if row["GroupId"] == group]
 
     return [
         listed(), listed(StatesFilter=["Stable"]), listed(StatesFilter=["Empty"]), listed(StatesFilter=["stable"]),
