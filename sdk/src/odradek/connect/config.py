@@ -61,12 +61,12 @@ class Allowed:
 
 def one_of(*choices: str, ignore_case: bool = False) -> Allowed:
     """Allow these values."""
-    known = {each.lower() if ignore_case else each for each in choices}
+    allowed_words = {choice.lower() if ignore_case else choice for choice in choices}
     words = ", ".join(choices)
 
     def refuse(value: Any) -> str | None:
         text = str(value).lower() if ignore_case else value
-        return None if value is None or text in known else f"must be one of {words}"
+        return None if value is None or text in allowed_words else f"must be one of {words}"
 
     return Allowed(words, refuse, choices)
 
@@ -130,20 +130,20 @@ class ConfigKey:
         return parsed
 
 
-def _parsed(kind: Kind, value: Any) -> Any:
+def _parsed(option_type: Kind, value: Any) -> Any:
     if value is None:
         return None
-    if kind is Kind.LIST:
+    if option_type is Kind.LIST:
         if isinstance(value, list | tuple):
-            return [str(each) for each in value]
-        return [each.strip() for each in str(value).split(",")] if str(value).strip() else []
-    text = str(value).strip() if kind is not Kind.PASSWORD else str(value)
-    if kind is Kind.BOOLEAN:
+            return [str(element) for element in value]
+        return [element.strip() for element in str(value).split(",")] if str(value).strip() else []
+    text = str(value).strip() if option_type is not Kind.PASSWORD else str(value)
+    if option_type is Kind.BOOLEAN:
         if isinstance(value, bool) or text.lower() in ("true", "false"):
             return text.lower() == "true"
         raise ValueError("must be true or false")
-    if kind in (Kind.INT, Kind.LONG):
-        bits = 31 if kind is Kind.INT else 63
+    if option_type in (Kind.INT, Kind.LONG):
+        bits = 31 if option_type is Kind.INT else 63
         try:
             number = int(text)
         except ValueError:
@@ -151,7 +151,7 @@ def _parsed(kind: Kind, value: Any) -> Any:
         if not -(1 << bits) <= number < 1 << bits:
             raise ValueError(f"must fit {bits + 1} bits")
         return number
-    if kind is Kind.DOUBLE:
+    if option_type is Kind.DOUBLE:
         try:
             return float(text)
         except ValueError:
@@ -219,7 +219,7 @@ class ConfigDef:
     def define(
         self,
         name: str,
-        kind: Kind,
+        option_type: Kind,
         default: Any = REQUIRED,
         documentation: str = "",
         *,
@@ -229,7 +229,7 @@ class ConfigDef:
         also: tuple[str, ...] = (),
     ) -> ConfigDef:
         """Add a configuration, and return the definitions."""
-        return self.add(ConfigKey(name, kind, default, documentation, importance, allowed, group, also))
+        return self.add(ConfigKey(name, option_type, default, documentation, importance, allowed, group, also))
 
     def __add__(self, other: ConfigDef) -> ConfigDef:
         return ConfigDef((*self.keys.values(), *other.keys.values()))
@@ -247,15 +247,15 @@ class ConfigDef:
         Raises:
             ConfigError: with everything that is missing or refused.
         """
-        found = self.validate(configs)
-        problems = {name: each.errors for name, each in found.items() if each.errors}
+        validated = self.validate(configs)
+        problems = {name: config_value.errors for name, config_value in validated.items() if config_value.errors}
         if problems:
             raise ConfigError(problems)
-        return {name: each.value for name, each in found.items()}
+        return {name: config_value.value for name, config_value in validated.items()}
 
 
 def _validated(key: ConfigKey, configs: Mapping[str, Any]) -> ConfigValue:
-    name = next((each for each in (key.name, *key.also) if each in configs), None)
+    name = next((spelling for spelling in (key.name, *key.also) if spelling in configs), None)
     if name is None or (configs[name] is None and not key.is_required):
         if key.is_required:
             return ConfigValue(key, None, [f"{key.name} is required: {key.documentation}"])

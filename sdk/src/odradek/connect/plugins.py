@@ -157,7 +157,7 @@ class Found:
         """Import the class. Raises ConfigError, or MissingExtra that says what to install."""
         module, _, name = self.path.partition(":")
         try:
-            found = getattr(import_module(module), name)
+            loaded = getattr(import_module(module), name)
         except AttributeError:
             raise ConfigError(f"{module} has no class {name}") from None
         except MissingExtra:
@@ -168,20 +168,20 @@ class Found:
                 raise MissingExtra(missing) from error
             raise ConfigError(f"{self.name} cannot be loaded: there is no module {error.name}") from error
         base = _BASES[self.category]
-        if not (isinstance(found, type) and issubclass(found, base)):
+        if not (isinstance(loaded, type) and issubclass(loaded, base)):
             raise ConfigError(f"{self.path} is not a {base.__name__}")
-        return found
+        return loaded
 
 
 @cache
 def _named(category: Category) -> dict[str, Found]:
     """Every name of every plugin of a category; the first name of each one is its own."""
     named: dict[str, Found] = {}
-    for each in PLUGINS[category]:
-        found = Found(each.name, _HERE + each.home, category)
-        last = each.name.rpartition(".")[2]
-        for name in (each.name, *each.also, last, (_HERE + each.home).replace(":", ".")):
-            named.setdefault(name, found)
+    for plugin in PLUGINS[category]:
+        located = Found(plugin.name, _HERE + plugin.home, category)
+        last = plugin.name.rpartition(".")[2]
+        for name in (plugin.name, *plugin.also, last, (_HERE + plugin.home).replace(":", ".")):
+            named.setdefault(name, located)
     for point in entry_points(group=f"odradek.connect.{category}"):
         named.setdefault(point.name, Found(point.name, point.value, category))
         named.setdefault(point.value.replace(":", "."), named[point.name])
@@ -190,7 +190,7 @@ def _named(category: Category) -> dict[str, Found]:
 
 def names(category: Category) -> list[str]:
     """Return the names under which listings show the plugins."""
-    return list(dict.fromkeys(found.name for found in _named(category).values()))
+    return list(dict.fromkeys(located.name for located in _named(category).values()))
 
 
 def find(category: Category, name: str) -> Found:
@@ -215,14 +215,14 @@ def converter(name: str) -> type[Converter]:
     return cast(type[Converter], find("converters", name).load())
 
 
-def connector_type(kind: type[Plugin]) -> str:
+def connector_type(plugin_class: type[Plugin]) -> str:
     """Return `source`, `sink`, or the category's name in Connect's listings."""
-    if issubclass(kind, SourceConnector):
+    if issubclass(plugin_class, SourceConnector):
         return "source"
-    if issubclass(kind, SinkConnector):
+    if issubclass(plugin_class, SinkConnector):
         return "sink"
     return {Converter: "converter", Transformation: "transformation"}.get(
-        next((base for base in (Converter, Transformation) if issubclass(kind, base)), Plugin), "predicate"
+        next((base for base in (Converter, Transformation) if issubclass(plugin_class, base)), Plugin), "predicate"
     )
 
 
@@ -233,7 +233,11 @@ def listing(*, connectors_only: bool) -> Iterator[dict[str, Any]]:
             continue
         for name in names(category):
             try:
-                kind = find(category, name).load()
+                plugin_class = find(category, name).load()
             except (ImportError, ConfigError):
                 continue
-            yield {"class": name, "type": connector_type(kind), "version": kind.version or version("odradek")}
+            yield {
+                "class": name,
+                "type": connector_type(plugin_class),
+                "version": plugin_class.version or version("odradek"),
+            }

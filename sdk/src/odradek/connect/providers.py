@@ -50,11 +50,13 @@ class ConfigProvider(ABC):
 
     def _allowed(self, path: str) -> Path:
         """Return a path that `allowed.paths` allows; without it, all are. Raises ConnectError."""
-        allowed = [each.strip() for each in self.params.get("allowed.paths", "").split(",") if each.strip()]
-        found = Path(path).resolve()
-        if allowed and not any(found.is_relative_to(Path(each).resolve()) for each in allowed):
+        allowed = [
+            path_text.strip() for path_text in self.params.get("allowed.paths", "").split(",") if path_text.strip()
+        ]
+        resolved = Path(path).resolve()
+        if allowed and not any(resolved.is_relative_to(Path(allowed_path).resolve()) for allowed_path in allowed):
             raise ConnectError(f"{path} is in none of the allowed.paths of the config provider")
-        return found
+        return resolved
 
 
 class FileConfigProvider(ConfigProvider):
@@ -76,8 +78,8 @@ def _property(line: str) -> tuple[str, str, str]:
     """Return key, mark and value of a line of a properties file; no mark in a comment or an empty line."""
     if line.lstrip()[:1] in ("#", "!", ""):
         return "", "", ""
-    found = re.match(r"\s*([^=:\s]+)\s*([=:\s])\s*(.*)$", line)
-    return (found[1], found[2], found[3]) if found else ("", "", "")
+    match = re.match(r"\s*([^=:\s]+)\s*([=:\s])\s*(.*)$", line)
+    return (match[1], match[2], match[3]) if match else ("", "", "")
 
 
 class DirectoryConfigProvider(ConfigProvider):
@@ -110,13 +112,13 @@ class _AwsConfigProvider(ConfigProvider):
         super().__init__(params, environ)
         self._client: Any = None
 
-    def ask(self, what: str, operation: str, **arguments: Any) -> Any:
+    def ask(self, subject: str, operation: str, **arguments: Any) -> Any:
         from odradek.connect.connectors.aws.client import AWS, client, translated
 
         if self._client is None:
-            given = {"aws.region": self.params.get("region"), "aws.endpoint.url": self.params.get("endpoint")}
-            self._client = client(self.service, AWS.parse({k: v for k, v in given.items() if v}))
-        with translated(f"{what} cannot be read"):
+            options = {"aws.region": self.params.get("region"), "aws.endpoint.url": self.params.get("endpoint")}
+            self._client = client(self.service, AWS.parse({k: v for k, v in options.items() if v}))
+        with translated(f"{subject} cannot be read"):
             return getattr(self._client, operation)(**arguments)
 
 
@@ -127,8 +129,8 @@ class SecretsManagerConfigProvider(_AwsConfigProvider):
 
     def get(self, path: str, key: str) -> str:
         name, field = (path, key) if path else (key, "")
-        found = self.ask(f"the secret {name}", "get_secret_value", SecretId=unquote(name))
-        text = str(found.get("SecretString", ""))
+        response = self.ask(f"the secret {name}", "get_secret_value", SecretId=unquote(name))
+        text = str(response.get("SecretString", ""))
         if not field:
             return text
         try:
@@ -144,19 +146,19 @@ class SsmParamStoreConfigProvider(_AwsConfigProvider):
 
     def get(self, path: str, key: str) -> str:
         name = unquote(f"{path}:{key}" if path else key)
-        found = self.ask(f"the parameter {name}", "get_parameter", Name=name, WithDecryption=True)
-        return str(found["Parameter"]["Value"])
+        response = self.ask(f"the parameter {name}", "get_parameter", Name=name, WithDecryption=True)
+        return str(response["Parameter"]["Value"])
 
 
 PROVIDERS: Mapping[str, type[ConfigProvider]] = {
-    f"{package}.{kind.__name__}": kind
+    f"{package}.{provider_class.__name__}": provider_class
     for package, kinds in {
         "org.apache.kafka.common.config.provider": (
             FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider,
         ),
         "com.amazonaws.kafka.config.providers": (SecretsManagerConfigProvider, SsmParamStoreConfigProvider),
     }.items()
-    for kind in kinds
+    for provider_class in kinds
 }  # fmt: skip
 
 
@@ -174,11 +176,11 @@ class Providers:
     def __init__(self, configs: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self._providers: dict[str, ConfigProvider] = {}
         self._written: dict[str, str] = {}  # a value -> its variable, so that messages show that
-        for name in (each.strip() for each in str(configs.get("config.providers") or "").split(",")):
+        for name in (provider_name.strip() for provider_name in str(configs.get("config.providers") or "").split(",")):
             if name:
-                given = with_prefix(configs, f"{_PREFIX}{name}.")
-                params = {key: str(value) for key, value in with_prefix(given, "param.").items()}
-                self._providers[name] = _class_of(name, str(given.get("class") or ""))(params, environ)
+                provider_configs = with_prefix(configs, f"{_PREFIX}{name}.")
+                params = {key: str(value) for key, value in with_prefix(provider_configs, "param.").items()}
+                self._providers[name] = _class_of(name, str(provider_configs.get("class") or ""))(params, environ)
 
     def resolve(self, configs: Mapping[str, str]) -> dict[str, str]:
         """Return configurations with their values. Variables of unknown providers stay as they are.
@@ -186,16 +188,16 @@ class Providers:
         Raises:
             ConfigError: names each configuration whose value cannot be had.
         """
-        found: dict[str, str] = {}
+        resolved: dict[str, str] = {}
         problems: dict[str, list[str]] = {}
         for name, value in configs.items():
             try:
-                found[name] = _VARIABLE.sub(self._replaced, value) if isinstance(value, str) else value
+                resolved[name] = _VARIABLE.sub(self._replaced, value) if isinstance(value, str) else value
             except ConnectError as error:
                 problems[name] = [f"{name}: {error}"]
         if problems:
             raise ConfigError(problems)
-        return found
+        return resolved
 
     def _replaced(self, variable: re.Match[str]) -> str:
         provider = self._providers.get(variable[1])
@@ -248,16 +250,16 @@ def has_variable(value: object) -> bool:
 
 def _class_of(name: str, path: str) -> type[ConfigProvider]:
     key = f"{_PREFIX}{name}.class"
-    for known, kind in PROVIDERS.items():
-        if path in (known, kind.__name__):
-            return kind
+    for class_path, provider_class in PROVIDERS.items():
+        if path in (class_path, provider_class.__name__):
+            return provider_class
     if ":" in path:
         module, _, last = path.partition(":")
         try:
-            found = getattr(import_module(module), last)
+            loaded = getattr(import_module(module), last)
         except (ImportError, AttributeError) as error:
             raise ConfigError({key: [f"{key}: {path} cannot be loaded: {error}"]}) from None
-        if isinstance(found, type) and issubclass(found, ConfigProvider):
-            return found
-    choices = ", ".join(kind.__name__ for kind in PROVIDERS.values())
+        if isinstance(loaded, type) and issubclass(loaded, ConfigProvider):
+            return loaded
+    choices = ", ".join(provider_class.__name__ for provider_class in PROVIDERS.values())
     raise ConfigError({key: [f"{key} must be one of {choices}, or package.module:Class, not {path!r}"]})

@@ -242,12 +242,12 @@ def overrides(configs: Mapping[str, Any], client: str) -> dict[str, Any]:
     """
     prefix = f"{client}.override."
     assert prefix in _OVERRIDES
-    found = {}
+    client_configs = {}
     for name, value in with_prefix(configs, prefix).items():
         if name.startswith(("bootstrap", "aws", "transport")):
             raise ConfigError({prefix + name: [f"{prefix}{name} is the worker's: it cannot be overridden"]})
-        found[name.replace(".", "_")] = _typed(value)
-    return found
+        client_configs[name.replace(".", "_")] = _typed(value)
+    return client_configs
 
 
 def _typed(value: Any) -> Any:

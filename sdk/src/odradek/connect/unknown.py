@@ -181,45 +181,49 @@ _OF_CONVERTERS = {
 }  # fmt: skip
 
 
-def refused(kind: type[Connector], defined: Iterable[str], given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def refused(
+    connector_type: type[Connector], defined: Iterable[str], configs: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
     """Yield each option that nothing reads, with what to do about it.
 
     Args:
-        kind: the connector; the options of one that is not of this wheel are its own matter.
+        connector_type: the connector; the options of one that is not of this wheel are its own matter.
         defined: the names that the worker and the connector define, their other names too.
-        given: the configuration as it was given.
+        configs: the configuration as it was given.
     """
-    name = _own_name(kind)
+    name = _own_name(connector_type)
     names = set(defined)
     if name is not None:
         names |= _of_siblings(name)
         allowed = _for(_OPEN, name)
-        for option, value in given.items():
-            if option in names or option.startswith((*_OF_PARTS, *(each for one in allowed for each in one))):
+        for option, value in configs.items():
+            if option in names or option.startswith(
+                (*_OF_PARTS, *(option_name for one in allowed for option_name in one))
+            ):
                 continue
             why = _why(name, option, value, names)
             if why is not None:
                 yield option, why
-    yield from _of_parts(given)
+    yield from _of_parts(configs)
 
 
-def _own_name(kind: type[Plugin]) -> str | None:
-    path = f"{kind.__module__}:{kind.__name__}"
-    return next((each.name for each in plugins.PLUGINS["connectors"] if path.endswith(f".{each.home}")), None)
+def _own_name(plugin_class: type[Plugin]) -> str | None:
+    path = f"{plugin_class.__module__}:{plugin_class.__name__}"
+    return next((plugin.name for plugin in plugins.PLUGINS["connectors"] if path.endswith(f".{plugin.home}")), None)
 
 
 def _of_siblings(name: str) -> set[str]:
     """Return the options of MirrorMaker 2's other connectors: people give all three the same ones."""
     if not name.startswith(_MIRRORS):
         return set()
-    found = (plugins.find("connectors", each).load().config_def for each in plugins.names("connectors")
-             if each.startswith(_MIRRORS))  # fmt: skip
-    return {option for each in found for option in names_of(each)}
+    definitions = (plugins.find("connectors", name).load().config_def for name in plugins.names("connectors")
+             if name.startswith(_MIRRORS))  # fmt: skip
+    return {option for definition in definitions for option in names_of(definition)}
 
 
 def _for(table: Mapping[str, Any], name: str) -> list[Any]:
     """Return what a table has for a plugin."""
-    return [found for beginning, found in table.items() if name.startswith(beginning)]
+    return [entry for beginning, entry in table.items() if name.startswith(beginning)]
 
 
 def _why(name: str, option: str, value: Any, names: Iterable[str]) -> str | None:
@@ -235,7 +239,7 @@ def _judged(option: str, value: Any, same: Mapping[str, tuple[str, ...]], names:
     values = same.get(option)
     if values is not None and ("*" in values or text in values or ("" in values and text in _UNSET)):
         return None
-    advice = next((each for pattern, each in _ADVICE.items() if fnmatchcase(option, pattern)), None)
+    advice = next((text for pattern, text in _ADVICE.items() if fnmatchcase(option, pattern)), None)
     if advice is None and values is not None:
         advice = f"only {' or '.join(filter(None, values)) or 'no value'} is supported"
     if advice is None:
@@ -248,35 +252,37 @@ def _judged(option: str, value: Any, same: Mapping[str, tuple[str, ...]], names:
 # --- converters, transforms, predicates -------------------------------------------------------------------------------
 
 
-def _of_parts(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _of_parts(configs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for part in ("key.converter", "value.converter", "header.converter"):
-        options = with_prefix(given, f"{part}.")
-        if part not in given:
+        options = with_prefix(configs, f"{part}.")
+        if part not in configs:
             for option in options:
                 yield f"{part}.{option}", f"{part}.{option} counts only with {part}: the worker's converter has its own"
             continue
-        yield from _of_part(part, options, _definitions("converters", str(given[part])), _OF_CONVERTERS)
+        yield from _of_part(part, options, _definitions("converters", str(configs[part])), _OF_CONVERTERS)
     for category, extra in (("transforms", ("type", "predicate", "negate")), ("predicates", ("type",))):
         try:
-            named = aliases(given, category)
+            named = aliases(configs, category)
         except ConfigError:
             continue  # told by make_chain
-        for alias in sorted({option.split(".")[0] for option in with_prefix(given, f"{category}.")}):
-            options = with_prefix(given, f"{category}.{alias}.")
+        for alias in sorted({option.split(".")[0] for option in with_prefix(configs, f"{category}.")}):
+            options = with_prefix(configs, f"{category}.{alias}.")
             if alias not in named:
-                what = f"{category}.{alias}.* counts only if {category} names {alias}"
-                yield f"{category}.{alias}.{next(iter(options), 'type')}", what
+                advice = f"{category}.{alias}.* counts only if {category} names {alias}"
+                yield f"{category}.{alias}.{next(iter(options), 'type')}", advice
                 continue
-            found = _definitions(category, str(options.get("type", "")))
-            yield from _of_part(f"{category}.{alias}", {n: v for n, v in options.items() if n not in extra}, found, {})
+            definition = _definitions(category, str(options.get("type", "")))
+            yield from _of_part(
+                f"{category}.{alias}", {n: v for n, v in options.items() if n not in extra}, definition, {}
+            )
 
 
 def _of_part(
-    prefix: str, options: Mapping[str, Any], found: ConfigDef | None, same: Mapping[str, tuple[str, ...]]
+    prefix: str, options: Mapping[str, Any], definition: ConfigDef | None, same: Mapping[str, tuple[str, ...]]
 ) -> Iterator[tuple[str, str]]:
-    if found is None:
+    if definition is None:
         return
-    names = names_of(found)
+    names = names_of(definition)
     for option, value in options.items():
         if option in names or option.endswith("plugin.version"):
             continue
@@ -288,11 +294,11 @@ def _of_part(
 def _definitions(category: Any, name: str) -> ConfigDef | None:
     """Return the definitions of a plugin of this wheel, None for another one or none."""
     try:
-        found = plugins.find(category, name)
-        kind = found.load()
+        located = plugins.find(category, name)
+        plugin_class = located.load()
     except (ImportError, ConfigError):
         return None  # told elsewhere
-    return kind.config_def if kind.__module__.startswith("odradek.connect.") else None
+    return plugin_class.config_def if plugin_class.__module__.startswith("odradek.connect.") else None
 
 
 def names_of(definitions: ConfigDef) -> set[str]:

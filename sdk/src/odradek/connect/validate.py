@@ -30,83 +30,89 @@ def connector_class(configs: Mapping[str, Any]) -> type[Connector]:
         raise ConfigError({"connector.class": [str(error)]}) from None
 
 
-def definitions(kind: type[Connector]) -> ConfigDef:
+def definitions(connector_type: type[Connector]) -> ConfigDef:
     """Return every definition of a connector: the worker's for all, for its kind, and its own."""
-    return CONNECTOR + (SOURCE if issubclass(kind, SourceConnector) else SINK) + kind.config_def
+    return CONNECTOR + (SOURCE if issubclass(connector_type, SourceConnector) else SINK) + connector_type.config_def
 
 
-def validate(kind: type[Connector], configs: Mapping[str, Any]) -> dict[str, ConfigValue]:
+def validate(connector_type: type[Connector], configs: Mapping[str, Any]) -> dict[str, ConfigValue]:
     """Return all configurations of a connector with their errors."""
-    given = {name: value for name, value in configs.items() if value is not None}
-    found = (CONNECTOR + (SOURCE if issubclass(kind, SourceConnector) else SINK)).validate(given)
-    found |= kind.validate(given)
-    _check_parts(given, found)
-    for name, why in refused(kind, names_of(definitions(kind)), given):
-        _problem(found, name, why)
-    if issubclass(kind, SinkConnector):
-        _check_topics(given, found)
-    elif issubclass(kind, SourceConnector):
-        is_required = given.get("exactly.once.support") == "required"
-        if is_required and kind.exactly_once_support(given) is not ExactlyOnceSupport.SUPPORTED:
-            _problem(found, "exactly.once.support", "the connector does not support exactly once")
-        if given.get("transaction.boundary") == "connector" and not kind.can_define_transaction_boundaries(given):
-            _problem(found, "transaction.boundary", "the connector does not say where transactions end: use poll")
-    return found
+    configs_set = {name: value for name, value in configs.items() if value is not None}
+    validated = (CONNECTOR + (SOURCE if issubclass(connector_type, SourceConnector) else SINK)).validate(configs_set)
+    validated |= connector_type.validate(configs_set)
+    _check_parts(configs_set, validated)
+    for name, why in refused(connector_type, names_of(definitions(connector_type)), configs_set):
+        _problem(validated, name, why)
+    if issubclass(connector_type, SinkConnector):
+        _check_topics(configs_set, validated)
+    elif issubclass(connector_type, SourceConnector):
+        is_required = configs_set.get("exactly.once.support") == "required"
+        if is_required and connector_type.exactly_once_support(configs_set) is not ExactlyOnceSupport.SUPPORTED:
+            _problem(validated, "exactly.once.support", "the connector does not support exactly once")
+        if configs_set.get(
+            "transaction.boundary"
+        ) == "connector" and not connector_type.can_define_transaction_boundaries(configs_set):
+            _problem(validated, "transaction.boundary", "the connector does not say where transactions end: use poll")
+    return validated
 
 
-def _problem(found: dict[str, ConfigValue], name: str, message: str) -> None:
-    if name not in found:
-        found[name] = ConfigValue(ConfigKey(name, Kind.STRING, None), None)
-    if message not in found[name].errors:
-        found[name].errors.append(message)
+def _problem(validated: dict[str, ConfigValue], name: str, message: str) -> None:
+    if name not in validated:
+        validated[name] = ConfigValue(ConfigKey(name, Kind.STRING, None), None)
+    if message not in validated[name].errors:
+        validated[name].errors.append(message)
 
 
-def _check_parts(given: Mapping[str, Any], found: dict[str, ConfigValue]) -> None:
+def _check_parts(configs: Mapping[str, Any], validated: dict[str, ConfigValue]) -> None:
     for name in ("key.converter", "value.converter", "header.converter"):
-        if name in given:
+        if name in configs:
             try:
-                made = plugins.converter(str(given[name]))()
-                made.config_def.parse(with_prefix(given, f"{name}."))
+                made = plugins.converter(str(configs[name]))()
+                made.config_def.parse(with_prefix(configs, f"{name}."))
             except (ConfigError, MissingExtra) as error:
-                _problem(found, name, str(error))
+                _problem(validated, name, str(error))
     try:
-        make_chain(given)
+        make_chain(configs)
     except ConfigError as error:
         for name, messages in error.problems.items():
             for message in messages:
-                _problem(found, name, message)
+                _problem(validated, name, message)
     except MissingExtra as error:
-        _problem(found, "transforms", str(error))
+        _problem(validated, "transforms", str(error))
     for client in ("producer", "consumer", "admin"):
         try:
-            overrides(given, client)
+            overrides(configs, client)
         except ConfigError as error:
             for name, messages in error.problems.items():
-                _problem(found, name, messages[0])
+                _problem(validated, name, messages[0])
 
 
-def _check_topics(given: Mapping[str, Any], found: dict[str, ConfigValue]) -> None:
-    topics, pattern = found["topics"].value, given.get("topics.regex")
+def _check_topics(configs: Mapping[str, Any], validated: dict[str, ConfigValue]) -> None:
+    topics, pattern = validated["topics"].value, configs.get("topics.regex")
     if bool(topics) == bool(pattern):
-        _problem(found, "topics", "give either topics or topics.regex")
+        _problem(validated, "topics", "give either topics or topics.regex")
     if pattern:
         try:
             compile_pattern(str(pattern))
         except PatternInvalid as error:
-            _problem(found, "topics.regex", f"topics.regex is not a regular expression (RE2): {error}")
-    dead_letters = str(given.get("errors.deadletterqueue.topic.name") or "")
+            _problem(validated, "topics.regex", f"topics.regex is not a regular expression (RE2): {error}")
+    dead_letters = str(configs.get("errors.deadletterqueue.topic.name") or "")
     if dead_letters and dead_letters in (topics or []):
-        _problem(found, "errors.deadletterqueue.topic.name", "the dead-letter topic is one of the topics of the sink")
+        _problem(
+            validated, "errors.deadletterqueue.topic.name", "the dead-letter topic is one of the topics of the sink"
+        )
 
 
-def as_json(name: str, found: Mapping[str, ConfigValue]) -> dict[str, Any]:
+def as_json(name: str, validated: Mapping[str, ConfigValue]) -> dict[str, Any]:
     """Return Connect's ConfigInfos."""
-    groups = list(dict.fromkeys(each.key.group for each in found.values() if each.key.group))
+    groups = list(
+        dict.fromkeys(config_value.key.group for config_value in validated.values() if config_value.key.group)
+    )
     return {
         "name": name,
-        "error_count": sum(len(each.errors) for each in found.values()),
+        "error_count": sum(len(config_value.errors) for config_value in validated.values()),
         "groups": groups,
-        "configs": [each.as_json(order) for order, each in enumerate(found.values(), 1)],
+        "configs": [config_value.as_json(order) for order, config_value in enumerate(validated.values(), 1)],
     }
 
 
@@ -117,11 +123,11 @@ def check(configs: Mapping[str, Any]) -> type[Connector]:
         BadRequest: with every problem.
     """
     try:
-        kind = connector_class(configs)
-        found = validate(kind, configs)
+        connector_type = connector_class(configs)
+        validated = validate(connector_type, configs)
     except (ConfigError, MissingExtra) as error:
         raise BadRequest(f"Connector configuration is invalid: {error}") from error
-    problems = [message for each in found.values() for message in each.errors]
+    problems = [message for config_value in validated.values() for message in config_value.errors]
     if problems:
         count = len(problems)
         raise BadRequest(
@@ -130,4 +136,4 @@ def check(configs: Mapping[str, Any]) -> type[Connector]:
             + "\nYou can also find the above list of errors at the endpoint "
             "`/connector-plugins/{connectorType}/config/validate`"
         )
-    return kind
+    return connector_type

@@ -81,8 +81,8 @@ class MqttSourceTask(SourceTask):
     _client: mqtt.Client | None = None
 
     def start(self, configs: Configs) -> None:
-        self._given = _DEFINITIONS.parse(configs)
-        self._own_id = f"{self._given['mqtt.client.id'] or configs.get('name', 'odradek')}-{configs['task.number']}"
+        self._options = _DEFINITIONS.parse(configs)
+        self._own_id = f"{self._options['mqtt.client.id'] or configs.get('name', 'odradek')}-{configs['task.number']}"
         self._messages: queue.SimpleQueue[_Received] = queue.SimpleQueue()
         self._polled: list[_Received] = []  # not acknowledged yet
         self._subscribed = threading.Event()
@@ -93,36 +93,36 @@ class MqttSourceTask(SourceTask):
 
     def _connect(self) -> None:
         """Connect and subscribe. Raises RetriableError, ConnectError."""
-        given = self._given
-        scheme, host, port = _address(given["mqtt.server.uri"])
-        is_5 = given["mqtt.version"] == "5"
+        configs = self._options
+        scheme, host, port = _address(configs["mqtt.server.uri"])
+        is_5 = configs["mqtt.version"] == "5"
         client = mqtt.Client(
             CallbackAPIVersion.VERSION2,
             client_id=self._own_id,
             protocol=mqtt.MQTTv5 if is_5 else mqtt.MQTTv311,
-            clean_session=None if is_5 else given["mqtt.clean.session.enabled"],
+            clean_session=None if is_5 else configs["mqtt.clean.session.enabled"],
             manual_ack=True,
         )
-        if given["mqtt.username"] is not None:
-            client.username_pw_set(given["mqtt.username"], given["mqtt.password"])
+        if configs["mqtt.username"] is not None:
+            client.username_pw_set(configs["mqtt.username"], configs["mqtt.password"])
         if _PORTS[scheme] == _PORTS["ssl"]:
             try:
                 client.tls_set(
-                    ca_certs=given["mqtt.ssl.ca.location"],
-                    certfile=given["mqtt.ssl.certificate.location"],
-                    keyfile=given["mqtt.ssl.key.location"],
+                    ca_certs=configs["mqtt.ssl.ca.location"],
+                    certfile=configs["mqtt.ssl.certificate.location"],
+                    keyfile=configs["mqtt.ssl.key.location"],
                 )
             except (OSError, ValueError) as error:
                 raise ConnectError(f"the certificates of mqtt.ssl.* cannot be read: {error}") from error
         client.on_connect, client.on_subscribe, client.on_message = self._connected, self._granted, self._take
-        options: dict[str, Any] = {"keepalive": given["mqtt.keepalive.interval.seconds"]}
+        options: dict[str, Any] = {"keepalive": configs["mqtt.keepalive.interval.seconds"]}
         if is_5:
-            options |= {"clean_start": given["mqtt.clean.session.enabled"], "properties": _kept(given)}
-        client.connect_timeout = float(given["mqtt.connect.timeout.seconds"])
+            options |= {"clean_start": configs["mqtt.clean.session.enabled"], "properties": _kept(configs)}
+        client.connect_timeout = float(configs["mqtt.connect.timeout.seconds"])
         try:
             client.connect(host, port, **options)
         except OSError as error:
-            raise RetriableError(f"the broker {given['mqtt.server.uri']} does not answer: {error}") from error
+            raise RetriableError(f"the broker {configs['mqtt.server.uri']} does not answer: {error}") from error
         self._client = client
         client.loop_start()
 
@@ -132,10 +132,10 @@ class MqttSourceTask(SourceTask):
             self._problem = ConnectError(f"the broker refused the connection: {reason}")
             self._subscribed.set()
         else:
-            client.subscribe([(each, self._given["mqtt.qos"]) for each in self._given["mqtt.topics"]])
+            client.subscribe([(topic, self._options["mqtt.qos"]) for topic in self._options["mqtt.topics"]])
 
     def _granted(self, client: mqtt.Client, _: Any, message_id: int, reasons: Any, properties: Any) -> None:
-        for name, reason in zip(self._given["mqtt.topics"], reasons, strict=False):
+        for name, reason in zip(self._options["mqtt.topics"], reasons, strict=False):
             if reason.is_failure:
                 self._problem = ConnectError(f"the broker refused the subscription to {name}: {reason}")
         self._subscribed.set()
@@ -148,23 +148,23 @@ class MqttSourceTask(SourceTask):
     def poll(self) -> list[SourceRecord]:
         if self._client is None:
             self._connect()
-            if not self._subscribed.wait(self._given["mqtt.connect.timeout.seconds"]):
+            if not self._subscribed.wait(self._options["mqtt.connect.timeout.seconds"]):
                 self._disconnect()
-                raise RetriableError(f"the broker {self._given['mqtt.server.uri']} does not answer")
+                raise RetriableError(f"the broker {self._options['mqtt.server.uri']} does not answer")
         if self._problem is not None:
             raise self._problem
-        found: list[_Received] = []
-        while len(found) < self._given["records.buffer.max"]:
+        received: list[_Received] = []
+        while len(received) < self._options["records.buffer.max"]:
             try:
-                found.append(self._messages.get_nowait() if found else self._messages.get(timeout=_POLL_S))
+                received.append(self._messages.get_nowait() if received else self._messages.get(timeout=_POLL_S))
             except queue.Empty:
                 break
-        self._polled += found
-        return [self._record(each.message) for each in found]
+        self._polled += received
+        return [self._record(message.message) for message in received]
 
     def _record(self, message: mqtt.MQTTMessage) -> SourceRecord:
         return SourceRecord(
-            topic=self._given["kafka.topic"],
+            topic=self._options["kafka.topic"],
             key=message.topic,
             key_schema=schemas.STRING,
             value=bytes(message.payload),
@@ -181,9 +181,9 @@ class MqttSourceTask(SourceTask):
         """Acknowledge what was polled, but for what came over a connection that broke: that comes again."""
         polled, self._polled = self._polled, []
         assert self._client is not None
-        for each in polled:
-            if each.connection == self._connection:
-                self._client.ack(each.message.mid, each.message.qos)
+        for message in polled:
+            if message.connection == self._connection:
+                self._client.ack(message.message.mid, message.message.qos)
 
     def stop(self) -> None:
         self._disconnect()
@@ -202,10 +202,10 @@ def _address(uri: str) -> tuple[str, str, int]:
     return parts.scheme, parts.hostname, parts.port or _PORTS[parts.scheme]
 
 
-def _kept(given: Mapping[str, Any]) -> Any:
+def _kept(options: Mapping[str, Any]) -> Any:
     properties: Any = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-    if not given["mqtt.clean.session.enabled"]:
-        properties.SessionExpiryInterval = given["mqtt.session.expiry.interval.seconds"]
+    if not options["mqtt.clean.session.enabled"]:
+        properties.SessionExpiryInterval = options["mqtt.session.expiry.interval.seconds"]
     return properties
 
 

@@ -91,15 +91,15 @@ class _Action(NamedTuple):
 
 
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def _translated(failure: str) -> Iterator[None]:
     try:
         yield
     except refused.ConnectionError as error:  # also time-outs
-        raise RetriableError(f"{what}: {error}") from error
+        raise RetriableError(f"{failure}: {error}") from error
     except refused.TransportError as error:
         status = error.status_code if isinstance(error.status_code, int) else 0
-        kind = RetriableError if status == 429 or status >= 500 else ConnectError
-        raise kind(f"{what}: {status} {error.error}") from error
+        error_type = RetriableError if status == 429 or status >= 500 else ConnectError
+        raise error_type(f"{failure}: {status} {error.error}") from error
 
 
 class OpenSearchSinkTask(SinkTask):
@@ -108,8 +108,8 @@ class OpenSearchSinkTask(SinkTask):
     _client: OpenSearch | None = None
 
     def start(self, configs: Configs) -> None:
-        self._given = given = _DEFINITIONS.parse(configs)
-        self._client = _open(given)
+        self._options = options = _DEFINITIONS.parse(configs)
+        self._client = _open(options)
         self._indices: set[str] = set()  # that exist
         self._left: list[_Action] | None = None  # of a batch that comes again after a failure
 
@@ -127,9 +127,9 @@ class OpenSearchSinkTask(SinkTask):
 
     def _batch(self, waiting: list[_Action]) -> list[_Action]:
         size = count = 0
-        for each in waiting[: self._given["batch.size"]]:
-            size += len(each.body)
-            if count and size > self._given["bulk.size.bytes"]:
+        for action in waiting[: self._options["batch.size"]]:
+            size += len(action.body)
+            if count and size > self._options["bulk.size.bytes"]:
                 break
             count += 1
         return waiting[:count]
@@ -150,32 +150,34 @@ class OpenSearchSinkTask(SinkTask):
 
     def _action(self, record: SinkRecord) -> _Action | None:
         """Return the lines of a record, None for one that is ignored. Raises DataError."""
-        given = self._given
-        is_keyed = not given["key.ignore"]
+        options = self._options
+        is_keyed = not options["key.ignore"]
         if record.value is None:
-            behavior = given["behavior.on.null.values"].lower()
+            behavior = options["behavior.on.null.values"].lower()
             if behavior == "fail":
                 raise DataError("the record has no value")
             if behavior == "ignore" or not is_keyed:
                 return None
-        place = self._index(record), self._id(record)
-        target: dict[str, Any] = {"_index": place[0], "_id": place[1]}
-        is_upsert = is_keyed and given["write.method"].upper() == "UPSERT"
+        document_id = self._index(record), self._id(record)
+        target: dict[str, Any] = {"_index": document_id[0], "_id": document_id[1]}
+        is_upsert = is_keyed and options["write.method"].upper() == "UPSERT"
         if is_keyed and not is_upsert:
             target |= {"version": record.source_position, "version_type": "external"}
         if record.value is None:
-            return _Action(record, place, _lines({"delete": target}), not is_upsert)
+            return _Action(record, document_id, _lines({"delete": target}), not is_upsert)
         if not isinstance(record.value, Struct | Mapping):
             raise DataError("the value must be a struct or a map, whose fields are those of the document: HoistField")
         document = json_of(record.value)
         if is_upsert:
             target["retry_on_conflict"] = 3
-            return _Action(record, place, _lines({"update": target}, {"doc": document, "doc_as_upsert": True}), False)
-        return _Action(record, place, _lines({"index": target}, document), is_keyed)
+            return _Action(
+                record, document_id, _lines({"update": target}, {"doc": document, "doc_as_upsert": True}), False
+            )
+        return _Action(record, document_id, _lines({"index": target}, document), is_keyed)
 
     def _index(self, record: SinkRecord) -> str:
-        name = str(self._given["index"]).replace("${topic}", record.topic.lower())
-        if name not in self._indices and not self._given["schema.ignore"] and record.value_schema is not None:
+        name = str(self._options["index"]).replace("${topic}", record.topic.lower())
+        if name not in self._indices and not self._options["schema.ignore"] and record.value_schema is not None:
             self._create(name, record.value_schema)
         self._indices.add(name)
         return name
@@ -194,7 +196,7 @@ class OpenSearchSinkTask(SinkTask):
                     raise
 
     def _id(self, record: SinkRecord) -> str:
-        if self._given["key.ignore"]:
+        if self._options["key.ignore"]:
             return f"{record.source.topic}+{record.source.partition}+{record.source_position}"
         if record.key is None:
             raise DataError("the record has no key for the document's id: use ValueToKey, or key.ignore=true")
@@ -209,12 +211,12 @@ class OpenSearchSinkTask(SinkTask):
         """Send a bulk request, and return what is to be sent again."""
         assert self._client is not None
         with _translated("the documents cannot be indexed"):
-            answer = self._client.bulk(body=b"".join(each.body for each in batch))
+            response = self._client.bulk(body=b"".join(action.body for action in batch))
         again: list[_Action] = []
         overtaken: set[tuple[str, str]] = set()  # without versions, a document's later changes must not come first
-        for action, item in zip(batch, answer["items"], strict=True):
-            [(operation, found)] = item.items()
-            status = int(found["status"])
+        for action, item in zip(batch, response["items"], strict=True):
+            [(operation, result)] = item.items()
+            status = int(result["status"])
             if action.target in overtaken:
                 again.append(action)
                 continue
@@ -225,12 +227,12 @@ class OpenSearchSinkTask(SinkTask):
                 if not action.is_versioned:
                     overtaken.add(action.target)
             else:
-                self._refused(action.record, found.get("error"))
+                self._refused(action.record, result.get("error"))
         return again
 
     def _refused(self, record: SinkRecord, error: Any) -> None:
         why = f"{error.get('type')}: {error.get('reason')}" if isinstance(error, Mapping) else str(error)
-        behavior = self._given["behavior.on.malformed.documents"].lower()
+        behavior = self._options["behavior.on.malformed.documents"].lower()
         if behavior == "fail":
             self.context.errant_records.report(record, DataError(f"the cluster refused the document: {why}"))
         elif behavior == "warn":
@@ -241,27 +243,27 @@ class OpenSearchSinkTask(SinkTask):
             self._client.close()
 
 
-def _open(given: Mapping[str, Any]) -> OpenSearch:
-    options: dict[str, Any] = {"timeout": given["read.timeout.ms"] / 1000, "max_retries": 0, "http_compress": True}
-    if given["auth.type"] == "aws":
+def _open(configs: Mapping[str, Any]) -> OpenSearch:
+    options: dict[str, Any] = {"timeout": configs["read.timeout.ms"] / 1000, "max_retries": 0, "http_compress": True}
+    if configs["auth.type"] == "aws":
         with extra("aws"):
             import boto3
         session = boto3.Session()
-        region = given["aws.region"] or session.region_name
+        region = configs["aws.region"] or session.region_name
         if not region:
             raise ConnectError("auth.type=aws needs a region: set aws.region")
-        options["http_auth"] = Urllib3AWSV4SignerAuth(session.get_credentials(), region, given["aws.service"])
-    elif given["connection.username"]:
-        options["http_auth"] = (given["connection.username"], given["connection.password"] or "")
-    if given["ssl.ca.location"]:
-        options["ca_certs"] = given["ssl.ca.location"]
-    return OpenSearch(given["connection.url"], **options)
+        options["http_auth"] = Urllib3AWSV4SignerAuth(session.get_credentials(), region, configs["aws.service"])
+    elif configs["connection.username"]:
+        options["http_auth"] = (configs["connection.username"], configs["connection.password"] or "")
+    if configs["ssl.ca.location"]:
+        options["ca_certs"] = configs["ssl.ca.location"]
+    return OpenSearch(configs["connection.url"], **options)
 
 
 def _lines(*documents: Mapping[str, Any]) -> bytes:
-    text = (json.dumps(each, ensure_ascii=False, separators=(",", ":"), allow_nan=False) for each in documents)
+    text = (json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False) for document in documents)
     try:
-        return "".join(f"{each}\n" for each in text).encode()
+        return "".join(f"{line}\n" for line in text).encode()
     except ValueError as error:  # NaN
         raise DataError(f"the value is not JSON: {error}") from error
 
@@ -269,9 +271,9 @@ def _lines(*documents: Mapping[str, Any]) -> bytes:
 def json_of(value: Any) -> Any:
     """Return a value as a document has it: numbers for decimals, ISO 8601 for times, Base64 for bytes."""
     if isinstance(value, Struct | Mapping):
-        return {str(name): json_of(each) for name, each in value.items()}
+        return {str(name): json_of(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [json_of(each) for each in value]
+        return [json_of(element) for element in value]
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dt.datetime):
@@ -297,7 +299,7 @@ def mapping(schema: Schema) -> dict[str, Any]:
     if schema.name in _LOGICAL:
         return {"type": _LOGICAL[schema.name]}
     if schema.type is Type.STRUCT:
-        return {"properties": {each.name: mapping(each.schema) for each in schema.fields}}
+        return {"properties": {field.name: mapping(field.schema) for field in schema.fields}}
     if schema.type is Type.ARRAY:
         return mapping(schema.elements)  # a field of one value or of many has the same type
     if schema.type is Type.MAP:

@@ -58,31 +58,31 @@ Pipeline = Any
 
 
 @contextmanager
-def _translated(what: str) -> Iterator[None]:
+def _translated(failure: str) -> Iterator[None]:
     try:
         yield
     except (redis.ConnectionError, redis.TimeoutError, BusyLoadingError) as error:
-        raise RetriableError(f"{what}: {error}") from error
+        raise RetriableError(f"{failure}: {error}") from error
     except RedisError as error:
-        raise ConnectError(f"{what}: {error}") from error
+        raise ConnectError(f"{failure}: {error}") from error
 
 
-def _client(given: Mapping[str, Any]) -> Any:
+def _client(configs: Mapping[str, Any]) -> Any:
     """Return a client. Raises ConnectError for an address that is none."""
-    options: dict[str, Any] = {"socket_timeout": given["redis.timeout"], "protocol": 2}
+    options: dict[str, Any] = {"socket_timeout": configs["redis.timeout"], "protocol": 2}
     for option, name in (("username", "redis.username"), ("password", "redis.password")):
-        if given[name]:
-            options[option] = given[name]
-    if given["redis.insecure"] and given["redis.uri"].startswith("rediss:"):
+        if configs[name]:
+            options[option] = configs[name]
+    if configs["redis.insecure"] and configs["redis.uri"].startswith("rediss:"):
         options |= {"ssl_cert_reqs": None, "ssl_check_hostname": False}
     try:
-        return redis.Redis.from_url(given["redis.uri"], **options)
+        return redis.Redis.from_url(configs["redis.uri"], **options)
     except ValueError as error:
-        raise ConnectError(f"redis.uri {given['redis.uri']!r}: {error}") from error
+        raise ConnectError(f"redis.uri {configs['redis.uri']!r}: {error}") from error
 
 
-def _offset_key(given: Mapping[str, Any], connector: str, place: TopicPartition) -> str:
-    return f"{given['offsets.prefix']}:{connector}:{place.topic}:{place.partition}"
+def _offset_key(options: Mapping[str, Any], connector: str, tp: TopicPartition) -> str:
+    return f"{options['offsets.prefix']}:{connector}:{tp.topic}:{tp.partition}"
 
 
 class RedisSinkTask(SinkTask):
@@ -91,73 +91,73 @@ class RedisSinkTask(SinkTask):
     _client: Any = None
 
     def start(self, configs: Configs) -> None:
-        self._given = given = _DEFINITIONS.parse(configs)
+        self._options = options = _DEFINITIONS.parse(configs)
         self._name = configs.get("name", "")
-        self._client = _client(given)
+        self._client = _client(options)
         self._positions: dict[TopicPartition, int | None] = {}  # with exactly once: the offsets in Redis
-        self._write = _COMMANDS[given["redis.command"].upper()]
+        self._write = _COMMANDS[options["redis.command"].upper()]
 
     # --- offsets in Redis -----------------------------------------------------------------------------------------
 
     def open(self, partitions: Iterable[TopicPartition]) -> None:
-        if self._given["exactly.once"]:
+        if self._options["exactly.once"]:
             places = list(partitions)
             self._read_positions(places)
-            found = {place: self._positions[place] for place in places}
-            self.context.seek({place: offset for place, offset in found.items() if offset is not None})
+            positions = {tp: self._positions[tp] for tp in places}
+            self.context.seek({tp: offset for tp, offset in positions.items() if offset is not None})
 
     def _read_positions(self, places: Sequence[TopicPartition]) -> None:
         with _translated("the offsets cannot be read"):
-            found = self._client.mget([self._key_of(place) for place in places]) if places else []
-        for place, offset in zip(places, found, strict=True):
-            self._positions[place] = None if offset is None else int(offset)
+            stored = self._client.mget([self._key_of(tp) for tp in places]) if places else []
+        for tp, offset in zip(places, stored, strict=True):
+            self._positions[tp] = None if offset is None else int(offset)
 
-    def _key_of(self, place: TopicPartition) -> str:
-        return _offset_key(self._given, self._name, place)
+    def _key_of(self, tp: TopicPartition) -> str:
+        return _offset_key(self._options, self._name, tp)
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
-        for place in partitions:
-            self._positions.pop(place, None)
+        for tp in partitions:
+            self._positions.pop(tp, None)
 
     # --- writing --------------------------------------------------------------------------------------------------
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        if self._given["exactly.once"]:
+        if self._options["exactly.once"]:
             # After a failure it is unknown whether the batch was written: its offsets tell.
-            unread = {each.source for each in records} - self._positions.keys()
+            unread = {record.source for record in records} - self._positions.keys()
             self._read_positions(sorted(unread))
-            records = [each for each in records if each.source_position >= (self._positions[each.source] or 0)]
+            records = [record for record in records if record.source_position >= (self._positions[record.source] or 0)]
         if not records:
             return
-        behind = {each.source: each.source_position + 1 for each in records}
+        behind = {record.source: record.source_position + 1 for record in records}
         written: list[SinkRecord | None] = []  # by command: the record that it is for
         try:
             with _translated("the records cannot be written"), self._client.pipeline(transaction=True) as pipeline:
-                if self._given["exactly.once"]:
+                if self._options["exactly.once"]:
                     self._watch(pipeline, list(behind))
                     pipeline.multi()
                 for record in records:
                     self._add(pipeline, record)
                     written += [record] * (len(pipeline) - len(written))
-                if self._given["exactly.once"]:
-                    for place, offset in behind.items():
-                        pipeline.set(self._key_of(place), offset)
+                if self._options["exactly.once"]:
+                    for tp, offset in behind.items():
+                        pipeline.set(self._key_of(tp), offset)
                         written.append(None)
                 results = self._executed(pipeline)
         except RetriableError:
             self._positions.clear()
             raise
-        if self._given["exactly.once"]:
+        if self._options["exactly.once"]:
             self._positions.update(behind)
         self._report(written, results)
 
     def _watch(self, pipeline: Pipeline, places: list[TopicPartition]) -> None:
         """Make the transaction depend on the offsets. Raises RetriableError if they are not those that were read."""
-        keys = [self._key_of(place) for place in places]
+        keys = [self._key_of(tp) for tp in places]
         pipeline.watch(*keys)
-        for place, found in zip(places, pipeline.mget(keys), strict=True):
-            if (None if found is None else int(found)) != self._positions[place]:
-                raise RetriableError(f"another task has written records of {place}")
+        for tp, stored in zip(places, pipeline.mget(keys), strict=True):
+            if (None if stored is None else int(stored)) != self._positions[tp]:
+                raise RetriableError(f"another task has written records of {tp}")
 
     def _executed(self, pipeline: Pipeline) -> list[Any]:
         try:
@@ -186,17 +186,17 @@ class RedisSinkTask(SinkTask):
 
     def collection(self, record: SinkRecord) -> str:
         """Return the key of the stream, list or set that a record goes into."""
-        return str(self._given["redis.key"]).replace("${topic}", record.topic)
+        return str(self._options["redis.key"]).replace("${topic}", record.topic)
 
     def key(self, record: SinkRecord) -> bytes | str:
         """Return the key that a record has of its own. Raises DataError."""
         before, own = self.collection(record), _member(record)
-        text = before + str(self._given["redis.separator"]) if before else ""
+        text = before + str(self._options["redis.separator"]) if before else ""
         return text.encode() + own if isinstance(own, bytes) else text + own
 
     def expire(self, pipeline: Pipeline, key: bytes | str) -> None:
-        if self._given["redis.ttl.ms"] >= 0:
-            pipeline.pexpire(key, self._given["redis.ttl.ms"])
+        if self._options["redis.ttl.ms"] >= 0:
+            pipeline.pexpire(key, self._options["redis.ttl.ms"])
 
     def stop(self) -> None:
         if self._client is not None:
@@ -216,13 +216,13 @@ def _value(record: SinkRecord) -> bytes | str:
 def _fields(record: SinkRecord) -> dict[str, bytes | str]:
     if not isinstance(record.value, Struct | Mapping):
         raise DataError("the value must be a struct or a map, whose fields are written: use SET, or HoistField")
-    found = {
-        str(name): each if isinstance(each, bytes) else to_text(each)
-        for name, each in record.value.items() if each is not None
+    fields = {
+        str(name): cell if isinstance(cell, bytes) else to_text(cell)
+        for name, cell in record.value.items() if cell is not None
     }  # fmt: skip
-    if not found:
+    if not fields:
         raise DataError("the value has no field that is not null")
-    return found
+    return fields
 
 
 def _set(task: RedisSinkTask, pipeline: Pipeline, record: SinkRecord) -> None:
@@ -295,12 +295,12 @@ class RedisSinkConnector(SinkConnector):
 
     @classmethod
     def alter_offsets(cls, configs: Configs, offsets: Mapping[TopicPartition, int | None]) -> None:
-        given = _DEFINITIONS.parse(configs)
-        if not given["exactly.once"]:
+        options = _DEFINITIONS.parse(configs)
+        if not options["exactly.once"]:
             return
-        with _translated("the offsets in Redis cannot be changed"), _client(given) as client:
-            for place, offset in offsets.items():
-                key = _offset_key(given, configs.get("name", ""), place)
+        with _translated("the offsets in Redis cannot be changed"), _client(options) as client:
+            for tp, offset in offsets.items():
+                key = _offset_key(options, configs.get("name", ""), tp)
                 if offset is None:
                     client.delete(key)
                 else:

@@ -65,10 +65,10 @@ class AvroConverter(RegisteredConverter):
             self._read[schema_id] = self._parsed(schema_id)
         parsed, schema = self._read[schema_id]
         try:
-            found = self._avro.schemaless_reader(io.BytesIO(payload), parsed, None, return_named_type=True)
+            datum_read = self._avro.schemaless_reader(io.BytesIO(payload), parsed, None, return_named_type=True)
         except Exception as error:  # as it does for bytes that end too early
             raise DataError(f"the bytes do not match schema {schema_id}: {type(error).__name__} {error}") from error
-        return SchemaAndValue(schema, value_of(schema, found))
+        return SchemaAndValue(schema, value_of(schema, datum_read))
 
     def _parsed(self, schema_id: int) -> tuple[Any, Schema]:
         registered = self.asked(lambda: self.registry.schema(schema_id))
@@ -79,12 +79,12 @@ class AvroConverter(RegisteredConverter):
         return parsed, connect_schema(parsed, named)
 
     def _referred(self, reference: registries.SchemaReference) -> registries.Schema:
-        found: registries.Schema = self.asked(lambda: self.registry.at(reference.subject, reference.version)[1])
-        return found
+        referenced: registries.Schema = self.asked(lambda: self.registry.at(reference.subject, reference.version)[1])
+        return referenced
 
     def _parse(self, registered: registries.Schema, named: dict[str, Any]) -> Any:
-        for each in registered.references:
-            self._parse(self._referred(each), named)
+        for reference in registered.references:
+            self._parse(self._referred(reference), named)
         try:
             return self._avro.parse_schema(json.loads(registered.text), named_schemas=named)
         except Exception as error:  # fastavro's errors and json's

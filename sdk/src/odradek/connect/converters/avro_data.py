@@ -143,7 +143,11 @@ class _Writer:
         while name in self._named:  # two structs without a name, or with the same one
             name += "_"
         self._named[name] = schema
-        made: dict[str, Any] = {"type": "record", "name": name, "fields": [self._field(each) for each in schema.fields]}
+        made: dict[str, Any] = {
+            "type": "record",
+            "name": name,
+            "fields": [self._field(field) for field in schema.fields],
+        }
         if schema.name is not None and schema.name != name:
             made["connect.name"] = schema.name
         if schema.version is not None:
@@ -179,7 +183,7 @@ def _json_default(schema: Schema, value: Any) -> Any:
     if isinstance(value, bytes):
         return value.decode("latin-1")
     if isinstance(value, Struct):
-        return {_avro_name(each.name): _json_default(each.schema, value[each.name]) for each in schema.fields}
+        return {_avro_name(field.name): _json_default(field.schema, value[field.name]) for field in schema.fields}
     return plain_of(value)
 
 
@@ -197,13 +201,15 @@ def datum(schema: Schema, value: Any) -> Any:
     if schema.type is Type.STRUCT:
         if not isinstance(value, Struct):
             raise DataError(f"a struct was expected, not {type(value).__name__}")
-        return {_avro_name(each.name): datum(each.schema, value.without_default(each.name)) for each in schema.fields}
+        return {
+            _avro_name(field.name): datum(field.schema, value.without_default(field.name)) for field in schema.fields
+        }
     if schema.type is Type.ARRAY:
-        return [datum(schema.elements, each) for each in value]
+        return [datum(schema.elements, element) for element in value]
     if schema.type is Type.MAP:
         assert schema.key_schema is not None
         if schema.key_schema.type is Type.STRING and not schema.key_schema.optional:
-            return {key: datum(schema.elements, each) for key, each in value.items()}
+            return {key: datum(schema.elements, element) for key, element in value.items()}
         return [{"key": datum(schema.key_schema, k), "value": datum(schema.elements, v)} for k, v in value.items()]
     check_value(schema, value)
     return bytes(value) if schema.type is Type.BYTES else value
@@ -232,31 +238,31 @@ def _read(avro: Any, named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
         if avro in named:
             return _read(named[avro], named, inside)
         raise DataError(f"unknown Avro type {avro!r}")
-    kind = avro["type"]
-    if isinstance(kind, dict | list):
-        return _read(kind, named, inside)
+    type_name = avro["type"]
+    if isinstance(type_name, dict | list):
+        return _read(type_name, named, inside)
     if avro.get("logicalType") == "decimal":
         made = logical.decimal(int(avro.get("scale", 0)))
         precision = int(avro.get("precision", _PRECISION_DEFAULT))
         more = () if precision == _PRECISION_DEFAULT else ((logical.PRECISION, str(precision)),)
         return replace(made, parameters=(*more, *made.parameters))
-    if avro.get("logicalType") in _OF_LOGICAL and kind != "fixed":
+    if avro.get("logicalType") in _OF_LOGICAL and type_name != "fixed":
         return _OF_LOGICAL[avro["logicalType"]]
-    if kind in ("record", "error"):
+    if type_name in ("record", "error"):
         return _read_record(avro, named, inside)
-    if kind == "array":
+    if type_name == "array":
         return _described(_array_or_map(avro, named, inside), avro)
-    if kind == "map":
+    if type_name == "map":
         return _described(schemas.map_of(schemas.STRING, _read(avro["values"], named, inside)), avro)
-    if kind == "enum":
+    if type_name == "enum":
         named[avro["name"]] = avro
         return schemas.STRING
-    if kind == "fixed":
+    if type_name == "fixed":
         named[avro["name"]] = avro
         return schemas.BYTES
-    if kind not in _READ:
-        return _read(kind, named, inside)
-    narrow = {"int8": schemas.INT8, "int16": schemas.INT16}.get(avro.get("connect.type", ""), _READ[kind])
+    if type_name not in _READ:
+        return _read(type_name, named, inside)
+    narrow = {"int8": schemas.INT8, "int16": schemas.INT16}.get(avro.get("connect.type", ""), _READ[type_name])
     return _described(narrow, avro)
 
 
@@ -267,16 +273,18 @@ def _described(schema: Schema, avro: Mapping[str, Any]) -> Schema:
 
 
 def _with_parameters(schema: Schema, avro: Mapping[str, Any]) -> Schema:
-    found = avro.get(_PARAMETERS)
-    if not isinstance(found, Mapping):
+    stored_parameters = avro.get(_PARAMETERS)
+    if not isinstance(stored_parameters, Mapping):
         return schema
-    return replace(schema, parameters=tuple(sorted((str(name), str(value)) for name, value in found.items())))
+    return replace(
+        schema, parameters=tuple(sorted((str(name), str(value)) for name, value in stored_parameters.items()))
+    )
 
 
 def _array_or_map(avro: Mapping[str, Any], named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
     items = avro["items"]
     if isinstance(items, dict) and (items.get("name") == _ENTRY or items.get(_INTERNAL) == _ENTRY_TYPE):
-        key, value = (_read(each["type"], named, inside) for each in items["fields"])
+        key, value = (_read(field["type"], named, inside) for field in items["fields"])
         return schemas.map_of(key, value)
     return schemas.array(_read(items, named, inside))
 
@@ -285,12 +293,12 @@ def _read_record(avro: Mapping[str, Any], named: dict[str, Any], inside: tuple[s
     name = str(avro["name"])
     named[name] = avro
     fields = []
-    for each in avro["fields"]:
-        of_field = _read(each["type"], named, (*inside, name))
-        default = each.get("default")
+    for field in avro["fields"]:
+        of_field = _read(field["type"], named, (*inside, name))
+        default = field.get("default")
         if default is not None:
             of_field = replace(of_field, default=_default(of_field, default))
-        fields.append((each.get("connect.field", each["name"]), of_field))
+        fields.append((field.get("connect.field", field["name"]), of_field))
     is_default = name.rstrip("_") == DEFAULT_NAME
     made_name = avro.get("connect.name") or (None if is_default else name)
     made = schemas.struct(fields, name=made_name, version=avro.get("connect.version"), doc=avro.get("doc"))
@@ -306,17 +314,19 @@ def _default(schema: Schema, value: Any) -> Any:
         first = schema.fields[0]
         return Struct(schema, {first.name: _default(first.schema, value)})
     if schema.type is Type.STRUCT:
-        fields = {each.name: each.schema for each in schema.fields}
-        return Struct(schema, {name: _default(fields[name], each) for name, each in value.items() if name in fields})
+        fields = {field.name: field.schema for field in schema.fields}
+        return Struct(
+            schema, {name: _default(fields[name], element) for name, element in value.items() if name in fields}
+        )
     return value
 
 
 def _read_union(avro: list[Any], named: dict[str, Any], inside: tuple[str, ...]) -> Schema:
-    branches = [each for each in avro if each != "null"]
+    branches = [branch for branch in avro if branch != "null"]
     optional = len(branches) < len(avro)
     if len(branches) == 1:
         return _read(branches[0], named, inside).as_optional(optional)
-    fields = [(_branch(each), _read(each, named, inside).as_optional()) for each in branches]
+    fields = [(_branch(branch), _read(branch, named, inside).as_optional()) for branch in branches]
     return schemas.struct(fields, name=_UNION, optional=optional)
 
 
@@ -325,57 +335,59 @@ def _branch(avro: Any) -> str:
     return str(name).rpartition(".")[2]
 
 
-def value_of(schema: Schema, found: Any) -> Any:
+def value_of(schema: Schema, datum_read: Any) -> Any:
     """Return the value of a datum that fastavro has read with `return_named_type`."""
-    if found is None:
+    if datum_read is None:
         return None
     if schema.name == _UNION:
-        return _union_value(schema, found)
-    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], str):
-        found = found[1]  # (name of the record, value), in a union
+        return _union_value(schema, datum_read)
+    if isinstance(datum_read, tuple) and len(datum_read) == 2 and isinstance(datum_read[0], str):
+        datum_read = datum_read[1]  # (name of the record, value), in a union
     if schema.type is Type.STRUCT:
-        names = {_avro_name(each.name): each for each in schema.fields}
+        names = {_avro_name(field.name): field for field in schema.fields}
         made = Struct(schema)
-        for name, value in found.items():
-            each = names.get(name)
-            if each is not None:
-                made[each.name] = value_of(each.schema, value)
+        for name, value in datum_read.items():
+            field = names.get(name)
+            if field is not None:
+                made[field.name] = value_of(field.schema, value)
         return made
     if schema.type is Type.ARRAY:
-        return [value_of(schema.elements, each) for each in found]
+        return [value_of(schema.elements, element) for element in datum_read]
     if schema.type is Type.MAP:
-        if isinstance(found, list):
+        if isinstance(datum_read, list):
             assert schema.key_schema is not None
             key, elements = schema.key_schema, schema.elements
-            return {value_of(key, each["key"]): value_of(elements, each["value"]) for each in found}
-        return {key: value_of(schema.elements, each) for key, each in found.items()}
-    if isinstance(found, UUID):  # fastavro's, of the logical type uuid
-        return found.bytes if schema.type is Type.BYTES else str(found)
-    if schema.type is Type.INT64 and isinstance(found, dt.datetime | dt.time) and not logical.is_logical(schema):
-        return _micros(found)
-    if schema.name == logical.TIMESTAMP_NAME and isinstance(found, dt.datetime) and found.tzinfo is None:
-        return found.replace(tzinfo=dt.UTC)
-    if schema.name == logical.DECIMAL_NAME and not isinstance(found, Decimal):
-        return logical.decode(schema, found)
-    return found
+            return {value_of(key, pair["key"]): value_of(elements, pair["value"]) for pair in datum_read}
+        return {key: value_of(schema.elements, element) for key, element in datum_read.items()}
+    if isinstance(datum_read, UUID):  # fastavro's, of the logical type uuid
+        return datum_read.bytes if schema.type is Type.BYTES else str(datum_read)
+    if schema.type is Type.INT64 and isinstance(datum_read, dt.datetime | dt.time) and not logical.is_logical(schema):
+        return _micros(datum_read)
+    if schema.name == logical.TIMESTAMP_NAME and isinstance(datum_read, dt.datetime) and datum_read.tzinfo is None:
+        return datum_read.replace(tzinfo=dt.UTC)
+    if schema.name == logical.DECIMAL_NAME and not isinstance(datum_read, Decimal):
+        return logical.decode(schema, datum_read)
+    return datum_read
 
 
-def _micros(found: dt.datetime | dt.time) -> int:
+def _micros(moment: dt.datetime | dt.time) -> int:
     """Return microseconds since midnight, or since 1970."""
-    if isinstance(found, dt.time):
-        return logical.time_ms(found) * 1000 + found.microsecond % 1000
-    return logical.ms_of(found) * 1000 + found.microsecond % 1000
+    if isinstance(moment, dt.time):
+        return logical.time_ms(moment) * 1000 + moment.microsecond % 1000
+    return logical.ms_of(moment) * 1000 + moment.microsecond % 1000
 
 
-def _union_value(schema: Schema, found: Any) -> Struct:
-    named = found[0].rpartition(".")[2] if isinstance(found, tuple) and isinstance(found[0], str) else None
-    for each in schema.fields:
-        if named is not None and each.name != named:
+def _union_value(schema: Schema, datum_read: Any) -> Struct:
+    named = (
+        datum_read[0].rpartition(".")[2] if isinstance(datum_read, tuple) and isinstance(datum_read[0], str) else None
+    )
+    for field in schema.fields:
+        if named is not None and field.name != named:
             continue
         try:
-            value = value_of(each.schema, found)
-            check_value(each.schema, value)
+            value = value_of(field.schema, datum_read)
+            check_value(field.schema, value)
         except (DataError, AttributeError, TypeError):
             continue
-        return Struct(schema, {each.name: value})
-    raise DataError(f"no branch of the union fits {found!r:.80}")
+        return Struct(schema, {field.name: value})
+    raise DataError(f"no branch of the union fits {datum_read!r:.80}")

@@ -92,8 +92,8 @@ class JsonConverter(Converter):
         if text not in self._read:
             if len(self._read) >= self.configs["schemas.cache.size"]:
                 self._read.clear()
-            found = read_schema(document["schema"])
-            self._read[text] = None if found is None else interned(found)
+            schema_read = read_schema(document["schema"])
+            self._read[text] = None if schema_read is None else interned(schema_read)
         schema = self._read[text]
         start = _start_of(data, document["schema"])
         if start is not None:
@@ -106,8 +106,8 @@ class JsonConverter(Converter):
 
 def _start_of(data: bytes, schema: Any) -> bytes | None:
     """Return a message up to its payload, None if something else follows the schema."""
-    for found in islice(_PAYLOAD.finditer(data), _PAYLOAD_TRIES):
-        start = data[: found.end()]
+    for match in islice(_PAYLOAD.finditer(data), _PAYLOAD_TRIES):
+        start = data[: match.end()]
         with suppress(DataError):
             if load(start + b"null}") == {"schema": schema, "payload": None}:
                 return start
@@ -131,9 +131,9 @@ def _with_text(document: Any) -> Any:
     if isinstance(document, float) and not math.isfinite(document):
         return number_text(document)
     if isinstance(document, list | tuple):
-        return [_with_text(each) for each in document]
+        return [_with_text(element) for element in document]
     if isinstance(document, dict):
-        return {name: _with_text(each) for name, each in document.items()}
+        return {name: _with_text(element) for name, element in document.items()}
     return document
 
 

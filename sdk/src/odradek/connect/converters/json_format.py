@@ -22,7 +22,7 @@ from odradek.connect.data.structs import Struct, check_value, same_struct
 from odradek.connect.data.values import float32_of, short_float32
 from odradek.connect.errors import DataError
 
-_TYPES = {each.value: each for each in Type}
+_TYPES = {schema_type.value: schema_type for schema_type in Type}
 _COMPILED = 1_000  # schemas whose writers and readers are kept
 
 
@@ -36,7 +36,7 @@ def schema_json(schema: Schema, *, decimal_format: str = "BASE64") -> dict[str, 
         made["keys"] = schema_json(schema.key_schema)
         made["values"] = schema_json(schema.elements)
     elif schema.type is Type.STRUCT:
-        made["fields"] = [{**schema_json(each.schema), "field": each.name} for each in schema.fields]
+        made["fields"] = [{**schema_json(field.schema), "field": field.name} for field in schema.fields]
     made["optional"] = schema.optional
     for name in ("name", "version", "doc"):
         if getattr(schema, name) is not None:
@@ -54,34 +54,34 @@ def read_schema(document: Any) -> Schema | None:
         return None
     if not isinstance(document, Mapping) or document.get("type") not in _TYPES:
         raise DataError(f"a schema needs a 'type' of {', '.join(_TYPES)}: {document!r:.200}")
-    kind = _TYPES[document["type"]]
+    schema_type = _TYPES[document["type"]]
     version = document.get("version")
     made = Schema(
-        kind,
+        schema_type,
         optional=document.get("optional") is True,
         name=_text(document, "name"),
         version=version if isinstance(version, int) and not isinstance(version, bool) else None,
         doc=_text(document, "doc"),
         parameters=_parameters(document),
     )
-    if kind is Type.ARRAY:
+    if schema_type is Type.ARRAY:
         made = replace(made, value_schema=_part(document, "items"))
-    elif kind is Type.MAP:
+    elif schema_type is Type.MAP:
         made = replace(made, key_schema=_part(document, "keys"), value_schema=_part(document, "values"))
-    elif kind is Type.STRUCT:
+    elif schema_type is Type.STRUCT:
         fields = document.get("fields")
-        if not isinstance(fields, list) or not all(isinstance(each, Mapping) and "field" in each for each in fields):
+        if not isinstance(fields, list) or not all(isinstance(field, Mapping) and "field" in field for field in fields):
             raise DataError("the schema of a struct needs 'fields', a list of schemas with a 'field' name")
-        made = made.with_fields((str(each["field"]), _of(each)) for each in fields)
+        made = made.with_fields((str(field["field"]), _of(field)) for field in fields)
     default = document.get("default")
     return made if default is None else replace(made, default=from_json(made, default))
 
 
 def _of(document: Any) -> Schema:
-    found = read_schema(document)
-    if found is None:
+    schema_read = read_schema(document)
+    if schema_read is None:
         raise DataError("the schema of a field, key, value or element must not be null")
-    return found
+    return schema_read
 
 
 def _part(document: Mapping[str, Any], name: str) -> Schema:
@@ -96,10 +96,12 @@ def _text(document: Mapping[str, Any], name: str) -> str | None:
 
 
 def _parameters(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    found = document.get("parameters") or {}
-    if not isinstance(found, Mapping) or not all(isinstance(value, str) for value in found.values()):
+    stored_parameters = document.get("parameters") or {}
+    if not isinstance(stored_parameters, Mapping) or not all(
+        isinstance(value, str) for value in stored_parameters.values()
+    ):
         raise DataError("the parameters of a schema must be text")
-    return tuple(sorted(found.items()))
+    return tuple(sorted(stored_parameters.items()))
 
 
 def to_json(
@@ -191,11 +193,15 @@ def _writer_of_present(schema: Schema, form: _Form) -> _Convert:
         return _struct_writer(schema, form)
     element = _writer(schema.elements, form)
     if schema.type is Type.ARRAY:
-        return lambda value: [element(each) for each in _of_kind(schema, value, list | tuple)]
+        return lambda value: [element(element_value) for element_value in _of_kind(schema, value, list | tuple)]
     key = _writer(schema.key_schema, form)
     if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
-        return lambda value: {key(name): element(each) for name, each in _of_kind(schema, value, Mapping).items()}
-    return lambda value: [[key(name), element(each)] for name, each in _of_kind(schema, value, Mapping).items()]
+        return lambda value: {
+            key(name): element(element_value) for name, element_value in _of_kind(schema, value, Mapping).items()
+        }
+    return lambda value: [
+        [key(name), element(element_value)] for name, element_value in _of_kind(schema, value, Mapping).items()
+    ]
 
 
 def _logical_writer(schema: Schema) -> _Convert:
@@ -210,9 +216,11 @@ def _struct_writer(schema: Schema, form: _Form) -> _Convert:
     # by one, and those that are required if any field is null.
     names = schema.names
     changed = [
-        (each.name, _writer(each.schema, form)) for each in schema.fields if not _is_written_as_it_is(each.schema)
+        (field.name, _writer(field.schema, form)) for field in schema.fields if not _is_written_as_it_is(field.schema)
     ]
-    required = tuple(each.name for each in schema.fields if not each.schema.optional and each.schema.default is None)
+    required = tuple(
+        field.name for field in schema.fields if not field.schema.optional and field.schema.default is None
+    )
 
     def write(value: Any) -> Any:
         if not isinstance(value, Struct) or not same_struct(value.schema, schema):
@@ -235,12 +243,12 @@ def _struct_writer(schema: Schema, form: _Form) -> _Convert:
 
 
 def _primitive_writer(schema: Schema) -> _Convert:
-    kind = schema.type
-    if kind is Type.BYTES:
+    schema_type = schema.type
+    if schema_type is Type.BYTES:
         return lambda value: base64.b64encode(bytes(_checked(schema, value))).decode()
-    if kind is Type.FLOAT32:
+    if schema_type is Type.FLOAT32:
         return lambda value: short_float32(float(_checked(schema, value)))
-    if kind is Type.FLOAT64:
+    if schema_type is Type.FLOAT64:
         return lambda value: float(_checked(schema, value))
     return _checker(schema)
 
@@ -262,13 +270,13 @@ def _plain_json(value: Any) -> Any:
     if isinstance(value, bytes | bytearray | memoryview):
         return base64.b64encode(bytes(value)).decode()
     if isinstance(value, list | tuple):
-        return [_plain_json(each) for each in value]
+        return [_plain_json(element) for element in value]
     if isinstance(value, Struct):
         return to_json(value.schema, value)
     if isinstance(value, Mapping):
         if all(isinstance(key, str) for key in value):
-            return {key: _plain_json(each) for key, each in value.items()}
-        return [[_plain_json(key), _plain_json(each)] for key, each in value.items()]
+            return {key: _plain_json(element) for key, element in value.items()}
+        return [[_plain_json(key), _plain_json(element)] for key, element in value.items()]
     raise DataError(f"a {type(value).__name__} without a schema cannot be written as JSON")
 
 
@@ -315,21 +323,23 @@ def _reader_of_present(schema: Schema, replaces: bool, leaves_out: bool) -> _Con
         return _struct_reader(schema, replaces, leaves_out)
     element = _reader(schema.elements, replaces, leaves_out)
     if schema.type is Type.ARRAY:
-        return lambda value: [element(each) for each in _of_kind(schema, value, list)]
+        return lambda value: [element(element_value) for element_value in _of_kind(schema, value, list)]
     if schema.key_schema is not None and schema.key_schema.type is Type.STRING:
-        return lambda value: {name: element(each) for name, each in _of_kind(schema, value, Mapping).items()}
+        return lambda value: {
+            name: element(element_value) for name, element_value in _of_kind(schema, value, Mapping).items()
+        }
     key = _reader(schema.key_schema, replaces, leaves_out)
 
     def read_pairs(value: Any) -> dict[Any, Any]:
         if not all(isinstance(pair, list) and len(pair) == 2 for pair in _of_kind(schema, value, list)):
             raise DataError("a map whose keys are not text is a list of pairs in JSON")
-        return {key(name): element(each) for name, each in value}
+        return {key(name): element(element_value) for name, element_value in value}
 
     return read_pairs
 
 
 def _struct_reader(schema: Schema, replaces: bool, leaves_out: bool) -> _Convert:
-    fields = [(each.name, _reader(each.schema, replaces, leaves_out)) for each in schema.fields]
+    fields = [(field.name, _reader(field.schema, replaces, leaves_out)) for field in schema.fields]
 
     def read(value: Any) -> Struct:
         get = value.get if type(value) is dict else _of_kind(schema, value, Mapping).get
@@ -337,12 +347,12 @@ def _struct_reader(schema: Schema, replaces: bool, leaves_out: bool) -> _Convert
 
     if not leaves_out:
         return read
-    may_miss = {each.name for each in schema.fields if not each.schema.optional and each.schema.default is None}
+    may_miss = {field.name for field in schema.fields if not field.schema.optional and field.schema.default is None}
 
     def read_some(value: Any) -> Struct:
-        given = _of_kind(schema, value, Mapping)
-        there = [(name, read_field) for name, read_field in fields if name in given or name not in may_miss]
-        return Struct.of_checked(schema, {name: read_field(given.get(name)) for name, read_field in there})
+        mapping = _of_kind(schema, value, Mapping)
+        present = [(name, read_field) for name, read_field in fields if name in mapping or name not in may_miss]
+        return Struct.of_checked(schema, {name: read_field(mapping.get(name)) for name, read_field in present})
 
     return read_some
 
@@ -361,9 +371,9 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_plain(element) for element in value]
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _plain(element) for key, element in value.items()}
     return value
 
 
@@ -381,14 +391,14 @@ def _bytes(value: Any) -> bytes:
 
 
 def _primitive_reader(schema: Schema) -> _Convert:
-    kind = schema.type
-    if kind is Type.BYTES:
+    schema_type = schema.type
+    if schema_type is Type.BYTES:
         return _bytes
-    if kind is Type.FLOAT32:
+    if schema_type is Type.FLOAT32:
         return lambda value: _float32(schema, value)
-    if kind is Type.FLOAT64:
+    if schema_type is Type.FLOAT64:
         return lambda value: float(value) if type(value) is Decimal else _float(schema, value)
-    return _whole_reader(schema) if kind in schemas.INTEGER_BITS else _checker(schema)
+    return _whole_reader(schema) if schema_type in schemas.INTEGER_BITS else _checker(schema)
 
 
 def _float32(schema: Schema, value: Any) -> float:

@@ -35,7 +35,11 @@ _TYPES = {
     Type.MAP: "object",
     Type.STRUCT: "object",
 }
-_NAMED = {each.name.lower(): each for each in Type if each not in (Type.STRING, Type.BOOLEAN, Type.ARRAY, Type.STRUCT)}
+_NAMED = {
+    schema_type.name.lower(): schema_type
+    for schema_type in Type
+    if schema_type not in (Type.STRING, Type.BOOLEAN, Type.ARRAY, Type.STRUCT)
+}
 _PLAIN = {
     "integer": schemas.INT64,
     "number": schemas.FLOAT64,
@@ -61,7 +65,8 @@ def json_schema(schema: Schema) -> dict[str, Any]:
         made["default"] = to_json(schema, schema.default)
     if schema.type is Type.STRUCT:
         made["properties"] = {
-            each.name: {**json_schema(each.schema), "connect.index": index} for index, each in enumerate(schema.fields)
+            field.name: {**json_schema(field.schema), "connect.index": index}
+            for index, field in enumerate(schema.fields)
         }
     elif schema.type is Type.ARRAY:
         made["items"] = json_schema(schema.elements)
@@ -84,19 +89,23 @@ def read_json_schema(document: Any, root: Any = None) -> Schema:
         return read_json_schema(_referred(root, str(document["$ref"])), root)
     for name in ("oneOf", "anyOf"):
         if name in document:
-            branches = [each for each in document[name] if each.get("type") != "null"]
+            branches = [branch for branch in document[name] if branch.get("type") != "null"]
             if len(branches) != 1:
                 raise DataError(f"{name} of several types has no counterpart in Connect's schemas")
             return read_json_schema(branches[0], root).as_optional(len(branches) < len(document[name]))
-    kind = document.get("type")
-    if isinstance(kind, list):
-        [only] = [each for each in kind if each != "null"] if len(kind) - ("null" in kind) == 1 else [None]
+    type_name = document.get("type")
+    if isinstance(type_name, list):
+        [only] = (
+            [one_type for one_type in type_name if one_type != "null"]
+            if len(type_name) - ("null" in type_name) == 1
+            else [None]
+        )
         if only is None:
             raise DataError("a type of several types has no counterpart in Connect's schemas")
-        return read_json_schema({**document, "type": only}, root).as_optional("null" in kind)
-    if kind is None and "enum" in document:
-        kind = "string"
-    made = _read_type(document, str(kind), root)
+        return read_json_schema({**document, "type": only}, root).as_optional("null" in type_name)
+    if type_name is None and "enum" in document:
+        type_name = "string"
+    made = _read_type(document, str(type_name), root)
     version = document.get("connect.version")
     made = replace(
         made,
@@ -110,24 +119,26 @@ def read_json_schema(document: Any, root: Any = None) -> Schema:
 
 
 def _referred(root: Any, reference: str) -> Any:
-    found = root
+    subschema = root
     if not reference.startswith("#"):
         raise DataError(f"the reference {reference!r} leads out of the JSON Schema, which is not supported")
     for step in filter(None, reference[1:].split("/")):
-        found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
-    if found is None or found is root:
+        subschema = (
+            subschema.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(subschema, Mapping) else None
+        )
+    if subschema is None or subschema is root:
         raise DataError(f"the reference {reference!r} of the JSON Schema leads nowhere, or to itself")
-    return found
+    return subschema
 
 
-def _read_type(document: Mapping[str, Any], kind: str, root: Any) -> Schema:
+def _read_type(document: Mapping[str, Any], type_name: str, root: Any) -> Schema:
     connect = document.get("connect.type")
-    if connect == "map" and kind == "array":
+    if connect == "map" and type_name == "array":
         key, value = document["items"]["items"]
         return schemas.map_of(read_json_schema(key, root), read_json_schema(value, root))
-    if kind == "array":
+    if type_name == "array":
         return schemas.array(read_json_schema(document.get("items") or {}, root))
-    if kind == "object":
+    if type_name == "object":
         if connect == "map":
             return schemas.map_of(schemas.STRING, read_json_schema(document["additionalProperties"], root))
         fields = document.get("properties") or {}
@@ -135,14 +146,16 @@ def _read_type(document: Mapping[str, Any], kind: str, root: Any) -> Schema:
         required = set(document.get("required") or ())
         is_strict = "required" not in document
         return schemas.struct(
-            (name, each if is_strict or name in required else each.as_optional())
-            for name, each in ((name, read_json_schema(fields[name], root)) for name in order)
+            (name, field_schema if is_strict or name in required else field_schema.as_optional())
+            for name, field_schema in ((name, read_json_schema(fields[name], root)) for name in order)
         )
-    if connect in _NAMED and (kind != "string" or connect == "bytes"):  # a text is no number, whatever it is called
+    if connect in _NAMED and (
+        type_name != "string" or connect == "bytes"
+    ):  # a text is no number, whatever it is called
         return Schema(_NAMED[connect])
-    if kind not in _PLAIN:
-        raise DataError(f"the JSON Schema type {kind!r} has no counterpart in Connect's schemas")
-    return _PLAIN[kind]
+    if type_name not in _PLAIN:
+        raise DataError(f"the JSON Schema type {type_name!r} has no counterpart in Connect's schemas")
+    return _PLAIN[type_name]
 
 
 class JsonSchemaConverter(RegisteredConverter):

@@ -55,8 +55,8 @@ _DEFAULT_NAME = f"{_DEFAULT}1"
 _ENTRY = "Entry"
 _WRAPPED = "connect_value"
 _BOXES = frozenset(  # well-known messages around a scalar, so that it can be absent
-    f"google.protobuf.{each}Value"
-    for each in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
+    f"google.protobuf.{primitive}Value"
+    for primitive in ("Bool", "Int32", "Int64", "UInt32", "UInt64", "Float", "Double", "String", "Bytes")
 )
 _DAYS = {DATE: logical.DATE, TIME: logical.TIME}
 _MESSAGES = {  # of logical types, and where they are
@@ -84,8 +84,8 @@ _SCALARS = {
 
 def _google() -> Any:
     with extra("protobuf"):
-        for each in ("timestamp", "wrappers"):  # known to the default pool from here on
-            import_module(f"google.protobuf.{each}_pb2")
+        for module_name in ("timestamp", "wrappers"):  # known to the default pool from here on
+            import_module(f"google.protobuf.{module_name}_pb2")
         return import_module("google.protobuf")
 
 
@@ -114,7 +114,7 @@ class _Messages:
 
     def _name_within(self, message: Any, schema: Schema, field: str) -> str:
         """Return the name of a struct's or map's message within another; no field or message there has it."""
-        taken = {field, message.name, *(each.name for each in message.nested_type)}
+        taken = {field, message.name, *(nested.name for nested in message.nested_type)}
         name = _name((schema.name or self._made_name()).rpartition(".")[2])
         if schema.type is Type.MAP:
             name = f"{''.join(part[:1].upper() + part[1:] for part in name.split('_'))}{_ENTRY}"
@@ -125,10 +125,10 @@ class _Messages:
         return name
 
     def _fill(self, message: Any, schema: Schema, path: str) -> None:
-        for number, each in enumerate(schema.fields, 1):
-            field = message.field.add(name=_name(each.name), number=number)
-            self._type(message, field, each.schema, path)
-            if each.schema.optional and field.label != self._label("REPEATED") and not field.type_name:
+        for number, struct_field in enumerate(schema.fields, 1):
+            field = message.field.add(name=_name(struct_field.name), number=number)
+            self._type(message, field, struct_field.schema, path)
+            if struct_field.schema.optional and field.label != self._label("REPEATED") and not field.type_name:
                 field.proto3_optional = True
                 field.oneof_index = len(message.oneof_decl)
                 message.oneof_decl.add(name=f"_{field.name}")
@@ -185,12 +185,12 @@ def _message_class(files: list[Any], name: str) -> Any:
     google = _google()
     pool = import_module("google.protobuf.descriptor_pool").DescriptorPool()
     factory = import_module("google.protobuf.message_factory")
-    known = {each.name for each in files}
+    names_added = {file.name for file in files}
 
     def add(file: Any) -> None:
         for dependency in file.dependency:
-            if dependency not in known:
-                known.add(dependency)
+            if dependency not in names_added:
+                names_added.add(dependency)
                 add(built_in_descriptor(dependency))
         pool.Add(file)
 
@@ -203,26 +203,26 @@ def _message_class(files: list[Any], name: str) -> Any:
 
 
 def _fill_message(message: Any, schema: Schema, value: Struct) -> None:
-    for each in schema.fields:
-        found = value[each.name]
-        if found is None:
+    for struct_field in schema.fields:
+        field_value = value[struct_field.name]
+        if field_value is None:
             continue
-        check_value(each.schema, found, each.name)
-        name = _name(each.name)
-        if each.schema.type is Type.STRUCT:
+        check_value(struct_field.schema, field_value, struct_field.name)
+        name = _name(struct_field.name)
+        if struct_field.schema.type is Type.STRUCT:
             getattr(message, name).SetInParent()
-            _fill_message(getattr(message, name), each.schema, found)
-        elif each.schema.type is Type.ARRAY:
-            for element in found:
-                _add(getattr(message, name), each.schema.elements, element)
-        elif each.schema.type is Type.MAP:
-            _fill_map(getattr(message, name), each.schema, found)
-        elif each.schema.name == logical.TIMESTAMP_NAME:
-            getattr(message, name).FromMilliseconds(logical.ms_of(found))
+            _fill_message(getattr(message, name), struct_field.schema, field_value)
+        elif struct_field.schema.type is Type.ARRAY:
+            for element in field_value:
+                _add(getattr(message, name), struct_field.schema.elements, element)
+        elif struct_field.schema.type is Type.MAP:
+            _fill_map(getattr(message, name), struct_field.schema, field_value)
+        elif struct_field.schema.name == logical.TIMESTAMP_NAME:
+            getattr(message, name).FromMilliseconds(logical.ms_of(field_value))
         elif message.DESCRIPTOR.fields_by_name[name].message_type is not None:
-            _set_message(getattr(message, name), each.schema, found)
+            _set_message(getattr(message, name), struct_field.schema, field_value)
         else:
-            setattr(message, name, _scalar(each.schema, found))
+            setattr(message, name, _scalar(struct_field.schema, field_value))
 
 
 def _set_message(message: Any, schema: Schema, value: Any) -> None:
@@ -286,7 +286,7 @@ def _read_schema(descriptor: Any, inside: tuple[str, ...] = ()) -> Schema:
     name = str(descriptor.full_name)
     if name in inside:
         raise DataError(f"the Protobuf message {name} refers to itself, which Connect's schemas cannot")
-    fields = [(str(each.name), _field_schema(each, (*inside, name))) for each in descriptor.fields]
+    fields = [(str(field.name), _field_schema(field, (*inside, name))) for field in descriptor.fields]
     return schemas.struct(fields, name=None if name == _DEFAULT_NAME else name)
 
 
@@ -320,8 +320,12 @@ def _single(field: Any, inside: tuple[str, ...], declared: Any = None) -> Schema
     if field.message_type.full_name == _TIMESTAMP:
         return logical.TIMESTAMP
     if field.message_type.full_name == DECIMAL:
-        known = decimal_of(field) or (decimal_of(declared) if declared is not None else None)
-        return schemas.STRING if known is None else logical.decimal(known[1], precision=known[0])
+        decimal_digits = decimal_of(field) or (decimal_of(declared) if declared is not None else None)
+        return (
+            schemas.STRING
+            if decimal_digits is None
+            else logical.decimal(decimal_digits[1], precision=decimal_digits[0])
+        )
     if field.message_type.full_name in _DAYS:
         return _DAYS[field.message_type.full_name]
     if field.message_type.full_name in _BOXES:
@@ -334,19 +338,23 @@ def _read_message(message: Any, schema: Schema) -> Struct:
     for field in message.DESCRIPTOR.fields:
         of_field = schemas.Schema.field(schema, field.name)
         assert of_field is not None
-        found = getattr(message, field.name)
+        field_value = getattr(message, field.name)
         if is_map(field):
             value_field = field.message_type.fields_by_name["value"]
             elements = of_field.schema.elements
             is_list = not field.message_type.GetOptions().map_entry
-            pairs = [(each.key, _value_of(each)) for each in found] if is_list else [(key, found[key]) for key in found]
+            pairs = (
+                [(entry.key, _value_of(entry)) for entry in field_value]
+                if is_list
+                else [(key, field_value[key]) for key in field_value]
+            )
             made[field.name] = {
                 key: None if value is None else _read_single(value_field, elements, value) for key, value in pairs
             }
         elif is_repeated(field):
-            made[field.name] = [_read_single(field, of_field.schema.elements, each) for each in found]
+            made[field.name] = [_read_single(field, of_field.schema.elements, element) for element in field_value]
         elif not field.has_presence or message.HasField(field.name):
-            made[field.name] = _read_single(field, of_field.schema, found)
+            made[field.name] = _read_single(field, of_field.schema, field_value)
     return made
 
 
@@ -358,14 +366,14 @@ def _value_of(entry: Any) -> Any:
 
 def _read_single(field: Any, schema: Schema, value: Any) -> Any:
     if field.cpp_type == field.CPPTYPE_ENUM:
-        found = field.enum_type.values_by_number.get(value)
-        return str(value) if found is None else found.name
+        converted = field.enum_type.values_by_number.get(value)
+        return str(value) if converted is None else converted.name
     if schema.name == logical.TIMESTAMP_NAME:
         return logical.moment_of(value.ToMilliseconds())
     if field.message_type is not None and field.message_type.full_name in VALUES:
         try:
-            found = VALUES[field.message_type.full_name](value)
-            return str(found) if schema.type is Type.STRING else found
+            converted = VALUES[field.message_type.full_name](value)
+            return str(converted) if schema.type is Type.STRING else converted
         except ValueError as error:
             raise DataError(f"{field.name} is no {field.message_type.full_name}: {error}") from error
     if field.message_type is not None and field.message_type.full_name in _BOXES:
@@ -399,15 +407,15 @@ class ProtobufConverter(RegisteredConverter):
             raise DataError("a Protobuf schema does not follow from the value: use a JSON converter")
         if schema not in self._written:
             self._written[schema] = self._described(topic, schema)
-        registered, kind, struct_schema = self._written[schema]
-        schema_id = self.written_id(topic, registered, str(kind.DESCRIPTOR.full_name))
-        message = kind()
+        registered, message_class, struct_schema = self._written[schema]
+        schema_id = self.written_id(topic, registered, str(message_class.DESCRIPTOR.full_name))
+        message = message_class()
         whole = value if schema.type is Type.STRUCT else Struct(struct_schema, {_WRAPPED: value})
         try:
             _fill_message(message, struct_schema, whole)
         except (TypeError, ValueError) as error:
             raise DataError(f"the value does not fit its Protobuf schema: {error}") from error
-        return self.prefixed(schema_id, message.SerializeToString(), path_of(kind.DESCRIPTOR))
+        return self.prefixed(schema_id, message.SerializeToString(), path_of(message_class.DESCRIPTOR))
 
     def _described(self, topic: str, schema: Schema) -> tuple[registries.Schema, Any, Schema]:
         struct_schema = schema if schema.type is Type.STRUCT else schemas.struct({_WRAPPED: schema})
@@ -421,21 +429,21 @@ class ProtobufConverter(RegisteredConverter):
         if data is None:
             return NULL
         try:
-            schema_id, rest = decode_prefix(data)
-            path, payload = decode_indexes(rest)
+            schema_id, after_id = decode_prefix(data)
+            path, payload = decode_indexes(after_id)
         except FormatError as error:
             raise as_data_error(error) from error
-        place = schema_id, tuple(path)
-        if place not in self._read:
-            self._read[place] = self._message_of(schema_id, path)
-        kind, schema = self._read[place]
-        message = kind()
+        message_key = schema_id, tuple(path)
+        if message_key not in self._read:
+            self._read[message_key] = self._message_of(schema_id, path)
+        message_class, schema = self._read[message_key]
+        message = message_class()
         try:
             message.ParseFromString(payload)
         except Exception as error:  # protobuf's DecodeError
             raise DataError(f"the bytes do not match schema {schema_id}: {error}") from error
         made = _read_message(message, schema)
-        if [each.name for each in schema.fields] == [_WRAPPED]:
+        if [field.name for field in schema.fields] == [_WRAPPED]:
             return SchemaAndValue(schema.fields[0].schema, made[_WRAPPED])
         return SchemaAndValue(schema, made)
 
@@ -451,8 +459,8 @@ class ProtobufConverter(RegisteredConverter):
                 name, types = f"{name}.{types[index].name}".lstrip("."), types[index].nested_type
         except IndexError:
             raise DataError(f"schema {schema_id} has no message at {path}") from None
-        kind = _message_class(files, name)
-        return kind, _read_schema(kind.DESCRIPTOR)
+        message_class = _message_class(files, name)
+        return message_class, _read_schema(message_class.DESCRIPTOR)
 
     def path_to(self, schema_id: int, name: str) -> list[int]:
         """Return the path of the message of a registered schema that has a name; of the first one for none."""
@@ -460,21 +468,21 @@ class ProtobufConverter(RegisteredConverter):
             return [0]
         registered = self.asked(lambda: self.registry.schema(schema_id, serialized=True))
         file = self._collect(registered, "", [])
-        for number, each in enumerate(file.message_type):
-            if name in (each.name, f"{file.package}.{each.name}"):
+        for number, message_type in enumerate(file.message_type):
+            if name in (message_type.name, f"{file.package}.{message_type.name}"):
                 return [number]
         raise DataError(f"schema {schema_id} has no message {name}")
 
     def writes(self, schema_id: int, path: list[int]) -> Schema:
         """Return the schema of a registered message, whose values are then written as that message."""
-        kind, schema = self._message_of(schema_id, path)
-        self._written[schema] = (self.registry.schema(schema_id), kind, schema)
+        message_class, schema = self._message_of(schema_id, path)
+        self._written[schema] = (self.registry.schema(schema_id), message_class, schema)
         return schema
 
     def _collect(self, registered: registries.Schema, name: str, files: list[Any]) -> Any:
         """Add the files that a schema imports, and its own; return its own."""
-        for each in registered.references:
-            self._collect(self._referred(each), each.name, files)
+        for reference in registered.references:
+            self._collect(self._referred(reference), reference.name, files)
         file = import_module("google.protobuf.descriptor_pb2").FileDescriptorProto()
         try:
             file.ParseFromString(base64.b64decode(registered.text, validate=True))
@@ -485,7 +493,7 @@ class ProtobufConverter(RegisteredConverter):
         return file
 
     def _referred(self, reference: registries.SchemaReference) -> registries.Schema:
-        found: registries.Schema = self.asked(
+        referenced: registries.Schema = self.asked(
             lambda: self.registry.at(reference.subject, reference.version, serialized=True)[1]
         )
-        return found
+        return referenced

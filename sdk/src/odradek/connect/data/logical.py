@@ -131,8 +131,8 @@ def encode(schema: Schema, value: Any) -> Any:
 @lru_cache(maxsize=1_000)
 def encoder(schema: Schema) -> Callable[[Any], Any]:
     """Return what encodes values of one schema."""
-    kind = LOGICAL[schema.name or ""]
-    python, encode_value = kind.python, kind.encoder(schema)
+    logical_type = LOGICAL[schema.name or ""]
+    python, encode_value = logical_type.python, logical_type.encoder(schema)
 
     def encode_checked(value: Any) -> Any:
         if not isinstance(value, python) or (python is dt.date and isinstance(value, dt.datetime)):

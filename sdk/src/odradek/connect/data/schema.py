@@ -83,12 +83,12 @@ class Schema:
 
     @cached_property
     def _by_name(self) -> dict[str, Field]:
-        return {each.name: each for each in self.fields}
+        return {field.name: field for field in self.fields}
 
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of a struct's fields, in their order."""
-        return tuple(each.name for each in self.fields)
+        return tuple(field.name for field in self.fields)
 
     def field(self, name: str) -> Field | None:
         """Return a field of a struct by name, or None."""
@@ -122,7 +122,7 @@ class Schema:
 
 def _fields(fields: Iterable[tuple[str, Schema]]) -> tuple[Field, ...]:
     made = tuple(Field(name, schema) for name, schema in fields)
-    names = [each.name for each in made]
+    names = [field_name.name for field_name in made]
     if len(set(names)) != len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise DataError(f"a struct cannot have two fields with the name {twice!r}")

@@ -56,12 +56,12 @@ class Struct:
         self._values[name] = value
 
     def _field(self, name: str) -> Schema:
-        found = self.schema.field(name)
-        if found is None:
+        schema_field = self.schema.field(name)
+        if schema_field is None:
             raise DataError(
                 f"{name!r} is not a field of {self.schema.name or 'the struct'}: {', '.join(self) or 'none'}"
             )
-        return found.schema
+        return schema_field.schema
 
     def without_default(self, name: str) -> Any:
         """Return the value of a field; None if it is null, even if its schema has a default."""
@@ -87,9 +87,9 @@ class Struct:
         get = self._values.get
         made = {name: get(name) for name in self.schema.names}
         if None in made.values():
-            for each in self.schema.fields:
-                if made[each.name] is None:
-                    made[each.name] = each.schema.default
+            for field in self.schema.fields:
+                if made[field.name] is None:
+                    made[field.name] = field.schema.default
         return made
 
     def as_dict(self) -> dict[str, Any]:
@@ -98,8 +98,8 @@ class Struct:
 
     def validate(self) -> None:
         """Raise DataError if a required field is null."""
-        for each in self.schema.fields:
-            check_value(each.schema, self._values.get(each.name), each.name)
+        for field in self.schema.fields:
+            check_value(field.schema, self._values.get(field.name), field.name)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Struct):
@@ -122,9 +122,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, Struct):
         return value.as_dict()
     if isinstance(value, list | tuple):
-        return [plain(each) for each in value]
+        return [plain(element) for element in value]
     if isinstance(value, Mapping):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: plain(element) for name, element in value.items()}
     return value
 
 
@@ -141,8 +141,8 @@ _PYTHON: dict[Type, tuple[type, ...]] = {
 }
 
 
-def _fits(value: object, kind: Type) -> bool:
-    return isinstance(value, _PYTHON[kind]) and (kind is Type.BOOLEAN or not isinstance(value, bool))
+def _fits(value: object, schema_type: Type) -> bool:
+    return isinstance(value, _PYTHON[schema_type]) and (schema_type is Type.BOOLEAN or not isinstance(value, bool))
 
 
 def check_value(schema: Schema, value: Any, name: str = "value") -> None:
@@ -154,19 +154,19 @@ def check_value(schema: Schema, value: Any, name: str = "value") -> None:
     if schema.name in logical.LOGICAL:
         logical.encode(schema, value)
         return
-    kind = schema.type
-    if not _fits(value, kind):
-        raise DataError(f"{name} must be of type {kind.value}, not {type(value).__name__} {value!r:.80}")
-    bits = INTEGER_BITS.get(kind)
+    schema_type = schema.type
+    if not _fits(value, schema_type):
+        raise DataError(f"{name} must be of type {schema_type.value}, not {type(value).__name__} {value!r:.80}")
+    bits = INTEGER_BITS.get(schema_type)
     if bits is not None and not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise DataError(f"{name} does not fit {kind.value}: {value}")
-    if kind is Type.ARRAY:
-        for each in value:
-            check_value(schema.elements, each, f"an element of {name}")
-    elif kind is Type.MAP:
+        raise DataError(f"{name} does not fit {schema_type.value}: {value}")
+    if schema_type is Type.ARRAY:
+        for element in value:
+            check_value(schema.elements, element, f"an element of {name}")
+    elif schema_type is Type.MAP:
         assert schema.key_schema is not None
-        for key, each in value.items():
+        for key, element in value.items():
             check_value(schema.key_schema, key, f"a key of {name}")
-            check_value(schema.elements, each, f"{name}[{key!r}]")
-    elif kind is Type.STRUCT and not same_struct(value.schema, schema):
+            check_value(schema.elements, element, f"{name}[{key!r}]")
+    elif schema_type is Type.STRUCT and not same_struct(value.schema, schema):
         raise DataError(f"{name} is a struct of another schema ({value.schema.name or 'unnamed'})")

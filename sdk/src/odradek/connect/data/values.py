@@ -68,8 +68,8 @@ _INFERRED: tuple[tuple[tuple[type, ...], Schema], ...] = (
 
 
 def _common(values: Any) -> Schema | None:
-    found = {infer_schema(value) for value in values}
-    return found.pop() if len(found) == 1 else None
+    element_schemas = {infer_schema(value) for value in values}
+    return element_schemas.pop() if len(element_schemas) == 1 else None
 
 
 def short_float32(value: float) -> float:
@@ -120,7 +120,7 @@ def to_text(value: Any, *, embedded: bool = False) -> str:
     if isinstance(value, dt.datetime | dt.date | dt.time):
         return time_text(value)
     if isinstance(value, list | tuple):
-        return "[" + ",".join(to_text(each, embedded=True) for each in value) + "]"
+        return "[" + ",".join(to_text(element, embedded=True) for element in value) + "]"
     if isinstance(value, Struct | Mapping):
         pairs = (f"{to_text(k, embedded=True)}:{to_text(v, embedded=True)}" for k, v in value.items())
         return "{" + ",".join(pairs) + "}"
@@ -169,9 +169,9 @@ def parse_text(text: str | None) -> SchemaAndValue:
     if text.lstrip()[:1] in ("[", "{"):
         parser = _Parser(text)
         try:
-            found = parser.value()
+            parsed = parser.value()
             if parser.rest() == "":
-                return found
+                return parsed
         except DataError:
             pass
     return SchemaAndValue(schemas.STRING, text)
@@ -223,17 +223,21 @@ def _number(text: str) -> SchemaAndValue:
         if number.adjusted() >= _DIGITS_OF_INT64:  # not written out: an exponent may be large
             return _large(number, exponent)
         whole = int(number)
-        for kind in (schemas.INT8, schemas.INT16, schemas.INT32, schemas.INT64):
-            if -(1 << schemas.INTEGER_BITS[kind.type] - 1) <= whole < 1 << schemas.INTEGER_BITS[kind.type] - 1:
-                return SchemaAndValue(kind, whole)
+        for integer_schema in (schemas.INT8, schemas.INT16, schemas.INT32, schemas.INT64):
+            if (
+                -(1 << schemas.INTEGER_BITS[integer_schema.type] - 1)
+                <= whole
+                < 1 << schemas.INTEGER_BITS[integer_schema.type] - 1
+            ):
+                return SchemaAndValue(integer_schema, whole)
         return _large(number, exponent)
     return _floating(number) or SchemaAndValue(decimal(-int(exponent)), number)
 
 
 def _large(number: Decimal, exponent: int) -> SchemaAndValue:
     """Return a whole number that is none of 64 bits: with an exponent Kafka takes it for a float, if there is one."""
-    found = _floating(number) if exponent else None
-    return found or SchemaAndValue(decimal(-exponent), number)
+    as_double = _floating(number) if exponent else None
+    return as_double or SchemaAndValue(decimal(-exponent), number)
 
 
 def _floating(number: Decimal) -> SchemaAndValue | None:
@@ -258,9 +262,9 @@ class _Parser:
         return self._text[self._at :].strip()
 
     def _take(self, mark: str) -> bool:
-        rest = self._text[self._at :]
-        if rest.lstrip().startswith(mark):
-            self._at += len(rest) - len(rest.lstrip()) + len(mark)
+        remaining = self._text[self._at :]
+        if remaining.lstrip().startswith(mark):
+            self._at += len(remaining) - len(remaining.lstrip()) + len(mark)
             return True
         return False
 
@@ -269,14 +273,14 @@ class _Parser:
             return self._array()
         if self._take("{"):
             return self._map()
-        found = self._TOKEN.match(self._text, self._at)
-        if found is None or found[1]:
+        token = self._TOKEN.match(self._text, self._at)
+        if token is None or token[1]:
             raise DataError("a value is missing")
-        self._at = found.end()
-        if found[2] is not None:
-            content = re.sub(r"\\(.)", r"\1", found[2])
+        self._at = token.end()
+        if token[2] is not None:
+            content = re.sub(r"\\(.)", r"\1", token[2])
             return _temporal(content) or SchemaAndValue(schemas.STRING, content)
-        scalar = _scalar(found[3].strip())
+        scalar = _scalar(token[3].strip())
         if scalar is None:
             raise DataError("text inside a list or map must be quoted")
         return scalar
@@ -288,10 +292,10 @@ class _Parser:
             if not self._take(",") and not self.rest().startswith("]"):
                 raise DataError("elements are separated by commas")
         common = _merged(elements)
-        if common is not None and any(each.value is None for each in elements):
+        if common is not None and any(element.value is None for element in elements):
             raise DataError("a list has nulls only, or none")
         schema = None if common is None else array(common)
-        return SchemaAndValue(schema, [each.value for each in elements])
+        return SchemaAndValue(schema, [element.value for element in elements])
 
     def _map(self) -> SchemaAndValue:
         keys: list[SchemaAndValue] = []
@@ -304,22 +308,22 @@ class _Parser:
             self._take(",")
         of_keys, of_values = _merged(keys), _merged(values)
         schema = None if of_keys is None or of_values is None else map_of(of_keys, of_values)
-        return SchemaAndValue(schema, {key.value: each.value for key, each in zip(keys, values, strict=True)})
+        return SchemaAndValue(schema, {key.value: entry.value for key, entry in zip(keys, values, strict=True)})
 
 
 _WIDENING = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64)
 
 
-def _merged(found: list[SchemaAndValue]) -> Schema | None:
+def _merged(elements: list[SchemaAndValue]) -> Schema | None:
     """Return the widest schema of the values, or None if they have none in common."""
     common: Schema | None = None
-    for schema, _ in found:
+    for schema, _ in elements:
         if schema is None or schema == common:
             continue
         if common is None:
             common = schema
         elif schema.type in _WIDENING and common.type in _WIDENING:
-            common = max(common, schema, key=lambda each: _WIDENING.index(each.type))
+            common = max(common, schema, key=lambda candidate: _WIDENING.index(candidate.type))
         else:
             return None
     return common

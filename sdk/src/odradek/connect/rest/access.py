@@ -51,8 +51,8 @@ class Users:
 
     def _read(self) -> None:
         try:
-            found = self._path.stat()
-            stamp = found.st_mtime_ns, found.st_size
+            file_status = self._path.stat()
+            stamp = file_status.st_mtime_ns, file_status.st_size
             if stamp == self._stamp:
                 return
             lines = self._path.read_text().splitlines()
@@ -69,9 +69,9 @@ class Users:
             self._read()
         except ConfigError as error:  # while it is replaced: those who were known before still are
             _log.warning("%s", error)
-        known = self._users.get(user, b"")
-        is_right = hmac.compare_digest(_digest(password), known or _digest(""))
-        return bool(known) and is_right
+        digest = self._users.get(user, b"")
+        is_right = hmac.compare_digest(_digest(password), digest or _digest(""))
+        return bool(digest) and is_right
 
 
 def _digest(password: str) -> bytes:
@@ -81,8 +81,8 @@ def _digest(password: str) -> bytes:
 def users_of(settings: WorkerSettings) -> Users | None:
     """Return the users of the REST API, None if nobody has to log in. Raises ConfigError."""
     path = settings["rest.basic.auth.users.file"]
-    extensions = [each.rpartition(".")[2] for each in settings["rest.extension.classes"]]
-    unknown = [each for each in extensions if each != _BASIC_AUTH]
+    extensions = [setting.rpartition(".")[2] for setting in settings["rest.extension.classes"]]
+    unknown = [extension for extension in extensions if extension != _BASIC_AUTH]
     if unknown:
         message = f"rest.extension.classes: unknown extension {unknown[0]!r}: {_BASIC_AUTH} is the only one"
         raise ConfigError({"rest.extension.classes": [message]})

@@ -89,11 +89,11 @@ def make_answer(cluster: Cluster) -> Callable[[web.BaseRequest, bytes], Awaitabl
 
     async def answer(request: web.BaseRequest, body: bytes) -> web.Response:
         try:
-            found: Any = await router.resolve(request)  # type: ignore[arg-type]
-            if found.http_exception is not None:
-                raise found.http_exception
-            handler: Handler = found.handler
-            return await handler(Call(dict(found), request.query, body))
+            match_info: Any = await router.resolve(request)  # type: ignore[arg-type]
+            if match_info.http_exception is not None:
+                raise match_info.http_exception
+            handler: Handler = match_info.handler
+            return await handler(Call(dict(match_info), request.query, body))
         except RequestError as error:
             return refusal(error.status, written(str(error)))
         except web.HTTPException as error:
@@ -167,14 +167,14 @@ class _Api:
         if not expand:
             return web.json_response(names)
         reads = {"status": self._cluster.status, "info": self._cluster.info}
-        wanted = [part for each in expand for part in each.split(",") if part in reads]
-        found: dict[str, dict[str, Any]] = {}
+        wanted = [part for expansion in expand for part in expansion.split(",") if part in reads]
+        described: dict[str, dict[str, Any]] = {}
         for name in names:
             try:
-                found[name] = {part: await asyncio.to_thread(reads[part], name) for part in wanted}
+                described[name] = {part: await asyncio.to_thread(reads[part], name) for part in wanted}
             except RequestError:
                 continue  # deleted meanwhile
-        return web.json_response(found)
+        return web.json_response(described)
 
     async def create(self, call: Call) -> web.Response:
         body = _body(call)
@@ -201,7 +201,7 @@ class _Api:
     async def tasks_config(self, call: Call) -> web.Response:
         name = call.names["name"]
         tasks = await asyncio.to_thread(self._cluster.tasks, name)
-        return web.json_response({f"{name}-{each['id']['task']}": each["config"] for each in tasks})
+        return web.json_response({f"{name}-{task['id']['task']}": task["config"] for task in tasks})
 
     # --- tasks ----------------------------------------------------------------------------------------------------
 
@@ -249,9 +249,11 @@ class _Api:
         return web.json_response(await asyncio.to_thread(lambda: list(plugins.listing(connectors_only=only))))
 
     async def plugin_config(self, call: Call) -> web.Response:
-        kind = await asyncio.to_thread(_any_plugin, call.names["plugin"])
-        found = kind.config_def.validate({})
-        return web.json_response([each.as_json(order)["definition"] for order, each in enumerate(found.values(), 1)])
+        plugin_class = await asyncio.to_thread(_any_plugin, call.names["plugin"])
+        validated = plugin_class.config_def.validate({})
+        return web.json_response(
+            [config_value.as_json(order)["definition"] for order, config_value in enumerate(validated.values(), 1)]
+        )
 
     async def validate(self, call: Call) -> web.Response:
         name, body = call.names["plugin"], _body(call)
@@ -280,7 +282,13 @@ class _Api:
             await asyncio.to_thread(self._cluster.set_logger, name, level)
             return web.Response(status=204)
         prefix = "odradek" if name == "root" else name
-        return web.json_response([each for each in _logger_names() if each == name or each.startswith(f"{prefix}.")])
+        return web.json_response(
+            [
+                logger_name
+                for logger_name in _logger_names()
+                if logger_name == name or logger_name.startswith(f"{prefix}.")
+            ]
+        )
 
 
 def _any_plugin(name: str) -> type[Plugin]:
@@ -296,10 +304,10 @@ def _any_plugin(name: str) -> type[Plugin]:
 
 
 def _logger_names() -> list[str]:
-    known = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "odradek"]
-    return sorted({*known, "root"})
+    own_loggers = [name for name in logging.root.manager.loggerDict if name.split(".")[0] == "odradek"]
+    return sorted({*own_loggers, "root"})
 
 
 def _level(name: str) -> str:
-    found = logging.getLogger("odradek" if name == "root" else name).getEffectiveLevel()
-    return {"WARNING": "WARN", "CRITICAL": "FATAL"}.get(logging.getLevelName(found), logging.getLevelName(found))
+    level = logging.getLogger("odradek" if name == "root" else name).getEffectiveLevel()
+    return {"WARNING": "WARN", "CRITICAL": "FATAL"}.get(logging.getLevelName(level), logging.getLevelName(level))

@@ -128,12 +128,12 @@ class Cluster:
         """Return True if a worker of the cluster runs, as far as its group knows."""
         with Admin(**self.settings.client) as admin:
             try:
-                found = admin.describe_consumer_groups([self.settings.group_id])
+                groups = admin.describe_consumer_groups([self.settings.group_id])
             except KafkaError as error:
                 if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
                     return False
                 raise
-        return bool(found[self.settings.group_id].members)
+        return bool(groups[self.settings.group_id].members)
 
     # --- connectors -----------------------------------------------------------------------------------------------
 
@@ -162,14 +162,14 @@ class Cluster:
         target = str(initial_state or STARTED).upper().replace("RUNNING", STARTED)
         if target not in (STARTED, PAUSED, STOPPED):
             raise BadRequest(f"initial_state must be RUNNING, PAUSED or STOPPED, not {initial_state!r}")
-        given = _checked(name, configs, self.settings)
+        checked = _checked(name, configs, self.settings)
 
         def decide(state: ClusterState) -> list[Pair]:
             if state.get(name).exists:
                 raise Conflict(f"Connector {name} already exists")
             return [
                 pair(Prefix.TARGET, name, {"state": target}),
-                pair(Prefix.CONNECTOR, name, {"properties": given}),
+                pair(Prefix.CONNECTOR, name, {"properties": checked}),
             ]
 
         self._configs.change(decide)
@@ -177,13 +177,13 @@ class Cluster:
 
     def put_config(self, name: str, configs: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Create a connector or replace its configuration; return its info, and whether it is new."""
-        given = _checked(name, configs, self.settings)
+        checked = _checked(name, configs, self.settings)
         is_new = False
 
         def decide(state: ClusterState) -> list[Pair]:
             nonlocal is_new
             is_new = not state.get(name).exists
-            return [pair(Prefix.CONNECTOR, name, {"properties": given})]
+            return [pair(Prefix.CONNECTOR, name, {"properties": checked})]
 
         self._configs.change(decide)
         return self.info(name), is_new
@@ -193,8 +193,8 @@ class Cluster:
 
         def decide(state: ClusterState) -> list[Pair]:
             merged = {**(_known(state, name).config or {}), **changes}
-            given = _checked(name, {k: v for k, v in merged.items() if v is not None}, self.settings)
-            return [pair(Prefix.CONNECTOR, name, {"properties": given})]
+            checked = _checked(name, {k: v for k, v in merged.items() if v is not None}, self.settings)
+            return [pair(Prefix.CONNECTOR, name, {"properties": checked})]
 
         self._configs.change(decide)
         return self.info(name)
@@ -203,10 +203,10 @@ class Cluster:
         """Delete a connector. Its source offsets and its consumer group stay."""
 
         def decide(state: ClusterState) -> list[Pair]:
-            known = _known(state, name)
-            tasks = [pair(Prefix.TASK, name, None, number) for number in range(len(known.tasks))]
+            connector = _known(state, name)
+            tasks = [pair(Prefix.TASK, name, None, number) for number in range(len(connector.tasks))]
             kinds = (Prefix.CONNECTOR, Prefix.TARGET, Prefix.COMMIT, Prefix.RESTART_CONNECTOR)
-            return [*(pair(kind, name, None) for kind in kinds), *tasks]
+            return [*(pair(prefix, name, None) for prefix in kinds), *tasks]
 
         self._configs.change(decide)
         units = [unit for unit in self._statuses.all() if unit.connector == name]
@@ -227,30 +227,32 @@ class Cluster:
 
     def tasks(self, name: str) -> list[dict[str, Any]]:
         """Return the tasks of a connector with their configurations."""
-        found = self._existing(name).tasks
-        return [{"id": {"connector": name, "task": n}, "config": dict(each)} for n, each in enumerate(found)]
+        tasks = self._existing(name).tasks
+        return [
+            {"id": {"connector": name, "task": n}, "config": dict(task_config)} for n, task_config in enumerate(tasks)
+        ]
 
     def status(self, name: str) -> dict[str, Any]:
         """Return the states of a connector and its tasks."""
-        known = self._existing(name)
-        found = self._statuses.all()
+        connector = self._existing(name)
+        statuses = self._statuses.all()
         tasks = [
-            {"id": number, **_shown(found.get(Unit(name, number)), known.generation)}
-            for number in range(len(known.tasks))
+            {"id": number, **_shown(statuses.get(Unit(name, number)), connector.generation)}
+            for number in range(len(connector.tasks))
         ]
         return {
             "name": name,
-            "connector": _shown(found.get(Unit(name)), -1),
+            "connector": _shown(statuses.get(Unit(name)), -1),
             "tasks": tasks,
-            "type": _type(known.config or {}),
+            "type": _type(connector.config or {}),
         }
 
     def task_status(self, name: str, task: int) -> dict[str, Any]:
         """Return the state of a task."""
-        known = self._existing(name)
-        if not 0 <= task < len(known.tasks):
+        connector = self._existing(name)
+        if not 0 <= task < len(connector.tasks):
             raise NotFound(f"No status found for task {name}-{task}")
-        return {"id": task, **_shown(self._statuses.all().get(Unit(name, task)), known.generation)}
+        return {"id": task, **_shown(self._statuses.all().get(Unit(name, task)), connector.generation)}
 
     def restart(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> dict[str, Any]:
         """Restart a connector, with or without its tasks, and return the states, in which those are RESTARTING."""
@@ -262,9 +264,9 @@ class Cluster:
 
         status = self.status(name)
         self._configs.change(decide)
-        for each in (status["connector"], *(status["tasks"] if include_tasks else ())):
-            if each["state"] == "FAILED" or not only_failed:
-                each["state"] = "RESTARTING"
+        for unit_status in (status["connector"], *(status["tasks"] if include_tasks else ())):
+            if unit_status["state"] == "FAILED" or not only_failed:
+                unit_status["state"] = "RESTARTING"
         return status
 
     def restart_task(self, name: str, task: int) -> None:
@@ -291,96 +293,110 @@ class Cluster:
 
     def offsets(self, name: str) -> dict[str, Any]:
         """Return the offsets of a connector: a source's own, or those of a sink's consumer group."""
-        known = self._existing(name)
-        if _type(known.config or {}) == "source":
-            found = self._offsets.of(name)
-            return {"offsets": [{"partition": json.loads(key), "offset": each} for key, each in sorted(found.items())]}
+        connector = self._existing(name)
+        if _type(connector.config or {}) == "source":
+            source_offsets = self._offsets.of(name)
+            return {
+                "offsets": [
+                    {"partition": json.loads(key), "offset": offset} for key, offset in sorted(source_offsets.items())
+                ]
+            }
         with Admin(**self.settings.client) as admin:
             committed = admin.list_consumer_group_offsets(group_of(name))
         return {
             "offsets": [
                 {
-                    "partition": {"kafka_topic": place.topic, "kafka_partition": place.partition},
-                    "offset": {"kafka_offset": each.offset},
+                    "partition": {"kafka_topic": tp.topic, "kafka_partition": tp.partition},
+                    "offset": {"kafka_offset": committed_offset.offset},
                 }
-                for place, each in sorted(committed.items())
+                for tp, committed_offset in sorted(committed.items())
             ]
         }
 
     def _stopped(self, name: str) -> tuple[ConnectorState, type[Connector]]:
-        known = self._existing(name)
-        if known.target != STOPPED or known.tasks:
+        connector = self._existing(name)
+        if connector.target != STOPPED or connector.tasks:
             raise BadRequest(_NOT_STOPPED.format(name))
         try:
-            return known, connector_class(known.config or {})
+            return connector, connector_class(connector.config or {})
         except (ConfigError, MissingExtra) as error:
             raise BadRequest(str(error)) from error
 
     def alter_offsets(self, name: str, offsets: Sequence[Mapping[str, Any]]) -> str:
         """Set offsets of a stopped connector; an offset of None resets a partition. Returns what was done."""
-        known, kind = self._stopped(name)
+        connector, connector_type = self._stopped(name)
         if not offsets or not all(
-            isinstance(each, Mapping) and isinstance(each.get("partition"), Mapping) for each in offsets
+            isinstance(offset, Mapping) and isinstance(offset.get("partition"), Mapping) for offset in offsets
         ):
             raise BadRequest('the body must be {"offsets": [{"partition": {...}, "offset": {...}}]}')
-        if issubclass(kind, SourceConnector):
-            self._alter_source(name, known, kind, [(each["partition"], each.get("offset")) for each in offsets])
+        if issubclass(connector_type, SourceConnector):
+            self._alter_source(
+                name, connector, connector_type, [(offset["partition"], offset.get("offset")) for offset in offsets]
+            )
         else:
-            assert issubclass(kind, SinkConnector)
-            self._alter_sink(name, known, kind, _sink_offsets(offsets))
+            assert issubclass(connector_type, SinkConnector)
+            self._alter_sink(name, connector, connector_type, _sink_offsets(offsets))
         return "The offsets for this connector have been altered successfully"
 
     def reset_offsets(self, name: str) -> str:
         """Delete all offsets of a stopped connector. Returns what was done."""
-        known, kind = self._stopped(name)
-        if issubclass(kind, SourceConnector):
+        connector, connector_type = self._stopped(name)
+        if issubclass(connector_type, SourceConnector):
             stored = self._offsets.of(name)
-            self._alter_source(name, known, kind, [(json.loads(key), None) for key in stored])
+            self._alter_source(name, connector, connector_type, [(json.loads(key), None) for key in stored])
         else:
-            assert issubclass(kind, SinkConnector)
-            self._alter_sink(name, known, kind, dict.fromkeys(self._places(name, known)))
+            assert issubclass(connector_type, SinkConnector)
+            self._alter_sink(name, connector, connector_type, dict.fromkeys(self._places(name, connector)))
         return "The offsets for this connector have been reset successfully"
 
-    def _places(self, name: str, known: ConnectorState) -> set[TopicPartition]:
+    def _places(self, name: str, connector: ConnectorState) -> set[TopicPartition]:
         """Return all partitions of a sink: its target may have an offset of one that its group has not yet."""
-        given = known.config or {}
-        wanted = {each.strip() for each in str(given.get("topics") or "").split(",")}
-        pattern = compile_pattern(str(given["topics.regex"])) if given.get("topics.regex") else None
+        configs = connector.config or {}
+        wanted = {topic.strip() for topic in str(configs.get("topics") or "").split(",")}
+        pattern = compile_pattern(str(configs["topics.regex"])) if configs.get("topics.regex") else None
         with Admin(**self.settings.client) as admin:
-            topics = [each for each in admin.list_topics() if each in wanted or (pattern and pattern.matches(each))]
-            counts = {each: found.partition_count for each, found in admin.describe_topics(topics).items()}
+            topics = [topic for topic in admin.list_topics() if topic in wanted or (pattern and pattern.matches(topic))]
+            counts = {
+                topic: description.partition_count for topic, description in admin.describe_topics(topics).items()
+            }
             committed = admin.list_consumer_group_offsets(group_of(name))
-        return {TopicPartition(each, number) for each, count in counts.items() for number in range(count)} | {
+        return {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)} | {
             *committed
         }
 
     def _alter_source(
-        self, name: str, known: ConnectorState, kind: type[SourceConnector], offsets: list[tuple[Any, Any]]
+        self,
+        name: str,
+        connector: ConnectorState,
+        connector_type: type[SourceConnector],
+        offsets: list[tuple[Any, Any]],
     ) -> None:
-        kind.check_offsets(known.config or {}, {frozen(partition): offset for partition, offset in offsets})
+        connector_type.check_offsets(
+            connector.config or {}, {frozen(partition): offset for partition, offset in offsets}
+        )
         if self.settings.is_exactly_once:
-            fence(self.settings, name, range(known.fenced_tasks))
+            fence(self.settings, name, range(connector.fenced_tasks))
         self._offsets.write(name, offsets)
 
     def _alter_sink(
         self,
         name: str,
-        known: ConnectorState,
-        kind: type[SinkConnector],
+        connector: ConnectorState,
+        connector_type: type[SinkConnector],
         offsets: dict[TopicPartition, int | None],
     ) -> None:
         try:
-            kind.alter_offsets(self.settings.providers.resolve(known.config or {}), offsets)
+            connector_type.alter_offsets(self.settings.providers.resolve(connector.config or {}), offsets)
         except ConfigError as error:
             raise BadRequest(self.settings.providers.as_written(str(error))) from None
         except ConnectError as error:
             raise ConnectError(self.settings.providers.as_written(str(error))) from None
         group = group_of(name)
         with Admin(**self.settings.client) as admin:
-            kept = {place: each.offset for place, each in admin.list_consumer_group_offsets(group).items()}
-            kept |= {place: offset for place, offset in offsets.items() if offset is not None}
-            for place in [place for place, offset in offsets.items() if offset is None]:
-                kept.pop(place, None)
+            kept = {tp: committed.offset for tp, committed in admin.list_consumer_group_offsets(group).items()}
+            kept |= {tp: offset for tp, offset in offsets.items() if offset is not None}
+            for tp in [tp for tp, offset in offsets.items() if offset is None]:
+                kept.pop(tp, None)
             try:
                 if None in offsets.values():  # a single offset cannot be deleted: the group is made anew without it
                     admin.delete_consumer_groups([group])
@@ -397,21 +413,21 @@ class Cluster:
 
     def validate(self, class_name: str, configs: Mapping[str, Any]) -> dict[str, Any]:
         """Return Connect's JSON of a validated configuration."""
-        given = configs.get("connector.class", class_name)
+        named_class = configs.get("connector.class", class_name)
         try:
-            kind = plugins.connector(class_name)
-            if plugins.find("connectors", str(given)) != plugins.find("connectors", class_name):
-                raise BadRequest(f"Included connector type {given} does not match request type {class_name}")
+            connector_type = plugins.connector(class_name)
+            if plugins.find("connectors", str(named_class)) != plugins.find("connectors", class_name):
+                raise BadRequest(f"Included connector type {named_class} does not match request type {class_name}")
             given_text = {key: value for key, value in configs.items() if value is not None}
-            found = validate(kind, _resolved(given_text, self.settings))
-            for key, value in found.items():  # what a variable stands for is not shown
+            validated = validate(connector_type, _resolved(given_text, self.settings))
+            for key, value in validated.items():  # what a variable stands for is not shown
                 names = [name for name in (key, *value.key.also) if has_variable(configs.get(name))]
                 if names:
                     value.value = configs[names[0]]
-                value.errors = [self.settings.providers.as_written(each) for each in value.errors]
-                if key not in definitions(kind).keys:  # of a transform, say, whose name may be such a value
+                value.errors = [self.settings.providers.as_written(error) for error in value.errors]
+                if key not in definitions(connector_type).keys:  # of a transform, say, whose name may be such a value
                     value.key = replace(value.key, name=self.settings.providers.as_written(key))
-            return as_json(class_name, found)
+            return as_json(class_name, validated)
         except (ConfigError, MissingExtra) as error:
             raise BadRequest(self.settings.providers.as_written(str(error))) from error
 
@@ -422,9 +438,9 @@ class Cluster:
     def close(self) -> None:
         """Release the clients. May be called twice."""
         self._configs.close()
-        for each in (self._opened_statuses, self._opened_offsets):
-            if each is not None:
-                each.close()
+        for opened in (self._opened_statuses, self._opened_offsets):
+            if opened is not None:
+                opened.close()
 
     def __enter__(self) -> Self:
         return self
@@ -442,10 +458,10 @@ def fence(settings: WorkerSettings, name: str, tasks: range) -> None:
 
 
 def _known(state: ClusterState, name: str) -> ConnectorState:
-    found = state.get(name)
-    if not found.exists:
+    connector = state.get(name)
+    if not connector.exists:
         raise NotFound(f"Connector {name} not found")
-    return found
+    return connector
 
 
 def _checked(name: str, configs: Mapping[str, Any], settings: WorkerSettings) -> dict[str, str]:
@@ -461,27 +477,27 @@ def _checked(name: str, configs: Mapping[str, Any], settings: WorkerSettings) ->
         )
     if not all(value is None or isinstance(value, str | int | float | bool) for value in configs.values()):
         raise BadRequest("the values of a connector's configuration must be text")
-    given = {key: _text(value) for key, value in configs.items() if value is not None}
-    given["name"] = name
+    checked = {key: _text(value) for key, value in configs.items() if value is not None}
+    checked["name"] = name
     try:
-        check(_resolved(given, settings))
+        check(_resolved(checked, settings))
     except BadRequest as error:
         raise BadRequest(settings.providers.as_written(str(error))) from None
-    if given.get("exactly.once.support") == "required" and not settings.is_exactly_once:
+    if checked.get("exactly.once.support") == "required" and not settings.is_exactly_once:
         raise BadRequest("exactly.once.support=required needs exactly.once.source.support=enabled of the worker")
-    return given
+    return checked
 
 
 def _is_name(name: str) -> bool:
     """Return True for a name that a path can have, so that the connector can be asked for and deleted."""
-    is_printed = all(each == " " or each.isprintable() for each in name) and "/" not in name
+    is_printed = all(character == " " or character.isprintable() for character in name) and "/" not in name
     return 0 < len(name) <= _NAME_CHARACTERS_MAX and is_printed and name == name.strip() and name not in (".", "..")
 
 
-def _resolved(given: Mapping[str, Any], settings: WorkerSettings) -> dict[str, Any]:
+def _resolved(configs: Mapping[str, Any], settings: WorkerSettings) -> dict[str, Any]:
     """Return a configuration with its values. Raises BadRequest for one that cannot be had."""
     try:
-        return settings.providers.resolve(given)
+        return settings.providers.resolve(configs)
     except ConfigError as error:
         raise BadRequest(f"Connector configuration is invalid: {error}") from error
 
@@ -497,34 +513,34 @@ def _type(configs: Mapping[str, str]) -> str:
         return "unknown"
 
 
-def _info(name: str, known: ConnectorState) -> dict[str, Any]:
+def _info(name: str, connector: ConnectorState) -> dict[str, Any]:
     return {
         "name": name,
-        "config": dict(known.config or {}),
-        "tasks": [{"connector": name, "task": number} for number in range(len(known.tasks))],
-        "type": _type(known.config or {}),
+        "config": dict(connector.config or {}),
+        "tasks": [{"connector": name, "task": number} for number in range(len(connector.tasks))],
+        "type": _type(connector.config or {}),
     }
 
 
 def _shown(status: Status | None, generation: int) -> dict[str, Any]:
     """Return the JSON of a state; that of an older generation of tasks is none."""
-    found = status or Status(UNASSIGNED)
-    if found.generation < generation:
-        found = Status(UNASSIGNED)
-    shown = {"state": found.state, "worker_id": found.worker_id}
-    return shown if found.trace is None else {**shown, "trace": found.trace}
+    current = status or Status(UNASSIGNED)
+    if current.generation < generation:
+        current = Status(UNASSIGNED)
+    shown = {"state": current.state, "worker_id": current.worker_id}
+    return shown if current.trace is None else {**shown, "trace": current.trace}
 
 
 def _sink_offsets(offsets: Sequence[Mapping[str, Any]]) -> dict[TopicPartition, int | None]:
-    found: dict[TopicPartition, int | None] = {}
-    for each in offsets:
-        partition, offset = each["partition"], each.get("offset")
+    offset_by_tp: dict[TopicPartition, int | None] = {}
+    for document in offsets:
+        partition, offset = document["partition"], document.get("offset")
         try:
-            place = TopicPartition(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
-            found[place] = None if offset is None else int(offset["kafka_offset"])
+            tp = TopicPartition(str(partition["kafka_topic"]), int(partition["kafka_partition"]))
+            offset_by_tp[tp] = None if offset is None else int(offset["kafka_offset"])
         except (KeyError, TypeError, ValueError):
             raise BadRequest(
                 'the offsets of a sink must be {"partition": {"kafka_topic": ..., "kafka_partition": n}, '
                 '"offset": {"kafka_offset": n}}'
             ) from None
-    return found
+    return offset_by_tp

@@ -51,8 +51,10 @@ class Shift:
 def has_work(state: ClusterState) -> bool:
     """Return whether a worker has anything to do: a connector that is to run, or one that is not stopped yet."""
     for name in state.names():
-        known = state.get(name)
-        if known.target == STARTED or (known.target == STOPPED and (known.tasks or not known.has_current_tasks)):
+        connector = state.get(name)
+        if connector.target == STARTED or (
+            connector.target == STOPPED and (connector.tasks or not connector.has_current_tasks)
+        ):
             return True
     return False
 

@@ -57,9 +57,9 @@ def settle(admin: Triggering, group_id: str, state: ClusterState, function: str)
     """Create and delete triggers until they are those of the running sinks. Raises KafkaError."""
     wanted = {trigger_name(group_id, topic): topic for topic in topics_of_sinks(admin, state)}
     own = {
-        each.name: each
-        for each in admin.list_triggers()
-        if each.name.startswith(f"connect.{group_id}.") and each.function == function
+        trigger.name: trigger
+        for trigger in admin.list_triggers()
+        if trigger.name.startswith(f"connect.{group_id}.") and trigger.function == function
     }
     for name in sorted(own.keys() - wanted.keys()):
         try:
@@ -81,14 +81,14 @@ def topics_of_sinks(admin: Triggering, state: ClusterState) -> set[str]:
     topics: set[str] = set()
     patterns = []
     for name in state.names():
-        known = state.get(name)
-        if known.target != STARTED or known.config is None or not _is_sink(known.config):
+        connector = state.get(name)
+        if connector.target != STARTED or connector.config is None or not _is_sink(connector.config):
             continue
-        topics |= {each.strip() for each in (known.config.get("topics") or "").split(",") if each.strip()}
-        if known.config.get("topics.regex"):
-            patterns.append(compile_pattern(known.config["topics.regex"]))
+        topics |= {topic.strip() for topic in (connector.config.get("topics") or "").split(",") if topic.strip()}
+        if connector.config.get("topics.regex"):
+            patterns.append(compile_pattern(connector.config["topics.regex"]))
     if patterns:
-        topics |= {each for each in admin.list_topics() if any(pattern.matches(each) for pattern in patterns)}
+        topics |= {topic for topic in admin.list_topics() if any(pattern.matches(topic) for pattern in patterns)}
     return topics
 
 

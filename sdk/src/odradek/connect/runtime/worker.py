@@ -161,7 +161,7 @@ class Worker(RebalanceListener):
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         """Take slots over; they are paused, because their partitions are empty for ever."""
         self._group.pause(partitions)
-        self._slots |= {each.partition for each in partitions}
+        self._slots |= {partition.partition for partition in partitions}
 
     def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         """Stop what runs in these slots before another worker gets them."""
@@ -172,9 +172,9 @@ class Worker(RebalanceListener):
         self._release(partitions, abandoned=True)
 
     def _release(self, partitions: Iterable[TopicPartition], *, abandoned: bool) -> None:
-        gone = {each.partition for each in partitions}
-        self._slots -= gone
-        self._end([unit for unit in self._runs if self._slot(unit) in gone], abandoned=abandoned)
+        released = {partition.partition for partition in partitions}
+        self._slots -= released
+        self._end([unit for unit in self._runs if self._slot(unit) in released], abandoned=abandoned)
 
     def _slot(self, unit: Unit) -> int:
         """Return the slot of a unit, -1 for a task that is no more."""
@@ -206,20 +206,20 @@ class Worker(RebalanceListener):
         wanted = {unit: generation for unit, generation in self._wanted(state) if self._slot(unit) in self._slots}
         ended = []
         for unit, run in self._runs.items():
-            known = state.get(unit.connector)
-            run.forgotten = not known.exists
-            if wanted.get(unit) != run.generation or self._is_to_restart(unit, run, known):
+            connector = state.get(unit.connector)
+            run.forgotten = not connector.exists
+            if wanted.get(unit) != run.generation or self._is_to_restart(unit, run, connector):
                 ended.append(unit)
         self._end(ended, abandoned=False)
         self._settle_stopped(state)
         for unit, generation in wanted.items():
-            known = state.get(unit.connector)
-            if (unit, generation) not in self._units(unit.connector, known):
+            connector = state.get(unit.connector)
+            if (unit, generation) not in self._units(unit.connector, connector):
                 continue  # the state went on meanwhile: another thread has read it, or this one while it settled
             if unit in self._runs:
-                self._runs[unit].pause(known.target == PAUSED)
+                self._runs[unit].pause(connector.target == PAUSED)
             else:
-                self._begin(unit, generation, known)
+                self._begin(unit, generation, connector)
         if state.loggers != self._levels:
             self._levels = dict(state.loggers)
             for name, level in self._levels.items():
@@ -228,62 +228,64 @@ class Worker(RebalanceListener):
     def _quiet_since_s(self, state: ClusterState) -> float | None:
         """Return since when there is nothing to do here; None while there is."""
         for name in state.names():
-            known = state.get(name)
+            connector = state.get(name)
             run = self._runs.get(Unit(name))
-            is_divided = known.has_current_tasks and (
-                not self._is_fenced_source(known) or known.fenced == known.generation
+            is_divided = connector.has_current_tasks and (
+                not self._is_fenced_source(connector) or connector.fenced == connector.generation
             )
             if run is not None and not (is_divided or run.failed or run.is_paused):
                 return None  # its tasks are on their way
         quiet = [run.quiet_since_s() for run in self._runs.values()]
-        found = [each for each in quiet if each is not None]
-        return max([self._changed_s, *found]) if len(found) == len(quiet) else None
+        known_times = [quiet_s for quiet_s in quiet if quiet_s is not None]
+        return max([self._changed_s, *known_times]) if len(known_times) == len(quiet) else None
 
     def _wanted(self, state: ClusterState) -> Iterable[tuple[Unit, int]]:
         """Yield what is to run in the cluster, with its generation."""
         for name in state.names():
             yield from self._units(name, state.get(name))
 
-    def _units(self, name: str, known: ConnectorState) -> Iterable[tuple[Unit, int]]:
+    def _units(self, name: str, connector: ConnectorState) -> Iterable[tuple[Unit, int]]:
         """Yield what is to run of a connector."""
-        if known.exists and known.target != STOPPED:
-            yield Unit(name), known.config_offset
-            if known.has_current_tasks and (not self._is_fenced_source(known) or known.fenced == known.generation):
-                yield from ((Unit(name, number), known.generation) for number in range(len(known.tasks)))
+        if connector.exists and connector.target != STOPPED:
+            yield Unit(name), connector.config_offset
+            if connector.has_current_tasks and (
+                not self._is_fenced_source(connector) or connector.fenced == connector.generation
+            ):
+                yield from ((Unit(name, number), connector.generation) for number in range(len(connector.tasks)))
 
-    def _is_fenced_source(self, known: ConnectorState) -> bool:
-        return self.settings.is_exactly_once and _is_source(known)
+    def _is_fenced_source(self, connector: ConnectorState) -> bool:
+        return self.settings.is_exactly_once and _is_source(connector)
 
-    def _is_to_restart(self, unit: Unit, run: Run, known: ConnectorState) -> bool:
+    def _is_to_restart(self, unit: Unit, run: Run, connector: ConnectorState) -> bool:
         if run.superseded and not run.is_alive:
             since_s = self._superseded_s.setdefault(unit, self._clock.monotonic())
             return self._clock.monotonic() - since_s > _SUPERSEDED_S
-        mark, asked = self._marks.get(unit, -1), _restart_mark(unit, known)
-        if asked <= mark:
+        mark, restart_mark = self._marks.get(unit, -1), _restart_mark(unit, connector)
+        if restart_mark <= mark:
             return False
-        self._marks[unit] = asked
-        request = known.restart
-        is_for_all = request is not None and request.offset == asked
+        self._marks[unit] = restart_mark
+        request = connector.restart
+        is_for_all = request is not None and request.offset == restart_mark
         return run.failed or not (is_for_all and request is not None and request.only_failed)
 
     def _settle_stopped(self, state: ClusterState) -> None:
         """Delete the tasks of stopped connectors, so that their offsets may be changed (KIP-875)."""
         for name in state.names():
-            known = state.get(name)
-            if known.target != STOPPED or self._slot(Unit(name)) not in self._slots:
+            connector = state.get(name)
+            if connector.target != STOPPED or self._slot(Unit(name)) not in self._slots:
                 continue
-            if known.tasks or not known.has_current_tasks:
+            if connector.tasks or not connector.has_current_tasks:
                 self._configs.change(lambda now, name=name: _emptied(now, name))  # type: ignore[misc]
-                status = Status(STOPPED, self._environment.worker_id, None, known.config_offset)
+                status = Status(STOPPED, self._environment.worker_id, None, connector.config_offset)
                 self._environment.statuses.put(Unit(name), status)
 
-    def _begin(self, unit: Unit, generation: int, known: ConnectorState) -> None:
+    def _begin(self, unit: Unit, generation: int, connector: ConnectorState) -> None:
         """Start a unit; a configuration that cannot be used is a failed one."""
-        self._marks[unit] = _restart_mark(unit, known)
+        self._marks[unit] = _restart_mark(unit, connector)
         self._superseded_s.pop(unit, None)
-        paused = known.target == PAUSED
+        paused = connector.target == PAUSED
         try:
-            run = self._made(unit, generation, known, paused=paused)
+            run = self._made(unit, generation, connector, paused=paused)
         except (ConfigError, MissingExtra) as error:
             message = self.settings.providers.as_written(f"{type(error).__name__}: {error}")
             self._environment.statuses.put(unit, Status(FAILED, self._environment.worker_id, message, generation))
@@ -292,19 +294,19 @@ class Worker(RebalanceListener):
         self._changed_s = self._clock.monotonic()
         run.start()
 
-    def _made(self, unit: Unit, generation: int, known: ConnectorState, *, paused: bool) -> Run:
-        given = self.settings.providers.resolve(known.config or {})
-        kind = connector_class(given)
-        is_source = issubclass(kind, SourceConnector)
-        configs = (CONNECTOR + (SOURCE if is_source else SINK)).parse(given)
+    def _made(self, unit: Unit, generation: int, connector: ConnectorState, *, paused: bool) -> Run:
+        configs_resolved = self.settings.providers.resolve(connector.config or {})
+        connector_type = connector_class(configs_resolved)
+        is_source = issubclass(connector_type, SourceConnector)
+        configs = (CONNECTOR + (SOURCE if is_source else SINK)).parse(configs_resolved)
         environment = self._environment
         if unit.task is None:
             return ConnectorRun(
-                unit, environment, generation, paused=paused, make=kind, configs=given,
+                unit, environment, generation, paused=paused, make=connector_type, configs=configs_resolved,
                 tasks_max=configs["tasks.max"], publish=lambda tasks: self._publish(unit.connector, generation, tasks),
             )  # fmt: skip
-        task, task_class = self.settings.providers.resolve(known.tasks[unit.task]), kind.task_class
-        parsed: tuple[Mapping[str, Any], Mapping[str, Any]] = configs, given
+        task, task_class = self.settings.providers.resolve(connector.tasks[unit.task]), connector_type.task_class
+        parsed: tuple[Mapping[str, Any], Mapping[str, Any]] = configs, configs_resolved
         if issubclass(task_class, SourceTask):
             return SourceTaskRun(
                 unit, environment, generation, paused=paused, make=task_class, connector=parsed, task_configs=task,
@@ -327,34 +329,34 @@ class Worker(RebalanceListener):
             Superseded: the connector was changed, stopped or deleted meanwhile.
         """
         raw = self._configs.state.get(name).config or {}
-        given = [
+        task_configs = [
             self.settings.providers.hidden({key: str(value) for key, value in task.items()}, raw) for task in tasks
         ]
 
         def decide(state: ClusterState) -> list[Pair]:
-            known = state.get(name)
-            if known.config_offset != config_offset or known.target == STOPPED:
+            connector = state.get(name)
+            if connector.config_offset != config_offset or connector.target == STOPPED:
                 raise Superseded("its configuration was changed")
-            if known.has_current_tasks and list(known.tasks) == given:
+            if connector.has_current_tasks and list(connector.tasks) == task_configs:
                 return []
             return [
-                *(pair(Prefix.TASK, name, {"properties": task}, number) for number, task in enumerate(given)),
+                *(pair(Prefix.TASK, name, {"properties": task}, number) for number, task in enumerate(task_configs)),
                 pair(
                     Prefix.COMMIT,
                     name,
                     {
-                        "tasks": len(given),
+                        "tasks": len(task_configs),
                         "config": config_offset,
-                        "slots": state.slots_for(name, len(given), self._slot_count),
+                        "slots": state.slots_for(name, len(task_configs), self._slot_count),
                     },
                 ),
             ]
 
         self._configs.change(decide)
-        known = self._configs.state.get(name)
-        if self._is_fenced_source(known) and known.fenced != known.generation:
-            fence(self.settings, name, range(known.fenced_tasks))
-            self._configs.change(lambda state: _fenced(state, name, known.generation))
+        connector = self._configs.state.get(name)
+        if self._is_fenced_source(connector) and connector.fenced != connector.generation:
+            fence(self.settings, name, range(connector.fenced_tasks))
+            self._configs.change(lambda state: _fenced(state, name, connector.generation))
 
 
 def _set_session_timeout(settings: WorkerSettings) -> None:
@@ -365,8 +367,8 @@ def _set_session_timeout(settings: WorkerSettings) -> None:
         "consumer.heartbeat.interval.ms": str(max(session_ms // _HEARTBEATS_A_SESSION, 1)),
     }
     with Admin(**settings.client) as admin:
-        known = admin.describe_group_configs(settings.group_id)
-        changed = {name: value for name, value in wanted.items() if known[name].value != value}
+        group_configs = admin.describe_group_configs(settings.group_id)
+        changed = {name: value for name, value in wanted.items() if group_configs[name].value != value}
         if changed:
             try:
                 admin.alter_group_configs(settings.group_id, changed)
@@ -385,36 +387,36 @@ class _Unusable(Run):
         return
 
 
-def _is_source(known: ConnectorState) -> bool:
+def _is_source(connector: ConnectorState) -> bool:
     try:
-        return issubclass(connector_class(known.config or {}), SourceConnector)
+        return issubclass(connector_class(connector.config or {}), SourceConnector)
     except (ConfigError, MissingExtra):
         return False
 
 
-def _restart_mark(unit: Unit, known: ConnectorState) -> int:
+def _restart_mark(unit: Unit, connector: ConnectorState) -> int:
     """Return the offset of the last request that is about the unit, -1 if there was none."""
     marks = [-1]
-    if known.restart is not None and (unit.task is None or known.restart.include_tasks):
-        marks.append(known.restart.offset)
+    if connector.restart is not None and (unit.task is None or connector.restart.include_tasks):
+        marks.append(connector.restart.offset)
     if unit.task is not None:
-        marks.append(known.task_restarts.get(unit.task, -1))
+        marks.append(connector.task_restarts.get(unit.task, -1))
     return max(marks)
 
 
 def _emptied(state: ClusterState, name: str) -> list[Pair]:
-    known = state.get(name)
-    if not known.exists or known.target != STOPPED or not (known.tasks or not known.has_current_tasks):
+    connector = state.get(name)
+    if not connector.exists or connector.target != STOPPED or not (connector.tasks or not connector.has_current_tasks):
         return []
-    return [pair(Prefix.COMMIT, name, {"tasks": 0, "config": known.config_offset})]
+    return [pair(Prefix.COMMIT, name, {"tasks": 0, "config": connector.config_offset})]
 
 
 def _fenced(state: ClusterState, name: str, generation: int) -> list[Pair]:
-    known = state.get(name)
-    if known.generation != generation:
+    connector = state.get(name)
+    if connector.generation != generation:
         return []
     # An older generation may have had more tasks: those were fenced before, by whoever wrote `fenced`.
-    return [pair(Prefix.FENCING, name, {"tasks": len(known.tasks), "generation": generation})]
+    return [pair(Prefix.FENCING, name, {"tasks": len(connector.tasks), "generation": generation})]
 
 
 def collect_rarely() -> None:

@@ -111,7 +111,7 @@ class ClusterState:
 
     def names(self) -> list[str]:
         """Return the names of existing connectors, sorted."""
-        return sorted(name for name, each in self.connectors.items() if each.exists)
+        return sorted(name for name, connector in self.connectors.items() if connector.exists)
 
     def apply(self, key: bytes | None, value: bytes | None, offset: int) -> None:
         """Take a record. Records of other kinds are ignored."""
@@ -122,7 +122,7 @@ class ClusterState:
             return
         if document is not None and not isinstance(document, dict):
             return
-        for prefix in sorted(Prefix, key=lambda each: -len(each.value)):
+        for prefix in sorted(Prefix, key=lambda candidate: -len(candidate.value)):
             if text.startswith(prefix.value):
                 try:
                     self._take(prefix, text.removeprefix(prefix.value), document, offset)
@@ -167,13 +167,13 @@ class ClusterState:
         if prefix is Prefix.COMMIT:
             if is_deleted:
                 return replace(old, tasks=(), slots=(), generation=-1, made_from=-1)
-            found = self._pending.get(name, {})
+            task_configs = self._pending.get(name, {})
             count = int(document.get("tasks", 0))
-            if any(number not in found for number in range(count)):
+            if any(number not in task_configs for number in range(count)):
                 return old  # written by a worker that did not see all of its own records
-            tasks = tuple(found[number] for number in range(count))
+            tasks = tuple(task_configs[number] for number in range(count))
             made_from = int(document.get("config", old.config_offset))
-            slots = tuple(int(each) for each in document.get("slots") or range(count))
+            slots = tuple(int(slot) for slot in document.get("slots") or range(count))
             return replace(old, tasks=tasks, slots=slots, generation=offset, made_from=made_from)
         if prefix is Prefix.FENCING:
             if is_deleted:
@@ -190,7 +190,9 @@ class ClusterState:
         which every range has its share of any number of tasks.
         """
         kept = [slot for slot in self.get(name).slots[:tasks] if slot < slots]
-        used = Counter(slot for other, each in self.connectors.items() if other != name for slot in each.slots)
+        used = Counter(
+            slot for other, connector in self.connectors.items() if other != name for slot in connector.slots
+        )
         used.update(kept)
         order = sorted(range(slots), key=lambda slot: _reversed_bits(slot, slots))
         while len(kept) < tasks:

@@ -66,7 +66,7 @@ class StateTopic:
         """Apply everything that was written before this call."""
         with self.lock:
             ends = self._consumer.end_offsets(self._places)
-            while any(self._consumer.position(place) < end for place, end in ends.items()):
+            while any(self._consumer.position(tp) < end for tp, end in ends.items()):
                 self._take(_READ_MS)
 
     def follow(self, timeout_ms: int) -> bool:
@@ -75,11 +75,11 @@ class StateTopic:
             return self._take(timeout_ms)
 
     def _take(self, timeout_ms: int) -> bool:
-        found = self._consumer.poll(timeout_ms)
-        for records in found.values():
+        polled = self._consumer.poll(timeout_ms)
+        for records in polled.values():
             for record in records:
                 self._apply(record.key, record.value, record.offset)
-        return bool(found)
+        return bool(polled)
 
     def write(self, pairs: Iterable[Pair]) -> None:
         """Write records, and return when they are durable; a value of None deletes a key. Raises KafkaError."""

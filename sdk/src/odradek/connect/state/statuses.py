@@ -60,10 +60,10 @@ class Statuses:
         if text.startswith("status-topic-"):
             topic, mark, connector = text.removeprefix("status-topic-").partition(":connector-")
             if mark:
-                found = self._topics.setdefault(connector, {})
-                found.pop(topic, None)
+                topics = self._topics.setdefault(connector, {})
+                topics.pop(topic, None)
                 if document is not None:
-                    found[topic] = document.get("topic")
+                    topics[topic] = document.get("topic")
             return
         unit = _unit(text)
         if unit is None:
@@ -112,10 +112,10 @@ class Statuses:
 
 def _document(value: bytes | None) -> dict[str, Any] | None:
     try:
-        found = None if value is None else json.loads(value)
+        document = None if value is None else json.loads(value)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def _unit(text: str) -> Unit | None:

@@ -23,10 +23,10 @@ Sendable = tuple[str, int | None, bytes | None, bytes | None, list[tuple[str, by
 
 def make_converter(settings: WorkerSettings, configs: Mapping[str, Any], name: str) -> Converter:
     """Return the converter that a connector's configuration names, or else the worker's. Raises ConfigError."""
-    given, chosen = (configs, configs[name]) if configs.get(name) else (settings.originals, settings[name])
+    own_configs, chosen = (configs, configs[name]) if configs.get(name) else (settings.originals, settings[name])
     made = plugins.converter(str(chosen))()
     made.service_registry = lambda: service_registry(settings.client)
-    made.configure(with_prefix(given, f"{name}."), is_key=name == "key.converter")
+    made.configure(with_prefix(own_configs, f"{name}."), is_key=name == "key.converter")
     return made
 
 
@@ -59,10 +59,10 @@ class Conversion:
         run, topic = self._tolerance.run, record.topic
         headers = [
             (
-                each.key,
-                run(Stage.HEADER_CONVERTER, original, self._headers, _header_bytes(self._headers, topic, each)),
+                header.key,
+                run(Stage.HEADER_CONVERTER, original, self._headers, _header_bytes(self._headers, topic, header)),
             )
-            for each in record.headers
+            for header in record.headers
         ]
         key = run(
             Stage.KEY_CONVERTER, original, self._key,
@@ -81,10 +81,10 @@ class Conversion:
         value = run(Stage.VALUE_CONVERTER, read, self._value, lambda: self._value.to_connect(topic, read.value))
         headers = []
         for name, data in read.headers:
-            found: SchemaAndValue = run(
+            converted: SchemaAndValue = run(
                 Stage.HEADER_CONVERTER, read, self._headers, _header_value(self._headers, topic, name, data)
             )
-            headers.append(Header(name, found.value, found.schema))
+            headers.append(Header(name, converted.value, converted.schema))
         return SinkRecord(
             topic=topic,
             partition=read.partition,

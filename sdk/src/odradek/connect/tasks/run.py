@@ -174,10 +174,10 @@ class Run(ABC):
 
         What was there at the beginning does not count: it may be of a worker that is dead.
         """
-        found = self.environment.statuses.all().get(self.unit)
-        if found is None or found == self._before or found.worker_id == self.environment.worker_id:
-            return found is not None and found.generation > self.generation
-        return found.generation > self.generation or found.state == RUNNING
+        status = self.environment.statuses.all().get(self.unit)
+        if status is None or status == self._before or status.worker_id == self.environment.worker_id:
+            return status is not None and status.generation > self.generation
+        return status.generation > self.generation or status.state == RUNNING
 
     def _state(self) -> Status | None:
         try:

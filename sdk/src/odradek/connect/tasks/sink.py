@@ -79,7 +79,7 @@ class _Context:
         return self._consumer.assignment()
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        self.sought.update({TopicPartition(*place): offset for place, offset in offsets.items()})
+        self.sought.update({TopicPartition(*tp): offset for tp, offset in offsets.items()})
 
     def request_commit(self) -> None:
         self.wants_commit = True
@@ -191,10 +191,10 @@ class _SinkWork(RebalanceListener):
             paused = wanted
             self._seek()
             wait_ms = _POLL_MS if shown or not (self._batch or self._unopened) else 0
-            found = self._consumer.poll(wait_ms)
-            self._run.note_work(found=bool(found or self._batch))
-            if found:
-                self._take([record for records in found.values() for record in records])
+            polled = self._consumer.poll(wait_ms)
+            self._run.note_work(found=bool(polled or self._batch))
+            if polled:
+                self._take([record for records in polled.values() for record in records])
             if self._unopened:
                 self._open()
             elif not shown:
@@ -213,24 +213,24 @@ class _SinkWork(RebalanceListener):
 
     def _seek(self) -> None:
         sought, self.context.sought = self.context.sought, {}
-        for place, offset in sought.items():
-            if place in self._consumer.assignment():
-                self._consumer.seek(place, offset)
-                self._positions[place] = offset
-                self._batch = [record for record in self._batch if record.source != place]
-                self._behind.pop(place, None)
+        for tp, offset in sought.items():
+            if tp in self._consumer.assignment():
+                self._consumer.seek(tp, offset)
+                self._positions[tp] = offset
+                self._batch = [record for record in self._batch if record.source != tp]
+                self._behind.pop(tp, None)
 
     def _take(self, records: list[ConsumerRecord]) -> None:
         for read in records:
             self._used.use(read.topic)
-            place = read.topic_partition
+            tp = read.topic_partition
             try:
                 record = self._conversion.transformed(self._conversion.to_record(read), read)
                 if record is not None:
                     self._batch.append(record)
             except Skipped:
                 pass
-            self._behind[place] = read.offset + 1
+            self._behind[tp] = read.offset + 1
 
     def _pause(self) -> None:
         self._run.wait(self._backoff.delay_s(self._failures))
@@ -257,7 +257,7 @@ class _SinkWork(RebalanceListener):
 
     def _commit(self, partitions: set[TopicPartition]) -> None:
         """Commit what is durable of these partitions. Raises ConnectError; a retriable failure is left to the next."""
-        positions = {place: offset for place, offset in self._positions.items() if place in partitions}
+        positions = {tp: offset for tp, offset in self._positions.items() if tp in partitions}
         if not positions:
             return
         if self._dead_letters is not None:
@@ -268,9 +268,9 @@ class _SinkWork(RebalanceListener):
             _log.info("%s commits nothing yet: %s", self._run.unit, error)
             return
         changed = {
-            place: OffsetAndMetadata(offset)
-            for place, offset in durable.items()
-            if place in positions and self._committed.get(place) != offset
+            tp: OffsetAndMetadata(offset)
+            for tp, offset in durable.items()
+            if tp in positions and self._committed.get(tp) != offset
         }
         if not changed:
             return
@@ -281,12 +281,12 @@ class _SinkWork(RebalanceListener):
                 raise ConnectError(f"the offsets could not be committed: {error}") from error
             _log.info("%s could not commit: %s", self._run.unit, error)
             return
-        self._committed.update({place: each.offset for place, each in changed.items()})
+        self._committed.update({tp: committed.offset for tp, committed in changed.items()})
 
     # --- rebalance: called inside poll ----------------------------------------------------------------------------
 
     def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
-        self._unopened += [place for place in partitions if place not in self._unopened]
+        self._unopened += [tp for tp in partitions if tp not in self._unopened]
         self._open()
 
     def _open(self) -> None:
@@ -310,10 +310,10 @@ class _SinkWork(RebalanceListener):
             self._forget(partitions)
 
     def _forget(self, partitions: list[TopicPartition]) -> None:
-        gone = set(partitions)
-        self._task.close([place for place in partitions if place not in self._unopened])
-        self._unopened = [place for place in self._unopened if place not in gone]
-        self._batch = [record for record in self._batch if record.source not in gone]
-        for place in gone:
+        removed = set(partitions)
+        self._task.close([tp for tp in partitions if tp not in self._unopened])
+        self._unopened = [tp for tp in self._unopened if tp not in removed]
+        self._batch = [record for record in self._batch if record.source not in removed]
+        for tp in removed:
             for kept in (self._positions, self._committed, self._behind, self.context.sought):
-                kept.pop(place, None)
+                kept.pop(tp, None)

@@ -83,9 +83,9 @@ class _Boundaries:
 
     def behind_batch(self) -> bool | None:
         with self._lock:
-            asked, self._batch = self._batch, None
+            batch_asked, self._batch = self._batch, None
             self._records.clear()
-            return asked
+            return batch_asked
 
 
 class _Context:
@@ -263,13 +263,15 @@ class SourceTaskRun(Run):
 class _Writer:
     """Writes batches of a source task, each with its offsets."""
 
-    def __init__(self, producer: Producer, run: SourceTaskRun, tolerance: Tolerance, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, producer: Producer, run: SourceTaskRun, tolerance: Tolerance, configs: Mapping[str, Any]
+    ) -> None:
         environment = run.environment
         self._producer, self._unit, self._wait, self._tolerance = producer, run.unit, run.wait, tolerance
         self._environment = environment
         self._is_exactly_once = environment.settings.is_exactly_once
         creates = environment.settings["topic.creation.enable"]
-        self._creation = TopicCreation(environment.settings.client, given) if creates else None
+        self._creation = TopicCreation(environment.settings.client, configs) if creates else None
         self._used = UsedTopics(
             lambda topic: environment.statuses.put_topic(topic, run.unit, environment.clock.now_ms())
         )
@@ -281,7 +283,7 @@ class _Writer:
             if self._creation is not None:
                 self._creation.ensure(topic)
             self._used.use(topic)
-        offset_pairs = [offset_record(self._unit.connector, *each) for each in offsets]
+        offset_pairs = [offset_record(self._unit.connector, *partition_and_offset) for partition_and_offset in offsets]
         for attempt in range(_WRITE_ATTEMPTS):
             try:
                 self._attempt(records, offset_pairs)
@@ -351,6 +353,6 @@ class _Writer:
         """Take the largest record away, if it is tolerated that one cannot be written."""
         if not records:
             raise ConnectError(f"the source offsets could not be written: {error}") from error
-        largest = max(records, key=lambda each: len(each[2] or b"") + len(each[3] or b""))
+        largest = max(records, key=lambda sendable: len(sendable[2] or b"") + len(sendable[3] or b""))
         self._tolerance.handle(Stage.KAFKA_PRODUCE, largest, Producer, error)
         records.remove(largest)

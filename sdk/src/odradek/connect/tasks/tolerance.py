@@ -118,15 +118,15 @@ class Tolerance:
     def handle(self, stage: Stage, record: Any, plugin: type, error: Exception) -> None:
         """Log and report a failed record. Raises ConnectError unless it is tolerated."""
         shown = _shown(record) if self._configs["errors.log.include.messages"] else "the record"
-        what = f"{shown} failed in {stage.value} ({plugin.__name__}): {error}"
+        failure = f"{shown} failed in {stage.value} ({plugin.__name__}): {error}"
         if self._configs["errors.log.enable"]:
-            _log.error("%s: %s", self._unit, what)
+            _log.error("%s: %s", self._unit, failure)
         if self._dead_letters is not None and isinstance(record, ConsumerRecord):
             is_with_context = self._configs["errors.deadletterqueue.context.headers.enable"]
             headers = self._context(stage, record, plugin, error) if is_with_context else []
             self._dead_letters.send(record, headers)
         if not self._tolerates:
-            raise ConnectError(f"tolerance exceeded: {what}; errors.tolerance=all skips such records") from error
+            raise ConnectError(f"tolerance exceeded: {failure}; errors.tolerance=all skips such records") from error
         self.skipped += 1
 
     def _context(

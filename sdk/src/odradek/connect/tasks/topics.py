@@ -21,7 +21,11 @@ class TopicCreation:
     def __init__(self, client: Mapping[str, Any], configs: Mapping[str, Any]) -> None:
         self._client = client
         self._default = with_prefix(configs, f"{_PREFIX}default.")
-        names = [each.strip() for each in str(configs.get(f"{_PREFIX}groups") or "").split(",") if each.strip()]
+        names = [
+            group_name.strip()
+            for group_name in str(configs.get(f"{_PREFIX}groups") or "").split(",")
+            if group_name.strip()
+        ]
         self._groups = [with_prefix(configs, f"{_PREFIX}{name}.") for name in names]
         for name, group in zip(names, self._groups, strict=True):
             if not group.get("include"):
@@ -38,17 +42,17 @@ class TopicCreation:
     def new_topic(self, topic: str) -> NewTopic:
         """Return the topic with its partitions and configurations."""
         chosen = next((group for group in self._groups if _matches(group, topic)), {})
-        found = {**self._default, **chosen}
+        topic_configs = {**self._default, **chosen}
         return NewTopic(
             topic,
-            num_partitions=int(found.get("partitions", -1)),
-            configs={name: str(value) for name, value in found.items() if name not in _OURS},
+            num_partitions=int(topic_configs.get("partitions", -1)),
+            configs={name: str(value) for name, value in topic_configs.items() if name not in _OURS},
         )
 
 
 def _matches(group: Mapping[str, Any], topic: str) -> bool:
     def listed(name: str) -> bool:
-        patterns = [each.strip() for each in str(group.get(name) or "").split(",") if each.strip()]
+        patterns = [pattern.strip() for pattern in str(group.get(name) or "").split(",") if pattern.strip()]
         return any(re.fullmatch(java_regex(pattern), topic) for pattern in patterns)
 
     return listed("include") and not listed("exclude")

@@ -91,9 +91,9 @@ def basics(schema: Schema, **changes: Any) -> Schema:
     return replace(schema, optional=False, default=None, **changes)
 
 
-def retyped(schema: Schema, kind: Type) -> Schema:
+def retyped(schema: Schema, schema_type: Type) -> Schema:
     """Return a schema of another type with the name, version, doc and parameters of this one."""
-    return basics(schema, type=kind, fields=(), key_schema=None, value_schema=None)
+    return basics(schema, type=schema_type, fields=(), key_schema=None, value_schema=None)
 
 
 P = TypeVar("P", bound=PartTransformation)

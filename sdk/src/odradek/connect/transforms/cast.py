@@ -21,25 +21,29 @@ from odradek.connect.errors import ConfigError, DataError
 from odradek.connect.record import ConnectRecord
 from odradek.connect.transforms.base import NULLS, PartTransformation, basics, of_part, retyped
 
-_TARGETS = {kind.name.lower(): kind for kind in Type if kind.is_primitive and kind is not Type.BYTES}
+_TARGETS = {
+    schema_type.name.lower(): schema_type
+    for schema_type in Type
+    if schema_type.is_primitive and schema_type is not Type.BYTES
+}
 _TEMPORAL = (logical.DATE_NAME, logical.TIME_NAME, logical.TIMESTAMP_NAME)
 _FLOAT = re.compile(r"\s*[+-]?(NaN|Infinity|(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?)[fFdD]?\s*")
 
 
 def _spec(pairs: list[str]) -> dict[str, Type]:
     """Return target types by field; "" is the whole value. Raises ConfigError."""
-    found: dict[str, Type] = {}
+    target_types: dict[str, Type] = {}
     for pair in pairs:
         name, colon, target = pair.partition(":")
         if not colon:
             name, target = "", pair
-        kind = _TARGETS.get(target.strip().lower())
-        if kind is None:
+        target_type = _TARGETS.get(target.strip().lower())
+        if target_type is None:
             raise ConfigError(f"spec: {target.strip()!r} is not a type to cast to: {', '.join(_TARGETS)}")
-        found[name.strip()] = kind
-    if not found or ("" in found and len(found) > 1):
+        target_types[name.strip()] = target_type
+    if not target_types or ("" in target_types and len(target_types) > 1):
         raise ConfigError("spec: give fields with their types, name:type, or one type for the whole value")
-    return found
+    return target_types
 
 
 def _refused(pairs: list[str]) -> str | None:
@@ -79,7 +83,7 @@ class Cast(PartTransformation):
             if self._whole is not None:
                 return self.written(record, None, cast(None, value, self._whole))
             values = self.mapping(value)
-            values |= {name: cast(None, values.get(name), kind) for name, kind in self._casts.items()}
+            values |= {name: cast(None, values.get(name), target_type) for name, target_type in self._casts.items()}
             return self.written(record, None, values)
         updated = self.schema_once(schema, self._updated)
         if self._whole is not None:
@@ -88,9 +92,9 @@ class Cast(PartTransformation):
 
     def _struct(self, value: Struct, schema: Schema) -> Struct:
         made = Struct(schema)
-        for each in value.schema.fields:
-            field_value, kind = self.value_of(value, each.name), self._casts.get(each.name)
-            made[each.name] = field_value if kind is None else cast(each.schema, field_value, kind)
+        for field in value.schema.fields:
+            field_value, target_type = self.value_of(value, field.name), self._casts.get(field.name)
+            made[field.name] = field_value if target_type is None else cast(field.schema, field_value, target_type)
         return made
 
     def _updated(self, schema: Schema) -> Schema:
@@ -98,31 +102,31 @@ class Cast(PartTransformation):
             default = cast(schema, schema.default, self._whole)
             return replace(retyped(schema, self._whole), optional=schema.optional, default=default)
         fields = []
-        for each in schema.fields:
-            kind, of_field = self._casts.get(each.name), each.schema
-            if kind is not None:
-                of_field = Schema(kind, of_field.optional, default=cast(of_field, of_field.default, kind))
-            fields.append((each.name, of_field))
+        for field in schema.fields:
+            target_type, of_field = self._casts.get(field.name), field.schema
+            if target_type is not None:
+                of_field = Schema(target_type, of_field.optional, default=cast(of_field, of_field.default, target_type))
+            fields.append((field.name, of_field))
         made = replace(basics(schema).with_fields(fields), optional=schema.optional)
         return made if schema.default is None else replace(made, default=self._struct(schema.default, made))
 
 
-def cast(schema: Schema | None, value: Any, kind: Type) -> Any:
+def cast(schema: Schema | None, value: Any, target_type: Type) -> Any:
     """Return a value in another type. Raises DataError."""
     if value is None:
         return None
     if schema is not None and not schema.type.is_primitive:
         raise DataError(f"a {schema.type.value} cannot be cast")
-    if kind is Type.STRING:
+    if target_type is Type.STRING:
         return _text(schema, value)
     if schema is not None and schema.name in _TEMPORAL:
         value = logical.encode(schema, value)
     try:
-        if kind is Type.BOOLEAN:
+        if target_type is Type.BOOLEAN:
             return _boolean(value)
-        return _whole(kind, value) if kind in INTEGER_BITS else _float(kind, value)
+        return _whole(target_type, value) if target_type in INTEGER_BITS else _float(target_type, value)
     except (ValueError, TypeError):
-        raise DataError(f"{value!r:.80} cannot be cast to {kind.name.lower()}") from None
+        raise DataError(f"{value!r:.80} cannot be cast to {target_type.name.lower()}") from None
 
 
 def _text(schema: Schema | None, value: Any) -> str:
@@ -164,8 +168,8 @@ def _limit(value: float) -> int:
     return 2**63 - 1 if value > 0 else -(2**63)
 
 
-def _whole(kind: Type, value: Any) -> int:
-    bits = INTEGER_BITS[kind]
+def _whole(target_type: Type, value: Any) -> int:
+    bits = INTEGER_BITS[target_type]
     if isinstance(value, str):
         number = int(value) if re.fullmatch(r"[+-]?\d+", value) else _no_number()
         if not -(1 << bits - 1) <= number < 1 << bits - 1:
@@ -181,7 +185,7 @@ def _no_number() -> int:
     raise ValueError
 
 
-def _float(kind: Type, value: Any) -> float:
+def _float(target_type: Type, value: Any) -> float:
     if isinstance(value, str):
         if not _FLOAT.fullmatch(value):
             raise ValueError
@@ -191,7 +195,7 @@ def _float(kind: Type, value: Any) -> float:
         number = value
     else:
         raise TypeError
-    if kind is Type.FLOAT64:
+    if target_type is Type.FLOAT64:
         return float(number)
     try:
         if isinstance(number, float):

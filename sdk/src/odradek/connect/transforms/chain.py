@@ -36,10 +36,10 @@ class Stage:
 
 def aliases(configs: Mapping[str, Any], name: str) -> list[str]:
     """Return the names in a list such as `transforms`. Raises ConfigError for a repeated one."""
-    found = [each.strip() for each in str(configs.get(name) or "").split(",") if each.strip()]
-    if len(set(found)) != len(found):
-        raise ConfigError({name: [f"{name} names the same alias twice: {', '.join(found)}"]})
-    return found
+    alias_names = [alias.strip() for alias in str(configs.get(name) or "").split(",") if alias.strip()]
+    if len(set(alias_names)) != len(alias_names):
+        raise ConfigError({name: [f"{name} names the same alias twice: {', '.join(alias_names)}"]})
+    return alias_names
 
 
 def make_chain(configs: Mapping[str, Any]) -> Sequence[Stage]:
@@ -65,13 +65,13 @@ def make_chain(configs: Mapping[str, Any]) -> Sequence[Stage]:
     return stages
 
 
-def _made(configs: Mapping[str, Any], prefix: str, kind: Any, problems: dict[str, list[str]]) -> Any:
+def _made(configs: Mapping[str, Any], prefix: str, base_class: Any, problems: dict[str, list[str]]) -> Any:
     """Return a configured transform or predicate; None with its problems noted."""
     name = configs.get(f"{prefix}.type")
     if not name:
         problems.setdefault(f"{prefix}.type", []).append(f"{prefix}.type is required: the class")
         return None
-    category: plugins.Category = "transforms" if kind is Transformation else "predicates"
+    category: plugins.Category = "transforms" if base_class is Transformation else "predicates"
     try:
         made: Any = plugins.find(category, str(name)).load()()
         made.configure(with_prefix(configs, f"{prefix}."))

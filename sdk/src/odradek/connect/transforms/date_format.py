@@ -49,11 +49,11 @@ class DateFormat:
                 at += len(part)
                 continue
             follows = index + 1 < len(self._parts) and not self._parts[index + 1][1]
-            found = _pattern(part, follows).match(text, at)
-            if found is None:
+            match = _pattern(part, follows).match(text, at)
+            if match is None:
                 raise self._refused(text)
-            fields[part[0]] = found[0]
-            at = found.end()
+            fields[part[0]] = match[0]
+            at = match.end()
         try:
             return _moment(fields, self.pattern)
         except (ValueError, OverflowError):
@@ -65,17 +65,17 @@ class DateFormat:
 
 def _parts(pattern: str) -> Iterator[tuple[str, bool]]:
     """Yield (text, True) and (repeated letter, False)."""
-    for found in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|''|[^A-Za-z']+|'", pattern):
-        whole = found[0]
+    for match in re.finditer(r"'((?:[^']|'')*)'|([A-Za-z])\2*|''|[^A-Za-z']+|'", pattern):
+        whole = match[0]
         if whole == "''":
             yield "'", True
         elif whole.startswith("'"):
-            if found[1] is None:
+            if match[1] is None:
                 raise ConfigError(f"the date format {pattern!r} has a quote that is not closed")
-            yield found[1].replace("''", "'"), True
-        elif found[2]:
-            if found[2] not in _LETTERS:
-                raise ConfigError(f"the date format {pattern!r} has the letter {found[2]!r}, which is not supported")
+            yield match[1].replace("''", "'"), True
+        elif match[2]:
+            if match[2] not in _LETTERS:
+                raise ConfigError(f"the date format {pattern!r} has the letter {match[2]!r}, which is not supported")
             yield whole, False
         else:
             yield whole, True
@@ -176,8 +176,8 @@ def _day_of_week(fields: dict[str, str]) -> int:
 
 def _shift(fields: dict[str, str]) -> dt.timedelta:
     zone = fields.get("Z") or fields.get("X") or fields.get("z") or ""
-    found = re.fullmatch(r"(?:GMT)?([+-])(\d\d?):?(\d\d)?", zone)
-    if found is None:
+    match = re.fullmatch(r"(?:GMT)?([+-])(\d\d?):?(\d\d)?", zone)
+    if match is None:
         return dt.timedelta()
-    shift = dt.timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
-    return shift if found[1] == "+" else -shift
+    shift = dt.timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
+    return shift if match[1] == "+" else -shift

@@ -106,9 +106,11 @@ class InsertField(PartTransformation):
         schema, value = self.read(record)
         if value is None:
             return record
-        found = self._attributes(record)
+        attributes = self._attributes(record)
         inserted = [
-            (name, found[attribute]) for attribute, (name, _) in self._inserted.items() if found[attribute] is not None
+            (name, attributes[attribute])
+            for attribute, (name, _) in self._inserted.items()
+            if attributes[attribute] is not None
         ]
         if schema is None:
             return self.written(record, None, {**self.mapping(value), **dict(inserted)})
@@ -122,7 +124,7 @@ class InsertField(PartTransformation):
         return self.written(record, updated, made)
 
     def _updated(self, schema: Schema) -> Schema:
-        own = [(each.name, each.schema) for each in schema.fields]
+        own = [(field.name, field.schema) for field in schema.fields]
         return basics(schema).with_fields([*own, *self._inserted.values()])
 
 
@@ -151,9 +153,9 @@ class MaskField(PartTransformation):
             return self.written(record, None, {**values, **{n: self._masked(None, values.get(n)) for n in fields}})
         struct = self.struct(value)
         made = Struct(struct.schema)
-        for each in struct.schema.fields:
-            found = self.value_of(struct, each.name)
-            made[each.name] = self._masked(each.schema, found) if each.name in fields else found
+        for field in struct.schema.fields:
+            field_value = self.value_of(struct, field.name)
+            made[field.name] = self._masked(field.schema, field_value) if field.name in fields else field_value
         return self.written(record, schema, made)
 
     def _masked(self, schema: Schema | None, value: Any) -> Any:
@@ -177,8 +179,8 @@ def _empty(schema: Schema | None, value: Any) -> Any:
         (dt.time, dt.time()),
         (list | tuple, []),
     )
-    for kind, empty in empties:
-        if isinstance(value, kind):
+    for python_type, empty in empties:
+        if isinstance(value, python_type):
             return empty
     if isinstance(value, Mapping):
         return {}
@@ -195,19 +197,19 @@ def _replaced(schema: Schema | None, value: Any, replacement: str) -> Any:
             raise DataError(f"MaskField: the replacement {replacement!r} is not a number") from None
         if isinstance(value, Decimal):
             return number
-        kind = Type.FLOAT64 if isinstance(value, float) else Type.INT64
-        return cast(None, number, kind if schema is None else schema.type)
+        number_type = Type.FLOAT64 if isinstance(value, float) else Type.INT64
+        return cast(None, number, number_type if schema is None else schema.type)
     raise DataError(f"MaskField: a {type(value).__name__} cannot be replaced by a given value")
 
 
 def _renames(pairs: list[str]) -> dict[str, str]:
-    found = {}
+    renames = {}
     for pair in pairs:
         parts = pair.split(":")
         if len(parts) != 2:
             raise ConfigError(f"renames: {pair!r} must be old:new")
-        found[parts[0]] = parts[1]
-    return found
+        renames[parts[0]] = parts[1]
+    return renames
 
 
 def _refused(pairs: list[str]) -> str | None:
@@ -242,7 +244,11 @@ class ReplaceField(PartTransformation):
         if value is None:
             return record
         if schema is None:
-            kept = {self._renamed.get(n, n): each for n, each in self.mapping(value).items() if self._is_kept(n)}
+            kept = {
+                self._renamed.get(n, n): field_value
+                for n, field_value in self.mapping(value).items()
+                if self._is_kept(n)
+            }
             return self.written(record, None, kept)
         struct = self.struct(value)
         updated = self.schema_once(struct.schema, self._updated)
@@ -254,7 +260,9 @@ class ReplaceField(PartTransformation):
 
     def _updated(self, schema: Schema) -> Schema:
         return basics(schema).with_fields(
-            (self._renamed.get(each.name, each.name), each.schema) for each in schema.fields if self._is_kept(each.name)
+            (self._renamed.get(field.name, field.name), field.schema)
+            for field in schema.fields
+            if self._is_kept(field.name)
         )
 
 
@@ -291,12 +299,12 @@ class Flatten(PartTransformation):
     def _flatten_struct(self, struct: Struct | None, prefix: str, made: Struct) -> None:
         if struct is None:
             return
-        for each in struct.schema.fields:
-            name = self._name_of(prefix, each.name)
-            if each.schema.type is Type.STRUCT:
-                self._flatten_struct(struct[each.name], name, made)
+        for field in struct.schema.fields:
+            name = self._name_of(prefix, field.name)
+            if field.schema.type is Type.STRUCT:
+                self._flatten_struct(struct[field.name], name, made)
             else:
-                made[name] = struct[each.name]
+                made[name] = struct[field.name]
 
     def _updated(self, schema: Schema) -> Schema:
         fields: list[tuple[str, Schema]] = []
@@ -311,17 +319,17 @@ class Flatten(PartTransformation):
         optional: bool,
         default: Struct | None,
     ) -> None:
-        for each in schema.fields:
-            name, is_optional = self._name_of(prefix, each.name), optional or each.schema.optional
-            of_field = each.schema.default
+        for field in schema.fields:
+            name, is_optional = self._name_of(prefix, field.name), optional or field.schema.optional
+            of_field = field.schema.default
             if of_field is None and default is not None:
-                of_field = default[each.name]
-            if each.schema.type is Type.MAP:
+                of_field = default[field.name]
+            if field.schema.type is Type.MAP:
                 raise DataError(f"Flatten cannot flatten the map {name!r} of a value with a schema")
-            if each.schema.type is Type.STRUCT:
-                self._collect(each.schema, name, add, is_optional, of_field)
+            if field.schema.type is Type.STRUCT:
+                self._collect(field.schema, name, add, is_optional, of_field)
             else:
-                made = basics(each.schema).as_optional(is_optional)
+                made = basics(field.schema).as_optional(is_optional)
                 add((name, made if of_field is None else made.with_default(of_field)))
 
 

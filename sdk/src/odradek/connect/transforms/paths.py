@@ -36,8 +36,8 @@ class FieldPath:
         """Return the schema of the field in a struct's schema, or None if there is no such field."""
         current: Schema | None = schema
         for step in self._steps:
-            found = None if current is None or current.type is not Type.STRUCT else current.field(step)
-            current = None if found is None else found.schema
+            step_field = None if current is None or current.type is not Type.STRUCT else current.field(step)
+            current = None if step_field is None else step_field.schema
         return current
 
     def value_in_struct(self, struct: Struct, *, with_default: bool) -> Any:

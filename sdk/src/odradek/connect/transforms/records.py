@@ -48,31 +48,31 @@ class RegexRouter(Transformation):
         if self._regex.fullmatch(topic) is None:
             return record
         # Java replaces what it finds first, which may be less than the topic: orders of orders|orders-eu.
-        found = self._regex.search(topic)
-        assert found is not None
-        new = _expanded(found, self.configs["replacement"])
-        return record.replace(topic=topic[: found.start()] + new + topic[found.end() :])
+        match = self._regex.search(topic)
+        assert match is not None
+        new = _expanded(match, self.configs["replacement"])
+        return record.replace(topic=topic[: match.start()] + new + topic[match.end() :])
 
 
-def _expanded(found: re.Match[str], replacement: str) -> str:
+def _expanded(match: re.Match[str], replacement: str) -> str:
     """Return Java's replacement text: $1, ${name}, and a backslash before a character that means itself."""
 
     def one(part: re.Match[str]) -> str:
         if part["char"]:
             return part["char"]
         if part["name"]:
-            return _group(found, part["name"])
+            return _group(match, part["name"])
         digits = part["number"]
-        while len(digits) > 1 and int(digits) > (found.re.groups or 0):
+        while len(digits) > 1 and int(digits) > (match.re.groups or 0):
             digits = digits[:-1]  # $12 is group 1 and a 2, if there is no group 12
-        return _group(found, int(digits)) + part["number"][len(digits) :]
+        return _group(match, int(digits)) + part["number"][len(digits) :]
 
     return re.sub(r"\\(?P<char>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)", one, replacement)
 
 
-def _group(found: re.Match[str], name: str | int) -> str:
+def _group(match: re.Match[str], name: str | int) -> str:
     try:
-        return found[name] or ""
+        return match[name] or ""
     except IndexError:
         raise DataError(f"RegexRouter: the regular expression has no group {name}") from None
 
@@ -121,11 +121,11 @@ class ValueToKey(PartTransformation):
         return record.replace(key_schema=schema, key=key)
 
     def _key_schema(self, schema: Schema) -> Schema:
-        found = {name: schema.field(name) for name in self.configs["fields"]}
-        missing = [name for name, each in found.items() if each is None]
+        key_fields = {name: schema.field(name) for name in self.configs["fields"]}
+        missing = [name for name, field in key_fields.items() if field is None]
         if missing:
             raise DataError(f"ValueToKey: the value has no field {missing[0]!r}")
-        return struct({name: each.schema for name, each in found.items() if each is not None})
+        return struct({name: field.schema for name, field in key_fields.items() if field is not None})
 
 
 class SetSchemaMetadata(PartTransformation):
@@ -187,24 +187,26 @@ class HeaderFrom(PartTransformation):
         if schema is None:
             values = self.mapping(value)
             added = [Header(header, values.get(name)) for name, header in self._pairs]
-            kept = {n: each for n, each in values.items() if not (self._moves and n in self.configs["fields"])}
+            kept = {
+                n: field_value for n, field_value in values.items() if not (self._moves and n in self.configs["fields"])
+            }
             return self.written(record, None, kept, (*record.headers, *added))
-        found = self.struct(value)
+        struct_value = self.struct(value)
         added = []
         for name, header in self._pairs:
             of_field = schema.field(name)
             if of_field is None:
                 raise DataError(f"HeaderFrom: there is no field {name!r}")
-            added.append(Header(header, self.value_of(found, name), of_field.schema))
+            added.append(Header(header, self.value_of(struct_value, name), of_field.schema))
         headers = (*record.headers, *added)
         if not self._moves:
             return self.written(record, schema, value, headers)
         updated = self.schema_once(schema, self._without)
-        made = Struct(updated, {each.name: self.value_of(found, each.name) for each in updated.fields})
+        made = Struct(updated, {field.name: self.value_of(struct_value, field.name) for field in updated.fields})
         return self.written(record, updated, made, headers)
 
     def _without(self, schema: Schema) -> Schema:
-        kept = [(each.name, each.schema) for each in schema.fields if each.name not in self.configs["fields"]]
+        kept = [(field.name, field.schema) for field in schema.fields if field.name not in self.configs["fields"]]
         return basics(schema).with_fields(kept)
 
 
@@ -279,7 +281,7 @@ class ExtractTopicHeader(Transformation):
     )
 
     def apply(self, record: ConnectRecord) -> ConnectRecord:
-        value = next((each.value for each in reversed(record.headers) if each.key == self.configs["field"]), None)
+        value = next((header.value for header in reversed(record.headers) if header.key == self.configs["field"]), None)
         if isinstance(value, str) and value:
             return record.replace(topic=value)
         if value in (None, "") and self.configs["skip.missing.or.null"]:

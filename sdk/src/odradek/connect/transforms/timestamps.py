@@ -71,18 +71,18 @@ class TimestampConverter(PartTransformation):
     def _updated(self, schema: Schema) -> Schema:
         name, target = self.configs["field"], _SCHEMAS[self._target]
         fields = [
-            (each.name, target.as_optional(each.schema.optional) if each.name == name else each.schema)
-            for each in schema.fields
+            (field.name, target.as_optional(field.schema.optional) if field.name == name else field.schema)
+            for field in schema.fields
         ]
         made = replace(basics(schema).with_fields(fields), optional=schema.optional)
         return made if schema.default is None else replace(made, default=self._struct(schema.default, made))
 
     def _struct(self, value: Struct, schema: Schema) -> Struct:
         made = Struct(schema)
-        for each in value.schema.fields:
-            found = self.value_of(value, each.name)
-            is_the_one = each.name == self.configs["field"]
-            made[each.name] = self._converted(found, each.schema) if is_the_one else found
+        for field in value.schema.fields:
+            field_value = self.value_of(value, field.name)
+            is_the_one = field.name == self.configs["field"]
+            made[field.name] = self._converted(field_value, field.schema) if is_the_one else field_value
         return made
 
     def _converted(self, value: Any, schema: Schema | None = None) -> Any:

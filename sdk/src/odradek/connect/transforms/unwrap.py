@@ -33,16 +33,16 @@ class _Added(NamedTuple):
 
 
 def _added(texts: Sequence[str], prefix: str) -> list[_Added]:
-    found = []
+    additions = []
     for text in texts:
-        place, _, name = text.strip().partition(":")
-        block, _, field = place.rpartition(".")
+        block_and_field, _, name = text.strip().partition(":")
+        block, _, field = block_and_field.rpartition(".")
         if not field:
             raise ConfigError(f"a field to add must be named as field or block.field, not {text!r}")
         implied = block or ("" if field in _OF_ENVELOPE else "source")
         path = (implied, field) if implied else (field,)
-        found.append(_Added(path, prefix + (name or (f"{block}_{field}" if block else field))))
-    return found
+        additions.append(_Added(path, prefix + (name or (f"{block}_{field}" if block else field))))
+    return additions
 
 
 class ExtractNewRecordState(Transformation):
@@ -76,23 +76,23 @@ class ExtractNewRecordState(Transformation):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, ConfigValue]:
-        found = super().validate(configs)
+        validated = super().validate(configs)
         for name in ("add.fields", "add.headers"):
             try:
-                _added(found[name].value or [], "")
+                _added(validated[name].value or [], "")
             except ConfigError as error:
-                found[name].errors.append(str(error))
-        return found
+                validated[name].errors.append(str(error))
+        return validated
 
     def configure(self, configs: Mapping[str, Any]) -> None:
         super().configure(configs)
-        given = self.configs
-        self._mode: str = given["delete.tombstone.handling.mode"]
-        if given["delete.handling.mode"] is not None or given["drop.tombstones"] is not None:
-            old = given["delete.handling.mode"] or "drop", given["drop.tombstones"] is not False
+        configs_read = self.configs
+        self._mode: str = configs_read["delete.tombstone.handling.mode"]
+        if configs_read["delete.handling.mode"] is not None or configs_read["drop.tombstones"] is not None:
+            old = configs_read["delete.handling.mode"] or "drop", configs_read["drop.tombstones"] is not False
             self._mode = _OF_OLD_NAMES[old]
-        self._fields = _added(given["add.fields"], given["add.fields.prefix"])
-        self._headers = _added(given["add.headers"], given["add.headers.prefix"])
+        self._fields = _added(configs_read["add.fields"], configs_read["add.fields.prefix"])
+        self._headers = _added(configs_read["add.headers"], configs_read["add.headers.prefix"])
         self._schemas: dict[tuple[Schema, Schema], Schema] = {}
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
@@ -103,7 +103,7 @@ class ExtractNewRecordState(Transformation):
         envelope = record.value
         if envelope["op"] == "t":
             return None
-        added = [Header(each.name, *reversed(_found(record, each.path))) for each in self._headers]
+        added = [Header(header.name, *reversed(_found(record, header.path))) for header in self._headers]
         changed = record.replace(headers=(*record.headers, *added))
         if envelope["after"] is not None:
             return self._routed(self._unwrapped(changed, "after", deleted=False))
@@ -129,55 +129,55 @@ class ExtractNewRecordState(Transformation):
         row, dropped = record.value[part], self._dropped(record)
         marks = {_DELETED: "true" if deleted else "false"} if self._mode.startswith("rewrite") else {}
         if not isinstance(row, Struct):
-            added = {each.name: _found(record, each.path)[1] for each in self._fields}
-            rest = {name: value for name, value in row.items() if name not in dropped}
-            changed = record.replace(value={**rest, **added, **marks}, value_schema=None)
+            added = {field.name: _found(record, field.path)[1] for field in self._fields}
+            row_values = {name: value for name, value in row.items() if name not in dropped}
+            changed = record.replace(value={**row_values, **added, **marks}, value_schema=None)
             if isinstance(record.key, Mapping) and dropped and self.configs["drop.fields.from.key"]:
                 changed = changed.replace(key={n: v for n, v in record.key.items() if n not in dropped})
             return changed
-        gone = self._leaving(row.schema, dropped)
-        found = [(each.name, *_found(record, each.path)) for each in self._fields]
-        extra = [(name, (schema or schemas.OPTIONAL_STRING).as_optional()) for name, schema, _ in found]
+        leaving = self._leaving(row.schema, dropped)
+        added_fields = [(field.name, *_found(record, field.path)) for field in self._fields]
+        extra = [(name, (schema or schemas.OPTIONAL_STRING).as_optional()) for name, schema, _ in added_fields]
         extra += [(name, schemas.OPTIONAL_STRING) for name in marks]
-        schema = self._schema(row.schema, extra, gone)
-        made = Struct(schema, {name: self._value(row, name) for name in row if name not in gone})
-        for name, _, value in found:
+        schema = self._schema(row.schema, extra, leaving)
+        made = Struct(schema, {name: self._value(row, name) for name in row if name not in leaving})
+        for name, _, value in added_fields:
             made[name] = value
         for name, text in marks.items():
             made[name] = text
         changed = record.replace(value=made, value_schema=schema)
         key = record.key
         if isinstance(key, Struct) and dropped and self.configs["drop.fields.from.key"]:
-            gone = self._leaving(key.schema, dropped)
-            schema = self._schema(key.schema, [], gone)
-            kept = Struct(schema, {name: self._value(key, name) for name in key if name not in gone})
+            leaving = self._leaving(key.schema, dropped)
+            schema = self._schema(key.schema, [], leaving)
+            kept = Struct(schema, {name: self._value(key, name) for name in key if name not in leaving})
             changed = changed.replace(key=kept, key_schema=schema)
         return changed
 
     def _value(self, row: Struct, name: str) -> Any:
         return row[name] if self.configs["replace.null.with.default"] else row.without_default(name)
 
-    def _schema(self, schema: Schema, extra: list[tuple[str, Schema]], gone: set[str]) -> Schema:
+    def _schema(self, schema: Schema, extra: list[tuple[str, Schema]], leaving: set[str]) -> Schema:
         """Return the schema of rows with fields added and left out; made once while nothing changes."""
-        wanted = struct(extra, name=",".join(sorted(gone)))
+        wanted = struct(extra, name=",".join(sorted(leaving)))
         made = self._schemas.get((schema, wanted))
         if made is None:
             if len(self._schemas) > 64:
                 self._schemas.clear()
-            kept = [(each.name, each.schema) for each in schema.fields if each.name not in gone]
+            kept = [(field.name, field.schema) for field in schema.fields if field.name not in leaving]
             made = schema.as_optional(False).with_fields([*kept, *extra])
             self._schemas[schema, wanted] = made
         return made
 
     def _dropped(self, record: ConnectRecord) -> set[str]:
         name = self.configs["drop.fields.header.name"]
-        value = next((each.value for each in record.headers if name and each.key == name), None)
-        return {str(each) for each in value} if isinstance(value, list | tuple) else set()
+        value = next((header.value for header in record.headers if name and header.key == name), None)
+        return {str(name_dropped) for name_dropped in value} if isinstance(value, list | tuple) else set()
 
     def _leaving(self, schema: Schema, dropped: set[str]) -> set[str]:
         if not self.configs["drop.fields.keep.schema.compatible"]:
-            return dropped & {each.name for each in schema.fields}
-        return {each.name for each in schema.fields if each.name in dropped and each.schema.optional}
+            return dropped & {field.name for field in schema.fields}
+        return {field.name for field in schema.fields if field.name in dropped and field.schema.optional}
 
 
 def _is_envelope(record: ConnectRecord) -> bool:

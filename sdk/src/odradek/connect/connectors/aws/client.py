@@ -42,7 +42,7 @@ def _session() -> Any:
     return boto3.Session()
 
 
-def client(service: str, given: Mapping[str, Any]) -> Any:
+def client(service: str, options: Mapping[str, Any]) -> Any:
     """Return boto3's client of a service. Raises MissingExtra."""
     with _MAKING:  # a session is not safe for several threads
         session = _session()
@@ -50,16 +50,16 @@ def client(service: str, given: Mapping[str, Any]) -> Any:
 
         return session.client(
             service,
-            region_name=given["aws.region"],
-            aws_access_key_id=given["aws.access.key.id"],
-            aws_secret_access_key=given["aws.secret.access.key"],
-            endpoint_url=given["aws.endpoint.url"],
+            region_name=options["aws.region"],
+            aws_access_key_id=options["aws.access.key.id"],
+            aws_secret_access_key=options["aws.secret.access.key"],
+            endpoint_url=options["aws.endpoint.url"],
             config=Config(retries={"mode": "standard", "max_attempts": 5}),
         )
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(failure: str) -> Iterator[None]:
     """Turn botocore's errors into RetriableError or ConnectError that says what was refused."""
     from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
 
@@ -68,9 +68,9 @@ def translated(what: str) -> Iterator[None]:
     except ClientError as error:
         code = str(error.response.get("Error", {}).get("Code", ""))
         status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-        kind = RetriableError if code in _RETRIABLE or status >= 500 else ConnectError
-        raise kind(f"{what}: {error}") from error
+        error_type = RetriableError if code in _RETRIABLE or status >= 500 else ConnectError
+        raise error_type(f"{failure}: {error}") from error
     except (ConnectionError, HTTPClientError) as error:
-        raise RetriableError(f"{what}: {error}") from error
+        raise RetriableError(f"{failure}: {error}") from error
     except BotoCoreError as error:
-        raise ConnectError(f"{what}: {error}") from error
+        raise ConnectError(f"{failure}: {error}") from error

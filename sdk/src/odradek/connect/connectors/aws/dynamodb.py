@@ -43,9 +43,9 @@ def attribute(value: Any) -> dict[str, Any]:
     if isinstance(value, dt.date | dt.time):
         return {"S": time_text(value)}
     if isinstance(value, list | tuple):
-        return {"L": [attribute(each) for each in value]}
+        return {"L": [attribute(element) for element in value]}
     if isinstance(value, Struct | Mapping):
-        return {"M": {str(name): attribute(each) for name, each in value.items()}}
+        return {"M": {str(name): attribute(member) for name, member in value.items()}}
     raise DataError(f"DynamoDB has no {type(value).__name__}")
 
 
@@ -53,8 +53,8 @@ class DynamoDbSinkTask(SinkTask):
     """Writes items in batches."""
 
     def start(self, configs: Configs) -> None:
-        self._given = DynamoDbSinkConnector.config_def.parse(configs)
-        self._client: Any = client("dynamodb", self._given)
+        self._options = DynamoDbSinkConnector.config_def.parse(configs)
+        self._client: Any = client("dynamodb", self._options)
         self._keys: dict[str, list[str]] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
@@ -80,13 +80,13 @@ class DynamoDbSinkTask(SinkTask):
                 raise RetriableError(f"DynamoDB took {len(batch) - sum(map(len, left.values()))} of {len(batch)} items")
 
     def _request(self, record: SinkRecord) -> tuple[str, dict[str, Any], dict[str, Any]]:
-        table = self._given["table.name.format"].replace("${topic}", record.topic)
+        table = self._options["table.name.format"].replace("${topic}", record.topic)
         names = self._key_names(table)
         fields = _fields(record.key) or ({names[0]: record.key} if record.key is not None else {})
         value = {} if record.value is None else _fields(record.value)
         if record.value is not None and not value:
             raise DataError("the value must be a struct or a map, whose fields are attributes")
-        item = {name: attribute(each) for name, each in {**value, **fields}.items() if each is not None}
+        item = {name: attribute(cell) for name, cell in {**value, **fields}.items() if cell is not None}
         missing = [name for name in names if name not in item]
         if missing:
             raise DataError(f"neither key nor value has the field {missing[0]!r}, a key of the table {table}")
@@ -97,7 +97,7 @@ class DynamoDbSinkTask(SinkTask):
         if table not in self._keys:
             with translated(f"the table {table} cannot be described"):
                 schema = self._client.describe_table(TableName=table)["Table"]["KeySchema"]
-            self._keys[table] = [each["AttributeName"] for each in schema]
+            self._keys[table] = [key_schema["AttributeName"] for key_schema in schema]
         return self._keys[table]
 
 

@@ -24,24 +24,24 @@ _OPERATIONS = {"INSERT": "c", "MODIFY": "u", "REMOVE": "d"}
 
 def plain(attribute: Mapping[str, Any]) -> Any:
     """Return an attribute of DynamoDB as plain JSON."""
-    [(kind, value)] = attribute.items()
-    if kind == "NULL":
+    [(type_code, value)] = attribute.items()
+    if type_code == "NULL":
         return None
-    if kind in ("S", "BOOL"):
+    if type_code in ("S", "BOOL"):
         return value
-    if kind == "N":
+    if type_code == "N":
         return int(value) if str(value).lstrip("-").isdigit() else str(value)
-    if kind == "B":
+    if type_code == "B":
         return base64.b64encode(bytes(value)).decode()
-    if kind == "L":
-        return [plain(each) for each in value]
-    if kind == "M":
-        return {name: plain(each) for name, each in value.items()}
-    return [plain({kind[0]: each}) for each in value]  # a set: SS, NS, BS
+    if type_code == "L":
+        return [plain(element) for element in value]
+    if type_code == "M":
+        return {name: plain(member) for name, member in value.items()}
+    return [plain({type_code[0]: element}) for element in value]  # a set: SS, NS, BS
 
 
 def _item(image: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if image is None else {name: plain(each) for name, each in image.items()}
+    return None if image is None else {name: plain(cell) for name, cell in image.items()}
 
 
 class DynamoDbStreamsTask(ShardsTask):
@@ -50,52 +50,57 @@ class DynamoDbStreamsTask(ShardsTask):
     prefix = "dynamodb"
 
     def open(self, configs: Configs) -> Mapping[str, Any]:
-        given = DynamoDbStreamsSourceConnector.config_def.parse(configs)
-        self._table, self._topic = given["dynamodb.table.name"], given["kafka.topic"] or given["dynamodb.table.name"]
+        options = DynamoDbStreamsSourceConnector.config_def.parse(configs)
+        self._table, self._topic = (
+            options["dynamodb.table.name"],
+            options["kafka.topic"] or options["dynamodb.table.name"],
+        )
         with translated(f"the table {self._table} cannot be described"):
-            described = client("dynamodb", given).describe_table(TableName=self._table)["Table"]
+            described = client("dynamodb", options).describe_table(TableName=self._table)["Table"]
         if "LatestStreamArn" not in described:
             raise ConnectError(f"the table {self._table} has no stream: enable one, with new and old images")
         self._stream: str = described["LatestStreamArn"]
-        self._client: Any = client("dynamodbstreams", given)
-        return given
+        self._client: Any = client("dynamodbstreams", options)
+        return options
 
     def shards(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        shards: list[dict[str, Any]] = []
         last: dict[str, str] = {}
         with translated(f"the stream of {self._table} cannot be described"):
             while True:
                 page = self._client.describe_stream(StreamArn=self._stream, **last)["StreamDescription"]
-                found += page["Shards"]
+                shards += page["Shards"]
                 if "LastEvaluatedShardId" not in page:
-                    return found
+                    return shards
                 last = {"ExclusiveStartShardId": page["LastEvaluatedShardId"]}
 
     def iterator(self, shard: str, where: Mapping[str, Any]) -> str:
-        given = {{"StartingSequenceNumber": "SequenceNumber"}.get(name, name): each for name, each in where.items()}
+        arguments = {
+            {"StartingSequenceNumber": "SequenceNumber"}.get(name, name): argument for name, argument in where.items()
+        }
         with translated(f"the shard {shard} cannot be read"):
-            found = self._client.get_shard_iterator(StreamArn=self._stream, ShardId=shard, **given)
-        return str(found["ShardIterator"])
+            response = self._client.get_shard_iterator(StreamArn=self._stream, ShardId=shard, **arguments)
+        return str(response["ShardIterator"])
 
     def records(self, iterator: str, limit: int) -> dict[str, Any]:
         with translated(f"the stream of {self._table} cannot be read"):
-            found: dict[str, Any] = self._client.get_records(ShardIterator=iterator, Limit=min(limit, 1000))
-        return found
+            response: dict[str, Any] = self._client.get_records(ShardIterator=iterator, Limit=min(limit, 1000))
+        return response
 
     def partition(self, shard: str) -> dict[str, str]:
         return {"shard": shard, "stream": self._stream}
 
-    def sequence(self, found: dict[str, Any]) -> str:
-        return str(found["dynamodb"]["SequenceNumber"])
+    def sequence(self, stream_record: dict[str, Any]) -> str:
+        return str(stream_record["dynamodb"]["SequenceNumber"])
 
-    def record(self, shard: str, found: dict[str, Any]) -> SourceRecord:
-        change = found["dynamodb"]
+    def record(self, shard: str, stream_record: dict[str, Any]) -> SourceRecord:
+        change = stream_record["dynamodb"]
         time_ms = int(change["ApproximateCreationDateTime"].timestamp() * 1000)
         return SourceRecord(
             topic=self._topic,
             key=_item(change["Keys"]),
             value={
-                "op": _OPERATIONS[found["eventName"]],
+                "op": _OPERATIONS[stream_record["eventName"]],
                 "before": _item(change.get("OldImage")),
                 "after": _item(change.get("NewImage")),
                 "ts_ms": time_ms,
@@ -103,7 +108,7 @@ class DynamoDbStreamsTask(ShardsTask):
             },
             timestamp_ms=time_ms,
             source_partition=self.partition(shard),
-            source_offset={"sequence": self.sequence(found)},
+            source_offset={"sequence": self.sequence(stream_record)},
         )
 
 

@@ -25,18 +25,18 @@ class LambdaSinkTask(SinkTask):
     """Calls the function."""
 
     def start(self, configs: Configs) -> None:
-        self._given = LambdaSinkConnector.config_def.parse(configs)
-        self._client: Any = client("lambda", self._given)
+        self._options = LambdaSinkConnector.config_def.parse(configs)
+        self._client: Any = client("lambda", self._options)
         self._done = 0  # records of a batch that comes again after a failure
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        size = self._given["aws.lambda.batch.size"]
+        size = self._options["aws.lambda.batch.size"]
         while self._done < len(records):
             batch = records[self._done : self._done + size]
             try:
                 self._call(batch)
             except ConnectError as error:
-                if self._given["behavior.on.error"] == "fail" or not isinstance(error, _FunctionFailed):
+                if self._options["behavior.on.error"] == "fail" or not isinstance(error, _FunctionFailed):
                     raise
                 for record in batch:
                     self.context.errant_records.report(record, error)
@@ -44,16 +44,16 @@ class LambdaSinkTask(SinkTask):
         self._done = 0
 
     def _call(self, batch: Sequence[SinkRecord]) -> None:
-        given = self._given
-        name = given["aws.lambda.function.name"]
-        payload = dump([{"payload": _payload(each)} for each in batch])
-        is_sync = given["aws.lambda.invocation.type"] == "sync"
+        options = self._options
+        name = options["aws.lambda.function.name"]
+        payload = dump([{"payload": _payload(record)} for record in batch])
+        is_sync = options["aws.lambda.invocation.type"] == "sync"
         with translated(f"the function {name} cannot be called"):
-            answer = self._client.invoke(
+            response = self._client.invoke(
                 FunctionName=name, Payload=payload, InvocationType="RequestResponse" if is_sync else "Event"
             )
-        if answer.get("FunctionError"):
-            text = answer["Payload"].read().decode(errors="replace")[:_TEXT_MAX]
+        if response.get("FunctionError"):
+            text = response["Payload"].read().decode(errors="replace")[:_TEXT_MAX]
             raise _FunctionFailed(f"the function {name} failed: {_message(text)}")
 
 
@@ -63,8 +63,8 @@ class _FunctionFailed(ConnectError):
 
 def _message(text: str) -> str:
     try:
-        found = json.loads(text)
-        return str(found.get("errorMessage", text)) if isinstance(found, dict) else text
+        document = json.loads(text)
+        return str(document.get("errorMessage", text)) if isinstance(document, dict) else text
     except ValueError:
         return text
 
@@ -78,7 +78,7 @@ def _payload(record: SinkRecord) -> dict[str, Any]:
         "timestampTypeName": record.timestamp_type,
         "key": to_json(record.key_schema, record.key),
         "value": to_json(record.value_schema, record.value),
-        "headers": [{"key": each.key, "value": to_json(each.schema, each.value)} for each in record.headers],
+        "headers": [{"key": header.key, "value": to_json(header.schema, header.value)} for header in record.headers],
     }
 
 

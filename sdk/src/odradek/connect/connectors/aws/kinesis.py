@@ -27,44 +27,44 @@ class KinesisSourceTask(ShardsTask):
     prefix = "kinesis"
 
     def open(self, configs: Configs) -> Mapping[str, Any]:
-        given = KinesisSourceConnector.config_def.parse(configs)
-        self._client: Any = client("kinesis", given)
-        self._stream, self._topic = given["kinesis.stream"], given["kafka.topic"]
-        return given
+        options = KinesisSourceConnector.config_def.parse(configs)
+        self._client: Any = client("kinesis", options)
+        self._stream, self._topic = options["kinesis.stream"], options["kafka.topic"]
+        return options
 
     def shards(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        shards: list[dict[str, Any]] = []
         with translated(f"the shards of {self._stream} cannot be listed"):
             for page in self._client.get_paginator("list_shards").paginate(StreamName=self._stream):
-                found += page["Shards"]
-        return found
+                shards += page["Shards"]
+        return shards
 
     def iterator(self, shard: str, where: Mapping[str, Any]) -> str:
         with translated(f"the shard {shard} cannot be read"):
-            found = self._client.get_shard_iterator(StreamName=self._stream, ShardId=shard, **where)
-        return str(found["ShardIterator"])
+            response = self._client.get_shard_iterator(StreamName=self._stream, ShardId=shard, **where)
+        return str(response["ShardIterator"])
 
     def records(self, iterator: str, limit: int) -> dict[str, Any]:
         with translated(f"the stream {self._stream} cannot be read"):
-            found: dict[str, Any] = self._client.get_records(ShardIterator=iterator, Limit=limit)
-        return found
+            response: dict[str, Any] = self._client.get_records(ShardIterator=iterator, Limit=limit)
+        return response
 
     def partition(self, shard: str) -> dict[str, str]:
         return {"shard": shard, "stream": self._stream}
 
-    def sequence(self, found: dict[str, Any]) -> str:
-        return str(found["SequenceNumber"])
+    def sequence(self, kinesis_record: dict[str, Any]) -> str:
+        return str(kinesis_record["SequenceNumber"])
 
-    def record(self, shard: str, found: dict[str, Any]) -> SourceRecord:
+    def record(self, shard: str, kinesis_record: dict[str, Any]) -> SourceRecord:
         return SourceRecord(
             topic=self._topic,
-            key=found["PartitionKey"],
+            key=kinesis_record["PartitionKey"],
             key_schema=schemas.STRING,
-            value=bytes(found["Data"]),
+            value=bytes(kinesis_record["Data"]),
             value_schema=schemas.BYTES,
-            timestamp_ms=int(found["ApproximateArrivalTimestamp"].timestamp() * 1000),
+            timestamp_ms=int(kinesis_record["ApproximateArrivalTimestamp"].timestamp() * 1000),
             source_partition=self.partition(shard),
-            source_offset={"sequence": found["SequenceNumber"]},
+            source_offset={"sequence": kinesis_record["SequenceNumber"]},
         )
 
 
@@ -94,12 +94,12 @@ class KinesisSinkTask(BatchTask):
     batch_max = _PUT_MAX
 
     def send(self, batch: list[SinkRecord]) -> dict[int, tuple[bool, str]]:
-        entries = [{"Data": _data(each), "PartitionKey": _partition_key(each)} for each in batch]
-        response = self._client.put_records(StreamName=self._given["kinesis.stream"], Records=entries)
+        entries = [{"Data": _data(record), "PartitionKey": _partition_key(record)} for record in batch]
+        response = self._client.put_records(StreamName=self._options["kinesis.stream"], Records=entries)
         return {
-            index: (True, str(each.get("ErrorMessage")))
-            for index, each in enumerate(response["Records"])
-            if each.get("ErrorCode")
+            index: (True, str(result.get("ErrorMessage")))
+            for index, result in enumerate(response["Records"])
+            if result.get("ErrorCode")
         }
 
 

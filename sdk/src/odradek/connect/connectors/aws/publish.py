@@ -30,12 +30,12 @@ class BatchTask(SinkTask):
     batch_max: ClassVar[int] = 10
 
     def start(self, configs: Configs) -> None:
-        self._given = self.definitions.parse(configs)
-        self._client: Any = client(self.service, self._given)
+        self._options = self.definitions.parse(configs)
+        self._client: Any = client(self.service, self._options)
         self._left: list[SinkRecord] | None = None  # of a batch that comes again after a failure
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        waiting = [each for each in records if each.value is not None] if self._left is None else self._left
+        waiting = [record for record in records if record.value is not None] if self._left is None else self._left
         while waiting:
             self._left = waiting
             batch = waiting[: self.batch_max]
@@ -74,14 +74,14 @@ class SnsSinkTask(BatchTask):
     ) + AWS  # fmt: skip
 
     def send(self, batch: list[SinkRecord]) -> dict[int, tuple[bool, str]]:
-        arn = self._given["sns.topic.arn"]
-        entries = [self._entry(index, each, arn) for index, each in enumerate(batch)]
+        arn = self._options["sns.topic.arn"]
+        entries = [self._entry(index, record, arn) for index, record in enumerate(batch)]
         return failed(self._client.publish_batch(TopicArn=arn, PublishBatchRequestEntries=entries))
 
     def _entry(self, index: int, record: SinkRecord, arn: str) -> dict[str, Any]:
         entry: dict[str, Any] = {"Id": str(index), "Message": text_of(record.value_schema, record.value)}
-        if self._given["sns.subject"]:
-            entry["Subject"] = self._given["sns.subject"]
+        if self._options["sns.subject"]:
+            entry["Subject"] = self._options["sns.subject"]
         return {**entry, **fifo(record, arn)}
 
 
@@ -89,19 +89,19 @@ def fifo(record: SinkRecord, name: str) -> dict[str, Any]:
     """Return what a FIFO topic or queue needs: the order of the partition, and an id that makes repeats harmless."""
     if not name.endswith(".fifo"):
         return {}
-    place = record.source
-    group = key_text(record) or f"{place.topic}-{place.partition}"
+    tp = record.source
+    group = key_text(record) or f"{tp.topic}-{tp.partition}"
     return {
         "MessageGroupId": group[:128],
-        "MessageDeduplicationId": f"{place.topic}-{place.partition}-{record.source_position}"[-128:],
+        "MessageDeduplicationId": f"{tp.topic}-{tp.partition}-{record.source_position}"[-128:],
     }
 
 
 def failed(response: Mapping[str, Any]) -> dict[int, tuple[bool, str]]:
     """Return the failures of a response of SNS or SQS."""
     return {
-        int(each["Id"]): (not each.get("SenderFault", False), f"{each.get('Code')}: {each.get('Message')}")
-        for each in response.get("Failed", ())
+        int(failure["Id"]): (not failure.get("SenderFault", False), f"{failure.get('Code')}: {failure.get('Message')}")
+        for failure in response.get("Failed", ())
     }
 
 
@@ -126,21 +126,21 @@ class EventBridgeSinkTask(BatchTask):
     ) + AWS  # fmt: skip
 
     def send(self, batch: list[SinkRecord]) -> dict[int, tuple[bool, str]]:
-        given = self._given
+        options = self._options
         entries = [
             {
-                "EventBusName": given["aws.eventbridge.eventbus.arn"],
-                "Source": given["aws.eventbridge.source"],
-                "DetailType": given["aws.eventbridge.detail.types"].replace("${topic}", each.topic),
-                "Detail": dump(self._detail(each)).decode(),
+                "EventBusName": options["aws.eventbridge.eventbus.arn"],
+                "Source": options["aws.eventbridge.source"],
+                "DetailType": options["aws.eventbridge.detail.types"].replace("${topic}", record.topic),
+                "Detail": dump(self._detail(record)).decode(),
             }
-            for each in batch
+            for record in batch
         ]
         response = self._client.put_events(Entries=entries)
         return {
-            index: (each["ErrorCode"] in ("ThrottlingException", "InternalFailure"), str(each.get("ErrorMessage")))
-            for index, each in enumerate(response.get("Entries", ()))
-            if each.get("ErrorCode")
+            index: (result["ErrorCode"] in ("ThrottlingException", "InternalFailure"), str(result.get("ErrorMessage")))
+            for index, result in enumerate(response.get("Entries", ()))
+            if result.get("ErrorCode")
         }
 
     def _detail(self, record: SinkRecord) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class EventBridgeSinkTask(BatchTask):
             "offset": record.offset,
             "timestamp": record.timestamp_ms,
             "timestampType": record.timestamp_type,
-            "headers": [{each.key: to_json(each.schema, each.value)} for each in record.headers],
+            "headers": [{header.key: to_json(header.schema, header.value)} for header in record.headers],
             "key": to_json(record.key_schema, record.key),
             "value": to_json(record.value_schema, record.value),
         }

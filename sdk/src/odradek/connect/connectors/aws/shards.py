@@ -62,19 +62,19 @@ class ShardsTask(SourceTask):
         """Return the source partition of a shard."""
 
     @abstractmethod
-    def record(self, shard: str, found: dict[str, Any]) -> SourceRecord:
+    def record(self, shard: str, stream_record: dict[str, Any]) -> SourceRecord:
         """Return a record, with its partition and offset."""
 
     @abstractmethod
-    def sequence(self, found: dict[str, Any]) -> str:
+    def sequence(self, stream_record: dict[str, Any]) -> str:
         """Return the sequence number of a record."""
 
     def start(self, configs: Configs) -> None:
-        given = self.open(configs)
-        self._position: str = given[f"{self.prefix}.position"]
-        self._limit: int = given[f"{self.prefix}.record.limit"]
-        self._pause_s = given[f"{self.prefix}.poll.interval.ms"] / 1000
-        self._list_s = given[f"{self.prefix}.shard.list.interval.ms"] / 1000
+        options = self.open(configs)
+        self._position: str = options[f"{self.prefix}.position"]
+        self._limit: int = options[f"{self.prefix}.record.limit"]
+        self._pause_s = options[f"{self.prefix}.poll.interval.ms"] / 1000
+        self._list_s = options[f"{self.prefix}.shard.list.interval.ms"] / 1000
         self._task, self._tasks = int(configs.get("task.number", 0)), int(configs.get("task.count", 1))
         self._iterators: dict[str, str] = {}
         self._positions: dict[str, str] = {}
@@ -86,10 +86,10 @@ class ShardsTask(SourceTask):
         if now_s - self._listed_s >= self._list_s:
             self._list()
             self._listed_s = now_s
-        found = [record for shard in list(self._iterators) for record in self._read(shard)]
-        if not found:
+        records = [record for shard in list(self._iterators) for record in self._read(shard)]
+        if not records:
             self.context.wait(self._pause_s)
-        return found
+        return records
 
     def _is_mine(self, shard: str) -> bool:
         return zlib.crc32(shard.encode()) % self._tasks == self._task
@@ -97,10 +97,10 @@ class ShardsTask(SourceTask):
     def _list(self) -> None:
         """Find shards; a child begins when its parents have ended, so that keys keep their order."""
         shards = self.shards()
-        known: set[str] = {each["ShardId"] for each in shards}
-        for each in shards:
-            shard = each["ShardId"]
-            parents = known & {each.get("ParentShardId"), each.get("AdjacentParentShardId")}
+        shard_ids: set[str] = {description["ShardId"] for description in shards}
+        for description in shards:
+            shard = description["ShardId"]
+            parents = shard_ids & {description.get("ParentShardId"), description.get("AdjacentParentShardId")}
             # Parents of other tasks cannot be waited for: with several tasks, order ends where shards are divided.
             waits = {parent for parent in parents if self._is_mine(parent)} - self._ended
             is_new = shard not in self._iterators and shard not in self._ended
@@ -116,13 +116,13 @@ class ShardsTask(SourceTask):
 
     def _read(self, shard: str) -> list[SourceRecord]:
         try:
-            found = self.records(self._iterators[shard], self._limit)
+            response = self.records(self._iterators[shard], self._limit)
         except ConnectError as error:
             if "ExpiredIterator" not in str(error):
                 raise
             self._iterators[shard] = self._begin(shard)
             return []
-        following = found.get("NextShardIterator")
+        following = response.get("NextShardIterator")
         if following is None:
             del self._iterators[shard]
             self._ended.add(shard)
@@ -130,7 +130,7 @@ class ShardsTask(SourceTask):
         else:
             self._iterators[shard] = following
         records = []
-        for each in found["Records"]:
-            self._positions[shard] = self.sequence(each)
-            records.append(self.record(shard, each))
+        for stream_record in response["Records"]:
+            self._positions[shard] = self.sequence(stream_record)
+            records.append(self.record(shard, stream_record))
         return records

@@ -26,34 +26,34 @@ class SqsSourceTask(SourceTask):
     """Receives messages."""
 
     def start(self, configs: Configs) -> None:
-        self._given = SqsSourceConnector.config_def.parse(configs)
-        self._client: Any = client("sqs", self._given)
+        self._options = SqsSourceConnector.config_def.parse(configs)
+        self._client: Any = client("sqs", self._options)
         self._received: list[str] = []  # receipts of messages whose records are not stored yet
 
     def poll(self) -> list[SourceRecord]:
         with translated("the queue cannot be read"):
-            found = self._client.receive_message(
-                QueueUrl=self._given["sqs.url"],
+            response = self._client.receive_message(
+                QueueUrl=self._options["sqs.url"],
                 MaxNumberOfMessages=_BATCH_MAX,
-                WaitTimeSeconds=self._given["sqs.wait.time.seconds"],
+                WaitTimeSeconds=self._options["sqs.wait.time.seconds"],
                 MessageAttributeNames=["All"],
                 AttributeNames=["SentTimestamp"],
             )
         records = []
-        for message in found.get("Messages", ()):
+        for message in response.get("Messages", ()):
             self._received.append(message["ReceiptHandle"])
             attributes = message.get("MessageAttributes", {})
             records.append(
                 SourceRecord(
-                    topic=self._given["kafka.topic"],
+                    topic=self._options["kafka.topic"],
                     key=message["MessageId"],
                     key_schema=schemas.STRING,
                     value=message["Body"],
                     value_schema=schemas.STRING,
                     timestamp_ms=int(message["Attributes"]["SentTimestamp"]),
                     headers=tuple(
-                        Header(name, each.get("StringValue") or each.get("BinaryValue"))
-                        for name, each in attributes.items()
+                        Header(name, message_attribute.get("StringValue") or message_attribute.get("BinaryValue"))
+                        for name, message_attribute in attributes.items()
                     ),
                 )
             )
@@ -61,9 +61,11 @@ class SqsSourceTask(SourceTask):
 
     def commit(self) -> None:
         while self._received:
-            entries = [{"Id": str(n), "ReceiptHandle": each} for n, each in enumerate(self._received[:_BATCH_MAX])]
+            entries = [
+                {"Id": str(n), "ReceiptHandle": receipt} for n, receipt in enumerate(self._received[:_BATCH_MAX])
+            ]
             with translated("the messages cannot be deleted"):
-                self._client.delete_message_batch(QueueUrl=self._given["sqs.url"], Entries=entries)
+                self._client.delete_message_batch(QueueUrl=self._options["sqs.url"], Entries=entries)
             del self._received[:_BATCH_MAX]
 
 
@@ -95,10 +97,10 @@ class SqsSinkTask(BatchTask):
     definitions = _QUEUE + AWS
 
     def send(self, batch: list[SinkRecord]) -> dict[int, tuple[bool, str]]:
-        url = self._given["sqs.url"]
+        url = self._options["sqs.url"]
         entries = [
-            {"Id": str(index), "MessageBody": text_of(each.value_schema, each.value), **fifo(each, url)}
-            for index, each in enumerate(batch)
+            {"Id": str(index), "MessageBody": text_of(record.value_schema, record.value), **fifo(record, url)}
+            for index, record in enumerate(batch)
         ]
         return failed(self._client.send_message_batch(QueueUrl=url, Entries=entries))
 

@@ -28,8 +28,8 @@ class Conversion:
         given: the connector's parsed configuration.
     """
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._level = _LEVELS.get(given["event.converting.failure.handling.mode"])
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._level = _LEVELS.get(options["event.converting.failure.handling.mode"])
 
     def row(self, table: Table, values: Sequence[Any], other: Struct | None = None) -> tuple[Table, Struct]:
         """Return a row, and its table, in which columns may have become nullable.
@@ -54,6 +54,6 @@ class Conversion:
         for name, error in failed.items():
             if self._level is None or name in table.key:
                 raise ConnectError(f"the column {table.id}.{name} cannot be read: {error}") from error
-            key = {each: made.get(each) for each in table.key}
+            key = {name: made.get(name) for name in table.key}
             row = ", ".join(f"{column}={value!r:.{_SHOWN}}" for column, value in key.items()) or "without a key"
             _log.log(self._level, "the column %s.%s of the row %s is written as null: %s", table.id, name, row, error)

@@ -46,7 +46,7 @@ class Chunk(NamedTuple):
 class ChunkReader(Protocol):
     """What a database does for incremental snapshots."""
 
-    def watermark(self, id: str, kind: str) -> None:
+    def watermark(self, id: str, mark: str) -> None:
         """Commit a row with this id and type in the table of signals."""
         ...
 
@@ -75,13 +75,15 @@ class Incremental:
     """
 
     def __init__(self, offset: Mapping[str, Any], seed: str) -> None:
-        found = offset.get("incremental") or {}
+        saved = offset.get("incremental") or {}
         self.signals: int | None = offset.get("signals")
-        self._queue: list[list[str]] = [list(each) for each in found.get("tables", ())]  # table, condition
-        self._behind: list[Any] | None = found.get("behind")
-        self._until: list[Any] | None = found.get("until")
-        self._paused: bool = bool(found.get("paused"))
-        self._number: int = int(found.get("chunk", 0))
+        self._queue: list[list[str]] = [
+            list(table_and_condition) for table_and_condition in saved.get("tables", ())
+        ]  # table, condition
+        self._behind: list[Any] | None = saved.get("behind")
+        self._until: list[Any] | None = saved.get("until")
+        self._paused: bool = bool(saved.get("paused"))
+        self._number: int = int(saved.get("chunk", 0))
         self._seed = seed
         self._chunk: Chunk | None = None
         self._rows: dict[tuple[Any, ...], Struct] = {}
@@ -89,16 +91,16 @@ class Incremental:
 
     def state(self) -> dict[str, Any]:
         """Return what goes into the source offset beside the position."""
-        found: dict[str, Any] = {} if self.signals is None else {"signals": self.signals}
+        saved: dict[str, Any] = {} if self.signals is None else {"signals": self.signals}
         if self._queue:
-            found["incremental"] = {
-                "tables": [list(each) for each in self._queue],
+            saved["incremental"] = {
+                "tables": [list(table_and_condition) for table_and_condition in self._queue],
                 "behind": self._behind,
                 "until": self._until,
                 "paused": self._paused,
                 "chunk": self._number,
             }
-        return found
+        return saved
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -126,8 +128,8 @@ class Incremental:
         self._chunk = chunk
         self._rows = {_key(chunk.table, row): row for row in chunk.rows}
 
-    def _id(self, kind: str) -> str:
-        return f"{self._seed}-{self._number}-{kind}"
+    def _id(self, mark: str) -> str:
+        return f"{self._seed}-{self._number}-{mark}"
 
     def _next_table(self) -> None:
         self._queue.pop(0)
@@ -164,57 +166,57 @@ class Incremental:
 
     # --- signals ----------------------------------------------------------------------------------------------------
 
-    def signal(self, kind: str, data: str | None, tables: list[TableId]) -> bool:
+    def signal(self, signal_type: str, data: str | None, tables: list[TableId]) -> bool:
         """Carry out a signal. Return True if the state has changed.
 
         Args:
             tables: those that are captured.
         """
         try:
-            given = json.loads(data or "{}")
-            if not isinstance(given, dict):
+            signal_data = json.loads(data or "{}")
+            if not isinstance(signal_data, dict):
                 raise ValueError("it must be an object")
         except ValueError as error:
-            _log.warning("the signal %s is left out, its data is not valid JSON: %s", kind, error)
+            _log.warning("the signal %s is left out, its data is not valid JSON: %s", signal_type, error)
             return False
-        if kind == "execute-snapshot":
-            return self._execute(given, tables)
-        if kind == "stop-snapshot":
-            return self._stop(given)
-        if kind in ("pause-snapshot", "resume-snapshot"):
-            self._paused = kind == "pause-snapshot"
+        if signal_type == "execute-snapshot":
+            return self._execute(signal_data, tables)
+        if signal_type == "stop-snapshot":
+            return self._stop(signal_data)
+        if signal_type in ("pause-snapshot", "resume-snapshot"):
+            self._paused = signal_type == "pause-snapshot"
             return True
-        if kind == "log":
-            _log.info("signal: %s", given.get("message"))
-        elif kind not in (OPEN, CLOSE):
-            _log.warning("the signal %s is unknown", kind)
+        if signal_type == "log":
+            _log.info("signal: %s", signal_data.get("message"))
+        elif signal_type not in (OPEN, CLOSE):
+            _log.warning("the signal %s is unknown", signal_type)
         return False
 
-    def _execute(self, given: Mapping[str, Any], tables: list[TableId]) -> bool:
-        if str(given.get("type", "incremental")).lower() != "incremental":
-            _log.warning("the signal execute-snapshot knows the type incremental only, not %s", given.get("type"))
+    def _execute(self, signal_data: Mapping[str, Any], tables: list[TableId]) -> bool:
+        if str(signal_data.get("type", "incremental")).lower() != "incremental":
+            _log.warning("the signal execute-snapshot knows the type incremental only, not %s", signal_data.get("type"))
             return False
         conditions = {
-            str(each.get("data-collection")): str(each.get("filter", ""))
-            for each in given.get("additional-conditions", ())
-            if isinstance(each, dict)
+            str(condition_data.get("data-collection")): str(condition_data.get("filter", ""))
+            for condition_data in signal_data.get("additional-conditions", ())
+            if isinstance(condition_data, dict)
         }
         waiting = {name for name, _ in self._queue}
-        found = False
-        for pattern in given.get("data-collections", ()):
-            chosen = [str(each) for each in tables if _matches(str(pattern), str(each))]
+        is_added = False
+        for pattern in signal_data.get("data-collections", ()):
+            chosen = [str(table) for table in tables if _matches(str(pattern), str(table))]
             if not chosen:
                 _log.warning("the signal execute-snapshot names %s, which is not captured", pattern)
             for name in chosen:
                 if name not in waiting:
                     waiting.add(name)
                     self._queue.append([name, conditions.get(name, conditions.get(str(pattern), ""))])
-                    found = True
-        return found
+                    is_added = True
+        return is_added
 
-    def _stop(self, given: Mapping[str, Any]) -> bool:
-        patterns = [str(each) for each in given.get("data-collections", ())]
-        kept = [each for each in self._queue if patterns and not any(_matches(p, each[0]) for p in patterns)]
+    def _stop(self, signal_data: Mapping[str, Any]) -> bool:
+        patterns = [str(collection) for collection in signal_data.get("data-collections", ())]
+        kept = [queued for queued in self._queue if patterns and not any(_matches(p, queued[0]) for p in patterns)]
         if self._queue and (not kept or kept[0] != self._queue[0]):
             self._behind = self._until = None
             self._chunk, self._rows, self._is_open = None, {}, False

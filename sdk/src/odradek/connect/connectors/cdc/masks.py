@@ -49,8 +49,8 @@ class Masks:
     """
 
     def __init__(self, configs: Mapping[str, Any]) -> None:
-        found = [_rule(name, str(value)) for name, value in configs.items() if name.startswith(PREFIXES)]
-        self._rules = sorted(found, key=lambda each: each.order)
+        rules = [_rule(name, str(value)) for name, value in configs.items() if name.startswith(PREFIXES)]
+        self._rules = sorted(rules, key=lambda rule: rule.order)
         self._told: set[str] = set()
 
     def column(self, table: TableId, column: Column, length: int, *, is_key: bool) -> Column:
@@ -63,7 +63,7 @@ class Masks:
             ConnectError: rows would have the same key.
         """
         name = f"{table}.{column.name}"
-        rule = next((each for each in self._rules if any(one.fullmatch(name) for one in each.patterns)), None)
+        rule = next((rule for rule in self._rules if any(one.fullmatch(name) for one in rule.patterns)), None)
         if rule is None:
             return column
         if column.schema.type is not Type.STRING or column.schema.name is not None:
@@ -80,27 +80,31 @@ class Masks:
 
 
 def _rule(name: str, value: str) -> _Rule:
-    found = _NAME.fullmatch(name)
-    if found is None:
-        raise ConfigError({name: [f"{name} must be {', '.join(each + '...' for each in PREFIXES)} as Debezium has it"]})
+    match = _NAME.fullmatch(name)
+    if match is None:
+        raise ConfigError(
+            {name: [f"{name} must be {', '.join(prefix + '...' for prefix in PREFIXES)} as Debezium has it"]}
+        )
     try:
-        patterns = [re.compile(java_regex(each.strip()), re.IGNORECASE) for each in value.split(",") if each.strip()]
+        patterns = [
+            re.compile(java_regex(pattern.strip()), re.IGNORECASE) for pattern in value.split(",") if pattern.strip()
+        ]
     except re.error as error:
         raise ConfigError({name: [f"{name} must have regular expressions, not {value!r}: {error}"]}) from None
-    if found["first"]:
-        count = int(found["first"])
+    if match["first"]:
+        count = int(match["first"])
         return _Rule(0, patterns, lambda text: text[:count], ("truncateLength", str(count)))
     masked = ("masked", "true")
-    if found["stars"]:
-        stars = "*" * int(found["stars"])
+    if match["stars"]:
+        stars = "*" * int(match["stars"])
         return _Rule(1, patterns, lambda _: stars, masked, of_null=stars)
-    kind, salt, is_v2 = found["algorithm"].replace("-", "").lower(), found["salt"].encode(), bool(found["v2"])
-    if kind not in hashlib.algorithms_guaranteed or kind.startswith("shake"):
-        raise ConfigError({name: [f"{name}: the algorithm must be one such as SHA-256, not {found['algorithm']}"]})
+    algorithm, salt, is_v2 = match["algorithm"].replace("-", "").lower(), match["salt"].encode(), bool(match["v2"])
+    if algorithm not in hashlib.algorithms_guaranteed or algorithm.startswith("shake"):
+        raise ConfigError({name: [f"{name}: the algorithm must be one such as SHA-256, not {match['algorithm']}"]})
 
     def hashed(text: str) -> str:
         data = text.encode()
-        return hashlib.new(kind, salt + (data if is_v2 else _serialized(data))).hexdigest()
+        return hashlib.new(algorithm, salt + (data if is_v2 else _serialized(data))).hexdigest()
 
     return _Rule(3 if is_v2 else 2, patterns, hashed, masked, is_hash=True)
 

@@ -27,12 +27,12 @@ class SnapshotMode(NamedTuple):
     is_always: bool = False
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> SnapshotMode:
+    def of(cls, options: Mapping[str, Any]) -> SnapshotMode:
         """Return that of a parsed configuration."""
-        mode = given["snapshot.mode"]
+        mode = options["snapshot.mode"]
         if mode == "configuration_based":
             reads, streams, reads_lost = (
-                given[_BASED + name] for name in ("snapshot.data", "start.stream", "snapshot.on.data.error")
+                options[_BASED + name] for name in ("snapshot.data", "start.stream", "snapshot.on.data.error")
             )
             return cls(reads, streams, reads_lost)
         if mode in ("initial", "initial_only", "when_needed", "always"):

@@ -83,15 +83,15 @@ class Emitter:
         source: schema of the source block.
     """
 
-    def __init__(self, given: Mapping[str, Any], connector: str, source: Schema, clock: Clock) -> None:
-        self.prefix: str = given["topic.prefix"]
+    def __init__(self, options: Mapping[str, Any], connector: str, source: Schema, clock: Clock) -> None:
+        self.prefix: str = options["topic.prefix"]
         self.partition = {"server": self.prefix}
         self._source_schema, self._clock = source, clock
         self._constant = {"version": version("odradek"), "connector": connector, "name": self.prefix}
-        self._delimiter: str = given["topic.delimiter"]
-        self._tombstones: bool = given["tombstones.on.delete"]
-        self._skipped = {each.strip() for each in given["skipped.operations"]}
-        self._heartbeat_topic = f"{given['topic.heartbeat.prefix']}.{self.prefix}"
+        self._delimiter: str = options["topic.delimiter"]
+        self._tombstones: bool = options["tombstones.on.delete"]
+        self._skipped = {operation.strip() for operation in options["skipped.operations"]}
+        self._heartbeat_topic = f"{options['topic.heartbeat.prefix']}.{self.prefix}"
         self._envelopes: dict[TableId, tuple[Table, Schema]] = {}
 
     def source(self, ts_us: int, snapshot: str, fields: Mapping[str, Any]) -> Struct:
@@ -100,10 +100,10 @@ class Emitter:
         return Struct.of_checked(self._source_schema, {**self._constant, **times, "snapshot": snapshot, **fields})
 
     def _envelope(self, table: Table) -> Schema:
-        known = self._envelopes.get(table.id)
-        if known is None or known[0] is not table:
-            known = self._envelopes[table.id] = table, envelope_schema(table, self._source_schema)
-        return known[1]
+        envelope = self._envelopes.get(table.id)
+        if envelope is None or envelope[0] is not table:
+            envelope = self._envelopes[table.id] = table, envelope_schema(table, self._source_schema)
+        return envelope[1]
 
     def change(
         self,
@@ -193,18 +193,18 @@ class Emitter:
             source_offset=offset,
         )
 
-    def transaction(self, found: Transaction, status: str, offset: Offset) -> SourceRecord:
+    def transaction(self, transaction: Transaction, status: str, offset: Offset) -> SourceRecord:
         """Return the record of a transaction's BEGIN or END."""
-        values: dict[str, Any] = {"status": status, "id": found.name, "ts_ms": found.ts_ms}
+        values: dict[str, Any] = {"status": status, "id": transaction.name, "ts_ms": transaction.ts_ms}
         if status == "END":
             counts = [
                 Struct(_COUNT, {"data_collection": str(table), "event_count": count})
-                for table, count in found.counts.items()
+                for table, count in transaction.counts.items()
             ]
-            values |= {"event_count": found.total, "data_collections": counts}
+            values |= {"event_count": transaction.total, "data_collections": counts}
         return SourceRecord(
             topic=self._delimiter.join((self.prefix, "transaction")),
-            key=Struct(_TRANSACTION_KEY, {"id": found.name}),
+            key=Struct(_TRANSACTION_KEY, {"id": transaction.name}),
             key_schema=_TRANSACTION_KEY,
             value=Struct(_TRANSACTION, values),
             value_schema=_TRANSACTION,
@@ -222,6 +222,6 @@ def _key_or_none(table: Table, row: Struct) -> Struct | None:
 
 def marked(records: Sequence[SourceRecord], snapshot: str) -> None:
     """Set the snapshot state of the source block in records that were made but not returned yet."""
-    for each in records:
-        if isinstance(each.value, Struct) and "source" in each.value:
-            each.value["source"]["snapshot"] = snapshot
+    for record in records:
+        if isinstance(record.value, Struct) and "source" in record.value:
+            record.value["source"]["snapshot"] = snapshot

@@ -32,8 +32,8 @@ def _told() -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        kind = RetriableError if error.is_retryable else ConnectError
-        raise kind(f"the topic of signals cannot be read: {error}") from error
+        error_type = RetriableError if error.is_retryable else ConnectError
+        raise error_type(f"the topic of signals cannot be read: {error}") from error
 
 
 class Signal(NamedTuple):
@@ -56,27 +56,27 @@ class SignalTopic:
         ConnectError: the topic cannot be created or read.
     """
 
-    def __init__(self, given: Mapping[str, Any], client: Mapping[str, Any], offset: int | None) -> None:
-        self._key = str(given["topic.prefix"]).encode()
-        place = TopicPartition(given["signal.kafka.topic"] or f"{given['topic.prefix']}-signal", 0)
+    def __init__(self, options: Mapping[str, Any], client: Mapping[str, Any], offset: int | None) -> None:
+        self._key = str(options["topic.prefix"]).encode()
+        tp = TopicPartition(options["signal.kafka.topic"] or f"{options['topic.prefix']}-signal", 0)
         with _told():
             with Admin(**client) as admin:
                 try:
-                    admin.create_topics([NewTopic(place.topic, num_partitions=1)])
+                    admin.create_topics([NewTopic(tp.topic, num_partitions=1)])
                 except KafkaError as error:
                     if error.code not in _THERE:
                         raise
             self._consumer = Consumer(**client, auto_offset_reset="earliest")
-        self._consumer.assign([place])
+        self._consumer.assign([tp])
         if offset is not None:
-            self._consumer.seek(place, offset)
+            self._consumer.seek(tp, offset)
 
     def read(self) -> list[Signal]:
         """Return the signals that have come. Raises as the class."""
         with _told():
-            found = self._consumer.poll(0)
+            polled = self._consumer.poll(0)
         made = []
-        for record in (each for records in found.values() for each in records):
+        for record in (record for records in polled.values() for record in records):
             if record.key != self._key:
                 continue
             try:

@@ -27,7 +27,7 @@ class TableId(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> TableId:
         """Read `schema.table`, which may be quoted. Raises ConfigError."""
-        namespace, _, name = (each.strip('"`') for each in text.strip().partition("."))
+        namespace, _, name = (part.strip('"`') for part in text.strip().partition("."))
         if not (namespace and name):
             raise ConfigError(f"a table must be named as schema.table, not {text!r}")
         return cls(namespace, name)
@@ -41,19 +41,19 @@ class Filters:
         namespaces: name of the configurations of schemas or databases, such as `schema`.
     """
 
-    def __init__(self, given: Mapping[str, Any], namespaces: str) -> None:
-        for kind in (namespaces, "table", "column"):
-            if given[f"{kind}.include.list"] and given[f"{kind}.exclude.list"]:
-                raise ConfigError(f"give either {kind}.include.list or {kind}.exclude.list")
-        self._namespaces = _Patterns(given, namespaces)
-        self._tables = _Patterns(given, "table")
-        self._columns = _Patterns(given, "column")
-        chosen = given["snapshot.include.collection.list"]
-        self._snapshot = [_compiled("snapshot.include.collection.list", each) for each in chosen]
-        self._key_columns = _key_columns(given["message.key.columns"])
-        signals = given["signal.data.collection"]
+    def __init__(self, options: Mapping[str, Any], namespaces: str) -> None:
+        for list_name in (namespaces, "table", "column"):
+            if options[f"{list_name}.include.list"] and options[f"{list_name}.exclude.list"]:
+                raise ConfigError(f"give either {list_name}.include.list or {list_name}.exclude.list")
+        self._namespaces = _Patterns(options, namespaces)
+        self._tables = _Patterns(options, "table")
+        self._columns = _Patterns(options, "column")
+        chosen = options["snapshot.include.collection.list"]
+        self._snapshot = [_compiled("snapshot.include.collection.list", pattern_text) for pattern_text in chosen]
+        self._key_columns = _key_columns(options["message.key.columns"])
+        signals = options["signal.data.collection"]
         self.signals = TableId.parse(signals) if signals else None
-        channels = given["signal.enabled.channels"]
+        channels = options["signal.enabled.channels"]
         self.has_signal_rows, self.has_signal_topic = "source" in channels, "kafka" in channels
         if self.has_signal_topic and self.signals is None:
             name = "signal.data.collection"
@@ -68,7 +68,7 @@ class Filters:
 
     def is_snapshot(self, table: TableId) -> bool:
         """Return whether a snapshot reads a table that is captured."""
-        return not self._snapshot or any(each.fullmatch(str(table)) for each in self._snapshot)
+        return not self._snapshot or any(pattern.fullmatch(str(table)) for pattern in self._snapshot)
 
     def key_of(self, table: TableId) -> tuple[str, ...]:
         """Return the columns that the configuration chose for the key; () for the primary key."""
@@ -76,15 +76,15 @@ class Filters:
 
 
 class _Patterns:
-    def __init__(self, given: Mapping[str, Any], kind: str) -> None:
-        include, exclude = f"{kind}.include.list", f"{kind}.exclude.list"
-        self._include = [_compiled(include, each) for each in given[include]]
-        self._exclude = [_compiled(exclude, each) for each in given[exclude]]
+    def __init__(self, options: Mapping[str, Any], list_name: str) -> None:
+        include, exclude = f"{list_name}.include.list", f"{list_name}.exclude.list"
+        self._include = [_compiled(include, pattern_text) for pattern_text in options[include]]
+        self._exclude = [_compiled(exclude, pattern_text) for pattern_text in options[exclude]]
 
     def allow(self, name: str) -> bool:
         if self._include:
-            return any(each.fullmatch(name) for each in self._include)
-        return not any(each.fullmatch(name) for each in self._exclude)
+            return any(pattern.fullmatch(name) for pattern in self._include)
+        return not any(pattern.fullmatch(name) for pattern in self._exclude)
 
 
 def _compiled(name: str, pattern: str) -> re.Pattern[str]:
@@ -95,23 +95,23 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str]:
 
 
 def _key_columns(text: str) -> list[tuple[re.Pattern[str], tuple[str, ...]]]:
-    found = []
-    for part in filter(None, (each.strip() for each in text.split(";"))):
+    keys = []
+    for part in filter(None, (part_text.strip() for part_text in text.split(";"))):
         table, _, columns = part.partition(":")
-        names = tuple(each.strip() for each in columns.split(",") if each.strip())
+        names = tuple(name.strip() for name in columns.split(",") if name.strip())
         if not names:
             raise ConfigError(f"message.key.columns must be schema.table:column,column;..., not {part!r}")
-        found.append((_compiled("message.key.columns", table), names))
-    return found
+        keys.append((_compiled("message.key.columns", table), names))
+    return keys
 
 
-def reported(found: Mapping[str, ConfigValue], check: Callable[[], object]) -> None:
+def reported(validated: Mapping[str, ConfigValue], check: Callable[[], object]) -> None:
     """Add what a check of all configurations raises to their errors."""
     try:
         check()
     except ConfigError as error:
         for name, messages in error.problems.items():
-            found[name if name in found else "table.include.list"].errors.extend(messages)
+            validated[name if name in validated else "table.include.list"].errors.extend(messages)
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,15 @@ class Table:
 
     @cached_property
     def row_schema(self) -> Schema:
-        fields = [(each.name, each.schema) for each in self.columns if each is not None]
+        fields = [(column.name, column.schema) for column in self.columns if column is not None]
         return interned(struct(fields, name=f"{self._name}.Value", optional=True))
 
     @cached_property
     def key_schema(self) -> Schema | None:
         if not self.key:
             return None
-        found = {each.name: each.schema for each in self.columns if each is not None}
-        return interned(struct([(name, found[name]) for name in self.key], name=f"{self._name}.Key"))
+        schemas = {column.name: column.schema for column in self.columns if column is not None}
+        return interned(struct([(name, schemas[name]) for name in self.key], name=f"{self._name}.Key"))
 
     @property
     def _name(self) -> str:
@@ -189,8 +189,8 @@ class Table:
                 if value is None and column is not None and column.of_null is not None:
                     made[column.name] = column.of_null
             elif value is UNCHANGED:
-                known = None if other is None else other.get(column.name)
-                made[column.name] = column.placeholder if known is None else known
+                other_value = None if other is None else other.get(column.name)
+                made[column.name] = column.placeholder if other_value is None else other_value
             else:
                 try:
                     made[column.name] = column.decode(value)
@@ -205,7 +205,7 @@ class Table:
         get = row.present.get
         values = {name: get(name) for name in self.key}
         if None in values.values() and not all(
-            each.schema.optional or values[each.name] is not None for each in self.key_schema.fields
+            field.schema.optional or values[field.name] is not None for field in self.key_schema.fields
         ):
             raise ConnectError(
                 f"the key of a row of {self.id} is not known: {', '.join(self.key)} must not be null. Choose columns "
@@ -216,11 +216,13 @@ class Table:
     def with_nullable(self, names: Iterable[str]) -> Table:
         """Return the table with columns in which null is allowed."""
         chosen = set(names)
-        if all(each is None or each.schema.optional or each.name not in chosen for each in self.columns):
+        if all(column is None or column.schema.optional or column.name not in chosen for column in self.columns):
             return self
         columns = tuple(
-            replace(each, schema=each.schema.as_optional()) if each is not None and each.name in chosen else each
-            for each in self.columns
+            replace(column, schema=column.schema.as_optional())
+            if column is not None and column.name in chosen
+            else column
+            for column in self.columns
         )
         return replace(self, columns=columns)
 
@@ -259,7 +261,7 @@ BLOCK = struct(
 
 def envelope_schema(table: Table, source: Schema) -> Schema:
     """Return the schema of the values of a table's topic."""
-    found = struct(
+    envelope = struct(
         [
             ("before", table.row_schema),
             ("after", table.row_schema),
@@ -273,4 +275,4 @@ def envelope_schema(table: Table, source: Schema) -> Schema:
         name=table.envelope_name,
         version=2,
     )
-    return interned(found)
+    return interned(envelope)

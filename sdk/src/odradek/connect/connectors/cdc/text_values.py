@@ -30,10 +30,10 @@ _DAYS_OF_MONTH = 365.25 / 12
 @lru_cache(maxsize=4_096)  # rows of a table mostly have few dates
 def days_of(text: str) -> int:
     """Return days since 1970-01-01 of a date such as 2024-02-29 or 0044-03-15 BC. Raises ValueError."""
-    found = _DATE.match(text)
-    if found is None:
+    match = _DATE.match(text)
+    if match is None:
         raise ValueError(f"not a date: {text!r}")
-    year, month, day = (int(each) for each in found.group(1, 2, 3))
+    year, month, day = (int(group) for group in match.group(1, 2, 3))
     if text.endswith(" BC"):
         year = 1 - year
     return _days(year, month, day)
@@ -49,10 +49,10 @@ def _days(year: int, month: int, day: int) -> int:
 
 def clock_us(text: str) -> int:
     """Return microseconds of a time of day such as 23:59:59.5, or of a length of time with a sign."""
-    found = _CLOCK.match(text)
-    if found is None:
+    match = _CLOCK.match(text)
+    if match is None:
         raise ValueError(f"not a time: {text!r}")
-    sign, hours, minutes, seconds, fraction = found.groups()
+    sign, hours, minutes, seconds, fraction = match.groups()
     micros = int((fraction or "0").ljust(6, "0")[:6])
     total = ((int(hours) * 60 + int(minutes)) * 60 + int(seconds or 0)) * 1_000_000 + micros
     return -total if sign else total
@@ -91,8 +91,8 @@ def zoned_timestamp(text: str, digits: int) -> str:
     if digits:
         clock = f"{clock}.{fraction.ljust(digits, '0')}"
     if is_bc:
-        year, _, rest = date.partition("-")
-        date = f"-{int(year) - 1:04}-{rest}"
+        year, _, month_and_day = date.partition("-")
+        date = f"-{int(year) - 1:04}-{month_and_day}"
     elif date.index("-") > _YEAR_DIGITS:
         date = f"+{date}"
     return f"{date}T{clock}Z"
@@ -100,12 +100,12 @@ def zoned_timestamp(text: str, digits: int) -> str:
 
 def zoned_time(text: str) -> str:
     """Return a time of day in UTC as ISO 8601: 03:04:05.123456Z."""
-    found = _ZONE.search(text)
+    match = _ZONE.search(text)
     clock = _ZONE.sub("", text)
     shift_us = 0
-    if found is not None:
-        hours, minutes, seconds = (int(each or 0) for each in found.group(2, 3, 4))
-        shift_us = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 * (1 if found[1] == "+" else -1)
+    if match is not None:
+        hours, minutes, seconds = (int(group or 0) for group in match.group(2, 3, 4))
+        shift_us = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 * (1 if match[1] == "+" else -1)
     moment = (clock_us(clock) - shift_us) % DAY_US
     seconds, micros = divmod(moment, 1_000_000)
     fraction = f".{micros:06}".rstrip("0") if micros else ""
@@ -114,27 +114,27 @@ def zoned_time(text: str) -> str:
 
 def duration_us(text: str) -> int:
     """Return microseconds of an ISO 8601 duration; a month is a twelfth of 365.25 days, as Debezium counts."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError(f"not a duration: {text!r}")
-    years, months, weeks, days, hours, minutes = (int(each or 0) for each in found.group(1, 2, 3, 4, 5, 6))
-    seconds = int(found[8] or 0) * 1_000_000 + int((found[9] or "0").ljust(6, "0")[:6])
+    years, months, weeks, days, hours, minutes = (int(group or 0) for group in match.group(1, 2, 3, 4, 5, 6))
+    seconds = int(match[8] or 0) * 1_000_000 + int((match[9] or "0").ljust(6, "0")[:6])
     whole_days = days + weeks * 7
     return (
         int((years * 12 + months) * _DAYS_OF_MONTH * DAY_US)
         + whole_days * DAY_US
         + (hours * 60 + minutes) * 60_000_000
-        + (-seconds if found[7] else seconds)
+        + (-seconds if match[7] else seconds)
     )
 
 
 def interval(text: str) -> str:
     """Return an ISO 8601 duration as Debezium writes it, with all its parts: P1Y2M3DT4H5M6.78S."""
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise ValueError(f"not a duration: {text!r}")
-    years, months, weeks, days, hours, minutes = (int(each or 0) for each in found.group(1, 2, 3, 4, 5, 6))
-    sign, seconds, fraction = found[7] or "", found[8] or "0", (found[9] or "").rstrip("0")
+    years, months, weeks, days, hours, minutes = (int(group or 0) for group in match.group(1, 2, 3, 4, 5, 6))
+    sign, seconds, fraction = match[7] or "", match[8] or "0", (match[9] or "").rstrip("0")
     exact = f"{sign}{seconds}.{fraction}" if fraction else f"{sign}{seconds}"
     return f"P{years}Y{months}M{days + weeks * 7}DT{hours}H{minutes}M{exact}S"
 

@@ -13,8 +13,8 @@ _2021_MS, _2022_MS = 1_609_459_200_000, 1_640_995_200_000
 _DAYS = {"min": 18_000, "max": 19_000}
 
 
-def _of(kind: str, **asked: Any) -> _Avro:
-    return {"type": kind, "arg.properties": asked} if asked else kind
+def _of(type_name: str, **properties: Any) -> _Avro:
+    return {"type": type_name, "arg.properties": properties} if properties else type_name
 
 
 def _int(low: float, high: float) -> _Avro:
@@ -29,26 +29,26 @@ def _double(low: float, high: float) -> _Avro:
     return _of("double", range={"min": low, "max": high})
 
 
-def _count(kind: str, start: int = 0, step: int = 1, **more: Any) -> _Avro:
-    return _of(kind, iteration={"start": start, "step": step}, **more)
+def _count(type_name: str, start: int = 0, step: int = 1, **more: Any) -> _Avro:
+    return _of(type_name, iteration={"start": start, "step": step}, **more)
 
 
-def _one(*options: Any, kind: str = "string") -> _Avro:
-    return _of(kind, options=list(options))
+def _one(*options: Any, type_name: str = "string") -> _Avro:
+    return _of(type_name, options=list(options))
 
 
 def _like(pattern: str) -> _Avro:
     return _of("string", regex=pattern)
 
 
-def _logical(kind: str, of: str, **asked: Any) -> _Avro:
-    return {"type": kind, "logicalType": of, "arg.properties": asked}
+def _logical(type_name: str, of: str, **properties: Any) -> _Avro:
+    return {"type": type_name, "logicalType": of, "arg.properties": properties}
 
 
 def _record(name: str, _options: list[dict[str, Any]] | None = None, /, **fields: _Avro) -> _Avro:
-    asked = {} if _options is None else {"arg.properties": {"options": _options}}
-    made = [{"name": each, "type": kind} for each, kind in fields.items()]
-    return {"type": "record", "name": f"ksql.{name}", "fields": made, **asked}
+    annotations = {} if _options is None else {"arg.properties": {"options": _options}}
+    made = [{"name": field_name, "type": field_type} for field_name, field_type in fields.items()]
+    return {"type": "record", "name": f"ksql.{name}", "fields": made, **annotations}
 
 
 _MOMENTS = _logical("long", "timestamp-millis", iteration={"start": _2021_MS, "step": 100_000})

@@ -87,49 +87,51 @@ def _make(avro: Any, schema: Schema, path: str, named: dict[str, Any], depth: in
         avro = named[avro]
     if isinstance(avro, list):
         return _union(avro, schema, path, named, depth)
-    given = avro if isinstance(avro, Mapping) else {"type": avro}
-    asked = given.get("arg.properties", {})
-    kind = given["type"]
-    if isinstance(kind, Mapping | list):
-        return _make(kind, schema, path, named, depth + 1)
-    if "name" in given:
-        named[given["name"]] = given
-    unknown = set(asked) - _KNOWN
+    declared = avro if isinstance(avro, Mapping) else {"type": avro}
+    properties = declared.get("arg.properties", {})
+    type_name = declared["type"]
+    if isinstance(type_name, Mapping | list):
+        return _make(type_name, schema, path, named, depth + 1)
+    if "name" in declared:
+        named[declared["name"]] = declared
+    unknown = set(properties) - _KNOWN
     if unknown:
         raise ConfigError(f"{path}: arg.properties has {min(unknown)!r}: use {', '.join(sorted(_KNOWN))}")
-    if "options" in asked:
-        return _options(asked["options"], schema, path)
-    if kind == "record":
+    if "options" in properties:
+        return _options(properties["options"], schema, path)
+    if type_name == "record":
         fields = {field.name: field.schema for field in schema.fields}
         parts = [
-            (each["name"], _make(each["type"], fields[each["name"]], f"{path}.{each['name']}", named, depth + 1))
-            for each in given["fields"]
+            (field["name"], _make(field["type"], fields[field["name"]], f"{path}.{field['name']}", named, depth + 1))
+            for field in declared["fields"]
         ]
         return lambda chance, now, name: Struct(
             schema, {field: part(chance, now, f"{name}.{field}") for field, part in parts}
         )
-    if kind in ("array", "map"):
-        return _several(given, asked, schema, path, named, depth)
-    if kind == "null":
+    if type_name in ("array", "map"):
+        return _several(declared, properties, schema, path, named, depth)
+    if type_name == "null":
         return lambda chance, now, name: None
-    if kind == "enum":
-        symbols = list(given["symbols"])
+    if type_name == "enum":
+        symbols = list(declared["symbols"])
         return lambda chance, now, name: chance.of(symbols, name)
-    if kind in ("bytes", "fixed") and schema.name != logical.DECIMAL_NAME:
-        length = _length(asked, path, (given["size"], given["size"] + 1) if kind == "fixed" else _LENGTH)
+    if type_name in ("bytes", "fixed") and schema.name != logical.DECIMAL_NAME:
+        length = _length(
+            properties, path, (declared["size"], declared["size"] + 1) if type_name == "fixed" else _LENGTH
+        )
         return lambda chance, now, name: bytes(
             chance.below(256, f"{name}*{at}") for at in range(_drawn(length, chance, name))
         )
-    if kind == "boolean":
-        odds = _number(asked.get("odds", 0.5), f"{path}: odds")
+    if type_name == "boolean":
+        odds = _number(properties.get("odds", 0.5), f"{path}: odds")
         return lambda chance, now, name: chance.fraction(name) < odds
-    if kind == "string":
-        return _texts(asked, path)
-    return _numbers(kind, asked, schema, path, _UNITS.get(given.get("logicalType", ""), 1))
+    if type_name == "string":
+        return _texts(properties, path)
+    return _numbers(type_name, properties, schema, path, _UNITS.get(declared.get("logicalType", ""), 1))
 
 
 def _union(avro: list[Any], schema: Schema, path: str, named: dict[str, Any], depth: int) -> Make:
-    branches = [each for each in avro if each != "null"]
+    branches = [branch for branch in avro if branch != "null"]
     if len(branches) != 1:
         raise ConfigError(f"{path}: a union of several types cannot be made: use one, and null")
     made = _make(branches[0], schema, path, named, depth + 1)
@@ -141,39 +143,39 @@ def _union(avro: list[Any], schema: Schema, path: str, named: dict[str, Any], de
 def _options(options: Any, schema: Schema, path: str) -> Make:
     if not isinstance(options, list) or not options:
         raise ConfigError(f"{path}: options is to be a list with at least one value")
-    values = [_value(schema, each, path) for each in options]
+    values = [_value(schema, option, path) for option in options]
     return lambda chance, now, name: chance.of(values, name)
 
 
-def _value(schema: Schema, given: Any, path: str) -> Any:
+def _value(schema: Schema, option_value: Any, path: str) -> Any:
     """Return an option, as JSON has it, as a value of Connect."""
-    if given is None and schema.optional:
+    if option_value is None and schema.optional:
         return None
     try:
         match schema.type:
             case Type.STRUCT:
-                return Struct(schema, {f.name: _value(f.schema, given.get(f.name), path) for f in schema.fields})
+                return Struct(schema, {f.name: _value(f.schema, option_value.get(f.name), path) for f in schema.fields})
             case Type.ARRAY:
-                return [_value(schema.elements, each, path) for each in given]
+                return [_value(schema.elements, element, path) for element in option_value]
             case Type.MAP:
-                return {key: _value(schema.elements, each, path) for key, each in given.items()}
+                return {key: _value(schema.elements, member, path) for key, member in option_value.items()}
         if schema.name == logical.DECIMAL_NAME:
-            return _decimal(schema, Decimal(str(given)))
-        if schema.type in (Type.FLOAT32, Type.FLOAT64) and not isinstance(given, bool):
-            given = float(given)
-        if schema.type is Type.BYTES and isinstance(given, str):
-            given = given.encode("latin-1")
+            return _decimal(schema, Decimal(str(option_value)))
+        if schema.type in (Type.FLOAT32, Type.FLOAT64) and not isinstance(option_value, bool):
+            option_value = float(option_value)
+        if schema.type is Type.BYTES and isinstance(option_value, str):
+            option_value = option_value.encode("latin-1")
         if logical.is_logical(schema):
-            return logical.decode(schema, given)
-        _PYTHON[schema.type](given)
+            return logical.decode(schema, option_value)
+        _PYTHON[schema.type](option_value)
     except (ArithmeticError, AttributeError, ConnectError, KeyError, TypeError, ValueError):
-        raise ConfigError(f"{path}: the option {given!r} is no {schema.type.name.lower()}") from None
-    return given
+        raise ConfigError(f"{path}: the option {option_value!r} is no {schema.type.name.lower()}") from None
+    return option_value
 
 
-def _is(kind: type) -> Callable[[Any], None]:
+def _is(python_type: type) -> Callable[[Any], None]:
     def check(value: Any) -> None:
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        if not isinstance(value, python_type) or (isinstance(value, bool) and python_type is not bool):
             raise TypeError
 
     return check
@@ -188,15 +190,15 @@ _PYTHON: Mapping[Type, Callable[[Any], None]] = {
 }
 
 
-def _several(given: Any, asked: Any, schema: Schema, path: str, named: dict[str, Any], depth: int) -> Make:
-    length = _length(asked, path, _ITEMS)
-    if given["type"] == "array":
-        item = _make(given["items"], schema.elements, f"{path}[]", named, depth + 1)
+def _several(declared: Any, properties: Any, schema: Schema, path: str, named: dict[str, Any], depth: int) -> Make:
+    length = _length(properties, path, _ITEMS)
+    if declared["type"] == "array":
+        item = _make(declared["items"], schema.elements, f"{path}[]", named, depth + 1)
         return lambda chance, now, name: [
             item(chance, now, f"{name}[{at}]") for at in range(_drawn(length, chance, name))
         ]
-    value = _make(given["values"], schema.elements, f"{path}[]", named, depth + 1)
-    keys = asked.get("keys", {})
+    value = _make(declared["values"], schema.elements, f"{path}[]", named, depth + 1)
+    keys = properties.get("keys", {})
     options = keys.get("options")
     key: Make = (lambda chance, now, name: chance.of(options, name)) if options else _texts(keys, f"{path}: keys")
     return lambda chance, now, name: {
@@ -205,15 +207,15 @@ def _several(given: Any, asked: Any, schema: Schema, path: str, named: dict[str,
     }
 
 
-def _length(asked: Mapping[str, Any], path: str, default: tuple[int, int]) -> tuple[int, int]:
+def _length(properties: Mapping[str, Any], path: str, default: tuple[int, int]) -> tuple[int, int]:
     """Return the bounds of a length: from the first up to the second."""
-    given = asked.get("length")
-    if given is None:
+    length = properties.get("length")
+    if length is None:
         return default
-    low, high = (given.get("min", 0), given.get("max")) if isinstance(given, Mapping) else (given, None)
+    low, high = (length.get("min", 0), length.get("max")) if isinstance(length, Mapping) else (length, None)
     high = low + 1 if high is None else high
     if not isinstance(low, int) or not isinstance(high, int) or not 0 <= low < high <= _LENGTH_MAX:
-        raise ConfigError(f"{path}: length is to be a number, or min below max, up to {_LENGTH_MAX}, not {given!r}")
+        raise ConfigError(f"{path}: length is to be a number, or min below max, up to {_LENGTH_MAX}, not {length!r}")
     return low, high
 
 
@@ -221,25 +223,25 @@ def _drawn(bounds: tuple[int, int], chance: Chance, name: str) -> int:
     return bounds[0] + chance.below(bounds[1] - bounds[0], f"{name}#")
 
 
-def _texts(asked: Mapping[str, Any], path: str) -> Make:
-    prefix, suffix = str(asked.get("prefix", "")), str(asked.get("suffix", ""))
-    if "iteration" in asked:
-        count = _counted(asked["iteration"], path)
+def _texts(properties: Mapping[str, Any], path: str) -> Make:
+    prefix, suffix = str(properties.get("prefix", "")), str(properties.get("suffix", ""))
+    if "iteration" in properties:
+        count = _counted(properties["iteration"], path)
         return lambda chance, now, name: f"{prefix}{count(chance.number)}{suffix}"
-    if "regex" in asked:
-        like = texts_like(str(asked["regex"]))
+    if "regex" in properties:
+        like = texts_like(str(properties["regex"]))
         return lambda chance, now, name: f"{prefix}{like(chance, name)}{suffix}"
-    low, high = _length(asked, path, _LENGTH)
+    low, high = _length(properties, path, _LENGTH)
     any_text = texts_like(f"[a-z]{{{low}}}")
     longer = [texts_like(f"[a-z]{{{length}}}") for length in range(low + 1, min(high, low + 20))]
     return lambda chance, now, name: f"{prefix}{chance.of([any_text, *longer], f'{name}#')(chance, name)}{suffix}"
 
 
-def _counted(given: Any, path: str) -> Callable[[int], Any]:
-    if not isinstance(given, Mapping) or "start" not in given:
+def _counted(iteration: Any, path: str) -> Callable[[int], Any]:
+    if not isinstance(iteration, Mapping) or "start" not in iteration:
         raise ConfigError(f"{path}: iteration is to have a start")
-    start, step = _number(given["start"], f"{path}: start"), _number(given.get("step", 1), f"{path}: step")
-    restart = given.get("restart")
+    start, step = _number(iteration["start"], f"{path}: start"), _number(iteration.get("step", 1), f"{path}: step")
+    restart = iteration.get("restart")
     if restart is None:
         return lambda number: start + step * number
     steps = math.ceil((_number(restart, f"{path}: restart") - start) / step) if step else 0
@@ -248,37 +250,37 @@ def _counted(given: Any, path: str) -> Callable[[int], Any]:
     return lambda number: start + step * (number % steps)
 
 
-def _number(given: Any, what: str) -> Any:
-    if not isinstance(given, int | float) or isinstance(given, bool):
-        raise ConfigError(f"{what} is to be a number, not {given!r}")
-    return given
+def _number(number: Any, subject: str) -> Any:
+    if not isinstance(number, int | float) or isinstance(number, bool):
+        raise ConfigError(f"{subject} is to be a number, not {number!r}")
+    return number
 
 
-def _numbers(kind: str, asked: Mapping[str, Any], schema: Schema, path: str, per_ms: int) -> Make:
+def _numbers(type_name: str, properties: Mapping[str, Any], schema: Schema, path: str, per_ms: int) -> Make:
     is_decimal = schema.name == logical.DECIMAL_NAME
-    if kind not in _NUMBERS and not is_decimal:
-        raise ConfigError(f"{path}: values of the type {kind!r} cannot be made")
+    if type_name not in _NUMBERS and not is_decimal:
+        raise ConfigError(f"{path}: values of the type {type_name!r} cannot be made")
 
     def as_value(number: Any) -> Any:
         if is_decimal:
             return _decimal(schema, Decimal(str(number)))
-        if kind in _BOUNDS:
-            low, high = _BOUNDS[kind]
+        if type_name in _BOUNDS:
+            low, high = _BOUNDS[type_name]
             number = (int(number) - low) % (high - low) + low  # an iteration that ends begins anew, as Java's numbers
             return logical.decode(schema, number // per_ms) if logical.is_logical(schema) else number
         return float(number)
 
-    if asked.get("now"):
+    if properties.get("now"):
         return lambda chance, now, name: as_value(now * per_ms)
-    if "iteration" in asked:
-        count = _counted(asked["iteration"], path)
+    if "iteration" in properties:
+        count = _counted(properties["iteration"], path)
         return lambda chance, now, name: as_value(count(chance.number))
-    bounds = asked.get("range", {})
+    bounds = properties.get("range", {})
     low = _number(bounds.get("min", 0), f"{path}: min")
-    high = _number(bounds.get("max", 1 if kind in ("float", "double") else 2**31 - 1), f"{path}: max")
+    high = _number(bounds.get("max", 1 if type_name in ("float", "double") else 2**31 - 1), f"{path}: max")
     if not low < high:
         raise ConfigError(f"{path}: range is to have min below max, not {low} and {high}")
-    if kind in _BOUNDS:
+    if type_name in _BOUNDS:
         first, count_of = math.ceil(low), max(1, math.ceil(high) - math.ceil(low))
         return lambda chance, now, name: as_value(first + chance.below(count_of, name))
     return lambda chance, now, name: as_value(low + (high - low) * chance.fraction(name))

@@ -19,9 +19,9 @@ from odradek.connect.record import SourceRecord
 _BATCH_MAX = 500
 
 
-def _shape(given: Configs) -> Shape:
+def _shape(options: Configs) -> Shape:
     """Return the shape that configurations name. Raises ConfigError."""
-    text, file, key = given["schema.string"], given["schema.filename"], given["schema.keyfield"] or None
+    text, file, key = options["schema.string"], options["schema.filename"], options["schema.keyfield"] or None
     if text and file:
         raise ConfigError("schema.string and schema.filename are both given: choose one")
     if file:
@@ -33,20 +33,20 @@ def _shape(given: Configs) -> Shape:
         return Shape.of_text(text, key)
     if key:
         raise ConfigError("schema.keyfield is for a schema of your own: set schema.string or schema.filename")
-    return quickstart(str(given["quickstart"]).lower())
+    return quickstart(str(options["quickstart"]).lower())
 
 
 class DatagenTask(SourceTask):
     """Makes the records of one task."""
 
     def start(self, configs: Configs) -> None:
-        given = DatagenConnector.config_def.parse(configs)
+        options = DatagenConnector.config_def.parse(configs)
         self._task = int(configs.get("task.number", 0))
-        self._shape = _shape(given)
-        self._topic: str = given["kafka.topic"]
-        self._interval_s = given["max.interval"] / 1000
-        self._end: int = given["iterations"]
-        self._seed = f"{given['random.seed']}/{self._task}"
+        self._shape = _shape(options)
+        self._topic: str = options["kafka.topic"]
+        self._interval_s = options["max.interval"] / 1000
+        self._end: int = options["iterations"]
+        self._seed = f"{options['random.seed']}/{self._task}"
         self._partition = {"task": self._task}
         stored = self.context.offset(self._partition)
         self._number = 0 if stored is None else int(stored["iteration"])
@@ -114,14 +114,14 @@ class DatagenConnector(SourceConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, ConfigValue]:
-        found = super().validate(configs)
-        if not any(each.errors for each in found.values()):
+        validated = super().validate(configs)
+        if not any(config_value.errors for config_value in validated.values()):
             try:
-                _shape({name: each.value for name, each in found.items()})
+                _shape({name: config_value.value for name, config_value in validated.items()})
             except ConfigError as error:
-                name = "schema.filename" if found["schema.filename"].value else "schema.string"
-                found[name].errors.append(str(error))
-        return found
+                name = "schema.filename" if validated["schema.filename"].value else "schema.string"
+                validated[name].errors.append(str(error))
+        return validated
 
     def start(self, configs: Configs) -> None:
         super().start(configs)

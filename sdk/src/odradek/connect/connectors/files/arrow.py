@@ -42,7 +42,9 @@ def arrow_type(schema: Schema) -> Any:
     if schema.name in _LOGICAL:
         return _LOGICAL[schema.name]
     if schema.type is Type.STRUCT:
-        return pa.struct([pa.field(each.name, arrow_type(each.schema), each.schema.optional) for each in schema.fields])
+        return pa.struct(
+            [pa.field(field.name, arrow_type(field.schema), field.schema.optional) for field in schema.fields]
+        )
     if schema.type is Type.ARRAY:
         return pa.list_(arrow_type(schema.elements))
     if schema.type is Type.MAP:
@@ -55,9 +57,9 @@ def write_parquet(schema: Schema, values: list[Any]) -> bytes:
     """Return a Parquet file with a row for each struct. Raises DataError for other values."""
     if schema.type is not Type.STRUCT:
         raise DataError(f"Parquet needs structs, not {schema.type.value}: hoist the value into a field (HoistField)")
-    columns = [pa.field(each.name, arrow_type(each.schema), each.schema.optional) for each in schema.fields]
+    columns = [pa.field(field.name, arrow_type(field.schema), field.schema.optional) for field in schema.fields]
     try:
-        rows = [_row(each) for each in values]
+        rows = [_row(value) for value in values]
         table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise DataError(f"the records cannot be written as Parquet: {error}") from error
@@ -69,41 +71,41 @@ def write_parquet(schema: Schema, values: list[Any]) -> bytes:
 def _row(value: Any) -> dict[str, Any]:
     if not isinstance(value, Struct):
         raise DataError(f"Parquet needs structs, not {type(value).__name__}")
-    return {name: cell(value.schema.field(name), found) for name, found in value.items()}
+    return {name: cell(value.schema.field(name), field_value) for name, field_value in value.items()}
 
 
 def cell(field: Any, value: Any) -> Any:
     if isinstance(value, dict) and field.schema.type is Type.MAP:
-        return [(key, plain(each)) for key, each in value.items()]
+        return [(key, plain(member)) for key, member in value.items()]
     return plain(value)
 
 
-def connect_type(kind: Any) -> Schema:
+def connect_type(data_type: Any) -> Schema:
     """Return the schema of an Arrow type. Raises DataError for a type without a counterpart."""
     for schema_type, arrow in _TO_ARROW.items():
-        if kind == arrow:
+        if data_type == arrow:
             return Schema(schema_type)
-    if pa.types.is_decimal(kind):
-        return logical.decimal(kind.scale)
-    if pa.types.is_date(kind):
+    if pa.types.is_decimal(data_type):
+        return logical.decimal(data_type.scale)
+    if pa.types.is_date(data_type):
         return logical.DATE
-    if pa.types.is_time(kind):
+    if pa.types.is_time(data_type):
         return logical.TIME
-    if pa.types.is_timestamp(kind):
+    if pa.types.is_timestamp(data_type):
         return logical.TIMESTAMP
-    if pa.types.is_struct(kind):
-        return schemas.struct((field.name, connect_type(field.type).as_optional(field.nullable)) for field in kind)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return schemas.array(connect_type(kind.value_type).as_optional())
-    if pa.types.is_map(kind):
-        return schemas.map_of(connect_type(kind.key_type), connect_type(kind.item_type).as_optional())
-    if pa.types.is_unsigned_integer(kind):
+    if pa.types.is_struct(data_type):
+        return schemas.struct((field.name, connect_type(field.type).as_optional(field.nullable)) for field in data_type)
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        return schemas.array(connect_type(data_type.value_type).as_optional())
+    if pa.types.is_map(data_type):
+        return schemas.map_of(connect_type(data_type.key_type), connect_type(data_type.item_type).as_optional())
+    if pa.types.is_unsigned_integer(data_type):
         return schemas.INT64
-    if pa.types.is_large_string(kind) or pa.types.is_dictionary(kind):
+    if pa.types.is_large_string(data_type) or pa.types.is_dictionary(data_type):
         return schemas.STRING
-    if pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if pa.types.is_large_binary(data_type) or pa.types.is_fixed_size_binary(data_type):
         return schemas.BYTES
-    raise DataError(f"the Arrow type {kind} has no counterpart in Connect's schemas")
+    raise DataError(f"the Arrow type {data_type} has no counterpart in Connect's schemas")
 
 
 def read_parquet(stream: BinaryIO, position: int) -> Iterator[tuple[Schema, Struct, int]]:
@@ -120,24 +122,28 @@ def read_parquet(stream: BinaryIO, position: int) -> Iterator[tuple[Schema, Stru
         for row in batch.to_pylist():
             number += 1
             if number > position:
-                yield schema, Struct(schema, {n: _value(_of(schema, n), each) for n, each in row.items()}), number
+                yield (
+                    schema,
+                    Struct(schema, {n: _value(_of(schema, n), cell_value) for n, cell_value in row.items()}),
+                    number,
+                )
 
 
 def _of(schema: Schema, name: str) -> Schema:
-    found = schema.field(name)
-    assert found is not None
-    return found.schema
+    field = schema.field(name)
+    assert field is not None
+    return field.schema
 
 
 def _value(schema: Schema, value: Any) -> Any:
     if value is None:
         return None
     if schema.type is Type.STRUCT:
-        return Struct(schema, {name: _value(_of(schema, name), each) for name, each in value.items()})
+        return Struct(schema, {name: _value(_of(schema, name), member) for name, member in value.items()})
     if schema.type is Type.ARRAY:
-        return [_value(schema.elements, each) for each in value]
+        return [_value(schema.elements, element) for element in value]
     if schema.type is Type.MAP:
-        return {key: _value(schema.elements, each) for key, each in value}
+        return {key: _value(schema.elements, member) for key, member in value}
     if schema.name == logical.TIMESTAMP_NAME and value.tzinfo is None:
         return value.replace(tzinfo=logical.UTC)
     return value

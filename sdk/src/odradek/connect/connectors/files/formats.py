@@ -86,9 +86,9 @@ def read_avro(stream: BinaryIO, position: int) -> Iterator[Found]:
         fastavro: Any = import_module("fastavro")
     reader = fastavro.reader(stream, return_named_type=True)
     schema = connect_schema(fastavro.parse_schema(reader.writer_schema, named_schemas={}))
-    for number, found in enumerate(reader, 1):
+    for number, datum_read in enumerate(reader, 1):
         if number > position:
-            yield Found(schema, value_of(schema, found), number)
+            yield Found(schema, value_of(schema, datum_read), number)
 
 
 def read_parquet(stream: BinaryIO, position: int) -> Iterator[Found]:
@@ -96,7 +96,7 @@ def read_parquet(stream: BinaryIO, position: int) -> Iterator[Found]:
     with extra("table"):
         from odradek.connect.connectors.files import arrow
 
-    yield from (Found(*each) for each in arrow.read_parquet(stream, position))
+    yield from (Found(*row) for row in arrow.read_parquet(stream, position))
 
 
 class Reader(NamedTuple):
@@ -120,17 +120,17 @@ READERS: Mapping[str, Reader] = {
 
 def write_json(records: Sequence[SinkRecord]) -> bytes:
     """Write a line of JSON a record."""
-    return b"".join(dump(to_json(each.value_schema, each.value)) + b"\n" for each in records)
+    return b"".join(dump(to_json(record.value_schema, record.value)) + b"\n" for record in records)
 
 
 def write_lines(records: Sequence[SinkRecord]) -> bytes:
     """Write a line of text a record."""
-    return "".join(f"{to_text(each.value)}\n" for each in records).encode()
+    return "".join(f"{to_text(record.value)}\n" for record in records).encode()
 
 
 def write_bytes(records: Sequence[SinkRecord]) -> bytes:
     """Write values as they are, one after the other."""
-    return b"".join(_as_bytes(each.value) for each in records)
+    return b"".join(_as_bytes(record.value) for record in records)
 
 
 def _as_bytes(value: Any) -> bytes:
@@ -146,7 +146,7 @@ def structured(records: Sequence[SinkRecord]) -> tuple[Schema, list[Any]]:
     schema = schema_of(records[0])
     if schema is None:
         raise DataError("the records have no schema: use a converter with schemas, or format=json")
-    values = [each.value if each.value_schema is not None else _as_struct(each.value).value for each in records]
+    values = [record.value if record.value_schema is not None else _as_struct(record.value).value for record in records]
     return schema, values
 
 
@@ -159,8 +159,8 @@ def _as_struct(value: Any) -> SchemaAndValue:
     """Return a map of text to values as a struct, so that files have columns."""
     if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
         return SchemaAndValue(infer_schema(value), value)
-    fields = {name: infer_schema(each) or schemas.STRING for name, each in value.items()}
-    schema = struct({name: each.as_optional() for name, each in fields.items()})
+    fields = {name: infer_schema(member) or schemas.STRING for name, member in value.items()}
+    schema = struct({name: member_schema.as_optional() for name, member_schema in fields.items()})
     return SchemaAndValue(schema, Struct(schema, value))
 
 
@@ -172,7 +172,7 @@ def write_avro(records: Sequence[SinkRecord]) -> bytes:
     out = io.BytesIO()
     # The marker between blocks is chosen by chance unless it is given, and equal records are to give equal files.
     fastavro.writer(
-        out, fastavro.parse_schema(avro_schema(schema), named_schemas={}), [datum(schema, each) for each in values],
+        out, fastavro.parse_schema(avro_schema(schema), named_schemas={}), [datum(schema, value) for value in values],
         codec="deflate", sync_marker=b"odradek-connect!",
     )  # fmt: skip
     return out.getvalue()

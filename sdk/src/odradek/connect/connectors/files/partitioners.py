@@ -125,30 +125,30 @@ def _field(record: SinkRecord, name: str) -> Any:
     value = record.value
     if not isinstance(value, Struct | Mapping):
         raise DataError(f"the value has no fields, so none with the name {name!r}")
-    found = value.get(name)
-    if found is None and "." in name:
-        found = value
+    field_value = value.get(name)
+    if field_value is None and "." in name:
+        field_value = value
         for part in name.split("."):
-            found = found.get(part) if isinstance(found, Struct | Mapping) else None
-    if found is None:
+            field_value = field_value.get(part) if isinstance(field_value, Struct | Mapping) else None
+    if field_value is None:
         raise DataError(f"the value has no field {name!r}, after which its file is named")
-    return found
+    return field_value
 
 
-def make_partitioner(given: Mapping[str, Any]) -> Partitioner:
+def make_partitioner(options: Mapping[str, Any]) -> Partitioner:
     """Return the configured partitioner. Raises ConfigError."""
-    name = str(given["partitioner.class"]).rpartition(".")[2]
+    name = str(options["partitioner.class"]).rpartition(".")[2]
     if name == "DefaultPartitioner":
         return _ByPartition()
     if name == "FieldPartitioner":
-        if not given["partition.field.name"]:
+        if not options["partition.field.name"]:
             raise ConfigError({"partition.field.name": ["partition.field.name is required by FieldPartitioner"]})
-        return _ByField(given["partition.field.name"])
-    by = given["timestamp.extractor"], given["timestamp.field"], given["timezone"]
+        return _ByField(options["partition.field.name"])
+    by = options["timestamp.extractor"], options["timestamp.field"], options["timezone"]
     if name == "DailyPartitioner":
         return _ByTime("'year'=yyyy/'month'=MM/'day'=dd", 86_400_000, *by)
     if name == "HourlyPartitioner":
         return _ByTime("'year'=yyyy/'month'=MM/'day'=dd/'hour'=HH", 3_600_000, *by)
     if name == "TimeBasedPartitioner":
-        return _ByTime(given["path.format"], given["partition.duration.ms"], *by)
+        return _ByTime(options["path.format"], options["partition.duration.ms"], *by)
     raise ConfigError({"partitioner.class": [f"unknown partitioner {name!r}: use {', '.join(NAMES)}"]})

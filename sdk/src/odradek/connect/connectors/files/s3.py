@@ -25,16 +25,16 @@ _BUCKET = (
 class Bucket:
     """storage.Storage over the objects of a bucket below a prefix."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self._bucket, self._prefix = given["s3.bucket.name"], given["s3.prefix"]
-        self._s3 = client("s3", given)
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self._bucket, self._prefix = options["s3.bucket.name"], options["s3.prefix"]
+        self._s3 = client("s3", options)
 
     def names(self) -> list[str]:
-        found = []
+        names = []
         with translated(f"the bucket {self._bucket} cannot be listed"):
             for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=self._prefix):
-                found += [each["Key"].removeprefix(self._prefix) for each in page.get("Contents", ())]
-        return sorted(name for name in found if name and not name.endswith("/"))
+                names += [object_info["Key"].removeprefix(self._prefix) for object_info in page.get("Contents", ())]
+        return sorted(name for name in names if name and not name.endswith("/"))
 
     def open(self, name: str) -> BinaryIO:
         with translated(f"the object {self._prefix}{name} of {self._bucket} cannot be read"):
@@ -50,8 +50,8 @@ class S3SourceTask(FilesTask):
 
     definitions = _BUCKET + SOURCE
 
-    def storage(self, given: dict[str, Any]) -> Storage:
-        return Bucket(given)
+    def storage(self, options: dict[str, Any]) -> Storage:
+        return Bucket(options)
 
 
 class S3SourceConnector(SourceConnector):
@@ -69,8 +69,8 @@ class S3SinkTask(FilesSinkTask):
 
     definitions = _BUCKET + SINK
 
-    def storage(self, given: dict[str, Any]) -> Storage:
-        return Bucket(given)
+    def storage(self, options: dict[str, Any]) -> Storage:
+        return Bucket(options)
 
 
 class S3SinkConnector(SinkConnector):

@@ -79,45 +79,45 @@ class FilesSinkTask(SinkTask):
 
     definitions: ClassVar[ConfigDef]
 
-    def storage(self, given: dict[str, Any]) -> Storage:
+    def storage(self, options: dict[str, Any]) -> Storage:
         """Return where the files are."""
         raise NotImplementedError
 
     def start(self, configs: Configs) -> None:
-        self._given = given = self.definitions.parse(configs)
-        name = str(given["format.class"]).rpartition(".")[2]
+        self._options = options = self.definitions.parse(configs)
+        name = str(options["format.class"]).rpartition(".")[2]
         if _FORMATS.get(name, name) not in WRITERS:
             raise ConfigError({"format.class": [f"unknown format {name!r}: use {', '.join(WRITERS)}"]})
         self._writer = WRITERS[_FORMATS.get(name, name)]
-        self._storage = self.storage(given)
-        self._partitioner = make_partitioner(given)
+        self._storage = self.storage(options)
+        self._partitioner = make_partitioner(options)
         self._open: dict[TopicPartition, _Open] = {}
         self._written: dict[TopicPartition, int] = {}  # the first offset that is in no written file
         self._taken: dict[TopicPartition, int] = {}  # the next offset: a batch may come again after a failure
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         clock = self.context.clock
-        for place, opened in self._open.items():
+        for tp, opened in self._open.items():
             if any(self._is_full(opened, folder) for folder in opened.files):
-                self._write(place)  # it failed the last time
+                self._write(tp)  # it failed the last time
         for record in records:
-            place = record.source
-            if record.source_position < self._taken.get(place, 0):
+            tp = record.source
+            if record.source_position < self._taken.get(tp, 0):
                 continue
             if record.value is not None:
                 self._take(record, clock.now_ms(), clock.monotonic())
-            elif self._given["behavior.on.null.values"] == "fail":
-                raise DataError(f"the record at offset {record.source_position} of {place} has no value")
+            elif self._options["behavior.on.null.values"] == "fail":
+                raise DataError(f"the record at offset {record.source_position} of {tp} has no value")
             else:
                 self._pass(record)
-            self._taken[place] = record.source_position + 1
-        after_ms = self._given["rotate.schedule.interval.ms"]
-        for place, opened in list(self._open.items()):
+            self._taken[tp] = record.source_position + 1
+        after_ms = self._options["rotate.schedule.interval.ms"]
+        for tp, opened in list(self._open.items()):
             if after_ms >= 0 and opened.files and clock.monotonic() - opened.opened_s >= after_ms / 1000:
-                self._write(place)
+                self._write(tp)
 
     def _take(self, record: SinkRecord, now_ms: int, now_s: float) -> None:
-        place = record.source
+        tp = record.source
         try:
             time_ms = self._partitioner.time_ms(record, now_ms)
             folder = self._partitioner.folder(record, now_ms)
@@ -126,64 +126,64 @@ class FilesSinkTask(SinkTask):
             self._pass(record)
             return
         schema = schema_of(record) if self._writer.has_schema else None
-        opened = self._open.get(place)
+        opened = self._open.get(tp)
         if opened is not None and opened.files and self._ends(opened, schema, time_ms):
-            self._write(place)
+            self._write(tp)
             opened = None
         if opened is None or not opened.files:
-            opened = self._open[place] = _Open(first_ms=time_ms, opened_s=now_s, schema=schema)
+            opened = self._open[tp] = _Open(first_ms=time_ms, opened_s=now_s, schema=schema)
         opened.files.setdefault(folder, []).append(record)
         opened.sizes[folder] = opened.sizes.get(folder, 0) + _size_bytes(record)
-        self._taken[place] = record.source_position + 1
+        self._taken[tp] = record.source_position + 1
         if self._is_full(opened, folder):
-            self._write(place)
+            self._write(tp)
 
     def _pass(self, record: SinkRecord) -> None:
         """Leave out a record, which is in no file."""
-        place = record.source
-        if place not in self._open or not self._open[place].files:
-            self._written[place] = record.source_position + 1
+        tp = record.source
+        if tp not in self._open or not self._open[tp].files:
+            self._written[tp] = record.source_position + 1
 
     def _is_full(self, opened: _Open, folder: str) -> bool:
-        records_max, bytes_max = int(self._given["flush.size"]), int(self._given["flush.bytes"])
+        records_max, bytes_max = int(self._options["flush.size"]), int(self._options["flush.bytes"])
         return len(opened.files[folder]) >= records_max or 0 <= bytes_max <= opened.sizes[folder]
 
     def _ends(self, opened: _Open, schema: Any, time_ms: int) -> bool:
         """Return True if a record does not belong into the open files any more."""
-        after_ms = self._given["rotate.interval.ms"]
+        after_ms = self._options["rotate.interval.ms"]
         return bool(schema != opened.schema or (after_ms >= 0 and time_ms - opened.first_ms >= after_ms))
 
-    def _write(self, place: TopicPartition) -> None:
+    def _write(self, tp: TopicPartition) -> None:
         """Write all open files of a partition. A failure leaves them open; the next attempt replaces them."""
-        opened = self._open[place]
+        opened = self._open[tp]
         for folder, records in opened.files.items():
             self._storage.write(self._name(folder, records[0]), self._writer.write(records))
         last = max(records[-1].source_position for records in opened.files.values())
-        self._written[place] = last + 1
+        self._written[tp] = last + 1
         opened.files.clear()
         opened.sizes.clear()
 
     def _name(self, folder: str, first: SinkRecord) -> str:
-        mark = self._given["file.delim"]
+        mark = self._options["file.delim"]
         # The topic may have been changed by a transform; the offset belongs to the partition that was read.
         name = f"{first.topic}{mark}{first.source.partition}{mark}{first.source_position:010}{self._writer.extension}"
-        return "/".join(part for part in (self._given["topics.dir"], first.topic, folder, name) if part)
+        return "/".join(part for part in (self._options["topics.dir"], first.topic, folder, name) if part)
 
     def rest(self) -> None:
         """Write open files, if files are written by the clock anyway: others are to be the same in each run."""
-        if self._given["rotate.schedule.interval.ms"] >= 0:
-            for place, opened in self._open.items():
+        if self._options["rotate.schedule.interval.ms"] >= 0:
+            for tp, opened in self._open.items():
                 if opened.files:
-                    self._write(place)
+                    self._write(tp)
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        return {place: offset for place, offset in self._written.items() if place in offsets}
+        return {tp: offset for tp, offset in self._written.items() if tp in offsets}
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
-        for place in partitions:
-            self._open.pop(place, None)
-            self._written.pop(place, None)
-            self._taken.pop(place, None)
+        for tp in partitions:
+            self._open.pop(tp, None)
+            self._written.pop(tp, None)
+            self._taken.pop(tp, None)
 
 
 def _size_bytes(record: SinkRecord) -> int:
@@ -201,8 +201,8 @@ class FileSinkTask(FilesSinkTask):
         + SINK
     )
 
-    def storage(self, given: dict[str, Any]) -> Storage:
-        return Folder(given["path"])
+    def storage(self, options: dict[str, Any]) -> Storage:
+        return Folder(options["path"])
 
 
 class FileSinkConnector(SinkConnector):

@@ -35,18 +35,18 @@ class FilesTask(SourceTask):
 
     definitions: ClassVar[ConfigDef]
 
-    def storage(self, given: dict[str, Any]) -> Storage:
+    def storage(self, options: dict[str, Any]) -> Storage:
         """Return where the files are."""
         raise NotImplementedError
 
     def start(self, configs: Configs) -> None:
-        given = self.definitions.parse(configs)
-        self._storage = self.storage(given)
-        self._topic: str = given["topic"]
-        self._reader = READERS[given["format"]]
-        self._pattern = re.compile(given["file.name.pattern"])
-        self._batch_max: int = given["batch.size"]
-        self._interval_s = given["poll.interval.ms"] / 1000
+        options = self.definitions.parse(configs)
+        self._storage = self.storage(options)
+        self._topic: str = options["topic"]
+        self._reader = READERS[options["format"]]
+        self._pattern = re.compile(options["file.name.pattern"])
+        self._batch_max: int = options["batch.size"]
+        self._interval_s = options["poll.interval.ms"] / 1000
         self._task, self._tasks = int(configs.get("task.number", 0)), int(configs.get("task.count", 1))
         self._positions: dict[str, int] = {}
         self._done: set[str] = set()  # files that do not grow, and were read to their end
@@ -56,9 +56,9 @@ class FilesTask(SourceTask):
         if self._reading is None:
             self._reading = self._round()
         records = []
-        for name, found in self._reading:
-            self._positions[name] = found.position
-            records.append(self._record(name, found))
+        for name, entry in self._reading:
+            self._positions[name] = entry.position
+            records.append(self._record(name, entry))
             if len(records) == self._batch_max:
                 return records
         self._reading = None
@@ -78,18 +78,18 @@ class FilesTask(SourceTask):
                 stored = self.context.offset({"filename": name})
                 self._positions[name] = 0 if stored is None else int(stored["position"])
             with self._storage.open(name) as stream:
-                for found in self._reader.read(stream, self._positions[name]):
-                    yield name, found
+                for entry in self._reader.read(stream, self._positions[name]):
+                    yield name, entry
             if not self._reader.grows:
                 self._done.add(name)
 
-    def _record(self, name: str, found: Found) -> SourceRecord:
+    def _record(self, name: str, entry: Found) -> SourceRecord:
         return SourceRecord(
             topic=self._topic,
-            value=found.value,
-            value_schema=found.schema,
+            value=entry.value,
+            value_schema=entry.schema,
             source_partition={"filename": name},
-            source_offset={"position": found.position},
+            source_offset={"position": entry.position},
         )
 
     def stop(self) -> None:
@@ -112,8 +112,8 @@ class FileSourceTask(FilesTask):
         + SOURCE
     )  # fmt: skip
 
-    def storage(self, given: dict[str, Any]) -> Storage:
-        return Folder(given["file"])
+    def storage(self, options: dict[str, Any]) -> Storage:
+        return Folder(options["file"])
 
 
 class FileSourceConnector(SourceConnector):

@@ -36,9 +36,9 @@ class Folder:
         if self._path.is_file():
             return [self._path.name]
         return sorted(
-            each.relative_to(self._path).as_posix()
-            for each in self._path.rglob("*")
-            if each.is_file() and not any(part.startswith(".") for part in each.relative_to(self._path).parts)
+            path.relative_to(self._path).as_posix()
+            for path in self._path.rglob("*")
+            if path.is_file() and not any(part.startswith(".") for part in path.relative_to(self._path).parts)
         )
 
     def _of(self, name: str) -> Path:

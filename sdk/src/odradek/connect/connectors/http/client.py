@@ -40,11 +40,11 @@ _TEXT_MAX = 300
 class HttpClient:
     """Makes the calls of one task. Raises ConfigError by way of the definitions."""
 
-    def __init__(self, given: Mapping[str, Any], clock: Clock) -> None:
-        self._given, self._clock = given, clock
-        timeout = urllib3.Timeout(total=given["request.timeout.ms"] / 1000)
+    def __init__(self, options: Mapping[str, Any], clock: Clock) -> None:
+        self._options, self._clock = options, clock
+        timeout = urllib3.Timeout(total=options["request.timeout.ms"] / 1000)
         self._pool = urllib3.PoolManager(timeout=timeout, retries=False)
-        pairs = [each.partition(":") for each in given["headers"].split("|") if each.strip()]
+        pairs = [header.partition(":") for header in options["headers"].split("|") if header.strip()]
         self._headers = {name.strip(): value.strip() for name, _, value in pairs}
         self._token = ""
         self._token_until_s = 0.0
@@ -71,41 +71,41 @@ class HttpClient:
         text = bytes(response.data).decode(errors="replace")[:_TEXT_MAX]
         if response.status == 401:
             self._token = ""  # it may have been revoked
-        kind: type[ConnectError] = DataError
+        error_type: type[ConnectError] = DataError
         if response.status in (401, 408, 429) or response.status >= 500:
-            kind = RetriableError
-        if response.status == 401 and self._given["auth.type"].lower() != "oauth2":
-            kind = ConnectError
-        raise kind(f"{method} {url} answered {response.status}: {text}")
+            error_type = RetriableError
+        if response.status == 401 and self._options["auth.type"].lower() != "oauth2":
+            error_type = ConnectError
+        raise error_type(f"{method} {url} answered {response.status}: {text}")
 
     def _authorization(self) -> dict[str, str]:
-        given, kind = self._given, self._given["auth.type"].lower()
-        if kind == "basic":
-            pair = f"{given['connection.user']}:{given['connection.password']}".encode()
+        options, auth_type = self._options, self._options["auth.type"].lower()
+        if auth_type == "basic":
+            pair = f"{options['connection.user']}:{options['connection.password']}".encode()
             return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
-        if kind == "bearer":
-            return {"Authorization": f"Bearer {given['bearer.token']}"}
-        if kind == "oauth2":
+        if auth_type == "bearer":
+            return {"Authorization": f"Bearer {options['bearer.token']}"}
+        if auth_type == "oauth2":
             return {"Authorization": f"Bearer {self._oauth2()}"}
         return {}
 
     def _oauth2(self) -> str:
         """Return a token by the client credentials grant (RFC 6749, 4.4)."""
         if not self._token or self._clock.monotonic() >= self._token_until_s:
-            given = self._given
+            options = self._options
             form = {
                 "grant_type": "client_credentials",
-                "client_id": given["oauth2.client.id"],
-                "client_secret": given["oauth2.client.secret"],
-                **({"scope": given["oauth2.client.scope"]} if given["oauth2.client.scope"] else {}),
+                "client_id": options["oauth2.client.id"],
+                "client_secret": options["oauth2.client.secret"],
+                **({"scope": options["oauth2.client.scope"]} if options["oauth2.client.scope"] else {}),
             }
             headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
-            data = self._request("POST", given["oauth2.token.url"], urlencode(form).encode(), headers)
+            data = self._request("POST", options["oauth2.token.url"], urlencode(form).encode(), headers)
             try:
-                answer = json.loads(data)
-                self._token, valid_s = str(answer["access_token"]), float(answer.get("expires_in") or _TOKEN_S)
+                document = json.loads(data)
+                self._token, valid_s = str(document["access_token"]), float(document.get("expires_in") or _TOKEN_S)
             except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise ConnectError(f"{given['oauth2.token.url']} answered without an access_token") from error
+                raise ConnectError(f"{options['oauth2.token.url']} answered without an access_token") from error
             self._token_until_s = self._clock.monotonic() + max(valid_s - _EARLY_S, valid_s / 2)
         return self._token
 

@@ -48,8 +48,8 @@ class HttpSinkTask(SinkTask):
     _client: HttpClient | None = None
 
     def start(self, configs: Configs) -> None:
-        self._given = _DEFINITIONS.parse(configs)
-        self._client = HttpClient(self._given, self.context.clock)
+        self._options = _DEFINITIONS.parse(configs)
+        self._client = HttpClient(self._options, self.context.clock)
         self._done = 0  # records of a batch that comes again after a failure
 
     def put(self, records: Sequence[SinkRecord]) -> None:
@@ -68,35 +68,35 @@ class HttpSinkTask(SinkTask):
         for record in records:
             url = self._url(record)
             is_alone = record.value is None or (groups and groups[-1][1][-1].value is None)
-            if not groups or is_alone or groups[-1][0] != url or len(groups[-1][1]) >= self._given["batch.max.size"]:
+            if not groups or is_alone or groups[-1][0] != url or len(groups[-1][1]) >= self._options["batch.max.size"]:
                 groups.append((url, []))
             groups[-1][1].append(record)
         return groups
 
     def _url(self, record: SinkRecord) -> str:
         key = "" if record.key is None else quote(to_text(record.key), safe="")
-        return str(self._given["http.api.url"]).replace("${topic}", record.topic).replace("${key}", key)
+        return str(self._options["http.api.url"]).replace("${topic}", record.topic).replace("${key}", key)
 
     def _send(self, url: str, group: list[SinkRecord]) -> None:
         assert self._client is not None
         try:
             if group[0].value is None:
-                if self._given["behavior.on.null.values"] == "fail":
+                if self._options["behavior.on.null.values"] == "fail":
                     raise DataError("the record has no value")
-                if self._given["behavior.on.null.values"] == "delete":
+                if self._options["behavior.on.null.values"] == "delete":
                     self._client.call("DELETE", url)
                 return
             body, content_type = self._body(group)
-            self._client.call(self._given["request.method"].upper(), url, body, content_type)
+            self._client.call(self._options["request.method"].upper(), url, body, content_type)
         except DataError as error:
             for record in group:
                 self.context.errant_records.report(record, error)
 
     def _body(self, group: list[SinkRecord]) -> tuple[bytes, str]:
-        if self._given["request.body.format"].lower() == "string":
-            return "\n".join(to_text(each.value) for each in group).encode(), "text/plain"
-        values: list[Any] = [to_json(each.value_schema, each.value) for each in group]
-        whole = values[0] if self._given["batch.max.size"] == 1 else values
+        if self._options["request.body.format"].lower() == "string":
+            return "\n".join(to_text(record.value) for record in group).encode(), "text/plain"
+        values: list[Any] = [to_json(record.value_schema, record.value) for record in group]
+        whole = values[0] if self._options["batch.max.size"] == 1 else values
         return dump(whole), "application/json"
 
     def stop(self) -> None:

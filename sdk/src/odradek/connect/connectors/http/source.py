@@ -57,11 +57,11 @@ class HttpSourceTask(SourceTask):
     _client: HttpClient | None = None
 
     def start(self, configs: Configs) -> None:
-        self._given = given = _DEFINITIONS.parse(configs)
-        self._client = HttpClient(given, self.context.clock)
-        self._partition = {"url": given["url"]}
+        self._options = options = _DEFINITIONS.parse(configs)
+        self._client = HttpClient(options, self.context.clock)
+        self._partition = {"url": options["url"]}
         stored = self.context.offset(self._partition)
-        self._offset = str(given["http.initial.offset"] if stored is None else stored["offset"])
+        self._offset = str(options["http.initial.offset"] if stored is None else stored["offset"])
         self._read = 0 if stored is None else int(stored.get("read", 0))
         self._due_s = self.context.clock.monotonic()
 
@@ -71,22 +71,22 @@ class HttpSourceTask(SourceTask):
         if wait_s > 0:
             self.context.wait(min(wait_s, 1.0))
             return []
-        given, asked = self._given, self._offset
-        url = given["url"].replace("${offset}", quote(self._offset, safe=""))
-        body = given["http.request.body"].replace("${offset}", self._offset).encode() or None
-        answer = self._client.call(given["http.request.method"].upper(), url, body, "application/json" if body else "")
+        options, offset_before = self._options, self._offset
+        url = options["url"].replace("${offset}", quote(self._offset, safe=""))
+        body = options["http.request.body"].replace("${offset}", self._offset).encode() or None
+        data = self._client.call(options["http.request.method"].upper(), url, body, "application/json" if body else "")
         try:
-            document = json.loads(answer or b"[]")
+            document = json.loads(data or b"[]")
         except ValueError as error:
             raise DataError(f"{url} did not answer JSON: {error}") from error
-        found = pointed(document, given["http.response.data.json.pointer"])
-        values = found if isinstance(found, list) else [] if found is None else [found]
-        if given["http.offset.mode"] == "CURSOR_PAGINATION":
-            records = self._page(values, pointed(document, given["http.next.page.json.pointer"]))
+        pointed_value = pointed(document, options["http.response.data.json.pointer"])
+        values = pointed_value if isinstance(pointed_value, list) else [] if pointed_value is None else [pointed_value]
+        if options["http.offset.mode"] == "CURSOR_PAGINATION":
+            records = self._page(values, pointed(document, options["http.next.page.json.pointer"]))
         else:
             records = [self._record(value) for value in values]
-        if not records and self._offset == asked:
-            self._due_s = self.context.clock.monotonic() + given["request.interval.ms"] / 1000
+        if not records and self._offset == offset_before:
+            self._due_s = self.context.clock.monotonic() + options["request.interval.ms"] / 1000
         return records
 
     def _page(self, values: list[Any], following: Any) -> list[SourceRecord]:
@@ -97,26 +97,28 @@ class HttpSourceTask(SourceTask):
             for value in fresh:
                 self._read += 1
                 records.append(self._made(value))
-            self._due_s = self.context.clock.monotonic() + self._given["request.interval.ms"] / 1000
+            self._due_s = self.context.clock.monotonic() + self._options["request.interval.ms"] / 1000
             return records
         # All records of the page are stored in one transaction, so the next page is where each of them leads.
         self._offset, self._read = str(following), 0
         return [self._made(value) for value in fresh]
 
     def _record(self, value: Any) -> SourceRecord:
-        if self._given["http.offset.mode"] == "SIMPLE_INCREMENTING":
+        if self._options["http.offset.mode"] == "SIMPLE_INCREMENTING":
             self._offset = str(int(self._offset) + 1)
         else:
-            found = pointed(value, self._given["http.offset.json.pointer"])
-            if found is None:
-                raise DataError(f"a record has nothing at {self._given['http.offset.json.pointer']!r}: {value!r:.200}")
-            self._offset = str(found)
+            pointed_value = pointed(value, self._options["http.offset.json.pointer"])
+            if pointed_value is None:
+                raise DataError(
+                    f"a record has nothing at {self._options['http.offset.json.pointer']!r}: {value!r:.200}"
+                )
+            self._offset = str(pointed_value)
         return self._made(value)
 
     def _made(self, value: Any) -> SourceRecord:
         offset: dict[str, Any] = {"offset": self._offset}
         return SourceRecord(
-            topic=self._given["topic"],
+            topic=self._options["topic"],
             value=value,
             source_partition=self._partition,
             source_offset={**offset, "read": self._read} if self._read else offset,

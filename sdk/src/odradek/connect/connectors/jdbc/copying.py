@@ -38,7 +38,7 @@ def copied(connection: sa.Connection, table: sa.Table, keys: Sequence[str], rows
         sqlalchemy.exc.SQLAlchemyError: the database is away, or a row violates a constraint.
     """
     names = list(rows[0])
-    target = ".".join(_quoted(each) for each in (table.schema, table.name) if each)
+    target = ".".join(_quoted(part) for part in (table.schema, table.name) if part)
     try:
         with connection.begin_nested(), _cursor(connection) as cursor:
             if keys:

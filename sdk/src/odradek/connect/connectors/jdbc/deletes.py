@@ -53,9 +53,9 @@ class KnownKeys:
             now[_bucket(key)].add(key)
         changed = []
         for number, (before, added, after) in enumerate(zip(self._stored, self._added, now, strict=True)):
-            gone = sorted((before | added) - after)
-            if gone or before != after:
-                changed.append((number, gone, _packed(after)))
+            deleted = sorted((before | added) - after)
+            if deleted or before != after:
+                changed.append((number, deleted, _packed(after)))
         self._stored, self._added = now, [set() for _ in range(BUCKETS)]
         return changed
 

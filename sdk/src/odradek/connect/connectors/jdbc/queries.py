@@ -49,30 +49,30 @@ class QuerySchema:
 
     def of(self, description: Sequence[Any], rows: Sequence[Mapping[str, Any]]) -> Schema:
         """Return the schema of a batch of rows. Args: the cursor's description (PEP 249)."""
-        described = {str(each[0]): self._described(each) for each in description}
+        described = {str(column[0]): self._described(column) for column in description}
         fields = {}
         for name in rows[0]:
-            found = described.get(name)
-            if found is None:
-                found = self._widened(name, [row[name] for row in rows])
-            fields[name] = found.as_optional()
+            column_schema = described.get(name)
+            if column_schema is None:
+                column_schema = self._widened(name, [row[name] for row in rows])
+            fields[name] = column_schema.as_optional()
         return schemas.struct(fields)
 
     def _described(self, column: Any) -> Schema | None:
-        kind, scale = column[1], column[5]
-        if kind in _DECIMAL_OF.get(self._dialect, ()):
+        type_code, scale = column[1], column[5]
+        if type_code in _DECIMAL_OF.get(self._dialect, ()):
             return semantic.VARIABLE_SCALE_DECIMAL if scale is None else logical.decimal(int(scale))
-        return _KNOWN.get(self._dialect, {}).get(kind)
+        return _KNOWN.get(self._dialect, {}).get(type_code)
 
     def _widened(self, name: str, values: Sequence[Any]) -> Schema:
-        found = self._inferred.get(name)
+        common_schema = self._inferred.get(name)
         for value in values:
             if value is not None:
-                found = _common(found, infer_schema(value))
-        if found is None:
+                common_schema = _common(common_schema, infer_schema(value))
+        if common_schema is None:
             return schemas.STRING
-        self._inferred[name] = found
-        return found
+        self._inferred[name] = common_schema
+        return common_schema
 
 
 def _common(one: Schema | None, other: Schema | None) -> Schema:

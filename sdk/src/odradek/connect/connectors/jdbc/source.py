@@ -106,7 +106,7 @@ class _Input:
         self.rows: Iterator[list[SourceRecord]] | None = None
         self.due_s = 0.0
         self.key_schema: Schema | None = None  # with delete.detection
-        self.known: KnownKeys | None = None
+        self.known_keys: KnownKeys | None = None
         self.compared_s: float | None = None
 
     @property
@@ -116,24 +116,24 @@ class _Input:
     def statement(self, until: dt.datetime | None) -> Any:
         """Return the SELECT of the rows behind the position."""
         # Of a query, only the columns of the mode are known by name.
-        found = sa.select(sa.literal_column("*") if self.schema is None else self.source).select_from(self.source)
+        query = sa.select(sa.literal_column("*") if self.schema is None else self.source).select_from(self.source)
         if self.is_bulk:
-            return found
+            return query
         column = self.source.c
         time = None if self.timestamp is None else column[self.timestamp]
         number = None if self.incrementing is None else column[self.incrementing]
         last_time = _time(self.offset["timestamp"]) if "timestamp" in self.offset else None
         last_number = self.offset.get("incrementing")
         if time is not None and until is not None:
-            found = found.where(time < until)
+            query = query.where(time < until)
         if time is not None and last_time is not None:
             later = time > last_time
             if number is not None and last_number is not None:
                 later = sa.or_(later, sa.and_(time == last_time, number > last_number))
-            found = found.where(later)
+            query = query.where(later)
         elif number is not None and last_number is not None:
-            found = found.where(number > last_number)
-        return found.order_by(*(each for each in (time, number) if each is not None))
+            query = query.where(number > last_number)
+        return query.order_by(*(order_column for order_column in (time, number) if order_column is not None))
 
 
 def _time(microseconds: int) -> dt.datetime:
@@ -154,72 +154,72 @@ class JdbcSourceTask(SourceTask):
     _engine: sa.Engine | None = None
 
     def start(self, configs: Configs) -> None:
-        self._given = given = _DEFINITIONS.parse(configs)
-        self._engine = open_engine(given)
-        self._interval_s = given["poll.interval.ms"] / 1000
+        self._options = options = _DEFINITIONS.parse(configs)
+        self._engine = open_engine(options)
+        self._interval_s = options["poll.interval.ms"] / 1000
         with translated("the tables cannot be described"):
-            self._inputs = [self._query()] if given["query"] else [self._table(each) for each in _tables(configs)]
-        for each in self._inputs:
-            stored = self.context.offset(each.partition)
-            each.offset = {} if stored is None else {name: int(value) for name, value in stored.items()}
-            if not each.offset and each.timestamp is not None and given["timestamp.initial"] is not None:
-                first_ms = given["timestamp.initial"]
-                each.offset["timestamp"] = (self.context.clock.now_ms() if first_ms < 0 else first_ms) * 1000
+            self._inputs = [self._query()] if options["query"] else [self._table(table) for table in _tables(configs)]
+        for source in self._inputs:
+            stored = self.context.offset(source.partition)
+            source.offset = {} if stored is None else {name: int(value) for name, value in stored.items()}
+            if not source.offset and source.timestamp is not None and options["timestamp.initial"] is not None:
+                first_ms = options["timestamp.initial"]
+                source.offset["timestamp"] = (self.context.clock.now_ms() if first_ms < 0 else first_ms) * 1000
 
     def _columns(self) -> tuple[str | None, str | None]:
-        mode, given = self._given["mode"], self._given
-        time = given["timestamp.column.name"][0] if "timestamp" in mode else None
-        return time, given["incrementing.column.name"] if "incrementing" in mode else None
+        mode, options = self._options["mode"], self._options
+        time = options["timestamp.column.name"][0] if "timestamp" in mode else None
+        return time, options["incrementing.column.name"] if "incrementing" in mode else None
 
     def _query(self) -> _Input:
-        text = self._given["query"].strip().rstrip(";")
-        names = [each for each in self._columns() if each is not None]
+        text = self._options["query"].strip().rstrip(";")
+        names = [column for column in self._columns() if column is not None]
         source = sa.text(text).columns(*(sa.column(name) for name in names)).subquery("q")
-        made = _Input("query", self._given["topic.prefix"], source, None, self._columns())
+        made = _Input("query", self._options["topic.prefix"], source, None, self._columns())
         assert self._engine is not None
         made.described = QuerySchema(self._engine.dialect.name)
         return made
 
     def _table(self, name: str) -> _Input:
         assert self._engine is not None
-        table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=self._given["schema.pattern"])
+        table = sa.Table(name, sa.MetaData(), autoload_with=self._engine, schema=self._options["schema.pattern"])
         columns = self._columns()
         for column in filter(None, columns):
             if column not in table.c:
-                raise ConfigError(f"the table {name} has no column {column}, which mode={self._given['mode']} needs")
-            if table.c[column].nullable and self._given["validate.non.null"]:
+                raise ConfigError(f"the table {name} has no column {column}, which mode={self._options['mode']} needs")
+            if table.c[column].nullable and self._options["validate.non.null"]:
                 raise ConfigError(f"the column {column} of {name} may be null; validate.non.null=false permits it")
         schema = struct(
-            [(each.name, column_schema(each, self._given["numeric.mapping"])) for each in table.c], name=name
+            [(column.name, column_schema(column, self._options["numeric.mapping"])) for column in table.c], name=name
         )
-        topic = f"{self._given['topic.prefix']}{name}"
+        topic = f"{self._options['topic.prefix']}{name}"
         made = _Input(name, topic, table, schema, columns)
-        if self._given["delete.detection"] == "snapshot":
-            keys = [each.name for each in table.primary_key.columns]
+        if self._options["delete.detection"] == "snapshot":
+            keys = [column.name for column in table.primary_key.columns]
             if not keys:
                 raise ConfigError(f"delete.detection=snapshot needs a primary key, which {name} does not have")
-            fields = {each.name: each.schema for each in schema.fields}
-            made.key_schema = struct([(each, fields[each]) for each in keys], name=f"{name}.Key")
-            made.known = KnownKeys(name, self.context.offset)
+            fields = {field.name: field.schema for field in schema.fields}
+            made.key_schema = struct([(key, fields[key]) for key in keys], name=f"{name}.Key")
+            made.known_keys = KnownKeys(name, self.context.offset)
         return made
 
     def poll(self) -> list[SourceRecord]:
         now_s = self.context.clock.monotonic()
-        for each in self._inputs:
-            if each.rows is None and now_s < each.due_s:
+        for source in self._inputs:
+            if source.rows is None and now_s < source.due_s:
                 continue
-            if each.rows is None:
-                each.rows = self._read(each)
-            with translated(f"{each.partition} cannot be read"):
-                found = next(each.rows, None)
-            if found is not None:
-                self._inputs.append(self._inputs.pop(self._inputs.index(each)))  # the others are next
-                return found
-            each.rows, each.due_s = None, now_s + self._interval_s
-            deleted = self._deleted(each, now_s)
+            if source.rows is None:
+                source.rows = self._read(source)
+            with translated(f"{source.partition} cannot be read"):
+                batch = next(source.rows, None)
+            if batch is not None:
+                self._inputs.append(self._inputs.pop(self._inputs.index(source)))  # the others are next
+                return batch
+            source.rows, source.due_s = None, now_s + self._interval_s
+            deleted = self._deleted(source, now_s)
             if deleted:
                 return deleted
-        wait_s = min((each.due_s for each in self._inputs), default=now_s + 1) - now_s
+        wait_s = min((source.due_s for source in self._inputs), default=now_s + 1) - now_s
         self.context.wait(max(0.0, min(wait_s, 1.0)))
         return []
 
@@ -228,14 +228,14 @@ class JdbcSourceTask(SourceTask):
         assert self._engine is not None
         until = None
         if source.timestamp is not None:
-            until = _time((self.context.clock.now_ms() - self._given["timestamp.delay.interval.ms"]) * 1000)
+            until = _time((self.context.clock.now_ms() - self._options["timestamp.delay.interval.ms"]) * 1000)
         with self._engine.connect() as connection:
             executed = connection.execution_options(stream_results=True).execute(source.statement(until))
             description = list(executed.cursor.description) if executed.cursor is not None else []
             batch: list[Mapping[str, Any]] = []
-            for found in executed.mappings():
-                row: dict[str, Any] = {str(name): value for name, value in found.items()}
-                if len(batch) >= self._given["batch.max.rows"] and not _is_same_time(source, batch[-1], row):
+            for mapping in executed.mappings():
+                row: dict[str, Any] = {str(name): value for name, value in mapping.items()}
+                if len(batch) >= self._options["batch.max.rows"] and not _is_same_time(source, batch[-1], row):
                     yield self._records(source, batch, description)
                     batch = []
                 batch.append(row)
@@ -244,28 +244,32 @@ class JdbcSourceTask(SourceTask):
 
     def _deleted(self, source: _Input, now_s: float) -> list[SourceRecord]:
         """Compare the keys if it is time to; return a tombstone for each row that is gone."""
-        if source.known is None or source.key_schema is None:
+        if source.known_keys is None or source.key_schema is None:
             return []
         if (
             source.compared_s is not None
-            and now_s < source.compared_s + self._given["delete.detection.interval.ms"] / 1000
+            and now_s < source.compared_s + self._options["delete.detection.interval.ms"] / 1000
         ):
             return []
         assert self._engine is not None
-        schema, names = source.key_schema, [each.name for each in source.key_schema.fields]
+        schema, names = source.key_schema, [field.name for field in source.key_schema.fields]
         with translated(f"the keys of {source.partition} cannot be read"), self._engine.connect() as connection:
-            found = connection.execute(sa.select(*(source.source.c[name] for name in names))).mappings()
-            present = {key_of(row[name] for name in names) for row in found}
+            key_rows = connection.execute(sa.select(*(source.source.c[name] for name in names))).mappings()
+            present = {key_of(row[name] for name in names) for row in key_rows}
         source.compared_s = now_s
         records = []
-        for bucket, gone, offset in source.known.compare(present):
-            place = source.known.partition(bucket)
-            records.append(SourceRecord.position(place, offset))
-            for key in gone:
+        for bucket, deleted_keys, offset in source.known_keys.compare(present):
+            partition = source.known_keys.partition(bucket)
+            records.append(SourceRecord.position(partition, offset))
+            for key in deleted_keys:
                 kept = as_struct(schema, dict(zip(names, _typed(source, names, json.loads(key)), strict=True)))
                 records.append(
                     SourceRecord(
-                        topic=source.topic, key=kept, key_schema=schema, source_partition=place, source_offset=offset
+                        topic=source.topic,
+                        key=kept,
+                        key_schema=schema,
+                        source_partition=partition,
+                        source_offset=offset,
                     )
                 )
         return records
@@ -284,8 +288,8 @@ class JdbcSourceTask(SourceTask):
                 offset["incrementing"] = int(row[source.incrementing])
             source.offset = offset
             key = None if source.key_schema is None else as_struct(source.key_schema, row)
-            if source.known is not None and key is not None:
-                source.known.add(key_of(row[name] for name in key))
+            if source.known_keys is not None and key is not None:
+                source.known_keys.add(key_of(row[name] for name in key))
             records.append(
                 SourceRecord(
                     topic=source.topic,
@@ -308,14 +312,15 @@ def _typed(source: _Input, names: list[str], values: list[Any]) -> list[Any]:
     """Return the values of a key as the columns have them, from its JSON."""
     kinds = [source.source.c[name].type.python_type for name in names]
     return [
-        value if isinstance(value, kind) else _of_text(kind, value) for kind, value in zip(kinds, values, strict=True)
+        value if isinstance(value, python_type) else _of_text(python_type, value)
+        for python_type, value in zip(kinds, values, strict=True)
     ]
 
 
-def _of_text(kind: type, value: Any) -> Any:
-    if kind in (dt.date, dt.datetime, dt.time):
-        return kind.fromisoformat(value)
-    return kind(value)
+def _of_text(python_type: type, value: Any) -> Any:
+    if python_type in (dt.date, dt.datetime, dt.time):
+        return python_type.fromisoformat(value)
+    return python_type(value)
 
 
 def _is_same_time(source: _Input, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -326,7 +331,7 @@ def _is_same_time(source: _Input, one: Mapping[str, Any], other: Mapping[str, An
 
 
 def _tables(configs: Configs) -> list[str]:
-    return [each for each in configs.get("tables", "").split(",") if each]
+    return [name for name in configs.get("tables", "").split(",") if name]
 
 
 class JdbcSourceConnector(SourceConnector):
@@ -337,32 +342,34 @@ class JdbcSourceConnector(SourceConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        mode = found["mode"].value or ""
-        if "incrementing" in mode and not found["incrementing.column.name"].value:
-            found["incrementing.column.name"].errors.append(f"incrementing.column.name is required with mode={mode}")
-        if "timestamp" in mode and len(found["timestamp.column.name"].value or ()) != 1:
-            found["timestamp.column.name"].errors.append(f"mode={mode} needs one timestamp.column.name")
-        if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
-            found["query"].errors.append("give either query or tables")
-        if found["query"].value and found["delete.detection"].value == "snapshot":
-            found["delete.detection"].errors.append("delete.detection=snapshot needs tables, not a query")
-        return found
+        validated = super().validate(configs)
+        mode = validated["mode"].value or ""
+        if "incrementing" in mode and not validated["incrementing.column.name"].value:
+            validated["incrementing.column.name"].errors.append(
+                f"incrementing.column.name is required with mode={mode}"
+            )
+        if "timestamp" in mode and len(validated["timestamp.column.name"].value or ()) != 1:
+            validated["timestamp.column.name"].errors.append(f"mode={mode} needs one timestamp.column.name")
+        if validated["query"].value and (validated["table.whitelist"].value or validated["table.blacklist"].value):
+            validated["query"].errors.append("give either query or tables")
+        if validated["query"].value and validated["delete.detection"].value == "snapshot":
+            validated["delete.detection"].errors.append("delete.detection=snapshot needs tables, not a query")
+        return validated
 
     @classmethod
     def exactly_once_support(cls, configs: Configs) -> ExactlyOnceSupport:
         return ExactlyOnceSupport.UNSUPPORTED if configs.get("mode") == "bulk" else ExactlyOnceSupport.SUPPORTED
 
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
-        given = _DEFINITIONS.parse(self.configs)
-        if given["query"]:
+        options = _DEFINITIONS.parse(self.configs)
+        if options["query"]:
             return [dict(self.configs)]
-        tables = given["table.whitelist"]
+        tables = options["table.whitelist"]
         if not tables:
-            engine = open_engine(given)
+            engine = open_engine(options)
             with translated("the tables cannot be listed"):
-                tables = sa.inspect(engine).get_table_names(schema=given["schema.pattern"])
+                tables = sa.inspect(engine).get_table_names(schema=options["schema.pattern"])
             engine.dispose()
-        tables = [each for each in tables if each not in given["table.blacklist"]]
+        tables = [table for table in tables if table not in options["table.blacklist"]]
         groups = [tables[number::tasks_max] for number in range(min(tasks_max, len(tables)))]
         return [{**self.configs, "tables": ",".join(group)} for group in groups]

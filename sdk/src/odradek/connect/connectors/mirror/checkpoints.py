@@ -74,22 +74,24 @@ def _text(value: str) -> bytes:
 
 
 def _record(topic: str, key: bytes, value: bytes) -> SourceRecord:
-    kind = schemas.OPTIONAL_BYTES
-    return SourceRecord(topic=topic, partition=0, key=key, key_schema=kind, value=value, value_schema=kind)
+    bytes_schema = schemas.OPTIONAL_BYTES
+    return SourceRecord(
+        topic=topic, partition=0, key=key, key_schema=bytes_schema, value=value, value_schema=bytes_schema
+    )
 
 
 class MirrorHeartbeatTask(SourceTask):
     """Writes the time."""
 
     def start(self, configs: Configs) -> None:
-        self._given = HEARTBEAT.parse(configs)
-        self._naming = Naming(self._given)
+        self._options = HEARTBEAT.parse(configs)
+        self._naming = Naming(self._options)
 
     def poll(self) -> list[SourceRecord]:
-        if self.context.wait(self._given["emit.heartbeats.interval.seconds"]):
+        if self.context.wait(self._options["emit.heartbeats.interval.seconds"]):
             return []
         key = _text(self._naming.source) + _text(self._naming.target)
-        return [_record(self._given["heartbeats.topic"], key, pack(">hq", 0, self.context.clock.now_ms()))]
+        return [_record(self._options["heartbeats.topic"], key, pack(">hq", 0, self.context.clock.now_ms()))]
 
 
 class MirrorCheckpointTask(SourceTask):
@@ -98,10 +100,10 @@ class MirrorCheckpointTask(SourceTask):
     _consumer: Consumer | None = None
 
     def start(self, configs: Configs) -> None:
-        self._given = given = CHECKPOINT.parse(configs)
-        self._naming = Naming(given)
-        self._topics = Patterns(given, "topics", "topics.exclude")
-        self._groups = Patterns(given, "groups", "groups.exclude")
+        self._options = options = CHECKPOINT.parse(configs)
+        self._naming = Naming(options)
+        self._topics = Patterns(options, "topics", "topics.exclude")
+        self._groups = Patterns(options, "groups", "groups.exclude")
         self._remote = Remote(configs)
         self._consumer = Consumer(**self.context.client, isolation_level="read_committed", max_poll_records=1)
         self._written: dict[tuple[str, str, int], tuple[int, int]] = {}
@@ -112,14 +114,16 @@ class MirrorCheckpointTask(SourceTask):
         if now_s < self._due_s:
             self.context.wait(min(self._due_s - now_s, 1.0))
             return []
-        self._due_s = now_s + self._given["emit.checkpoints.interval.seconds"]
+        self._due_s = now_s + self._options["emit.checkpoints.interval.seconds"]
         records = []
         try:
-            for group in sorted(each for each in self._remote.groups() if each in self._groups):
-                found = self._translated(group)
-                records += [self._checkpoint(group, *each) for each in found]
-                if self._given["sync.group.offsets.enabled"]:
-                    self._sync(group, {TopicPartition(self._naming.target_topic(t), p): o for t, p, _, o in found})
+            for group in sorted(group for group in self._remote.groups() if group in self._groups):
+                translations = self._translated(group)
+                records += [self._checkpoint(group, *translation) for translation in translations]
+                if self._options["sync.group.offsets.enabled"]:
+                    self._sync(
+                        group, {TopicPartition(self._naming.target_topic(t), p): o for t, p, _, o in translations}
+                    )
         except (kafka.KafkaException, KafkaError) as error:
             _log.warning("offsets of groups of %s are not translated: %s", self._naming.source, error)
         return records
@@ -131,18 +135,18 @@ class MirrorCheckpointTask(SourceTask):
 
     def _translated(self, group: str) -> list[tuple[str, int, int, int]]:
         """Return topic, partition, offset in the source and offset here, where it has changed."""
-        found = []
+        translations = []
         for (topic, partition), upstream in self._remote.group_offsets(group).items():
             if topic not in self._topics or self._naming.is_loop(topic):
                 continue
-            known = self._written.get((group, topic, partition))
+            written = self._written.get((group, topic, partition))
             offset = self._search(TopicPartition(self._naming.target_topic(topic), partition), upstream)
-            if offset is not None and known != (upstream, offset):
+            if offset is not None and written != (upstream, offset):
                 self._written[group, topic, partition] = upstream, offset
-                found.append((topic, partition, upstream, offset))
-        return found
+                translations.append((topic, partition, upstream, offset))
+        return translations
 
-    def _search(self, place: TopicPartition, upstream: int) -> int | None:
+    def _search(self, tp: TopicPartition, upstream: int) -> int | None:
         """Return the offset of the first record that is not before `upstream` in the source; the end if there is none.
 
         None if the partition does not exist here, or has records without the header.
@@ -150,20 +154,20 @@ class MirrorCheckpointTask(SourceTask):
         consumer = self._consumer
         assert consumer is not None
         try:
-            consumer.assign([place])
-            low, high = consumer.beginning_offsets([place])[place], consumer.end_offsets([place])[place]
+            consumer.assign([tp])
+            low, high = consumer.beginning_offsets([tp])[tp], consumer.end_offsets([tp])[tp]
         except KafkaError:
             return None
         end = high
         while low < high:
             middle = (low + high) // 2
-            consumer.seek(place, middle)
-            records = [each for some in consumer.poll(_READ_MS).values() for each in some]
+            consumer.seek(tp, middle)
+            records = [record for some in consumer.poll(_READ_MS).values() for record in some]
             if not records or records[0].offset >= high:
                 high = middle
                 continue
             record = records[0]
-            stored = next((value for name, value in record.headers if name == self._given["offset.header"]), None)
+            stored = next((value for name, value in record.headers if name == self._options["offset.header"]), None)
             if stored is None:
                 return None
             if int(stored) >= upstream:
@@ -177,11 +181,11 @@ class MirrorCheckpointTask(SourceTask):
         if not offsets:
             return
         with Admin(**self.context.client) as admin:
-            known = admin.list_consumer_group_offsets(group)
+            target_offsets = admin.list_consumer_group_offsets(group)
             ahead = {
-                place: offset
-                for place, offset in offsets.items()
-                if place not in known or known[place] is None or known[place].offset < offset
+                tp: offset
+                for tp, offset in offsets.items()
+                if tp not in target_offsets or target_offsets[tp] is None or target_offsets[tp].offset < offset
             }
             try:
                 if ahead:
@@ -197,9 +201,9 @@ class MirrorCheckpointTask(SourceTask):
 class _OneTask(SourceConnector):
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        check(found, configs, *(each for each in _PATTERNS if each in found))
-        return found
+        validated = super().validate(configs)
+        check(validated, configs, *(pattern for pattern in _PATTERNS if pattern in validated))
+        return validated
 
     @classmethod
     def exactly_once_support(cls, configs: Configs) -> ExactlyOnceSupport:

@@ -61,39 +61,41 @@ TOPICS = (
 )  # fmt: skip
 
 
-def client_configs(given: Mapping[str, str], side: str, role: str = "") -> dict[str, str]:
+def client_configs(configs: Mapping[str, str], side: str, role: str = "") -> dict[str, str]:
     """Return librdkafka's configurations of one cluster, `source` or `target`.
 
     Args:
-        given: the connector's configuration as it was given.
+        configs: the connector's configuration as it was given.
         role: consumer or producer: those of `<side>.<role>.` and `<role>.` are added.
     """
-    found: dict[str, str] = {}
+    client_options: dict[str, str] = {}
     for prefix in [f"{role}.", f"{side}.{role}.", f"{side}.cluster."] if role else [f"{side}.cluster."]:
-        found |= {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}
-    return {name: value for name, value in found.items() if name not in _OURS and value not in (None, "")}
+        client_options |= {
+            name.removeprefix(prefix): value for name, value in configs.items() if name.startswith(prefix)
+        }
+    return {name: value for name, value in client_options.items() if name not in _OURS and value not in (None, "")}
 
 
-def check(found: Mapping[str, ConfigValue], configs: Mapping[str, str], *patterns: str) -> None:
+def check(validated: Mapping[str, ConfigValue], configs: Mapping[str, str], *patterns: str) -> None:
     """Add errors for converters that do not leave bytes alone, as records are mirrored, and for wrong patterns."""
     for name in ("key.converter", "value.converter", "header.converter"):
         if not str(configs.get(name, "")).endswith("ByteArrayConverter"):
-            found["source.cluster.alias"].errors.append(f"a mirror needs {name}={_BYTES}")
+            validated["source.cluster.alias"].errors.append(f"a mirror needs {name}={_BYTES}")
     for name in patterns:
-        for pattern in found[name].value or ():
+        for pattern in validated[name].value or ():
             try:
                 _compiled(name, pattern)
             except ConfigError as error:
-                found[name].errors.extend(error.problems[name])
+                validated[name].errors.extend(error.problems[name])
 
 
 class Naming:
     """Names of mirrored topics. Raises ConfigError for a pattern that is none."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
-        self.source, self.target = given["source.cluster.alias"], given["target.cluster.alias"]
-        self._separator = given["replication.policy.separator"]
-        self.is_identity = given["replication.policy.class"].endswith("IdentityReplicationPolicy")
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.source, self.target = options["source.cluster.alias"], options["target.cluster.alias"]
+        self._separator = options["replication.policy.separator"]
+        self.is_identity = options["replication.policy.class"].endswith("IdentityReplicationPolicy")
 
     def target_topic(self, topic: str) -> str:
         return topic if self.is_identity else f"{self.source}{self._separator}{topic}"
@@ -113,14 +115,14 @@ class Naming:
 class Patterns:
     """Lists of regular expressions of whole names: what is included and not excluded."""
 
-    def __init__(self, given: Mapping[str, Any], include: str, exclude: str) -> None:
-        self._include = [_compiled(include, each) for each in given[include]]
-        self._exclude = [_compiled(exclude, each) for each in given[exclude]]
+    def __init__(self, options: Mapping[str, Any], include: str, exclude: str) -> None:
+        self._include = [_compiled(include, pattern_text) for pattern_text in options[include]]
+        self._exclude = [_compiled(exclude, pattern_text) for pattern_text in options[exclude]]
 
     def __contains__(self, name: object) -> bool:
         text = str(name)
-        return any(each.fullmatch(text) for each in self._include) and not any(
-            each.fullmatch(text) for each in self._exclude
+        return any(pattern.fullmatch(text) for pattern in self._include) and not any(
+            pattern.fullmatch(text) for pattern in self._exclude
         )
 
 
@@ -134,25 +136,27 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str]:
 class Remote:
     """The cluster that is read. Methods raise kafka.KafkaException."""
 
-    def __init__(self, given: Mapping[str, str], side: str = "source") -> None:
-        self.configs = client_configs(given, side)
+    def __init__(self, configs: Mapping[str, str], side: str = "source") -> None:
+        self.configs = client_configs(configs, side)
         settings: dict[str, Any] = {**self.configs, "logger": _log}
         self.admin = kafka_admin.AdminClient(settings)
 
     def partitions(self) -> dict[str, int]:
         """Return the number of partitions of each topic."""
-        found = self.admin.list_topics(timeout=TIMEOUT_S).topics
-        return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
+        topics = self.admin.list_topics(timeout=TIMEOUT_S).topics
+        return {name: len(topic.partitions) for name, topic in topics.items() if topic.error is None}
 
     def configs_of(self, topics: list[str]) -> dict[str, dict[str, str]]:
         """Return the configurations of topics that are set on them."""
-        wanted = [kafka_admin.ConfigResource(kafka_admin.ConfigResource.Type.TOPIC, each) for each in topics]
-        found = {}
+        wanted = [kafka_admin.ConfigResource(kafka_admin.ConfigResource.Type.TOPIC, topic) for topic in topics]
+        configs_by_topic = {}
         for resource, future in self.admin.describe_configs(wanted).items() if wanted else ():
             dynamic = kafka_admin.ConfigSource.DYNAMIC_TOPIC_CONFIG.value
             entries = future.result(TIMEOUT_S).values()
-            found[resource.name] = {e.name: e.value for e in entries if e.source == dynamic and e.value is not None}
-        return found
+            configs_by_topic[resource.name] = {
+                e.name: e.value for e in entries if e.source == dynamic and e.value is not None
+            }
+        return configs_by_topic
 
     def acls(self) -> list[Any]:
         """Return the ACLs of topics; none if the cluster has no authorizer."""
@@ -171,11 +175,11 @@ class Remote:
             raise
 
     def groups(self) -> list[str]:
-        found = self.admin.list_consumer_groups().result(TIMEOUT_S)
-        return [each.group_id for each in found.valid]
+        listing = self.admin.list_consumer_groups().result(TIMEOUT_S)
+        return [group.group_id for group in listing.valid]
 
     def group_offsets(self, group: str) -> dict[tuple[str, int], int]:
         """Return the committed offsets of a group by topic and partition."""
-        asked = [kafka.ConsumerGroupTopicPartitions(group)]
-        found = self.admin.list_consumer_group_offsets(asked)[group].result(TIMEOUT_S)
-        return {(each.topic, each.partition): each.offset for each in found.topic_partitions if each.offset >= 0}
+        requests = [kafka.ConsumerGroupTopicPartitions(group)]
+        offsets = self.admin.list_consumer_group_offsets(requests)[group].result(TIMEOUT_S)
+        return {(tp.topic, tp.partition): tp.offset for tp in offsets.topic_partitions if tp.offset >= 0}

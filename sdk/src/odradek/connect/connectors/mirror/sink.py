@@ -52,11 +52,12 @@ DEFINITIONS = NAMING + (
 class _Writer:
     """Writes one partition of the target. Raises RetriableError, ConnectError."""
 
-    def __init__(self, configs: Mapping[str, str], group: str, place: tuple[str, int]) -> None:
-        self._group, self._place = group, place
+    def __init__(self, configs: Mapping[str, str], group: str, topic_partition: tuple[str, int]) -> None:
+        self._group, self._place = group, topic_partition
         self._configs = configs
         settings: dict[str, Any] = {
-            **configs, "transactional.id": f"{group}-{place[0]}-{place[1]}", "logger": _log, "linger.ms": 5,
+            **configs, "transactional.id": f"{group}-{topic_partition[0]}-{topic_partition[1]}",
+            "logger": _log, "linger.ms": 5,
         }  # fmt: skip
         self._producer = kafka.Producer(settings)
         self.position = 0
@@ -68,15 +69,15 @@ class _Writer:
             settings: dict[str, Any] = {**self._configs, "group.id": self._group, "logger": _log}
             consumer = kafka.Consumer(settings)
             try:
-                [found] = consumer.committed([kafka.TopicPartition(*self._place)], TIMEOUT_S)
+                [committed] = consumer.committed([kafka.TopicPartition(*self._place)], TIMEOUT_S)
             finally:
                 consumer.close()
-        self.position = max(0, found.offset)
+        self.position = max(0, committed.offset)
         return self.position
 
     def write(self, records: Sequence[SinkRecord]) -> None:
         """Write records that are not there yet, and their offset, in one transaction."""
-        new = [each for each in records if each.source_position >= self.position]
+        new = [record for record in records if record.source_position >= self.position]
         if not new:
             return
         behind = new[-1].source_position + 1
@@ -84,10 +85,10 @@ class _Writer:
         producer, failed = self._producer, []
         try:
             producer.begin_transaction()
-            for each in new:
+            for record in new:
                 producer.produce(
-                    topic, _bytes(each.value), _bytes(each.key), partition, timestamp=each.timestamp_ms or 0,
-                    headers=[(header.key, _bytes(header.value)) for header in each.headers],
+                    topic, _bytes(record.value), _bytes(record.key), partition, timestamp=record.timestamp_ms or 0,
+                    headers=[(header.key, _bytes(header.value)) for header in record.headers],
                     on_delivery=lambda error, _: failed.append(error) if error is not None else None,
                 )  # fmt: skip
                 producer.poll(0)
@@ -101,9 +102,9 @@ class _Writer:
 
     def _abort(self, error: Exception) -> None:
         """Abort, so that the records come again. Raises RetriableError; ConnectError for a replaced task."""
-        found = error.args[0] if isinstance(error, kafka.KafkaException) else None
-        if found is not None and found.fatal():
-            raise ConnectError(f"another task writes {self._place[0]}-{self._place[1]}: {found.str()}") from error
+        kafka_error = error.args[0] if isinstance(error, kafka.KafkaException) else None
+        if kafka_error is not None and kafka_error.fatal():
+            raise ConnectError(f"another task writes {self._place[0]}-{self._place[1]}: {kafka_error.str()}") from error
         try:
             self._producer.abort_transaction(TIMEOUT_S)
         except kafka.KafkaException:
@@ -137,43 +138,43 @@ def _translated() -> Iterator[None]:
         raise RetriableError(f"the target cannot be reached: {error}") from error
 
 
-def _group(given: Mapping[str, Any], configs: Configs) -> str:
+def _group(options: Mapping[str, Any], configs: Configs) -> str:
     """Return the group of the target that has the positions of a mirror."""
-    return given["offsets.group"] or f"mirror-{configs.get('name', '')}"
+    return options["offsets.group"] or f"mirror-{configs.get('name', '')}"
 
 
 class MirrorSinkTask(SinkTask):
     """Writes its partitions, each with a producer."""
 
     def start(self, configs: Configs) -> None:
-        self._given = given = DEFINITIONS.parse(configs)
-        self._naming = Naming(given)
+        self._options = options = DEFINITIONS.parse(configs)
+        self._naming = Naming(options)
         self._configs = client_configs(configs, "target", "producer")
-        self._group = _group(given, configs)
+        self._group = _group(options, configs)
         self._remote = Remote(configs, "target")
         self._writers: dict[TopicPartition, _Writer | None] = {}
         self._known: dict[str, int] = {}
 
     def open(self, partitions: Iterable[TopicPartition]) -> None:
         """Prepare nothing yet: the target is reached by `put`, which may be tried again."""
-        for place in partitions:
-            self._writers[place] = None
+        for tp in partitions:
+            self._writers[tp] = None
 
-    def _writer(self, place: TopicPartition) -> _Writer:
-        writer = self._writers.get(place)
+    def _writer(self, tp: TopicPartition) -> _Writer:
+        writer = self._writers.get(tp)
         if writer is None:
-            topic = self._naming.target_topic(place.topic)
-            made = _Writer(self._configs, self._group, (topic, place.partition))
+            topic = self._naming.target_topic(tp.topic)
+            made = _Writer(self._configs, self._group, (topic, tp.partition))
             made.take_over()
-            self._writers[place] = writer = made
+            self._writers[tp] = writer = made
         return writer
 
     def _ensure_topics(self) -> None:
         """Give the target as many partitions as there are here, those without records too."""
         counts: dict[str, int] = {}
-        for place in self._writers:
-            if not self._naming.is_loop(place.topic):
-                counts[place.topic] = max(counts.get(place.topic, 0), place.partition + 1)
+        for tp in self._writers:
+            if not self._naming.is_loop(tp.topic):
+                counts[tp.topic] = max(counts.get(tp.topic, 0), tp.partition + 1)
         for topic, count in counts.items():
             self._ensure(self._naming.target_topic(topic), count)
 
@@ -183,11 +184,11 @@ class MirrorSinkTask(SinkTask):
         for record in records:
             if not self._naming.is_loop(record.source.topic):
                 grouped.setdefault(record.source, []).append(record)
-        for place, some in grouped.items():
+        for tp, some in grouped.items():
             try:
-                self._writer(place).write(some)
+                self._writer(tp).write(some)
             except RetriableError:  # what became of the transaction is known after the id was taken over anew
-                self._forget(place)
+                self._forget(tp)
                 raise
 
     def _ensure(self, topic: str, count: int) -> None:
@@ -211,14 +212,14 @@ class MirrorSinkTask(SinkTask):
                         raise
             self._known[topic] = count
 
-    def _forget(self, place: TopicPartition) -> None:
-        writer = self._writers.pop(place, None)
+    def _forget(self, tp: TopicPartition) -> None:
+        writer = self._writers.pop(tp, None)
         if writer is not None:
             writer.close()
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
-        for place in partitions:
-            self._forget(place)
+        for tp in partitions:
+            self._forget(tp)
 
     def stop(self) -> None:
         self.close(list(getattr(self, "_writers", ())))
@@ -232,33 +233,33 @@ class MirrorSinkConnector(SinkConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        check(found, configs)
-        return found
+        validated = super().validate(configs)
+        check(validated, configs)
+        return validated
 
     @classmethod
     def alter_offsets(cls, configs: Configs, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Change the positions in the target's group as well."""
-        given = DEFINITIONS.parse(configs)
-        naming = Naming(given)
+        options = DEFINITIONS.parse(configs)
+        naming = Naming(options)
         places = [
-            kafka.TopicPartition(naming.target_topic(place.topic), place.partition, offset or 0)
-            for place, offset in offsets.items()
-            if not naming.is_loop(place.topic)
+            kafka.TopicPartition(naming.target_topic(tp.topic), tp.partition, offset or 0)
+            for tp, offset in offsets.items()
+            if not naming.is_loop(tp.topic)
         ]
         if not places:
             return
-        asked = [kafka.ConsumerGroupTopicPartitions(_group(given, configs), places)]
+        requests = [kafka.ConsumerGroupTopicPartitions(_group(options, configs), places)]
         remote = Remote(configs, "target")  # which must live until it has answered
         try:
-            [done] = remote.admin.alter_consumer_group_offsets(asked).values()
-            refused = [each.error for each in done.result(TIMEOUT_S).topic_partitions if each.error is not None]
+            [done] = remote.admin.alter_consumer_group_offsets(requests).values()
+            refused = [tp.error for tp in done.result(TIMEOUT_S).topic_partitions if tp.error is not None]
         except kafka.KafkaException as error:
             refused = [error.args[0]]
         except TimeoutError:
             raise ConnectError(f"the target did not answer within {TIMEOUT_S:.0f} s: try again") from None
         unknown = kafka.KafkaError.UNKNOWN_TOPIC_OR_PART  # nothing was written to it yet
-        refused = [each for each in refused if each.code() != unknown]
+        refused = [error for error in refused if error.code() != unknown]
         if refused:
             raise ConnectError(f"the positions in the target cannot be changed, try again: {refused[0].str()}")
 

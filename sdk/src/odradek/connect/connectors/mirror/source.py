@@ -70,8 +70,8 @@ class MirrorSourceTask(SourceTask):
     _consumer: Any = None
 
     def start(self, configs: Configs) -> None:
-        self._given = given = DEFINITIONS.parse(configs)
-        self._naming = Naming(given)
+        self._options = options = DEFINITIONS.parse(configs)
+        self._naming = Naming(options)
         settings = {
             **client_configs(configs, "source", "consumer"),
             "group.id": f"mirror-{self._naming.target}", "enable.auto.commit": "false", "auto.offset.reset": "earliest",
@@ -90,10 +90,10 @@ class MirrorSourceTask(SourceTask):
         return {"cluster": self._naming.source, "topic": topic, "partition": number}
 
     def poll(self) -> list[SourceRecord]:
-        given = self._given
-        found = self._consumer.consume(given["batch.max.records"], given["consumer.poll.timeout.ms"] / 1000)
+        options = self._options
+        messages = self._consumer.consume(options["batch.max.records"], options["consumer.poll.timeout.ms"] / 1000)
         records = []
-        for message in found:
+        for message in messages:
             error = message.error()
             if error is None:
                 records.append(self._record(message))
@@ -104,11 +104,11 @@ class MirrorSourceTask(SourceTask):
     def _record(self, message: Any) -> SourceRecord:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         headers = [Header(name, value, schemas.OPTIONAL_BYTES) for name, value in message.headers() or ()]
-        if self._given["offset.header"]:
-            name = self._given["offset.header"]
-            headers = [each for each in headers if each.key != name]
+        if self._options["offset.header"]:
+            name = self._options["offset.header"]
+            headers = [header for header in headers if header.key != name]
             headers.append(Header(name, str(offset).encode(), schemas.OPTIONAL_BYTES))
-        kind, timestamp = message.timestamp()
+        timestamp_type, timestamp = message.timestamp()
         return SourceRecord(
             topic=self._naming.target_topic(topic),
             partition=partition,
@@ -116,7 +116,7 @@ class MirrorSourceTask(SourceTask):
             key_schema=schemas.OPTIONAL_BYTES,
             value=message.value(),
             value_schema=schemas.OPTIONAL_BYTES,
-            timestamp_ms=None if kind == kafka.TIMESTAMP_NOT_AVAILABLE else timestamp,
+            timestamp_ms=None if timestamp_type == kafka.TIMESTAMP_NOT_AVAILABLE else timestamp,
             headers=tuple(headers),
             source_partition=self._partition(topic, partition),
             source_offset={"offset": offset},
@@ -135,16 +135,16 @@ class MirrorSourceConnector(SourceConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        check(found, configs, "topics", "topics.exclude", "config.properties.exclude")
-        return found
+        validated = super().validate(configs)
+        check(validated, configs, "topics", "topics.exclude", "config.properties.exclude")
+        return validated
 
     def start(self, configs: Configs) -> None:
         super().start(configs)
-        self._given = DEFINITIONS.parse(configs)
-        self._naming = Naming(self._given)
-        self._topics = Patterns(self._given, "topics", "topics.exclude")
-        self._excluded = Patterns({**self._given, "all": [".*"]}, "all", "config.properties.exclude")
+        self._options = DEFINITIONS.parse(configs)
+        self._naming = Naming(self._options)
+        self._topics = Patterns(self._options, "topics", "topics.exclude")
+        self._excluded = Patterns({**self._options, "all": [".*"]}, "all", "config.properties.exclude")
         self._remote = Remote(configs)
         self._known: dict[str, int] = {}
         self._stop = threading.Event()
@@ -166,7 +166,7 @@ class MirrorSourceConnector(SourceConnector):
     # --- what the source has --------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        while not self._stop.wait(self._given["refresh.topics.interval.seconds"]):
+        while not self._stop.wait(self._options["refresh.topics.interval.seconds"]):
             before = dict(self._known)
             try:
                 self._refresh()
@@ -178,29 +178,29 @@ class MirrorSourceConnector(SourceConnector):
     def _refresh(self) -> None:
         """Find topics and partitions, and bring the target up to date. Raises ConnectError, KafkaError."""
         try:
-            found = {
+            counts = {
                 topic: count
                 for topic, count in self._remote.partitions().items()
                 if topic in self._topics and not self._naming.is_loop(topic)
             }
-            configs = self._remote.configs_of(sorted(found)) if self._given["sync.topic.configs.enabled"] else {}
-            acls = self._remote.acls() if self._given["sync.topic.acls.enabled"] else []
+            configs = self._remote.configs_of(sorted(counts)) if self._options["sync.topic.configs.enabled"] else {}
+            acls = self._remote.acls() if self._options["sync.topic.acls.enabled"] else []
         except kafka.KafkaException as error:
             raise RetriableError(f"{self._naming.source} cannot be read: {error}") from error
-        kept = {topic: self._kept(each) for topic, each in configs.items()}
+        kept = {topic: self._kept(topic_configs) for topic, topic_configs in configs.items()}
         with Admin(**self.context.client) as admin:
-            self._create(admin, found, kept)
+            self._create(admin, counts, kept)
             self._copy_configs(admin, kept)
             if acls:
                 self._copy_acls(admin, acls)
-        self._known = found
+        self._known = counts
 
     def _kept(self, configs: Mapping[str, str]) -> dict[str, str]:
         return {name: value for name, value in configs.items() if name in self._excluded}
 
-    def _create(self, admin: Admin, found: Mapping[str, int], configs: Mapping[str, Mapping[str, str]]) -> None:
+    def _create(self, admin: Admin, counts: Mapping[str, int], configs: Mapping[str, Mapping[str, str]]) -> None:
         existing = set(admin.list_topics())
-        for topic, count in found.items():
+        for topic, count in counts.items():
             name = self._naming.target_topic(topic)
             if name not in existing:
                 try:
@@ -223,29 +223,29 @@ class MirrorSourceConnector(SourceConnector):
                     _log.warning("configurations of %s are not copied: %s", name, error)
 
     def _copy_acls(self, admin: Admin, acls: list[Any]) -> None:
-        wanted = [each for each in map(self._acl, acls) if each is not None]
-        known = set(admin.describe_acls())
-        missing = [each for each in dict.fromkeys(wanted) if each not in known]
+        wanted = [acl for acl in map(self._acl, acls) if acl is not None]
+        target_acls = set(admin.describe_acls())
+        missing = [acl for acl in dict.fromkeys(wanted) if acl not in target_acls]
         if missing:
             admin.create_acls(missing)
 
-    def _acl(self, found: Any) -> AclBinding | None:
+    def _acl(self, source_acl: Any) -> AclBinding | None:
         """Return an ACL for the mirrored topic, None for one that is not copied."""
-        operation, name = found.operation.name, found.name
-        if operation == "WRITE" or not (name == "*" or found.resource_pattern_type.name == "PREFIXED" or name in (
+        operation, name = source_acl.operation.name, source_acl.name
+        if operation == "WRITE" or not (name == "*" or source_acl.resource_pattern_type.name == "PREFIXED" or name in (
             self._topics)):  # fmt: skip
             return None
-        if operation == "ALL" and found.permission_type.name == "ALLOW":
+        if operation == "ALL" and source_acl.permission_type.name == "ALLOW":
             operation = "READ"
         try:
             return AclBinding(
                 ResourceType.TOPIC,
                 name if name == "*" else self._naming.target_topic(name),
-                PatternType[found.resource_pattern_type.name],
-                found.principal,
-                found.host,
+                PatternType[source_acl.resource_pattern_type.name],
+                source_acl.principal,
+                source_acl.host,
                 AclOperation[operation],
-                AclPermission[found.permission_type.name],
+                AclPermission[source_acl.permission_type.name],
             )
         except KeyError:
             return None

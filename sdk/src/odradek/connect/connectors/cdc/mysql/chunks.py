@@ -14,11 +14,11 @@ from odradek.connect.errors import ConfigError, ConnectError
 class Chunks:
     """incremental.ChunkReader. Methods raise pymysql.err.MySQLError."""
 
-    def __init__(self, catalog: Catalog, filters: Filters, given: Mapping[str, Any]) -> None:
-        self._catalog, self._filters, self._given = catalog, filters, given
-        self._deletes = given["incremental.snapshot.watermarking.strategy"] == "insert_delete"
+    def __init__(self, catalog: Catalog, filters: Filters, options: Mapping[str, Any]) -> None:
+        self._catalog, self._filters, self._options = catalog, filters, options
+        self._deletes = options["incremental.snapshot.watermarking.strategy"] == "insert_delete"
 
-    def watermark(self, id: str, kind: str) -> None:
+    def watermark(self, id: str, mark: str) -> None:
         signals = self._filters.signals
         if signals is None:
             raise ConnectError("incremental snapshots need signal.data.collection")
@@ -28,7 +28,7 @@ class Chunks:
             statement = f"DELETE FROM {_name(signals)} WHERE {column} = %s"  # noqa: S608
             self._catalog.rows(statement, id.removesuffix("close") + "open")
             return
-        self._catalog.rows(f"INSERT INTO {_name(signals)} VALUES (%s, %s, %s)", id, kind, "")  # noqa: S608
+        self._catalog.rows(f"INSERT INTO {_name(signals)} VALUES (%s, %s, %s)", id, mark, "")  # noqa: S608
 
     def tables(self) -> list[TableId]:
         return self._catalog.tables()
@@ -45,28 +45,28 @@ class Chunks:
     def greatest_key(self, id: TableId, condition: str) -> list[Any] | None:
         order = self._order(id)
         columns = ", ".join(map(quoted, order))
-        descending = ", ".join(f"{quoted(each)} DESC" for each in order)
+        descending = ", ".join(f"{quoted(column)} DESC" for column in order)
         where, values = _where(condition)
-        found = self._catalog.rows(f"SELECT {columns} FROM {_name(id)}{where} ORDER BY {descending} LIMIT 1", *values)  # noqa: S608
-        return [stored_key(each) for each in found[0]] if found else None
+        rows = self._catalog.rows(f"SELECT {columns} FROM {_name(id)}{where} ORDER BY {descending} LIMIT 1", *values)  # noqa: S608
+        return [stored_key(cell) for cell in rows[0]] if rows else None
 
     def chunk(self, id: TableId, condition: str, behind: list[Any] | None, until: list[Any]) -> Chunk:
-        order, size = self._order(id), self._given["incremental.snapshot.chunk.size"]
+        order, size = self._order(id), self._options["incremental.snapshot.chunk.size"]
         last, values = after_key(order, until)
         bounds = [(f"NOT {last}", values)]
         if behind is not None:
             bounds.append(after_key(order, behind))
         where, values = _where(condition, *bounds)
         names, ascending = self._catalog.names(id), ", ".join(map(quoted, order))
-        found = self._catalog.rows(
+        rows = self._catalog.rows(
             f"SELECT {self._catalog.selected(id)} FROM {_name(id)}{where} ORDER BY {ascending} LIMIT {size}",  # noqa: S608
             *values,
         )
-        made = [self._catalog.row(id, values) for values in found]
+        made = [self._catalog.row(id, values) for values in rows]
         table = self._catalog.table(id)
         if any(row.schema is not table.row_schema for row in made):  # a later row has a null that none before it had
-            made = [self._catalog.row(id, values) for values in found]
-        end = [stored_key(found[-1][names.index(name)]) for name in order] if len(found) == size else None
+            made = [self._catalog.row(id, values) for values in rows]
+        end = [stored_key(rows[-1][names.index(name)]) for name in order] if len(rows) == size else None
         return Chunk(table, made, end)
 
 
@@ -79,5 +79,5 @@ def _where(condition: str, *bounds: tuple[str, list[Any]]) -> tuple[str, list[An
     # The condition is SQL by intent: whoever may write signals may read the table. A % of it is none of the driver's.
     escaped = condition.replace("%", "%%") if bounds else condition
     parts = [*([f"({escaped})"] if condition else []), *(bound for bound, _ in bounds)]
-    values = [value for _, each in bounds for value in each]
+    values = [value for _, bound_value in bounds for value in bound_value]
     return (" WHERE " + " AND ".join(parts) if parts else ""), values

@@ -36,53 +36,54 @@ _SAME = {"integer": "int", "numeric": "decimal", "real": "double"}
 
 def catalogued(row: tuple[Any, ...]) -> ColumnInfo:
     """Return a column of a row of information_schema.columns (catalog.py)."""
-    name, kind, full, is_nullable, scale, digits, expression = row
-    kind = text(kind).lower()
+    name, data_type, full, is_nullable, scale, digits, expression = row
+    data_type = text(data_type).lower()
     return ColumnInfo(
-        text(name), _SAME.get(kind, kind), text(full), text(is_nullable) == "YES", int(scale or 0), int(digits or 0),
-        labels_of(text(full)) if kind in ("enum", "set") else (), is_generated=bool(expression),
+        text(name), _SAME.get(data_type, data_type), text(full), text(is_nullable) == "YES",
+        int(scale or 0), int(digits or 0),
+        labels_of(text(full)) if data_type in ("enum", "set") else (), is_generated=bool(expression),
     )  # fmt: skip
 
 
-def logged(column: LoggedColumn, known: Mapping[str, ColumnInfo], charsets: Charsets) -> ColumnInfo:
+def logged(column: LoggedColumn, catalogued_columns: Mapping[str, ColumnInfo], charsets: Charsets) -> ColumnInfo:
     """Return a column of the log, with the catalog's name of its type if that is stored in the same form."""
-    found = _of_log(column, charsets)
-    same = known.get(column.name)
-    if same is None or _storage(same) != _storage(found):
-        return found
-    return same._replace(is_nullable=found.is_nullable, labels=found.labels or same.labels)
+    logged_column = _of_log(column, charsets)
+    same = catalogued_columns.get(column.name)
+    if same is None or _storage(same) != _storage(logged_column):
+        return logged_column
+    return same._replace(is_nullable=logged_column.is_nullable, labels=logged_column.labels or same.labels)
 
 
 def _of_log(column: LoggedColumn, charsets: Charsets) -> ColumnInfo:
-    kind, (first, second) = column.type, column.metadata
+    type_code, (first, second) = column.type, column.metadata
     name, is_nullable = column.name, column.is_nullable
-    if kind in _INTEGERS:
-        full = _INTEGERS[kind] + (" unsigned" if column.is_unsigned else "")
-        return ColumnInfo(name, _INTEGERS[kind], full, is_nullable)
-    if kind in _MOMENTS:
-        return ColumnInfo(name, _MOMENTS[kind], _MOMENTS[kind], is_nullable, digits=first)
-    if kind == types.NEWDECIMAL:
+    if type_code in _INTEGERS:
+        full = _INTEGERS[type_code] + (" unsigned" if column.is_unsigned else "")
+        return ColumnInfo(name, _INTEGERS[type_code], full, is_nullable)
+    if type_code in _MOMENTS:
+        return ColumnInfo(name, _MOMENTS[type_code], _MOMENTS[type_code], is_nullable, digits=first)
+    if type_code == types.NEWDECIMAL:
         return ColumnInfo(name, "decimal", f"decimal({first},{second})", is_nullable, scale=second)
-    if kind == types.BIT:
+    if type_code == types.BIT:
         return ColumnInfo(name, "bit", f"bit({first + 8 * second})", is_nullable)
-    if kind in (types.ENUM, types.SET):
-        full = "enum" if kind == types.ENUM else "set"
+    if type_code in (types.ENUM, types.SET):
+        full = "enum" if type_code == types.ENUM else "set"
         return ColumnInfo(name, full, full, is_nullable, labels=tuple(logged_labels(column, charsets)))
-    if kind in _OTHERS:
-        return ColumnInfo(name, _OTHERS[kind], _OTHERS[kind], is_nullable)
+    if type_code in _OTHERS:
+        return ColumnInfo(name, _OTHERS[type_code], _OTHERS[type_code], is_nullable)
     full = "varbinary" if column.collation == BINARY else "text"
     return ColumnInfo(name, full, full, is_nullable)
 
 
 def _storage(column: ColumnInfo) -> tuple[Any, ...]:
     """Return what columns have in common whose values are stored in the same form."""
-    kind = column.kind
-    if kind in INTEGERS:
-        return kind, column.is_unsigned
-    if kind in TEXTS:
+    data_type = column.kind
+    if data_type in INTEGERS:
+        return data_type, column.is_unsigned
+    if data_type in TEXTS:
         return ("text",)
-    if kind in _BYTES:
+    if data_type in _BYTES:
         return ("bytes",)
-    if kind in GEOMETRIES:
+    if data_type in GEOMETRIES:
         return ("geometry",)
-    return kind, column.scale, column.digits, column.full if kind == "bit" else ""
+    return data_type, column.scale, column.digits, column.full if data_type == "bit" else ""

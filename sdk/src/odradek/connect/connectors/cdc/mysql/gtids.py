@@ -32,10 +32,10 @@ class MySqlGtids:
 
     def __init__(self, text: str) -> None:
         self._intervals: dict[str, list[tuple[int, int]]] = {}  # closed, ascending, not adjacent
-        for part in filter(None, (each.strip() for each in text.split(","))):
+        for part in filter(None, (part_text.strip() for part_text in text.split(","))):
             source, *intervals = part.split(":")
-            for each in intervals:
-                first, _, last = each.partition("-")
+            for interval in intervals:
+                first, _, last = interval.partition("-")
                 self._add(source.lower(), int(first), int(last or first))
 
     def _add(self, source: str, first: int, last: int) -> None:
@@ -77,7 +77,7 @@ class MariaDbGtids:
 
     def __init__(self, text: str) -> None:
         self._last: dict[int, tuple[int, str]] = {}
-        for part in filter(None, (each.strip() for each in text.split(","))):
+        for part in filter(None, (part_text.strip() for part_text in text.split(","))):
             self.add(part)
 
     @staticmethod

@@ -38,11 +38,11 @@ class Snapshot:
         catalog: Catalog,
         emitter: Emitter,
         filters: Filters,
-        given: Mapping[str, Any],
+        options: Mapping[str, Any],
         clock: Clock,
         offset: Offset,
     ) -> None:
-        self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
+        self._catalog, self._emitter, self._filters, self._options = catalog, emitter, filters, options
         self._clock, self._offset = clock, offset
 
     def batches(self) -> Iterator[list[SourceRecord]]:
@@ -51,7 +51,7 @@ class Snapshot:
         resumed = "file" in offset
         is_locked = not resumed and self._lock()
         # Without the lock the rows may be newer than the place: the changes that made them so come in the log again.
-        place = {name: offset[name] for name in PLACE if name in offset} if resumed else catalog.place()
+        log_position = {name: offset[name] for name in PLACE if name in offset} if resumed else catalog.place()
         catalog.rows("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         catalog.rows("START TRANSACTION WITH CONSISTENT SNAPSHOT")
         if is_locked:
@@ -61,7 +61,7 @@ class Snapshot:
         for id in catalog.tables():
             if not self._filters.is_snapshot(id) or str(id) < str(offset.get("table", "")):
                 continue
-            for batch in self._table(id, place):
+            for batch in self._table(id, log_position):
                 if is_first:
                     marked(batch[:1], "first")
                     is_first = False
@@ -73,11 +73,11 @@ class Snapshot:
                 previous = batch
         catalog.rows("COMMIT")
         marked(previous[-1:], "last")
-        yield [*previous, self._emitter.position(place)]
+        yield [*previous, self._emitter.position(log_position)]
 
     def _lock(self) -> bool:
         """Take the global read lock. Return False if it is not wanted, or not permitted, as on Amazon RDS."""
-        if self._given["snapshot.locking.mode"] == "none":
+        if self._options["snapshot.locking.mode"] == "none":
             return False
         try:
             self._catalog.rows("FLUSH TABLES WITH READ LOCK")
@@ -89,38 +89,38 @@ class Snapshot:
             return False
         return True
 
-    def _table(self, id: TableId, place: Offset) -> Iterator[list[SourceRecord]]:
+    def _table(self, id: TableId, log_position: Offset) -> Iterator[list[SourceRecord]]:
         names, order = self._catalog.names(id), self._catalog.order(id)
-        size = self._given["snapshot.fetch.size"]
+        size = self._options["snapshot.fetch.size"]
         statement = f"SELECT {self._catalog.selected(id)} FROM {quoted(id.namespace)}.{quoted(id.name)}"  # noqa: S608
         if not order:
-            for found in self._catalog.batches(statement, size):
-                yield self._records(id, names, order, found, place)
+            for rows in self._catalog.batches(statement, size):
+                yield self._records(id, names, order, rows, log_position)
             return
         behind = self._offset.get("key") if self._offset.get("table") == str(id) else None
         keys = ", ".join(map(quoted, order))
         while True:
             condition, values = ("", []) if behind is None else after_key(order, behind)
             where = f" WHERE {condition}" if condition else ""
-            found = self._catalog.rows(f"{statement}{where} ORDER BY {keys} LIMIT {size}", *values)
-            if found:
-                behind = [stored_key(found[-1][names.index(name)]) for name in order]
-                yield self._records(id, names, order, found, place)
-            if len(found) < size:
+            rows = self._catalog.rows(f"{statement}{where} ORDER BY {keys} LIMIT {size}", *values)
+            if rows:
+                behind = [stored_key(rows[-1][names.index(name)]) for name in order]
+                yield self._records(id, names, order, rows, log_position)
+            if len(rows) < size:
                 return
 
     def _records(
-        self, id: TableId, names: list[str], order: list[str], found: list[tuple[Any, ...]], place: Offset
+        self, id: TableId, names: list[str], order: list[str], rows: list[tuple[Any, ...]], log_position: Offset
     ) -> list[SourceRecord]:
         records: list[SourceRecord] = []
         places = [names.index(name) for name in order]
-        for values in found:
-            position = {**place, "snapshot": True, "table": str(id)}
+        for values in rows:
+            position = {**log_position, "snapshot": True, "table": str(id)}
             if order:
-                position["key"] = [stored_key(values[place]) for place in places]
+                position["key"] = [stored_key(values[index]) for index in places]
             made = self._catalog.row(id, values)
             table = self._catalog.table(id)
             now_us = self._clock.now_ms() * 1000
-            source = self._emitter.source(now_us, "true", fields(id, place, 0))
+            source = self._emitter.source(now_us, "true", fields(id, log_position, 0))
             records += self._emitter.change(table, "r", (None, made), source, position)
         return records

@@ -64,11 +64,11 @@ class MySqlSourceTask(SourceTask):
     connector = "mysql"
 
     def start(self, configs: Configs) -> None:
-        self._given = given = DEFINITIONS.parse(configs)
-        self._filters, self._masks = Filters(given, "database"), Masks(configs)
-        self._emitter = Emitter(given, self.connector, _source(self.connector), self.context.clock)
+        self._options = options = DEFINITIONS.parse(configs)
+        self._filters, self._masks = Filters(options, "database"), Masks(configs)
+        self._emitter = Emitter(options, self.connector, _source(self.connector), self.context.clock)
         self._offset: Offset | None = self.context.offset(self._emitter.partition)
-        self._mode = SnapshotMode.of(given)
+        self._mode = SnapshotMode.of(options)
         if self._mode.is_always:
             self._offset = None
         self._catalog: Catalog | None = None
@@ -106,45 +106,45 @@ class MySqlSourceTask(SourceTask):
             self._offset = records[-1].source_offset or self._offset
         return records
 
-    def _again(self, what: str, error: Exception) -> None:
+    def _again(self, reason: str, error: Exception) -> None:
         """Begin with the tables. Raises ConnectError unless they may be read again, since changes are lost."""
         if not self._mode.reads_lost:
             raise ConnectError(
-                f"{what}. Delete the connector's offsets, or set snapshot.mode=when_needed, to read the tables again"
+                f"{reason}. Delete the connector's offsets, or set snapshot.mode=when_needed, to read the tables again"
             ) from error
-        _log.warning("%s: the tables are read again", what)
+        _log.warning("%s: the tables are read again", reason)
         self._offset = None
 
     def _retry(self, error: Exception) -> None:
         """Wait, after the server went away. Raises ConnectError if another attempt is of no use."""
         self._close()
-        code, most = error.args[0] if error.args else 0, self._given["errors.max.retries"]
+        code, most = error.args[0] if error.args else 0, self._options["errors.max.retries"]
         self._failures += 1
         if code == _PURGED:
             self._again(f"the binary log behind the stored position is not there any more: {error}", error)
         elif code in _FINAL or (0 <= most < self._failures):
             raise ConnectError(f"the server cannot be read: {error}") from error
         _log.warning("the server cannot be read, trying again: %s", error)
-        self.context.wait(self._given["retriable.restart.connector.wait.ms"] / 1000)
+        self.context.wait(self._options["retriable.restart.connector.wait.ms"] / 1000)
 
     def _open(self) -> None:
         """Connect, and go on with the snapshot or with the log."""
-        catalog = self._catalog = Catalog(self._given, self._filters, self._masks)
+        catalog = self._catalog = Catalog(self._options, self._filters, self._masks)
         catalog.check()
         offset = self._offset
         if offset is None:
             offset = {"snapshot": True} if self._mode.reads else catalog.place()
         if offset.get("snapshot"):
-            given, clock = self._given, self.context.clock
-            self._snapshot = Snapshot(catalog, self._emitter, self._filters, given, clock, offset).batches()
+            options, clock = self._options, self.context.clock
+            self._snapshot = Snapshot(catalog, self._emitter, self._filters, options, clock, offset).batches()
         else:
             self._start_log(offset)
 
     def _snapshot_batch(self) -> list[SourceRecord]:
         assert self._snapshot is not None
-        found = next(self._snapshot, None)
-        if found is not None:
-            return found
+        batch = next(self._snapshot, None)
+        if batch is not None:
+            return batch
         self._snapshot = None
         assert self._offset is not None
         self._start_log(self._offset)
@@ -152,46 +152,46 @@ class MySqlSourceTask(SourceTask):
 
     def _start_log(self, offset: Offset) -> None:
         if not self._mode.streams:
-            _log.info("snapshot.mode=%s asks for no changes", self._given["snapshot.mode"])
+            _log.info("snapshot.mode=%s asks for no changes", self._options["snapshot.mode"])
             self._is_done = True
             self._close()
             return
         assert self._catalog is not None
-        given = self._given
+        options = self._options
         seed = f"{offset.get('file')}.{offset.get('pos')}.{offset.get('row')}.{self.context.clock.now_ms()}"
         incremental = Incremental(offset, seed)
-        self._log = Log(self._catalog, self._emitter, self._filters, given, offset, incremental)
-        self._chunks = Chunks(self._catalog, self._filters, given)
+        self._log = Log(self._catalog, self._emitter, self._filters, options, offset, incremental)
+        self._chunks = Chunks(self._catalog, self._filters, options)
 
     def _changes(self) -> list[SourceRecord]:
         log = self._log
         assert log is not None
         if self._filters.signals is not None:
             log.incremental.read(self._chunks)
-        found: list[SourceRecord] = self._heartbeat(log)
+        records: list[SourceRecord] = self._heartbeat(log)
         if self._filters.has_signal_topic:
             if self._signals is None:
-                self._signals = SignalTopic(self._given, self.context.client, log.incremental.signals)
+                self._signals = SignalTopic(self._options, self.context.client, log.incremental.signals)
             for signal in self._signals.read():
                 log.incremental.signals = signal.next_offset
-                found += log.signal(signal.kind, signal.data)
-        while len(found) < self._given["max.batch.size"]:
+                records += log.signal(signal.kind, signal.data)
+        while len(records) < self._options["max.batch.size"]:
             some = log.read()
             if some is None:
-                if not found:
-                    self.context.wait(self._given["poll.interval.ms"] / 1000)
+                if not records:
+                    self.context.wait(self._options["poll.interval.ms"] / 1000)
                 break
-            found += some
-        return found
+            records += some
+        return records
 
     def _heartbeat(self, log: Log) -> list[SourceRecord]:
-        interval_ms, now_s = self._given["heartbeat.interval.ms"], self.context.clock.monotonic()
+        interval_ms, now_s = self._options["heartbeat.interval.ms"], self.context.clock.monotonic()
         if interval_ms == 0 or now_s < self._heartbeat_due_s:
             return []
         self._heartbeat_due_s = now_s + interval_ms / 1000
-        if self._given["heartbeat.action.query"]:
+        if self._options["heartbeat.action.query"]:
             assert self._catalog is not None
-            self._catalog.rows(self._given["heartbeat.action.query"])
+            self._catalog.rows(self._options["heartbeat.action.query"])
         return [self._emitter.heartbeat(log.offset())]
 
     # --- end --------------------------------------------------------------------------------------------------------
@@ -201,14 +201,14 @@ class MySqlSourceTask(SourceTask):
             self._signals.close()
             self._signals = None
         self._snapshot = None
-        for each in (self._log, self._catalog):
-            if each is not None:
+        for opened in (self._log, self._catalog):
+            if opened is not None:
                 with suppress(Exception):
-                    each.close()
+                    opened.close()
         self._log = self._catalog = None
 
     def stop(self) -> None:
-        if hasattr(self, "_given"):
+        if hasattr(self, "_options"):
             self._close()
 
 
@@ -226,11 +226,14 @@ class MySqlSourceConnector(SourceConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        if not any(each.errors for each in found.values()):
-            reported(found, lambda: Filters({name: each.value for name, each in found.items()}, "database"))
-            reported(found, lambda: Masks(configs))
-        return found
+        validated = super().validate(configs)
+        if not any(config_value.errors for config_value in validated.values()):
+            reported(
+                validated,
+                lambda: Filters({name: config_value.value for name, config_value in validated.items()}, "database"),
+            )
+            reported(validated, lambda: Masks(configs))
+        return validated
 
     @classmethod
     def check_offsets(cls, configs: Configs, offsets: Mapping[Any, Offset | None]) -> None:

@@ -64,9 +64,9 @@ def _longest_zeros(words: list[int]) -> tuple[int, int]:
 def json_text(value: Any) -> str:
     """Return MySQL's text of a stored JSON document."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{json_text(key)}: {json_text(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{json_text(key)}: {json_text(member)}" for key, member in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(json_text(each) for each in value) + "]"
+        return "[" + ", ".join(json_text(element) for element in value) + "]"
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
     if isinstance(value, float):

@@ -59,34 +59,37 @@ class ColumnInfo(NamedTuple):
 
 def labels_of(full: str) -> tuple[str, ...]:
     """Return the labels of a type such as enum('it''s','b')."""
-    found = re.findall(r"'((?:[^'\\]|''|\\.)*)'", full, re.DOTALL)
-    return tuple(re.sub(r"''|\\.", lambda match: _ESCAPED.get(match[0], match[0][1:]), each) for each in found)
+    quoted_labels = re.findall(r"'((?:[^'\\]|''|\\.)*)'", full, re.DOTALL)
+    return tuple(
+        re.sub(r"''|\\.", lambda match: _ESCAPED.get(match[0], match[0][1:]), quoted_label)
+        for quoted_label in quoted_labels
+    )
 
 
-def column_type(column: ColumnInfo, given: Mapping[str, Any]) -> tuple[Schema, Decode]:
+def column_type(column: ColumnInfo, options: Mapping[str, Any]) -> tuple[Schema, Decode]:
     """Return the schema of a column, and how its values are read.
 
     A decoder returns None for a date without a month or a day, such as 0000-00-00, in a column that allows null, and
     the epoch in another one. It raises DataError or ValueError.
     """
-    kind = column.kind
-    if kind in INTEGERS:
-        return _integer(column, given["bigint.unsigned.handling.mode"])
-    if kind == "decimal":
-        return _decimal(column, given["decimal.handling.mode"])
-    if kind in ("date", "time", "datetime", "timestamp"):
-        schema, decode, epoch = _moment(kind, column.digits, given["time.precision.mode"])
+    data_type = column.kind
+    if data_type in INTEGERS:
+        return _integer(column, options["bigint.unsigned.handling.mode"])
+    if data_type == "decimal":
+        return _decimal(column, options["decimal.handling.mode"])
+    if data_type in ("date", "time", "datetime", "timestamp"):
+        schema, decode, epoch = _moment(data_type, column.digits, options["time.precision.mode"])
         return schema, (decode if column.is_nullable else _or(decode, epoch))
-    if kind in ("enum", "set"):
-        labels = [each.replace(",", "\\,") for each in column.labels]
-        return semantic.enum(labels, several=kind == "set"), text
-    if kind in BINARIES:
-        schema, form = text_values.binary(given["binary.handling.mode"])
+    if data_type in ("enum", "set"):
+        labels = [label.replace(",", "\\,") for label in column.labels]
+        return semantic.enum(labels, several=data_type == "set"), text
+    if data_type in BINARIES:
+        schema, form = text_values.binary(options["binary.handling.mode"])
         return schema, lambda value: form(_binary(value))
-    if kind == "bit":
+    if data_type == "bit":
         return _bits(int(re.sub(r"\D", "", column.full) or 1))
-    if kind in GEOMETRIES:
-        return (semantic.POINT if kind == "point" else semantic.GEOMETRY), _geometry(is_point=kind == "point")
+    if data_type in GEOMETRIES:
+        return (semantic.POINT if data_type == "point" else semantic.GEOMETRY), _geometry(is_point=data_type == "point")
     simple: dict[str, tuple[Schema, Decode]] = {
         "float": (schemas.FLOAT32, float),
         "double": (schemas.FLOAT64, float),
@@ -96,7 +99,7 @@ def column_type(column: ColumnInfo, given: Mapping[str, Any]) -> tuple[Schema, D
         "inet4": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.inet4_text(value)),
         "inet6": (schemas.STRING, lambda value: value if isinstance(value, str) else stored_values.inet6_text(value)),
     }
-    return simple.get(kind, (schemas.STRING, text))
+    return simple.get(data_type, (schemas.STRING, text))
 
 
 def text(value: Any) -> str:
@@ -105,8 +108,8 @@ def text(value: Any) -> str:
 
 def _or(decode: Decode, default: Any) -> Decode:
     def decode_or_default(value: Any) -> Any:
-        found = decode(value)
-        return default if found is None else found
+        decoded = decode(value)
+        return default if decoded is None else decoded
 
     return decode_or_default
 
@@ -116,10 +119,10 @@ def _binary(value: Any) -> bytes:
 
 
 def _integer(column: ColumnInfo, unsigned_mode: str) -> tuple[Schema, Decode]:
-    kind, is_unsigned = column.kind, column.is_unsigned
-    if kind == "bigint" and is_unsigned:
+    data_type, is_unsigned = column.kind, column.is_unsigned
+    if data_type == "bigint" and is_unsigned:
         return (logical.decimal(0), Decimal) if unsigned_mode == "precise" else (schemas.INT64, _int64)
-    bits = INTEGERS[kind] * (2 if is_unsigned and kind not in ("tinyint", "mediumint") else 1)
+    bits = INTEGERS[data_type] * (2 if is_unsigned and data_type not in ("tinyint", "mediumint") else 1)
     return {16: schemas.INT16, 32: schemas.INT32}.get(bits, schemas.INT64), int
 
 
@@ -134,22 +137,22 @@ def _decimal(column: ColumnInfo, mode: str) -> tuple[Schema, Decode]:
         return schemas.FLOAT64, float
     if mode == "string":
         return schemas.STRING, lambda value: format(value, "f")
-    found = re.search(r"\((\d+)", column.full)
-    return logical.decimal(column.scale, precision=int(found[1]) if found else None), lambda value: value
+    match = re.search(r"\((\d+)", column.full)
+    return logical.decimal(column.scale, precision=int(match[1]) if match else None), lambda value: value
 
 
 # --- dates and times --------------------------------------------------------------------------------------------------
 
 
-def _moment(kind: str, digits: int, mode: str) -> tuple[Schema, Decode, Any]:
+def _moment(data_type: str, digits: int, mode: str) -> tuple[Schema, Decode, Any]:
     """Return a schema, a decoder that returns None for what is no date, and the epoch."""
-    if kind == "timestamp":
+    if data_type == "timestamp":
         return semantic.ZONED_TIMESTAMP, _zoned, "1970-01-01T00:00:00Z"
-    if kind == "time":
+    if data_type == "time":
         if mode == "connect":
             return logical.TIME, _time_of_day, None
         return semantic.MICRO_TIME, _length_us, None
-    if kind == "date":
+    if data_type == "date":
         if mode == "connect":
             return logical.DATE, _then(_days, lambda days: logical.moment_of(days * logical.DAY_MS).date()), (
                 logical.EPOCH_DATE
@@ -164,8 +167,8 @@ def _moment(kind: str, digits: int, mode: str) -> tuple[Schema, Decode, Any]:
 
 def _then(decode: Decode, made: Decode) -> Decode:
     def decode_further(value: Any) -> Any:
-        found = decode(value)
-        return None if found is None else made(found)
+        decoded = decode(value)
+        return None if decoded is None else made(decoded)
 
     return decode_further
 

@@ -65,40 +65,40 @@ class SlotState(NamedTuple):
     confirmed: str | None
 
 
-def parameters(given: Mapping[str, Any]) -> dict[str, str]:
+def parameters(options: Mapping[str, Any]) -> dict[str, str]:
     """Return libpq's parameters."""
-    found = {
-        "host": given["database.hostname"],
-        "port": str(given["database.port"]),
-        "user": given["database.user"],
-        "password": given["database.password"],
-        "dbname": given["database.dbname"],
-        "sslmode": given["database.sslmode"],
-        "sslrootcert": given["database.sslrootcert"],
-        "sslcert": given["database.sslcert"],
-        "sslkey": given["database.sslkey"],
-        "keepalives": "1" if given["database.tcpKeepAlive"] else "0",
+    values = {
+        "host": options["database.hostname"],
+        "port": str(options["database.port"]),
+        "user": options["database.user"],
+        "password": options["database.password"],
+        "dbname": options["database.dbname"],
+        "sslmode": options["database.sslmode"],
+        "sslrootcert": options["database.sslrootcert"],
+        "sslcert": options["database.sslcert"],
+        "sslkey": options["database.sslkey"],
+        "keepalives": "1" if options["database.tcpKeepAlive"] else "0",
         "application_name": "odradek-connect",
         "connect_timeout": "10",
         "client_encoding": "UTF8",
         "options": SESSION,
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
-def connect(given: Mapping[str, Any]) -> psycopg.Connection[Any]:
+def connect(options: Mapping[str, Any]) -> psycopg.Connection[Any]:
     """Return a connection for SQL. Raises psycopg.OperationalError."""
-    return psycopg.connect(**parameters(given), autocommit=True)  # type: ignore[arg-type]
+    return psycopg.connect(**parameters(options), autocommit=True)  # type: ignore[arg-type]
 
 
 class Catalog:
     """The catalog of one database. Methods raise psycopg.Error."""
 
     def __init__(
-        self, connection: psycopg.Connection[Any], given: Mapping[str, Any], filters: Filters, masks: Masks
+        self, connection: psycopg.Connection[Any], options: Mapping[str, Any], filters: Filters, masks: Masks
     ) -> None:
         self.connection = connection
-        self._given, self._filters, self._masks = given, filters, masks
+        self._options, self._filters, self._masks = options, filters, masks
         self._types: dict[int, Known] = {}
         self._left_out: set[tuple[TableId, str]] = set()
 
@@ -108,12 +108,12 @@ class Catalog:
     # --- tables -----------------------------------------------------------------------------------------------------
 
     def type_of(self, oid: int) -> Known:
-        found = self._types.get(oid)
-        if found is None:
+        known_type = self._types.get(oid)
+        if known_type is None:
             rows = self._all(_TYPE, oid)
-            found = _known(*rows[0]) if rows else Known("unknown")
-            self._types[oid] = found
-        return found
+            known_type = _known(*rows[0]) if rows else Known("unknown")
+            self._types[oid] = known_type
+        return known_type
 
     def forget_types(self) -> None:
         """Look all types up again: an enumeration may have new labels."""
@@ -131,7 +131,7 @@ class Catalog:
             return None
         oid, identity = rows[0][:2]
         keys = self.primary_key(oid)
-        columns = tuple(RelationColumn(name, kind, typmod, name in keys) for _, _, name, kind, typmod in rows)
+        columns = tuple(RelationColumn(name, type_oid, typmod, name in keys) for _, _, name, type_oid, typmod in rows)
         return Relation(oid, *table, identity, columns)
 
     def primary_key(self, oid: int) -> tuple[str, ...]:
@@ -140,38 +140,40 @@ class Catalog:
 
     def table(self, relation: Relation) -> Table:
         """Return the captured form of a table. What the relation does not say is read from the catalog as of now."""
-        given, id = self._given, TableId(relation.namespace, relation.name)
-        names = {each.name for each in relation.columns}
+        options, id = self._options, TableId(relation.namespace, relation.name)
+        names = {column.name for column in relation.columns}
         required = {
             row[0]
             for row in self._all("SELECT attname FROM pg_attribute WHERE attrelid = %s AND attnotnull", relation.oid)
         }
-        key = self._filters.key_of(id) or tuple(each for each in self.primary_key(relation.oid) if each in names)
+        key = self._filters.key_of(id) or tuple(name for name in self.primary_key(relation.oid) if name in names)
         if not key and relation.identity in "di":
-            key = tuple(each.name for each in relation.columns if each.is_key)
+            key = tuple(column.name for column in relation.columns if column.is_key)
         columns: list[Column | None] = []
-        for each in relation.columns:
-            found = column_type(each.type_oid, each.typmod, self, given)
-            if found is None and (id, each.name) not in self._left_out:
-                self._left_out.add((id, each.name))
-                kind = self.type_of(each.type_oid).name
+        for relation_column in relation.columns:
+            decoder = column_type(relation_column.type_oid, relation_column.typmod, self, options)
+            if decoder is None and (id, relation_column.name) not in self._left_out:
+                self._left_out.add((id, relation_column.name))
+                type_name = self.type_of(relation_column.type_oid).name
                 _log.warning("%s.%s is left out: its type %s is unknown; include.unknown.datatypes=true captures it "
-                             "as text", id, each.name, kind)  # fmt: skip
-            if found is None or not (each.name in key or self._filters.has_column(id, each.name)):
+                             "as text", id, relation_column.name, type_name)  # fmt: skip
+            if decoder is None or not (
+                relation_column.name in key or self._filters.has_column(id, relation_column.name)
+            ):
                 columns.append(None)
                 continue
             # Of a row before a change only the replica identity is known, unless that is FULL.
-            is_required = each.name in key or (each.name in required and relation.identity == "f")
-            schema = found.schema.as_optional(not is_required)
-            placeholder = unavailable.sign(found.schema, given["unavailable.value.placeholder"])
-            column = Column(each.name, schema, found.decode, placeholder)
-            length = max(0, each.typmod - _LENGTH_HEADER)
-            columns.append(self._masks.column(id, column, length, is_key=each.name in key))
-        captured = {each.name for each in columns if each is not None}
+            is_required = relation_column.name in key or (relation_column.name in required and relation.identity == "f")
+            schema = decoder.schema.as_optional(not is_required)
+            placeholder = unavailable.sign(decoder.schema, options["unavailable.value.placeholder"])
+            column = Column(relation_column.name, schema, decoder.decode, placeholder)
+            length = max(0, relation_column.typmod - _LENGTH_HEADER)
+            columns.append(self._masks.column(id, column, length, is_key=relation_column.name in key))
+        captured = {column.name for column in columns if column is not None}
         missing = [name for name in key if name not in captured]
         if missing:
             raise ConnectError(f"the table {id} has no column {missing[0]!r} that can be in its key")
-        return Table(id, given["topic.prefix"], given["topic.delimiter"], tuple(columns), key)
+        return Table(id, options["topic.prefix"], options["topic.delimiter"], tuple(columns), key)
 
     # --- rows -------------------------------------------------------------------------------------------------------
 
@@ -179,21 +181,21 @@ class Catalog:
         """Return rows in the text that the server sends, which is that of replication."""
         result = self.connection.execute(statement).pgresult
         assert result is not None
-        found = []
+        rows = []
         for row in range(result.ntuples):
             values = (result.get_value(row, column) for column in range(result.nfields))
-            found.append([None if value is None else value.decode() for value in values])
-        return found
+            rows.append([None if value is None else value.decode() for value in values])
+        return rows
 
     def columns_of(self, relation: Relation) -> sql.Composed:
-        return sql.SQL(", ").join(sql.Identifier(each.name) for each in relation.columns)
+        return sql.SQL(", ").join(sql.Identifier(column.name) for column in relation.columns)
 
     # --- publication and slot ---------------------------------------------------------------------------------------
 
     def ensure_publication(self) -> None:
         """Create the publication, or give it the captured tables, as publication.autocreate.mode says."""
-        given, mode = self._given, self._given["publication.autocreate.mode"]
-        name = given["publication.name"]
+        options, mode = self._options, self._options["publication.autocreate.mode"]
+        name = options["publication.name"]
         exists = bool(self._all("SELECT 1 FROM pg_publication WHERE pubname = %s", name))
         if mode == "disabled" and not exists:
             raise ConnectError(
@@ -203,7 +205,7 @@ class Catalog:
             captured = self._captured()
             if not captured:
                 raise ConnectError("table.include.list matches no table: nothing can be published")
-            tables = sql.SQL(", ").join(sql.Identifier(*each) for each in captured)
+            tables = sql.SQL(", ").join(sql.Identifier(*table) for table in captured)
             word = sql.SQL("ALTER PUBLICATION {} SET TABLE {}" if exists else "CREATE PUBLICATION {} FOR TABLE {}")
             self.connection.execute(word.format(sql.Identifier(name), tables))
         elif not exists:
@@ -217,8 +219,8 @@ class Catalog:
             WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p'
             AND n.nspname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2
         """
-        found = [TableId(*row) for row in self._all(statement)]
-        return [each for each in found if self._filters.has_table(each) or each == self._filters.signals]
+        tables = [TableId(*row) for row in self._all(statement)]
+        return [table for table in tables if self._filters.has_table(table) or table == self._filters.signals]
 
     def slot(self, name: str) -> SlotState | None:
         rows = self._all(_SLOT, name)
@@ -232,12 +234,12 @@ class Catalog:
         self.connection.execute("SELECT pg_terminate_backend(%s)", (slot.active_pid,))
 
 
-def _known(name: str, kind: str, base: int, typmod: int, element: int, labels: list[str]) -> Known:
-    return Known(name, kind, base, typmod, element, tuple(labels))
+def _known(name: str, type_kind: str, base: int, typmod: int, element: int, labels: list[str]) -> Known:
+    return Known(name, type_kind, base, typmod, element, tuple(labels))
 
 
 def after_key(names: Sequence[str], values: Sequence[str]) -> sql.Composed:
     """Return the condition of rows behind a key."""
-    columns = sql.SQL(", ").join(sql.Identifier(each) for each in names)
-    literals = sql.SQL(", ").join(sql.Literal(each) for each in values)
+    columns = sql.SQL(", ").join(sql.Identifier(name) for name in names)
+    literals = sql.SQL(", ").join(sql.Literal(value) for value in values)
     return sql.SQL("({}) > ({})").format(columns, literals)

@@ -20,12 +20,12 @@ with extra("connect-postgres"):
 class Chunks:
     """incremental.ChunkReader. Methods raise psycopg.Error."""
 
-    def __init__(self, catalog: Catalog, filters: Filters, given: Mapping[str, Any]) -> None:
-        self._catalog, self._filters, self._given = catalog, filters, given
-        self._conversion = Conversion(given)
-        self._deletes = given["incremental.snapshot.watermarking.strategy"] == "insert_delete"
+    def __init__(self, catalog: Catalog, filters: Filters, options: Mapping[str, Any]) -> None:
+        self._catalog, self._filters, self._options = catalog, filters, options
+        self._conversion = Conversion(options)
+        self._deletes = options["incremental.snapshot.watermarking.strategy"] == "insert_delete"
 
-    def watermark(self, id: str, kind: str) -> None:
+    def watermark(self, id: str, mark: str) -> None:
         signals = self._filters.signals
         if signals is None:
             raise ConnectError("incremental snapshots need signal.data.collection")
@@ -37,12 +37,12 @@ class Chunks:
             first = sql.Literal(id.removesuffix("close") + "open")
             self._catalog.connection.execute(statement.format(table, column, first))
             return
-        values = sql.SQL(", ").join(sql.Literal(each) for each in (id, kind, ""))
+        values = sql.SQL(", ").join(sql.Literal(value) for value in (id, mark, ""))
         self._catalog.connection.execute(sql.SQL("INSERT INTO {} VALUES ({})").format(table, values))
 
     def tables(self) -> list[TableId]:
-        found = self._catalog.published(self._given["publication.name"])
-        return [each for each in found if self._filters.has_table(each)]
+        published = self._catalog.published(self._options["publication.name"])
+        return [table for table in published if self._filters.has_table(table)]
 
     def _described(self, id: TableId) -> tuple[Relation, Table]:
         relation = self._catalog.relation(id)
@@ -55,33 +55,33 @@ class Chunks:
         return relation, table
 
     def _order(self, table: Table, word: str) -> sql.Composed:
-        columns = (sql.SQL("{} {}").format(sql.Identifier(each), sql.SQL(word)) for each in table.key)
+        columns = (sql.SQL("{} {}").format(sql.Identifier(name), sql.SQL(word)) for name in table.key)
         return sql.SQL(" ORDER BY ") + sql.SQL(", ").join(columns)
 
     def greatest_key(self, id: TableId, condition: str) -> list[str] | None:
         _, table = self._described(id)
-        columns = sql.SQL(", ").join(sql.Identifier(each) for each in table.key)
+        columns = sql.SQL(", ").join(sql.Identifier(name) for name in table.key)
         statement = sql.SQL("SELECT {} FROM {}").format(columns, sql.Identifier(*id)) + _where(condition)
         rows = self._catalog.rows(statement + self._order(table, "DESC") + sql.SQL(" LIMIT 1"))
         return rows[0] if rows else None
 
     def chunk(self, id: TableId, condition: str, behind: list[str] | None, until: list[str]) -> Chunk:
         relation, table = self._described(id)
-        size = self._given["incremental.snapshot.chunk.size"]
+        size = self._options["incremental.snapshot.chunk.size"]
         bounds = [sql.SQL("NOT ") + after_key(table.key, until)]
         if behind is not None:
             bounds.append(after_key(table.key, behind))
         statement = sql.SQL("SELECT {} FROM {}").format(self._catalog.columns_of(relation), sql.Identifier(*id))
         statement += _where(condition, *bounds) + self._order(table, "ASC") + sql.SQL(f" LIMIT {int(size)}")
-        found = self._catalog.rows(statement)
-        places = {each.name: number for number, each in enumerate(relation.columns)}
-        last = [found[-1][places[name]] for name in table.key] if len(found) == size else None
+        rows = self._catalog.rows(statement)
+        places = {column.name: number for number, column in enumerate(relation.columns)}
+        last = [rows[-1][places[name]] for name in table.key] if len(rows) == size else None
         made = []
-        for values in found:
+        for values in rows:
             table, row = self._conversion.row(table, values)
             made.append(row)
         if any(row.schema is not table.row_schema for row in made):  # a later row has a null that none before it had
-            made = [self._conversion.row(table, values)[1] for values in found]
+            made = [self._conversion.row(table, values)[1] for values in rows]
         return Chunk(table, made, last)
 
 

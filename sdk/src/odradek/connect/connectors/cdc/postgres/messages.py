@@ -39,12 +39,12 @@ class Messages:
         source: the schema of the source block.
     """
 
-    def __init__(self, given: Mapping[str, Any], source: Schema) -> None:
-        if given[INCLUDE] and given[EXCLUDE]:
+    def __init__(self, options: Mapping[str, Any], source: Schema) -> None:
+        if options[INCLUDE] and options[EXCLUDE]:
             raise ConfigError({EXCLUDE: [f"give either {INCLUDE} or {EXCLUDE}"]})
-        self._include, self._exclude = (_patterns(name, given[name]) for name in (INCLUDE, EXCLUDE))
-        self._topic = f"{given['topic.prefix']}{given['topic.delimiter']}message"
-        content, self._form = binary(given["binary.handling.mode"])
+        self._include, self._exclude = (_patterns(name, options[name]) for name in (INCLUDE, EXCLUDE))
+        self._topic = f"{options['topic.prefix']}{options['topic.delimiter']}message"
+        content, self._form = binary(options["binary.handling.mode"])
         self._message = struct(
             {"prefix": schemas.OPTIONAL_STRING, "content": content.as_optional()}, name=_PACKAGE + "Message", version=1
         )
@@ -63,8 +63,8 @@ class Messages:
     def has(self, prefix: str) -> bool:
         """Return whether messages with a prefix become records."""
         if self._include:
-            return any(each.fullmatch(prefix) for each in self._include)
-        return not any(each.fullmatch(prefix) for each in self._exclude)
+            return any(pattern.fullmatch(prefix) for pattern in self._include)
+        return not any(pattern.fullmatch(prefix) for pattern in self._exclude)
 
     def record(
         self, message: LogicalMessage, emitter: Emitter, source: Struct, offset: Offset, block: Struct | None,
@@ -89,8 +89,8 @@ class Messages:
         )
 
 
-def _patterns(name: str, given: list[str]) -> list[re.Pattern[str]]:
+def _patterns(name: str, texts: list[str]) -> list[re.Pattern[str]]:
     try:
-        return [re.compile(java_regex(each.strip()), re.IGNORECASE) for each in given]
+        return [re.compile(java_regex(text.strip()), re.IGNORECASE) for text in texts]
     except re.error as error:
         raise ConfigError({name: [f"{name} must have regular expressions: {error}"]}) from None

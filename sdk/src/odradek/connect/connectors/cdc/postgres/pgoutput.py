@@ -134,29 +134,29 @@ class _Reader:
 
     def text(self) -> str:
         end = self.data.index(b"\0", self.at)
-        found = self.data[self.at : end]
+        text_bytes = self.data[self.at : end]
         self.at = end + 1
-        return found.decode()
+        return text_bytes.decode()
 
     def row(self) -> Row:
         made: Row = []
         count = self.int16()
         data, at, unpack, add = self.data, self.at, _KIND_AND_SIZE.unpack_from, made.append
         for _ in range(count):  # a flat loop: this is where change capture spends its time
-            kind = data[at]
-            if kind == _TEXT:
+            cell_kind = data[at]
+            if cell_kind == _TEXT:
                 _, size = unpack(data, at)
                 at += 5
                 add(str(data[at : at + size], "utf-8"))
                 at += size
                 continue
             at += 1
-            if kind == _NULL:
+            if cell_kind == _NULL:
                 add(None)
-            elif kind == _UNCHANGED:
+            elif cell_kind == _UNCHANGED:
                 add(UNCHANGED)
             else:
-                raise ConnectError(f"pgoutput sent a value of the unknown kind {chr(kind)!r}")
+                raise ConnectError(f"pgoutput sent a value of the unknown kind {chr(cell_kind)!r}")
         self.at = at
         return made
 
@@ -178,33 +178,33 @@ def decode(data: bytes, at: int = 0) -> Message | None:
 
 
 def _decode(data: bytes, at: int) -> Message | None:
-    kind, reader = chr(data[at]), _Reader(data, at + 1)
-    if kind == "I":
+    message_kind, reader = chr(data[at]), _Reader(data, at + 1)
+    if message_kind == "I":
         oid, _ = reader.oid(), reader.byte()
         return Insert(oid, reader.row())
-    if kind == "U":
+    if message_kind == "U":
         oid, part, old, is_old_key = reader.oid(), reader.byte(), None, False
         if part in "KO":
             old, is_old_key = reader.row(), part == "K"
             reader.byte()
         return Update(oid, old, is_old_key, reader.row())
-    if kind == "D":
+    if message_kind == "D":
         oid, part = reader.oid(), reader.byte()
         return Delete(oid, reader.row(), part == "K")
-    if kind == "B":
+    if message_kind == "B":
         lsn, time, xid = _BEGIN.unpack_from(data, at + 1)
         return Begin(lsn, time + _EPOCH_US, xid)
-    if kind == "C":
+    if message_kind == "C":
         _, lsn, end_lsn, time = _COMMIT.unpack_from(data, at + 1)
         return Commit(lsn, end_lsn, time + _EPOCH_US)
-    if kind == "R":
+    if message_kind == "R":
         return _relation(reader)
-    if kind == "M":
+    if message_kind == "M":
         flags, lsn = _MESSAGE.unpack_from(data, at + 1)
         reader.at += _MESSAGE.size
         prefix, size = reader.text(), reader.int32()
         return LogicalMessage(bool(flags & 1), lsn, prefix, data[reader.at : reader.at + size])
-    if kind == "T":
+    if message_kind == "T":
         count = reader.int32()
         reader.byte()
         return Truncate(tuple(reader.oid() for _ in range(count)))

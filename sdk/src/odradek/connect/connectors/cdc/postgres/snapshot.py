@@ -39,14 +39,14 @@ class Snapshot:
         catalog: Catalog,
         emitter: Emitter,
         filters: Filters,
-        given: Mapping[str, Any],
+        options: Mapping[str, Any],
         clock: Clock,
         offset: Mapping[str, Any],
         exported: str | None,
     ) -> None:
-        self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
+        self._catalog, self._emitter, self._filters, self._options = catalog, emitter, filters, options
         self._clock, self._offset = clock, dict(offset)
-        self._conversion = Conversion(given)
+        self._conversion = Conversion(options)
         execute = catalog.connection.execute
         execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         if exported is not None:
@@ -74,13 +74,13 @@ class Snapshot:
 
     def _tables(self) -> list[TableId]:
         begin = TableId.parse(self._offset["table"]) if "table" in self._offset else None
-        found = self._catalog.published(self._given["publication.name"])
+        published = self._catalog.published(self._options["publication.name"])
         return sorted(
-            each
-            for each in found
-            if self._filters.has_table(each)
-            and self._filters.is_snapshot(each)
-            and (begin is None or (each.namespace, each.name) >= (begin.namespace, begin.name))
+            table
+            for table in published
+            if self._filters.has_table(table)
+            and self._filters.is_snapshot(table)
+            and (begin is None or (table.namespace, table.name) >= (begin.namespace, begin.name))
         )
 
     def _table(self, id: TableId) -> Iterator[list[SourceRecord]]:
@@ -92,7 +92,7 @@ class Snapshot:
         behind = self._offset.get("key") if self._offset.get("table") == str(id) else None
         execute = self._catalog.connection.execute
         execute(sql.SQL("DECLARE rows NO SCROLL CURSOR FOR {}").format(self._select(relation, order, behind)))
-        fetch = sql.SQL("FETCH {} FROM rows").format(sql.Literal(self._given["snapshot.fetch.size"]))
+        fetch = sql.SQL("FETCH {} FROM rows").format(sql.Literal(self._options["snapshot.fetch.size"]))
         while rows := self._catalog.rows(sql.Composed([fetch])):
             table, records = self._records(relation, table, order, rows)
             yield records
@@ -105,7 +105,7 @@ class Snapshot:
         if behind is not None and order:
             statement += sql.SQL(" WHERE ") + after_key(order, behind)
         if order:
-            statement += sql.SQL(" ORDER BY ") + sql.SQL(", ").join(sql.Identifier(each) for each in order)
+            statement += sql.SQL(" ORDER BY ") + sql.SQL(", ").join(sql.Identifier(name) for name in order)
         return statement
 
     def _records(
@@ -114,14 +114,14 @@ class Snapshot:
         lsn = self._offset["lsn"]
         made: list[SourceRecord] = []
         sequence = sequence_of(None, lsn)
-        places = {each.name: number for number, each in enumerate(relation.columns)}
+        places = {column.name: number for number, column in enumerate(relation.columns)}
         for values in rows:
             position = {"snapshot": True, "lsn": lsn, "table": str(table.id)}
             if order:
                 position["key"] = [values[places[name]] for name in order]
             table, row = self._conversion.row(table, values)
             fields = {
-                "db": self._given["database.dbname"],
+                "db": self._options["database.dbname"],
                 "schema": table.id.namespace,
                 "table": table.id.name,
                 "lsn": lsn,

@@ -66,11 +66,11 @@ class PostgresSourceTask(SourceTask):
     """Reads the changes of one database."""
 
     def start(self, configs: Configs) -> None:
-        self._given = given = DEFINITIONS.parse(configs)
-        self._filters, self._masks = Filters(given, "schema"), Masks(configs)
-        self._emitter = Emitter(given, "postgresql", SOURCE, self.context.clock)
+        self._options = options = DEFINITIONS.parse(configs)
+        self._filters, self._masks = Filters(options, "schema"), Masks(configs)
+        self._emitter = Emitter(options, "postgresql", SOURCE, self.context.clock)
         self._offset: Offset | None = self.context.offset(self._emitter.partition)
-        self._mode = SnapshotMode.of(given)
+        self._mode = SnapshotMode.of(options)
         if self._mode.is_always:
             self._offset = None
         self._db: psycopg.Connection[Any] | None = None
@@ -115,12 +115,12 @@ class PostgresSourceTask(SourceTask):
     def _retry(self, error: psycopg.OperationalError) -> None:
         """Wait, after the database went away. Raises ConnectError if another attempt is of no use."""
         self._close()
-        text, most = _text(error), self._given["errors.max.retries"]
+        text, most = _text(error), self._options["errors.max.retries"]
         self._failures += 1
-        if any(each in text for each in _FINAL) or (0 <= most < self._failures):
+        if any(final_code in text for final_code in _FINAL) or (0 <= most < self._failures):
             raise ConnectError(f"PostgreSQL cannot be read: {text}") from error
         _log.warning("PostgreSQL cannot be read, trying again: %s", text)
-        self.context.wait(self._given["retriable.restart.connector.wait.ms"] / 1000)
+        self.context.wait(self._options["retriable.restart.connector.wait.ms"] / 1000)
 
     def commit(self) -> None:
         self._has_unstored = False
@@ -133,44 +133,44 @@ class PostgresSourceTask(SourceTask):
 
     def _open(self) -> None:
         """Connect, and go on with the snapshot or with the stream."""
-        given, clock = self._given, self.context.clock
-        self._db = connect(given)
-        catalog = self._catalog = Catalog(self._db, given, self._filters, self._masks)
+        options, clock = self._options, self.context.clock
+        self._db = connect(options)
+        catalog = self._catalog = Catalog(self._db, options, self._filters, self._masks)
         catalog.ensure_publication()
-        slot = catalog.slot(given["slot.name"])
-        if slot is not None and (slot.plugin != "pgoutput" or slot.database != given["database.dbname"]):
-            raise ConnectError(f"the slot {given['slot.name']} is of another plugin or database: choose a slot.name")
+        slot = catalog.slot(options["slot.name"])
+        if slot is not None and (slot.plugin != "pgoutput" or slot.database != options["database.dbname"]):
+            raise ConnectError(f"the slot {options['slot.name']} is of another plugin or database: choose a slot.name")
         offset = self._offset
         is_lost = slot is None or slot.wal_status == "lost"
         if offset is not None and is_lost:
             self._lost(offset)
             offset = None
             if slot is not None:
-                catalog.drop_slot(given["slot.name"])
+                catalog.drop_slot(options["slot.name"])
                 slot = None
         if slot is not None and slot.active_pid is not None and self._is_first:
             _log.warning("another connection (pid %s) reads the slot %s: it is ended", slot.active_pid,
-                         given["slot.name"])  # fmt: skip
+                         options["slot.name"])  # fmt: skip
             catalog.end_other_reader(slot)
         self._is_first = False
-        self._replication = Replication(parameters(given), clock)
+        self._replication = Replication(parameters(options), clock)
         exported, begin = None, 0
         if slot is None:
-            made = self._replication.create_slot(given["slot.name"], given["plugin.name"])
+            made = self._replication.create_slot(options["slot.name"], options["plugin.name"])
             exported, begin = made.snapshot, made.lsn
         elif slot.confirmed is not None:
             begin = lsn_of(slot.confirmed)
         if offset is None:
             offset = {"snapshot": True, "lsn": begin} if self._mode.reads else {"lsn": begin, "event": 0}
         if offset.get("snapshot"):
-            snapshot = Snapshot(catalog, self._emitter, self._filters, given, clock, offset, exported)
+            snapshot = Snapshot(catalog, self._emitter, self._filters, options, clock, offset, exported)
             self._snapshot = snapshot.batches()
             return
         self._start_stream(offset)
 
     def _lost(self, offset: Offset) -> None:
         """Raise ConnectError unless the tables may be read again, since changes behind the offset are gone."""
-        name = self._given["slot.name"]
+        name = self._options["slot.name"]
         where = lsn_text(int(offset.get("lsn", 0)))
         if not self._mode.reads_lost and not offset.get("snapshot"):
             raise ConnectError(
@@ -181,29 +181,29 @@ class PostgresSourceTask(SourceTask):
 
     def _start_stream(self, offset: Offset) -> None:
         if not self._mode.streams:
-            _log.info("snapshot.mode=%s asks for no changes", self._given["snapshot.mode"])
+            _log.info("snapshot.mode=%s asks for no changes", self._options["snapshot.mode"])
             self._is_done = True
             self._close()
             return
         assert self._replication is not None
-        given = self._given
+        options = self._options
         position = Position(int(offset["lsn"]), int(offset.get("event", 0)))
         seed = f"{position.lsn}.{position.event}.{self.context.clock.now_ms()}"
         incremental = Incremental(offset, seed)
-        self._replication.start(given["slot.name"], given["publication.name"])
+        self._replication.start(options["slot.name"], options["publication.name"])
         self._stream = Stream(
-            self._catalog, self._emitter, self._filters, given, position, incremental, Messages(given, SOURCE),
+            self._catalog, self._emitter, self._filters, options, position, incremental, Messages(options, SOURCE),
             self.context.clock,
         )  # fmt: skip
-        self._chunks = Chunks(self._catalog, self._filters, given)
+        self._chunks = Chunks(self._catalog, self._filters, options)
 
     # --- snapshot ---------------------------------------------------------------------------------------------------
 
     def _snapshot_batch(self) -> list[SourceRecord]:
         assert self._snapshot is not None
-        found = next(self._snapshot, None)
-        if found is not None:
-            return found
+        batch = next(self._snapshot, None)
+        if batch is not None:
+            return batch
         self._snapshot = None
         assert self._offset is not None
         self._start_stream(self._offset)
@@ -217,60 +217,60 @@ class PostgresSourceTask(SourceTask):
         assert replication is not None
         if self._filters.signals is not None:
             stream.incremental.read(self._chunks)
-        found: list[SourceRecord] = self._heartbeat(stream)
+        records: list[SourceRecord] = self._heartbeat(stream)
         if self._filters.has_signal_topic:
             if self._signals is None:
-                self._signals = SignalTopic(self._given, self.context.client, stream.incremental.signals)
+                self._signals = SignalTopic(self._options, self.context.client, stream.incremental.signals)
             for signal in self._signals.read():
                 stream.incremental.signals = signal.next_offset
-                found += stream.signal(signal.kind, signal.data)
-        end_s = clock.monotonic() + self._given["poll.interval.ms"] / 1000
+                records += stream.signal(signal.kind, signal.data)
+        end_s = clock.monotonic() + self._options["poll.interval.ms"] / 1000
         wants_reply = False
-        while len(found) < self._given["max.batch.size"]:
-            message = replication.read(0.0 if found else max(0.0, end_s - clock.monotonic()))
+        while len(records) < self._options["max.batch.size"]:
+            message = replication.read(0.0 if records else max(0.0, end_s - clock.monotonic()))
             if message is None:
                 break
             if isinstance(message, Data):
-                found += stream.handle(message)
+                records += stream.handle(message)
             elif isinstance(message, Keepalive):
                 wants_reply = wants_reply or message.wants_reply
                 if not stream.in_transaction:
                     stream.complete = max(stream.complete, message.lsn)
             if clock.monotonic() >= end_s:
                 break
-        if not found and not self._has_unstored:
+        if not records and not self._has_unstored:
             self._returned = self._stored = max(self._stored, stream.complete)
         if wants_reply or clock.monotonic() >= self._status_due_s:
             self._confirm()
-        return found
+        return records
 
     def _confirm(self) -> None:
         """Tell the server how far everything is stored; also that this client lives."""
         assert self._replication is not None
         self._replication.confirm(self._stored)
         self._confirmed = self._stored
-        self._status_due_s = self.context.clock.monotonic() + self._given["status.update.interval.ms"] / 1000
+        self._status_due_s = self.context.clock.monotonic() + self._options["status.update.interval.ms"] / 1000
 
     def _heartbeat(self, stream: Stream) -> list[SourceRecord]:
         """Look after the slot; return a heartbeat if it is time for one."""
-        clock, interval_ms = self.context.clock, self._given["heartbeat.interval.ms"]
+        clock, interval_ms = self.context.clock, self._options["heartbeat.interval.ms"]
         now_s = clock.monotonic()
         is_due = interval_ms > 0 and now_s >= self._heartbeat_due_s
         if not is_due and now_s < self._slot_check_due_s:
             return []
-        slot = self._catalog.slot(self._given["slot.name"])
+        slot = self._catalog.slot(self._options["slot.name"])
         self._slot_check_due_s = now_s + _SLOT_CHECK_S
         lag = None if slot is None else slot.lag_bytes
         status = None if slot is None else slot.wal_status
-        if status in ("unreserved", "lost") or (lag or 0) > self._given["slot.lag.warning.bytes"] > 0:
-            _log.warning("the slot %s holds back %s bytes of WAL, its state is %s", self._given["slot.name"], lag,
+        if status in ("unreserved", "lost") or (lag or 0) > self._options["slot.lag.warning.bytes"] > 0:
+            _log.warning("the slot %s holds back %s bytes of WAL, its state is %s", self._options["slot.name"], lag,
                          status)  # fmt: skip
         if not is_due:
             return []
         self._heartbeat_due_s = now_s + interval_ms / 1000
-        if self._given["heartbeat.action.query"]:
+        if self._options["heartbeat.action.query"]:
             assert self._db is not None
-            self._db.execute(self._given["heartbeat.action.query"])
+            self._db.execute(self._options["heartbeat.action.query"])
         return [self._emitter.heartbeat(stream.offset(), lag, status)]
 
     # --- end --------------------------------------------------------------------------------------------------------
@@ -280,19 +280,19 @@ class PostgresSourceTask(SourceTask):
             self._signals.close()
             self._signals = None
         self._snapshot = self._stream = None
-        for each in (self._replication, self._db):
-            if each is not None:
+        for opened in (self._replication, self._db):
+            if opened is not None:
                 with suppress(psycopg.Error):
-                    each.close()
+                    opened.close()
         self._replication = self._db = None
 
     def stop(self) -> None:
-        if not hasattr(self, "_given"):
+        if not hasattr(self, "_options"):
             return
         self._close()
-        if self._given["slot.drop.on.stop"]:
-            with suppress(psycopg.Error), connect(self._given) as connection:
-                connection.execute("SELECT pg_drop_replication_slot(%s)", (self._given["slot.name"],))
+        if self._options["slot.drop.on.stop"]:
+            with suppress(psycopg.Error), connect(self._options) as connection:
+                connection.execute("SELECT pg_drop_replication_slot(%s)", (self._options["slot.name"],))
 
 
 def _text(error: Exception) -> str:
@@ -307,12 +307,18 @@ class PostgresSourceConnector(SourceConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        if not any(each.errors for each in found.values()):
-            reported(found, lambda: Filters({name: each.value for name, each in found.items()}, "schema"))
-            reported(found, lambda: Masks(configs))
-            reported(found, lambda: Messages({name: each.value for name, each in found.items()}, SOURCE))
-        return found
+        validated = super().validate(configs)
+        if not any(config_value.errors for config_value in validated.values()):
+            reported(
+                validated,
+                lambda: Filters({name: config_value.value for name, config_value in validated.items()}, "schema"),
+            )
+            reported(validated, lambda: Masks(configs))
+            reported(
+                validated,
+                lambda: Messages({name: config_value.value for name, config_value in validated.items()}, SOURCE),
+            )
+        return validated
 
     @classmethod
     def check_offsets(cls, configs: Configs, offsets: Mapping[Any, Offset | None]) -> None:

@@ -64,18 +64,18 @@ class Stream:
         catalog: Catalog,
         emitter: Emitter,
         filters: Filters,
-        given: Mapping[str, Any],
+        options: Mapping[str, Any],
         position: Position,
         incremental: Incremental,
         messages: Messages,
         clock: Clock,
     ) -> None:
-        self._catalog, self._emitter, self._filters, self._given = catalog, emitter, filters, given
+        self._catalog, self._emitter, self._filters, self._options = catalog, emitter, filters, options
         self.position, self.incremental = position, incremental
         self._messages, self._clock = messages, clock
         self.complete = 0
-        self._conversion = Conversion(given)
-        self._database: str = given["database.dbname"]
+        self._conversion = Conversion(options)
+        self._database: str = options["database.dbname"]
         self._begin: Begin | None = None
         self._event = 0
         self._last_commit: int | None = None  # the end of the last commit
@@ -89,10 +89,10 @@ class Stream:
 
     def offset(self) -> dict[str, Any]:
         """Return the source offset of the present position."""
-        found: dict[str, Any] = {"lsn": self.position.lsn, "event": self.position.event}
+        offset: dict[str, Any] = {"lsn": self.position.lsn, "event": self.position.event}
         if self._begin is not None:
-            found |= {"txId": self._begin.xid, "ts_usec": self._begin.ts_us}
-        return found | self.incremental.state()
+            offset |= {"txId": self._begin.xid, "ts_usec": self._begin.ts_us}
+        return offset | self.incremental.state()
 
     def handle(self, data: Data) -> list[SourceRecord]:
         """Return the records of a message. Raises ConnectError, psycopg.Error."""
@@ -116,16 +116,16 @@ class Stream:
         """Count a message. Return True if it was not handled before."""
         assert self._begin is not None
         self._event += 1
-        place = Position(self._begin.lsn, self._event)
-        if place <= self.position:
+        position = Position(self._begin.lsn, self._event)
+        if position <= self.position:
             return False
-        self.position = place
+        self.position = position
         return True
 
     def _began(self, message: Begin) -> list[SourceRecord]:
         self._begin, self._event = message, 0
         is_new = self._advance()
-        if not self._given["provide.transaction.metadata"]:
+        if not self._options["provide.transaction.metadata"]:
             return []
         self._transaction = Transaction(f"{message.xid}:{message.lsn}", message.ts_us // 1000)
         return [self._emitter.transaction(self._transaction, "BEGIN", self.offset())] if is_new else []
@@ -150,7 +150,7 @@ class Stream:
         table = self._tables[oid]
         assert table is not None
         if only_key:
-            keys = [each.is_key for each in self._relations[oid].columns]
+            keys = [column.is_key for column in self._relations[oid].columns]
             values = [value if is_key else MISSING for value, is_key in zip(values, keys, strict=True)]
         self._tables[oid], row = self._conversion.row(table, values, other)
         return row
@@ -160,7 +160,7 @@ class Stream:
     def _changed(self, message: Message, lsn: int) -> list[SourceRecord]:
         is_new = self._advance()
         if isinstance(message, Truncate):
-            return [each for oid in message.oids for each in self._truncated(oid, lsn, is_new)]
+            return [record for oid in message.oids for record in self._truncated(oid, lsn, is_new)]
         assert isinstance(message, Insert | Update | Delete)
         oid = message.oid
         if oid not in self._tables:
@@ -236,23 +236,23 @@ class Stream:
         if isinstance(message, Update):
             return []
         row = message.new if isinstance(message, Insert) else message.old
-        id, kind, data = ([*row, None, None, None])[:3]
+        id, signal_type, data = ([*row, None, None, None])[:3]
         if isinstance(message, Delete):  # of the first watermark: insert_delete
             return self._emitted(self.incremental.watermark(str(id).removesuffix("open") + "close"))
-        if kind in (OPEN, CLOSE):
+        if signal_type in (OPEN, CLOSE):
             return self._emitted(self.incremental.watermark(str(id)))
         if self._filters.has_signal_rows:
-            return self.signal(str(kind), None if data is None else str(data))
+            return self.signal(str(signal_type), None if data is None else str(data))
         return []
 
-    def signal(self, kind: str, data: str | None) -> list[SourceRecord]:
+    def signal(self, signal_type: str, data: str | None) -> list[SourceRecord]:
         """Carry out a signal."""
-        is_changed = self.incremental.signal(kind, data, self._captured())
+        is_changed = self.incremental.signal(signal_type, data, self._captured())
         return [self._emitter.position(self.offset())] if is_changed else []
 
     def _captured(self) -> list[TableId]:
-        found = self._catalog.published(self._given["publication.name"])
-        return [each for each in found if self._filters.has_table(each)]
+        published = self._catalog.published(self._options["publication.name"])
+        return [table for table in published if self._filters.has_table(table)]
 
     def _emitted(self, chunk: Chunk | None) -> list[SourceRecord]:
         """Return the records of a chunk, which are stored together with the state behind it."""

@@ -78,43 +78,43 @@ _SIMPLE: dict[str, tuple[Schema, Decode]] = {
 }  # fmt: skip
 
 
-def column_type(oid: int, typmod: int, types: Types, given: Mapping[str, Any]) -> ColumnType | None:
+def column_type(oid: int, typmod: int, types: Types, options: Mapping[str, Any]) -> ColumnType | None:
     """Return how a column becomes a field; None for an unknown type, which is left out.
 
     Args:
         typmod: pg_attribute.atttypmod.
-        given: the connector's configuration.
+        options: the connector's configuration.
     """
-    found = types.type_of(oid)
-    if found.kind == "d":
-        return column_type(found.base_oid, found.typmod if typmod < 0 else typmod, types, given)
-    if found.kind == "e":
-        return ColumnType(semantic.enum(found.labels), str)
-    if found.element_oid:
-        element = column_type(found.element_oid, typmod, types, given)
+    known_type = types.type_of(oid)
+    if known_type.kind == "d":
+        return column_type(known_type.base_oid, known_type.typmod if typmod < 0 else typmod, types, options)
+    if known_type.kind == "e":
+        return ColumnType(semantic.enum(known_type.labels), str)
+    if known_type.element_oid:
+        element = column_type(known_type.element_oid, typmod, types, options)
         if element is None:
             return None
         return ColumnType(array(element.schema.as_optional()), lambda text: _array(text, element.decode))
-    name = found.name
+    name = known_type.name
     if name in ("numeric", "money"):
-        return _number(name, typmod, given)
+        return _number(name, typmod, options)
     if name == "timestamptz":
         digits = typmod if typmod >= 0 else _US_DIGITS
         return ColumnType(semantic.ZONED_TIMESTAMP, lambda text: text_values.zoned_timestamp(text, digits))
     if name in ("date", "time", "timestamp", "interval"):
-        return ColumnType(*_moment(name, typmod, given))
+        return ColumnType(*_moment(name, typmod, options))
     if name == "bytea":
-        schema, form = text_values.binary(given["binary.handling.mode"])
+        schema, form = text_values.binary(options["binary.handling.mode"])
         return ColumnType(schema, lambda text: form(bytes.fromhex(text.removeprefix("\\x"))))
     if name in ("bit", "varbit"):
         return _bits(name, typmod)
     if name in _SIMPLE:
         return ColumnType(*_SIMPLE[name])
     if name == "hstore":
-        if given["hstore.handling.mode"] == "map":
+        if options["hstore.handling.mode"] == "map":
             return ColumnType(_HSTORE, text_values.hstore)
         return ColumnType(semantic.JSON, lambda text: _compact(text_values.hstore(text)))
-    if given["include.unknown.datatypes"]:
+    if options["include.unknown.datatypes"]:
         return ColumnType(schemas.STRING, str)
     return None
 
@@ -123,14 +123,14 @@ def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _number(name: str, typmod: int, given: Mapping[str, Any]) -> ColumnType:
-    mode = given["decimal.handling.mode"]
+def _number(name: str, typmod: int, options: Mapping[str, Any]) -> ColumnType:
+    mode = options["decimal.handling.mode"]
     if mode == "double":
         return ColumnType(schemas.FLOAT64, lambda text: float(_amount(text)))
     if mode == "string":
         return ColumnType(schemas.STRING, _amount)
     if name == "money":
-        digits = given["money.fraction.digits"]
+        digits = options["money.fraction.digits"]
         return ColumnType(logical.decimal(digits), lambda text: _exact(_amount(text)))
     if typmod < 0:
         return ColumnType(semantic.VARIABLE_SCALE_DECIMAL, lambda text: semantic.variable_scale(Decimal(text)))
@@ -141,9 +141,9 @@ def _number(name: str, typmod: int, given: Mapping[str, Any]) -> ColumnType:
 
 def _amount(text: str) -> str:
     """Return a number without the currency and the separators that `money` may have."""
-    if not any(each in text for each in "$,()€£"):
+    if not any(sign in text for sign in "$,()€£"):
         return text
-    digits = "".join(each for each in text if each.isdigit() or each in ".-")
+    digits = "".join(character for character in text if character.isdigit() or character in ".-")
     return f"-{digits}" if text.startswith("(") else digits
 
 
@@ -154,11 +154,11 @@ def _exact(text: str) -> Decimal:
     return value
 
 
-def _moment(name: str, typmod: int, given: Mapping[str, Any]) -> tuple[Schema, Decode]:
-    mode = given["time.precision.mode"]
+def _moment(name: str, typmod: int, options: Mapping[str, Any]) -> tuple[Schema, Decode]:
+    mode = options["time.precision.mode"]
     is_short = 0 <= typmod <= _MS_DIGITS
     if name == "interval":
-        if given["interval.handling.mode"] == "string":
+        if options["interval.handling.mode"] == "string":
             return semantic.INTERVAL, text_values.interval
         return semantic.MICRO_DURATION, text_values.duration_us
     if name == "date":
@@ -204,22 +204,22 @@ def _array(text: str, decode: Decode) -> list[Any]:
     """Read an array of one dimension, such as {1,NULL,"a b"}. Raises DataError for several dimensions."""
     if text.startswith("["):  # bounds that do not begin with 1
         text = text.partition("=")[2]
-    found: list[Any] = []
+    elements: list[Any] = []
     at, end = 1, len(text) - 1
     while at < end:
         if text[at] == "{":
             raise DataError("an array of several dimensions has no schema: leave the column out")
         if text[at] == '"':
             at, part = _quoted(text, at + 1)
-            found.append(decode(part))
+            elements.append(decode(part))
         else:
             stop = text.find(",", at, end)
             stop = end if stop < 0 else stop
             part = text[at:stop]
-            found.append(None if part == "NULL" else decode(part))
+            elements.append(None if part == "NULL" else decode(part))
             at = stop
         at += 1  # the comma
-    return found
+    return elements
 
 
 def _quoted(text: str, at: int) -> tuple[int, str]:
