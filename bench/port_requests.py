@@ -351,20 +351,20 @@ MEASURES: dict[str, tuple[Step, int, int]] = {  # with the number of requests, s
 def run(*, is_synced: bool, is_quick: bool) -> dict[str, Any]:
     """Measure, print the table, write the JSON; return what was written."""
     rounds = 2 if is_quick else 5
-    found: dict[str, float] = {}
+    best_s: dict[str, float] = {}
     with running(is_synced=is_synced) as service:
         for name, (step, unsynced, synced) in MEASURES.items():
             count = (synced if is_synced else unsynced) // (3 if is_quick and name != "waiting" else 1)
             figures = [step(service, count) for _ in range(1 if name == "waiting" else rounds)]
-            found[name] = min(taken_s / amount for taken_s, amount in figures)
+            best_s[name] = min(taken_s / amount for taken_s, amount in figures)
         calls = calls_by_step(service)
     print("CPU of the service, " + ("synced" if is_synced else "not synced"))
     for name in STEPS[:3]:
-        print(f"{name:<10}{found[name] * 1e6:>10.0f} us a request")
-    print(f"{'waiting':<10}{found['waiting'] * 100:>10.1f} % of a core, {CONSUMERS} consumers")
+        print(f"{name:<10}{best_s[name] * 1e6:>10.0f} us a request")
+    print(f"{'waiting':<10}{best_s['waiting'] * 100:>10.1f} % of a core, {CONSUMERS} consumers")
     print("calls of Python functions: " + ", ".join(f"{name} {number:.0f}" for name, number in calls.items()))
     results = {"bench": "port_requests", "is_synced": is_synced, "python": sys.version.split()[0], "calls": calls}
-    results |= found
+    results |= best_s
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     return results

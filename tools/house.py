@@ -107,16 +107,16 @@ def measure_areas(modules: Iterable[tuple[str, str]]) -> dict[str, Area]:
     return dict(areas)
 
 
-def _imports(module: str, tree: ast.Module, known: frozenset[str]) -> set[str]:
+def _imports(module: str, tree: ast.Module, known_modules: frozenset[str]) -> set[str]:
     """Return the modules of the wheel that one loads as it is loaded."""
     loaded = set()
     for node in tree.body:
         if isinstance(node, ast.Import):
             loaded |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & known
+            submodules = {f"{node.module}.{alias.name}" for alias in node.names} & known_modules
             loaded |= submodules or {node.module}
-    return loaded & known - {module}
+    return loaded & known_modules - {module}
 
 
 def import_cycle(modules: Iterable[tuple[str, str]]) -> list[str]:
@@ -126,8 +126,8 @@ def import_cycle(modules: Iterable[tuple[str, str]]) -> list[str]:
         for path, text in modules
         if path.startswith(f"{WHEEL}/")
     }
-    known = frozenset(named)
-    graph = {module: _imports(module, ast.parse(text), known) for module, text in named.items()}
+    known_modules = frozenset(named)
+    graph = {module: _imports(module, ast.parse(text), known_modules) for module, text in named.items()}
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:

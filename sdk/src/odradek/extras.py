@@ -127,7 +127,7 @@ def program_needs(*packages: str) -> Iterator[None]:
         missing = str(error)
     else:
         return
-    wanted = " ".join(f"'{each}'" if "[" in each else each for each in packages)
+    wanted = " ".join(f"'{package}'" if "[" in package else package for package in packages)
     raise SystemExit(f"this program needs {', '.join(packages)} ({missing} is missing): pip install {wanted}")
 
 

@@ -37,23 +37,23 @@ def attributes_size(item: dict[str, Any]) -> int:
 
 def value_size(value: Any) -> int:
     """Return the bytes of one attribute value."""
-    kind = type(value)
-    if kind is bytes:
+    value_type = type(value)
+    if value_type is bytes:
         return len(value)
-    if kind is str:
+    if value_type is str:
         return _text_size(value)
-    if kind is int:
+    if value_type is int:
         return _number_size(value)
-    if kind is bool:
+    if value_type is bool:
         return 1
-    if kind is list:
+    if value_type is list:
         size = 3 + len(value)
         for element in value:
             size += len(element) if type(element) is bytes else value_size(element)
         return size
-    if kind is dict:
+    if value_type is dict:
         return 3 + len(value) + attributes_size(value)
-    raise ValueError(f"an item cannot hold a value of type {kind.__name__}")
+    raise ValueError(f"an item cannot hold a value of type {value_type.__name__}")
 
 
 def _text_size(text: str) -> int:

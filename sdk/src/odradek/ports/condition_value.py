@@ -39,8 +39,8 @@ def holds(condition: Condition | None, key: Key, item: Item | None) -> bool:
     """Return True if the item (None: missing) meets the condition; None as the condition is always met."""
     # In the order of their frequency, without `match`, which takes three times as long: every write comes here.
     if isinstance(condition, Compare):
-        found, value = value_at(condition.path, key, item), condition.value
-        return type(found) is type(value) and _ORDER[condition.op](found, value)
+        stored, value = value_at(condition.path, key, item), condition.value
+        return type(stored) is type(value) and _ORDER[condition.op](stored, value)
     if isinstance(condition, AllOf):
         return all(holds(part, key, item) for part in condition.conditions)
     if isinstance(condition, AnyOf):
@@ -52,9 +52,9 @@ def holds(condition: Condition | None, key: Key, item: Item | None) -> bool:
     if isinstance(condition, Not):
         return not holds(condition.condition, key, item)
     if isinstance(condition, Contains):
-        found, value = value_at(condition.path, key, item), condition.value
+        stored, value = value_at(condition.path, key, item), condition.value
         # True == 1 in Python and nowhere else, so the types are compared too.
-        return isinstance(found, list) and any(type(element) is type(value) and element == value for element in found)
+        return isinstance(stored, list) and any(type(element) is type(value) and element == value for element in stored)
     return True
 
 
@@ -64,9 +64,9 @@ def value_at(path: Path, key: Key, item: Item | None) -> Any:
         return MISSING
     if path[0] in KEY_ATTRIBUTES:
         return getattr(key, path[0]) if len(path) == 1 else MISSING
-    found: Any = item
+    node: Any = item
     for step in path:
-        if not isinstance(found, dict) or step not in found:
+        if not isinstance(node, dict) or step not in node:
             return MISSING
-        found = found[step]
-    return found
+        node = node[step]
+    return node

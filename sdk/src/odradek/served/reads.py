@@ -113,10 +113,10 @@ class TableReader:
 
     async def table(self, name: str) -> Definition:
         """The definition of a name. Raises KafkaError."""
-        found = await _told(self._definitions.get(name))
-        if found is None:
+        definition = await _told(self._definitions.get(name))
+        if definition is None:
             raise not_found(name)
-        return found
+        return definition
 
     async def opened(self, name: str) -> tuple[Definition, Topic]:
         """A table and its topic, of one generation. Raises KafkaError."""
@@ -143,7 +143,7 @@ class TableReader:
             raise _invalid(f"ask for 1 to {KEYS_MAX} keys at a time, not {len(keys)}")
         definition, topic = await self.opened(name)
         table = definition.table
-        wanted = [key_bytes(each, table.key_format) for each in keys]
+        wanted = [key_bytes(key, table.key_format) for key in keys]
         covered = await self._covered(definition, topic, fresh)
         slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -151,9 +151,9 @@ class TableReader:
             sk_from, sk_to = key_range(table, key, bounds.from_ms, bounds.to_ms)
             pk = shard_pk(definition.generation, shard_of(key, table.shards))
             async with slots:
-                found = await _told(self._rows.query(pk, sk_from=sk_from, sk_to=sk_to, limit=LIMIT_MAX + 1))
-            rows = [await self._shown(table, *each) for each in self._newest(table, found)]
-            if len(found) > LIMIT_MAX:
+                page = await _told(self._rows.query(pk, sk_from=sk_from, sk_to=sk_to, limit=LIMIT_MAX + 1))
+            rows = [await self._shown(table, *row) for row in self._newest(table, page)]
+            if len(page) > LIMIT_MAX:
                 raise _invalid(f"the key has more than {LIMIT_MAX} windows: give from and to")
             return TableAnswer(rows, covered)
 
@@ -186,11 +186,11 @@ class TableReader:
         covered = await self._covered(definition, topic, fresh)
         if sk_to is not None and sk_from >= sk_to:
             return TableAnswer((), covered)
-        asked = [
+        queries = [
             self._rows.query(shard_pk(definition.generation, shard), sk_from=sk_from, sk_to=sk_to, limit=limit + _MORE)
             for shard in range(table.shards)
         ]
-        parts = await asyncio.gather(*map(_told, asked))
+        parts = await asyncio.gather(*map(_told, queries))
         # Of a shard that gave as many as were asked for, the last key may have further rows, and others may follow.
         cuts = [_row_prefix(part[-1].key.sk) for part in parts if len(part) == limit + _MORE]
         merged = list(heapq.merge(*parts, key=lambda row: row.key.sk))
@@ -199,13 +199,13 @@ class TableReader:
         last = _row_prefix(page[-1].key.sk) if page else ""
         page += [row for row in complete[limit:] if _row_prefix(row.key.sk) == last]
         following = last + AFTER_PARTITIONS if len(page) < len(merged) or cuts else ""
-        rows = [await self._shown(table, *each) for each in self._newest(table, page) if bounds.has(each[0])]
+        rows = [await self._shown(table, *row) for row in self._newest(table, page) if bounds.has(row[0])]
         return TableAnswer(rows, covered, _write_cursor(following) if following else "")
 
-    def _newest(self, table: ServedTable, found: Sequence[Row]) -> list[tuple[RowKey, int, StoredRow]]:
+    def _newest(self, table: ServedTable, page: Sequence[Row]) -> list[tuple[RowKey, int, StoredRow]]:
         """The rows of a result that count: of each key and window the newest, if it is not deleted or expired."""
         newest: dict[RowKey, tuple[tuple[int, int, int], StoredRow]] = {}
-        for key, item in found:
+        for key, item in page:
             row_key, partition = read_place(table, key.sk)
             row = decode_row(item)
             rank = (row.timestamp_ms, partition, row.offset)
@@ -270,8 +270,8 @@ class TableReader:
         return covered
 
     async def _positions_now(self, definition: Definition) -> dict[int, int]:
-        found = await _told(self._positions.read_all(definition.generation))
-        covered = {number: position.covered for number, position in found.items()}
+        positions = await _told(self._positions.read_all(definition.generation))
+        covered = {number: position.covered for number, position in positions.items()}
         if len(self._kept) > 1_000:
             self._kept.clear()
         self._kept[definition.generation] = (self._clock.monotonic() + _POSITIONS_KEPT_S, covered)
@@ -281,18 +281,18 @@ class TableReader:
         self, definition: Definition, topic: Topic, behind: Mapping[int, int], give_up_s: float
     ) -> None:
         """Follow what somebody waits for. Raises KafkaError(OFFSET_OUT_OF_RANGE): there is no such record."""
-        places = [PartitionId(topic.topic_id, number) for number in behind]
-        images = await _told(self._engine.index.read_images(sorted({each.head_id for each in places})))
+        partitions = [PartitionId(topic.topic_id, number) for number in behind]
+        images = await _told(self._engine.index.read_images(sorted({partition.head_id for partition in partitions})))
         ends = {}
-        for place in places:
-            image = images[place.head_id]
-            end = 0 if image is None else view_of(image, place).next_offset
-            if behind[place.partition] >= end:
+        for partition in partitions:
+            image = images[partition.head_id]
+            end = 0 if image is None else view_of(image, partition).next_offset
+            if behind[partition.partition] >= end:
                 raise KafkaError(
                     ErrorCode.OFFSET_OUT_OF_RANGE,
-                    f"{topic.name}-{place.partition} ends at {end}: it has no offset {behind[place.partition]}",
+                    f"{topic.name}-{partition.partition} ends at {end}: it has no offset {behind[partition.partition]}",
                 )
-            ends[place.partition] = end
+            ends[partition.partition] = end
         if not definition.table.is_enabled:
             return
         try:
@@ -341,10 +341,10 @@ class TableReader:
         give_up_s = self._clock.monotonic() + wait_ms / 1000
         attempt = 0
         while True:
-            found: list[TableChange] = []
+            changes: list[TableChange] = []
             failure: KafkaError | None = None
             for number, start in at.items():
-                while at[number] < ends.get(number, 0) and len(found) < _CHANGES_MAX:
+                while at[number] < ends.get(number, 0) and len(changes) < _CHANGES_MAX:
                     try:
                         fetched = await _told(fetch(self._engine, topic, number, at[number], max_bytes=_CHANGES_BYTES))
                     except KafkaError as error:  # damage, or a busy store, hides no other changes
@@ -355,15 +355,17 @@ class TableReader:
                         row = None if record.key is None else row_key_of(table, bytes(record.key))
                         if row is None or (wanted is not None and row.key != wanted) or not bounds.has(row):
                             continue
-                        found.append(
+                        changes.append(
                             await self._change(table, row, number, record.offset, record.timestamp_ms, record.value)
                         )
                     if fetched.end <= start:
                         break
-            if failure is not None and not found:
+            if failure is not None and not changes:
                 raise failure
-            if found or self._clock.monotonic() >= give_up_s:
-                return Changes(sorted(found, key=lambda each: (each.timestamp_ms, each.partition, each.offset)), at)
+            if changes or self._clock.monotonic() >= give_up_s:
+                return Changes(
+                    sorted(changes, key=lambda change: (change.timestamp_ms, change.partition, change.offset)), at
+                )
             await self._backoff.pause(attempt)
             attempt += 1
             ends = await self._ends(topic)
@@ -387,12 +389,12 @@ class TableReader:
 
     async def _ends(self, topic: Topic) -> dict[int, int]:
         """The end of the log of each partition."""
-        places = [PartitionId(topic.topic_id, number) for number in range(topic.partition_count)]
-        images = await _told(self._engine.index.read_images(sorted({each.head_id for each in places})))
+        partitions = [PartitionId(topic.topic_id, number) for number in range(topic.partition_count)]
+        images = await _told(self._engine.index.read_images(sorted({partition.head_id for partition in partitions})))
         ends = {}
-        for place in places:
-            image = images[place.head_id]
-            ends[place.partition] = 0 if image is None else view_of(image, place).next_offset
+        for partition in partitions:
+            image = images[partition.head_id]
+            ends[partition.partition] = 0 if image is None else view_of(image, partition).next_offset
         return ends
 
 

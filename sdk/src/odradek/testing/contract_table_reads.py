@@ -37,15 +37,15 @@ async def get_many_keeps_the_order_of_the_keys(table: Table, pk: str) -> None:
     assert await table.get_many([]) == []
     await _fill(table, pk, [f"{number:03d}" for number in range(0, 250, 2)])
     keys = [Key(pk, f"{number:03d}") for number in reversed(range(250))]
-    found = await table.get_many(keys)
-    assert found == [{"v": key.sk} if int(key.sk) % 2 == 0 else None for key in keys]
+    items = await table.get_many(keys)
+    assert items == [{"v": key.sk} if int(key.sk) % 2 == 0 else None for key in keys]
 
 
 async def get_many_takes_a_key_twice(table: Table, pk: str) -> None:
     await _fill(table, pk, ["a", "b"])
     keys = [Key(pk, sk) for sk in ("b", "a", "b", "c", "c")]
-    found = await table.get_many(keys)
-    assert found == [{"v": "b"}, {"v": "a"}, {"v": "b"}, None, None]
+    items = await table.get_many(keys)
+    assert items == [{"v": "b"}, {"v": "a"}, {"v": "b"}, None, None]
 
 
 async def get_many_joins_large_items(table: Table, pk: str) -> None:

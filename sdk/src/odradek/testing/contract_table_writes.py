@@ -53,11 +53,11 @@ async def values_come_back_as_they_were(table: Table, pk: str) -> None:
         "#odd:name": 1,
     }
     await table.put(Put(Key(pk, "item"), item))
-    found = await table.get(Key(pk, "item"))
-    assert found == item
-    assert found["yes"] is True
-    assert found["no"] is False
-    assert type(found["zero"]) is int
+    stored = await table.get(Key(pk, "item"))
+    assert stored == item
+    assert stored["yes"] is True
+    assert stored["no"] is False
+    assert type(stored["zero"]) is int
     await table.update(Update(Key(pk, "copy"), tuple(Set((name,), value) for name, value in item.items())))
     assert await table.get(Key(pk, "copy")) == item
 
@@ -264,11 +264,11 @@ async def an_item_has_at_most_400_kb(table: Table, pk: str) -> None:
 
 
 async def given_values_are_copied(table: Table, pk: str) -> None:
-    key, given = Key(pk, "item"), {"tail": [b"a"], "m": {"x": [1]}}
+    key, put_item = Key(pk, "item"), {"tail": [b"a"], "m": {"x": [1]}}
     expected: Item = {"tail": [b"a"], "m": {"x": [1]}}
-    await table.put(Put(key, given))  # type: ignore[arg-type]
-    given["tail"].append(b"mine")  # type: ignore[attr-defined]
-    given["m"]["x"] = 2  # type: ignore[call-overload]
+    await table.put(Put(key, put_item))  # type: ignore[arg-type]
+    put_item["tail"].append(b"mine")  # type: ignore[attr-defined]
+    put_item["m"]["x"] = 2  # type: ignore[call-overload]
     assert await table.get(key) == expected
     value: list[bytes] = [b"v"]
     await table.update(Update(key, (Set(("set",), value),)))  # type: ignore[arg-type]
@@ -298,8 +298,10 @@ async def racing_increments_lose_nothing(table: Table, pk: str) -> None:
     async def writer() -> list[int]:
         return [(await table.update(Update(key, (Add(("n",), 1),))))["n"] for _ in range(rounds)]  # type: ignore[misc]
 
-    seen = [number for numbers in await asyncio.gather(*(writer() for _ in range(_WRITERS))) for number in numbers]
-    assert sorted(seen) == list(range(1, _WRITERS * rounds + 1)), "every writer sees its own image"
+    numbers_seen = [
+        number for numbers in await asyncio.gather(*(writer() for _ in range(_WRITERS))) for number in numbers
+    ]
+    assert sorted(numbers_seen) == list(range(1, _WRITERS * rounds + 1)), "every writer sees its own image"
 
 
 async def racing_appends_are_applied_once_each(table: Table, pk: str) -> None:

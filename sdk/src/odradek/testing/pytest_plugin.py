@@ -101,12 +101,12 @@ def records_of(client_config: Mapping[str, Any], topic: str) -> list[ConsumerRec
         consumer.assign(places)
         consumer.seek_to_beginning(*places)
         ends = consumer.end_offsets(places)
-        found: list[ConsumerRecord] = []
-        while any(consumer.position(place) < end for place, end in ends.items()):
+        read: list[ConsumerRecord] = []
+        while any(consumer.position(tp) < end for tp, end in ends.items()):
             for records in consumer.poll(timeout_ms=_POLL_MS).values():
-                found += records
-    found = [record for record in found if record.offset < ends[record.topic_partition]]
-    return sorted(found, key=lambda record: (record.partition, record.offset))
+                read += records
+    read = [record for record in read if record.offset < ends[record.topic_partition]]
+    return sorted(read, key=lambda record: (record.partition, record.offset))
 
 
 class MovableTime:

@@ -74,7 +74,7 @@ class FetchedBatches:
                 continue
             try:
                 payload = bytes(batch_payload(self._data, at, header, verify_crc=True, limit=TRIGGER_BATCH_BYTES_MAX))
-                found, size = self._decode(payload, header, rows_max - len(records), left)
+                decoded, size = self._decode(payload, header, rows_max - len(records), left)
             except FormatError as error:
                 if records:
                     break  # those before it go first
@@ -82,25 +82,25 @@ class FetchedBatches:
                     raise
                 return self._refuse(header, str(error))
             left -= size
-            records += found
+            records += decoded
             if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
-                appended.update(record.offset for record in found)
+                appended.update(record.offset for record in decoded)
         return Part(records, self.end, frozenset(appended))
 
     def _decode(self, payload: bytes, header: BatchHeader, rows_max: int, bytes_max: int) -> tuple[list[Record], int]:
         """Return records of a batch, none of which is below the wanted offset, and their size in bytes."""
-        place: Place | None = self._place
-        while place is not None:
-            begin = place.position
-            rows, place = decode_part(payload, header, place, rows_max, bytes_max)
-            if found := [Record(*row) for row in rows if row[0] >= self._from]:
+        part_start: Place | None = self._place
+        while part_start is not None:
+            begin = part_start.position
+            rows, part_start = decode_part(payload, header, part_start, rows_max, bytes_max)
+            if records := [Record(*row) for row in rows if row[0] >= self._from]:
                 break
-        if place is None:
+        if part_start is None:
             self._finish(header)
-            return found, len(payload) - begin if found else 0
-        self._place = place
-        self.end = found[-1].offset + 1
-        return found, place.position - begin
+            return records, len(payload) - begin if records else 0
+        self._place = part_start
+        self.end = records[-1].offset + 1
+        return records, part_start.position - begin
 
     def _finish(self, header: BatchHeader) -> None:
         self.end = max(self.end, header.next_offset)

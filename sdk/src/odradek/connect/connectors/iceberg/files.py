@@ -53,8 +53,12 @@ class _Writer(ParquetFormatWriter):
                 self._writer.close()
             plan = compute_statistics_plan(self._file_schema, self._properties).values()
             ids = parquet_path_to_id_mapping(self._file_schema)
-            wanted = {each.field_id for each in plan if each.mode.type != MetricModeTypes.NONE}
-            bounded = {each.field_id: each.iceberg_type for each in plan if each.mode.type in _BOUNDED}
+            wanted = {column_plan.field_id for column_plan in plan if column_plan.mode.type != MetricModeTypes.NONE}
+            bounded = {
+                column_plan.field_id: column_plan.iceberg_type
+                for column_plan in plan
+                if column_plan.mode.type in _BOUNDED
+            }
             self._result = _Statistics(
                 metrics_of(
                     self._writer.writer.metadata,

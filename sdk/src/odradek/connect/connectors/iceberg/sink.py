@@ -107,20 +107,20 @@ class IcebergSinkTask(SinkTask):
     def put(self, records: Sequence[SinkRecord]) -> None:
         self._commit_full()  # it failed the last time
         for record in records:
-            place = record.source
-            if record.source_position < self._taken.get(place, 0):
+            tp = record.source
+            if record.source_position < self._taken.get(tp, 0):
                 continue
             table = self._collected(record.topic)
-            if record.source_position >= table.writer.offsets.get(place, 0):
+            if record.source_position >= table.writer.offsets.get(tp, 0):
                 try:
                     self._take(table, record)
                 except DataError as error:
                     self.context.errant_records.report(record, error)
                 else:
-                    table.first.setdefault(place, record.source_position)
-                    table.behind[place] = record.source_position + 1
+                    table.first.setdefault(tp, record.source_position)
+                    table.behind[tp] = record.source_position + 1
                     table.count += 1
-            self._taken[place] = record.source_position + 1
+            self._taken[tp] = record.source_position + 1
             self._commit_full()
         if self.context.clock.monotonic() >= self._due_s:
             for table in self._tables.values():
@@ -178,7 +178,7 @@ class IcebergSinkTask(SinkTask):
         if not table.behind:
             return
         writer, before = table.writer, dict(table.writer.offsets)
-        if any(before.get(place, 0) > offset for place, offset in table.first.items()):
+        if any(before.get(tp, 0) > offset for tp, offset in table.first.items()):
             raise self._given_way(table)
         if not table.exists and not table.types:
             table.clear()  # deletes, and nothing to delete from
@@ -203,15 +203,15 @@ class IcebergSinkTask(SinkTask):
         if not table.writer.load():
             return
         stored = table.writer.offsets
-        if all(stored.get(place) == offset for place, offset in table.behind.items()):
+        if all(stored.get(tp) == offset for tp, offset in table.behind.items()):
             table.clear()  # it was committed, although the answer was lost
-        elif any(stored.get(place) != before.get(place) for place in table.behind):
+        elif any(stored.get(tp) != before.get(tp) for tp in table.behind):
             raise self._given_way(table)
 
     def _given_way(self, table: _Collected) -> RetriableError:
         """Go on behind what another task has written: which of the two has a partition is for their group to say."""
         places = ", ".join(map(str, sorted(table.behind)))
-        next = {place: table.writer.offsets.get(place, offset) for place, offset in table.first.items()}
+        next = {tp: table.writer.offsets.get(tp, offset) for tp, offset in table.first.items()}
         self._taken.update(next)
         self.context.seek(next)
         table.clear()
@@ -221,9 +221,9 @@ class IcebergSinkTask(SinkTask):
         """Create or evolve the table for what is collected."""
         wanted = _columns(table)
         if not table.exists:
-            given = self._given
+            options = self._given
             properties = {str(k): str(v) for k, v in with_prefix(self._configs, _AUTO_CREATED).items()}
-            table.writer.create(wanted, given["iceberg.tables.default-partition-by"], properties)
+            table.writer.create(wanted, options["iceberg.tables.default-partition-by"], properties)
             table.exists = True
         if self._given["iceberg.tables.evolve-schema-enabled"] and not _covers(table.writer.schema, wanted):
             table.writer.evolve(wanted)
@@ -232,9 +232,9 @@ class IcebergSinkTask(SinkTask):
         """Return the offsets behind what is committed to the tables."""
         first: Offsets = {}
         for table in self._tables.values():
-            for place, offset in table.first.items():
-                first[place] = min(offset, first.get(place, offset))
-        return {place: first.get(place, offset) for place, offset in offsets.items()}
+            for tp, offset in table.first.items():
+                first[tp] = min(offset, first.get(tp, offset))
+        return {tp: first.get(tp, offset) for tp, offset in offsets.items()}
 
     def rest(self) -> None:
         for table in self._tables.values():
@@ -242,16 +242,16 @@ class IcebergSinkTask(SinkTask):
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """Forget everything that is collected: what is kept of other partitions comes again from their offsets."""
-        gone = set(partitions)
+        closed = set(partitions)
         for table in self._tables.values():
-            kept = {place: offset for place, offset in table.first.items() if place not in gone}
+            kept = {tp: offset for tp, offset in table.first.items() if tp not in closed}
             if kept:
                 self.context.seek(kept)
-            for place in kept:
-                self._taken[place] = kept[place]
+            for tp in kept:
+                self._taken[tp] = kept[tp]
             table.clear()
-        for place in gone:
-            self._taken.pop(place, None)
+        for tp in closed:
+            self._taken.pop(tp, None)
 
 
 def _parsed(configs: Configs) -> dict[str, Any]:
@@ -269,18 +269,18 @@ def _row(record: SinkRecord) -> tuple[dict[str, Any], Schema]:
     """Return a value as a row, and its schema. Raises DataError."""
     value = record.value
     if isinstance(value, Struct):
-        return {name: cell(value.schema.field(name), each) for name, each in value.items()}, value.schema
+        return {name: cell(value.schema.field(name), field_value) for name, field_value in value.items()}, value.schema
     if not isinstance(value, Mapping):
         raise DataError("the value must be a struct or a map, whose fields are columns: use HoistField")
-    row = {str(name): each for name, each in value.items()}
-    return row, struct({name: _inferred(each) for name, each in row.items() if each is not None})
+    row = {str(name): member for name, member in value.items()}
+    return row, struct({name: _inferred(member) for name, member in row.items() if member is not None})
 
 
 def _inferred(value: Any) -> Schema:
     """Return the schema of a JSON value: an object is a struct."""
     if isinstance(value, Mapping):
-        found = {str(name): _inferred(each) for name, each in value.items() if each is not None}
-        return struct(found, optional=True)
+        fields = {str(name): _inferred(member) for name, member in value.items() if member is not None}
+        return struct(fields, optional=True)
     if isinstance(value, list) and value:
         return schemas.array(_inferred(value[0]), optional=True)
     return (infer_schema(value) or schemas.STRING).as_optional()
@@ -289,25 +289,25 @@ def _inferred(value: Any) -> Schema:
 def _without(schema: Schema, name: str | None) -> Schema:
     if name is None or schema.field(name) is None:
         return schema
-    return schema.with_fields((each.name, each.schema) for each in schema.fields if each.name != name)
+    return schema.with_fields((field.name, field.schema) for field in schema.fields if field.name != name)
 
 
 def _key_of(record: SinkRecord, names: Sequence[str]) -> Key:
     """Return the key of a tombstone. Raises DataError."""
     if isinstance(record.key, Struct | Mapping):
-        found = dict(record.key.items())
+        key_values = dict(record.key.items())
     else:
-        found = {names[0]: record.key} if len(names) == 1 else {}
-    missing = [name for name in names if found.get(name) is None]
+        key_values = {names[0]: record.key} if len(names) == 1 else {}
+    missing = [name for name in names if key_values.get(name) is None]
     if missing:
         raise DataError(f"the key of the tombstone has no field {missing[0]!r}")
-    return tuple(found[name] for name in names)
+    return tuple(key_values[name] for name in names)
 
 
 def _columns(table: _Collected) -> pa.Schema:
     """Return the columns of everything that is collected. Raises DataError for types that do not go together."""
     made = [
-        pa.schema([pa.field(each.name, _iceberg_type(each.schema), each.schema.optional) for each in schema.fields])
+        pa.schema([pa.field(field.name, _iceberg_type(field.schema), field.schema.optional) for field in schema.fields])
         for schema in table.types
     ]
     try:
@@ -316,24 +316,24 @@ def _columns(table: _Collected) -> pa.Schema:
         raise DataError(f"the records have columns of different types: {error}") from error
 
 
-def _covers(known: Any, wanted: Any) -> bool:
+def _covers(table_fields: Any, wanted: Any) -> bool:
     """Return True if a schema or struct has all fields of another one, at all levels, with room for their values."""
-    fields = {each.name: each.type for each in known}
-    return all(each.name in fields and _has_parts(fields[each.name], each.type) for each in wanted)
+    fields = {field.name: field.type for field in table_fields}
+    return all(field.name in fields and _has_parts(fields[field.name], field.type) for field in wanted)
 
 
-def _has_parts(known: pa.DataType, wanted: pa.DataType) -> bool:
+def _has_parts(table_type: pa.DataType, wanted: pa.DataType) -> bool:
     """Return True if a column has room for the values of another type, and its structs have all fields of the other's.
 
     Types that cannot be changed into each other are not compared.
     """
-    if pa.types.is_struct(known) and pa.types.is_struct(wanted):
-        return _covers(known, wanted)
-    if pa.types.is_list(known) or pa.types.is_large_list(known):
-        return not pa.types.is_list(wanted) or _has_parts(known.value_type, wanted.value_type)
-    if pa.types.is_map(known) and pa.types.is_map(wanted):
-        return _has_parts(known.key_type, wanted.key_type) and _has_parts(known.item_type, wanted.item_type)
-    return not _is_wider(wanted, known)
+    if pa.types.is_struct(table_type) and pa.types.is_struct(wanted):
+        return _covers(table_type, wanted)
+    if pa.types.is_list(table_type) or pa.types.is_large_list(table_type):
+        return not pa.types.is_list(wanted) or _has_parts(table_type.value_type, wanted.value_type)
+    if pa.types.is_map(table_type) and pa.types.is_map(wanted):
+        return _has_parts(table_type.key_type, wanted.key_type) and _has_parts(table_type.item_type, wanted.item_type)
+    return not _is_wider(wanted, table_type)
 
 
 def _is_wider(one: Any, other: Any) -> bool:
@@ -345,18 +345,18 @@ def _is_wider(one: Any, other: Any) -> bool:
 
 def _iceberg_type(schema: Schema) -> Any:
     """Return an Arrow type that Iceberg has: times in microseconds."""
-    kind = arrow_type(schema)
-    if pa.types.is_time(kind):
+    data_type = arrow_type(schema)
+    if pa.types.is_time(data_type):
         return pa.time64("us")
     if schema.type is Type.STRUCT:
         return pa.struct(
-            [pa.field(each.name, _iceberg_type(each.schema), each.schema.optional) for each in schema.fields]
+            [pa.field(field.name, _iceberg_type(field.schema), field.schema.optional) for field in schema.fields]
         )
     if schema.type is Type.ARRAY:
         return pa.list_(_iceberg_type(schema.elements))
     if schema.type is Type.MAP:
-        return pa.map_(kind.key_type, _iceberg_type(schema.elements))
-    return kind
+        return pa.map_(data_type.key_type, _iceberg_type(schema.elements))
+    return data_type
 
 
 def _arrow(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.Table:
@@ -375,12 +375,15 @@ class IcebergSinkConnector(SinkConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        if found["iceberg.tables.upsert-mode-enabled"].value and not found["iceberg.tables.default-id-columns"].value:
-            found["iceberg.tables.default-id-columns"].errors.append(
+        validated = super().validate(configs)
+        if (
+            validated["iceberg.tables.upsert-mode-enabled"].value
+            and not validated["iceberg.tables.default-id-columns"].value
+        ):
+            validated["iceberg.tables.default-id-columns"].errors.append(
                 "iceberg.tables.default-id-columns is required with upsert mode: the columns of the key"
             )
-        return found
+        return validated
 
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
         return [dict(self.configs)] * tasks_max
@@ -390,8 +393,8 @@ class IcebergSinkConnector(SinkConnector):
         """Change the offsets in the tables that the topics have by name."""
         catalog, template = _catalog(configs), str(_parsed(configs)["iceberg.tables"])
         by_table: dict[str, dict[TopicPartition, int | None]] = {}
-        for place, offset in offsets.items():
-            by_table.setdefault(template.replace("${topic}", place.topic), {})[place] = offset
+        for tp, offset in offsets.items():
+            by_table.setdefault(template.replace("${topic}", tp.topic), {})[tp] = offset
         for name, changed in by_table.items():
             writer = TableWriter(catalog, name, configs.get("name", ""))
             if writer.load():

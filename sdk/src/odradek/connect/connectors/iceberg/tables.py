@@ -46,18 +46,18 @@ Offsets = dict[TopicPartition, int]
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(failure: str) -> Iterator[None]:
     """Turn PyIceberg's errors into RetriableError, DataError or ConnectError."""
     try:
         yield
     except ConnectError:
         raise
     except _BUSY as error:
-        raise RetriableError(f"{what}: {error}") from error
+        raise RetriableError(f"{failure}: {error}") from error
     except (pa.ArrowException, TypeError) as error:
-        raise DataError(f"{what}: {error}") from error
+        raise DataError(f"{failure}: {error}") from error
     except Exception as error:  # catalogs raise those of their libraries
-        raise ConnectError(f"{what}: {error}") from error
+        raise ConnectError(f"{failure}: {error}") from error
 
 
 class TableWriter:
@@ -101,8 +101,8 @@ class TableWriter:
                 ) as making:
                     if partition_by:
                         with making.update_spec() as spec:
-                            for each in partition_by:
-                                spec.add_field(*_partition_field(each))
+                            for partition_text in partition_by:
+                                spec.add_field(*_partition_field(partition_text))
             except refused.TableAlreadyExistsError:
                 pass  # another task was faster
         self.load()
@@ -110,9 +110,9 @@ class TableWriter:
     def _stored(self, table: Table) -> Offsets:
         snapshot = table.current_snapshot()
         while snapshot is not None:
-            found = snapshot.summary[self._property] if snapshot.summary is not None else None
-            if found:
-                pairs = ((*key.rpartition(":")[::2], offset) for key, offset in json.loads(found).items())
+            stored_offsets = snapshot.summary[self._property] if snapshot.summary is not None else None
+            if stored_offsets:
+                pairs = ((*key.rpartition(":")[::2], offset) for key, offset in json.loads(stored_offsets).items())
                 return {TopicPartition(topic, int(number)): int(offset) for topic, number, offset in pairs}
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else table.snapshot_by_id(parent)
@@ -154,13 +154,13 @@ class TableWriter:
 
     def set_offsets(self, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Commit a snapshot without changes, with other offsets; None forgets one. Raises as `commit`."""
-        changed = {place: offset for place, offset in {**self.offsets, **offsets}.items() if offset is not None}
+        changed = {tp: offset for tp, offset in {**self.offsets, **offsets}.items() if offset is not None}
         self.offsets = {}
         self.commit(changed, self.schema.empty_table())
 
 
 def _text(offsets: Offsets) -> str:
-    return json.dumps({f"{place.topic}:{place.partition}": offset for place, offset in sorted(offsets.items())})
+    return json.dumps({f"{tp.topic}:{tp.partition}": offset for tp, offset in sorted(offsets.items())})
 
 
 def _partition_field(text: str) -> tuple[str, Any, str]:

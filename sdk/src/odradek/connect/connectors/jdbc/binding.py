@@ -66,15 +66,15 @@ _NAMED: dict[str | None, Any] = {
 def column_type(schema: Schema, *, is_key: bool = False) -> Any:
     """Return the type of a column for values of a schema; lists, maps and structs are JSON, or arrays in PostgreSQL."""
     if schema.name == logical.DECIMAL_NAME:
-        given = schema.parameter(logical.PRECISION)
-        return types.Numeric(int(given) if given else _PRECISION, logical.scale_of(schema))
+        precision = schema.parameter(logical.PRECISION)
+        return types.Numeric(int(precision) if precision else _PRECISION, logical.scale_of(schema))
     if schema.name in _NAMED:
         return _NAMED[schema.name]
     if schema.name == _BITS:
         length = int(schema.parameter("length") or 0)
         exact = postgresql.BIT(length) if 0 < length < _BIT_MAX else postgresql.BIT(varying=True)
-        found = types.Text().with_variant(exact, "postgresql")
-        return found.with_variant(mysql.BIT(length), *MYSQL) if 0 < length <= _BIT_MAX_OF_MYSQL else found
+        text_type = types.Text().with_variant(exact, "postgresql")
+        return text_type.with_variant(mysql.BIT(length), *MYSQL) if 0 < length <= _BIT_MAX_OF_MYSQL else text_type
     if schema.type is Type.STRING and is_key:
         return types.String(_KEY_LENGTH_MAX).with_variant(types.Text(), "postgresql", "sqlite")
     if schema.type is Type.BYTES and is_key:
@@ -118,19 +118,19 @@ def binder(column: Any, schema: Schema | None, dialect: str) -> Callable[[Any], 
     Args:
         dialect: SQLAlchemy's name of it.
     """
-    kind = column.type
-    special = _special(kind, schema, dialect)
+    data_type = column.type
+    special = _special(data_type, schema, dialect)
     if special is not None:
         return lambda value: value if value is None else special(value)
-    is_array, is_text = isinstance(kind, types.ARRAY), isinstance(kind, types.String)
-    is_exact = isinstance(kind, types.Numeric) and not isinstance(kind, types.Float)
-    is_local = isinstance(kind, types.DateTime) and not kind.timezone
+    is_array, is_text = isinstance(data_type, types.ARRAY), isinstance(data_type, types.String)
+    is_exact = isinstance(data_type, types.Numeric) and not isinstance(data_type, types.Float)
+    is_local = isinstance(data_type, types.DateTime) and not data_type.timezone
     is_semantic = schema is not None and semantic.is_semantic(schema)
 
     def bind(value: Any) -> Any:
         if value is None:
             return None
-        if is_semantic and not _keeps_plain(kind, value):
+        if is_semantic and not _keeps_plain(data_type, value):
             value = _natural(schema, value, dialect)  # type: ignore[arg-type]
         if type(value) is float:
             return Decimal(repr(value)) if is_exact else to_text(value) if is_text else value
@@ -149,22 +149,22 @@ _NUMBERS = (types.Integer, types.Numeric)
 _GEOMETRIES = (semantic.POINT.name, semantic.GEOMETRY.name)
 
 
-def _special(kind: Any, schema: Schema | None, dialect: str) -> Callable[[Any], Any] | None:
+def _special(data_type: Any, schema: Schema | None, dialect: str) -> Callable[[Any], Any] | None:
     """Return what makes values of types that only some databases have; None for other columns."""
     name = None if schema is None else schema.name
-    if isinstance(kind, JsonText):
+    if isinstance(data_type, JsonText):
         is_json = name == semantic.JSON.name
         return lambda value: value if is_json and isinstance(value, str) else _json_text(value)
-    if isinstance(kind, mysql.BIT):
+    if isinstance(data_type, mysql.BIT):
         return lambda value: int.from_bytes(value, "little") if isinstance(value, bytes) else value
-    if isinstance(kind, postgresql.BIT):
-        length = 0 if kind.varying else kind.length or 1
+    if isinstance(data_type, postgresql.BIT):
+        length = 0 if data_type.varying else data_type.length or 1
         return lambda value: _bit_text(schema, value).rjust(length, "0")
-    if isinstance(kind, postgresql.HSTORE):
+    if isinstance(data_type, postgresql.HSTORE):
         return hstore
-    if isinstance(kind, types.NullType) and name in _GEOMETRIES:
+    if isinstance(data_type, types.NullType) and name in _GEOMETRIES:
         return lambda value: geometry(value, dialect)
-    if isinstance(kind, types.ARRAY) and schema is not None and schema.type is Type.ARRAY:
+    if isinstance(data_type, types.ARRAY) and schema is not None and schema.type is Type.ARRAY:
         return lambda value: _elements(schema.elements, value, dialect)
     return None
 
@@ -179,17 +179,17 @@ def _elements(schema: Schema, values: Sequence[Any], dialect: str) -> list[Any]:
     """Return elements of an array, all of one type: text if one of them is text in place of a date or time."""
     if not semantic.is_semantic(schema):
         return list(values)
-    found = [value if value is None else _natural(schema, value, dialect) for value in values]
-    if any(isinstance(value, str) for value in found):
-        return [value if value is None else str(value) for value in found]
-    return found
+    elements = [value if value is None else _natural(schema, value, dialect) for value in values]
+    if any(isinstance(value, str) for value in elements):
+        return [value if value is None else str(value) for value in elements]
+    return elements
 
 
-def _keeps_plain(kind: Any, value: Any) -> bool:
+def _keeps_plain(data_type: Any, value: Any) -> bool:
     """Return True for a column that takes the plain value: a number for a number, text for text."""
     if isinstance(value, str):
-        return isinstance(kind, types.String)
-    return isinstance(value, int) and isinstance(kind, _NUMBERS)
+        return isinstance(data_type, types.String)
+    return isinstance(value, int) and isinstance(data_type, _NUMBERS)
 
 
 def _natural(schema: Schema, value: Any, dialect: str) -> Any:

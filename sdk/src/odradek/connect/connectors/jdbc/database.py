@@ -40,13 +40,13 @@ DATABASE = (
 )  # fmt: skip
 
 
-def open_engine(given: Mapping[str, Any]) -> sa.Engine:
+def open_engine(options: Mapping[str, Any]) -> sa.Engine:
     """Return the engine of a database. Raises ConfigError for a URL that is none, or without its driver."""
-    text = re.sub(r"^jdbc:", "", given["connection.url"])
+    text = re.sub(r"^jdbc:", "", options["connection.url"])
     try:
         url = sa.make_url(text)
-        if given["connection.user"]:
-            url = url.set(username=given["connection.user"], password=given["connection.password"])
+        if options["connection.user"]:
+            url = url.set(username=options["connection.user"], password=options["connection.password"])
         engine = sa.create_engine(url, pool_pre_ping=True, **_options(url))
     except exc.ArgumentError as error:
         raise ConfigError({"connection.url": [f"connection.url: {error}"]}) from None
@@ -73,16 +73,16 @@ def _options(url: sa.URL) -> dict[str, Any]:
 
 
 @contextmanager
-def translated(what: str) -> Iterator[None]:
+def translated(failure: str) -> Iterator[None]:
     """Turn SQLAlchemy's errors into RetriableError (the database is away or locked) or ConnectError."""
     try:
         yield
     except (exc.OperationalError, exc.InterfaceError, exc.TimeoutError, exc.DisconnectionError) as error:
         if _is_refused_value(error):
-            raise ConnectError(f"{what}: {_short(error)}") from error
-        raise RetriableError(f"{what}: {_short(error)}") from error
+            raise ConnectError(f"{failure}: {_short(error)}") from error
+        raise RetriableError(f"{failure}: {_short(error)}") from error
     except exc.SQLAlchemyError as error:
-        raise ConnectError(f"{what}: {_short(error)}") from error
+        raise ConnectError(f"{failure}: {_short(error)}") from error
 
 
 # Errors of MySQL and MariaDB about a value, which their drivers take for errors of operation: out of range,
@@ -105,36 +105,36 @@ def _short(error: Exception) -> str:
 
 def column_schema(column: Any, numeric_mapping: str = "none") -> Schema:
     """Return the schema of a table's column; `numeric_mapping` as Confluent's `numeric.mapping`."""
-    kind = column.type
-    found: Schema
-    is_unsigned = bool(getattr(kind, "unsigned", False))
-    if isinstance(kind, types.SmallInteger):
-        found = schemas.INT32 if is_unsigned else schemas.INT16
-    elif isinstance(kind, types.BigInteger):
-        found = logical.decimal(0) if is_unsigned else schemas.INT64
-    elif isinstance(kind, types.Integer):
-        found = schemas.INT64 if is_unsigned else schemas.INT32
-    elif isinstance(kind, types.Float):
-        found = schemas.FLOAT64
-    elif isinstance(kind, types.Numeric):
-        found = _exact(kind, numeric_mapping)
+    data_type = column.type
+    schema: Schema
+    is_unsigned = bool(getattr(data_type, "unsigned", False))
+    if isinstance(data_type, types.SmallInteger):
+        schema = schemas.INT32 if is_unsigned else schemas.INT16
+    elif isinstance(data_type, types.BigInteger):
+        schema = logical.decimal(0) if is_unsigned else schemas.INT64
+    elif isinstance(data_type, types.Integer):
+        schema = schemas.INT64 if is_unsigned else schemas.INT32
+    elif isinstance(data_type, types.Float):
+        schema = schemas.FLOAT64
+    elif isinstance(data_type, types.Numeric):
+        schema = _exact(data_type, numeric_mapping)
     else:
-        found = next((schema for base, schema in _OTHER if isinstance(kind, base)), schemas.STRING)
-    return found.as_optional(bool(column.nullable))
+        schema = next((schema for base, schema in _OTHER if isinstance(data_type, base)), schemas.STRING)
+    return schema.as_optional(bool(column.nullable))
 
 
-def _exact(kind: types.Numeric[Any], numeric_mapping: str) -> Schema:
-    if not kind.asdecimal:
+def _exact(numeric_type: types.Numeric[Any], numeric_mapping: str) -> Schema:
+    if not numeric_type.asdecimal:
         return schemas.FLOAT64
-    if kind.scale is not None:
-        return _mapped(logical.decimal(kind.scale), kind, numeric_mapping)
+    if numeric_type.scale is not None:
+        return _mapped(logical.decimal(numeric_type.scale), numeric_type, numeric_mapping)
     # Each value has a scale of its own.
     return schemas.FLOAT64 if numeric_mapping == "best_fit_eager_double" else semantic.VARIABLE_SCALE_DECIMAL
 
 
-def _mapped(exact: Schema, kind: types.Numeric[Any], mapping: str) -> Schema:
+def _mapped(exact: Schema, numeric_type: types.Numeric[Any], mapping: str) -> Schema:
     """Return the schema of an exact number: a Decimal, or a number of the machine that has room for it."""
-    precision, scale = kind.precision, kind.scale or 0
+    precision, scale = numeric_type.precision, numeric_type.scale or 0
     fits = precision is not None and precision <= _DIGITS_OF_INT64
     if mapping == "none" or (scale > 0 and mapping == "precision_only"):
         return exact
@@ -210,4 +210,4 @@ def _as_text(value: Any) -> str:
 
 def as_struct(schema: Schema, row: Mapping[str, Any]) -> Struct:
     """Return a row as a struct."""
-    return Struct(schema, {each.name: fitted(each.schema, row[each.name]) for each in schema.fields})
+    return Struct(schema, {field.name: fitted(field.schema, row[field.name]) for field in schema.fields})

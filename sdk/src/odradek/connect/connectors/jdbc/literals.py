@@ -50,8 +50,8 @@ def _moment(value: int, scale: int, infinite: int) -> str:
     if abs(value) >= infinite:
         return "infinity" if value > 0 else "-infinity"
     days, micros = divmod(value * scale, _DAY_US)
-    cycles, rest = divmod(days, _CYCLE_DAYS)
-    moment = semantic.natural(semantic.DATE, rest)  # 1970 to 2369
+    cycles, day_of_cycle = divmod(days, _CYCLE_DAYS)
+    moment = semantic.natural(semantic.DATE, day_of_cycle)  # 1970 to 2369
     date = _date(moment.year + cycles * _CYCLE_YEARS, f"-{moment.month:02}-{moment.day:02}")
     return date(f" {_clock(micros)}" if scale < _DAY_US else "")
 
@@ -65,8 +65,8 @@ def _date(year: int, month_and_day: str) -> Callable[[str], str]:
 
 def _zoned(text: str) -> str:
     """Return +10000-01-01T00:00:00Z and -0043-03-15T12:00:00Z as PostgreSQL writes them, other text as it is."""
-    sign, rest = text[:1], text[1:]
-    year, _, behind = rest.partition("-")
+    sign, date_text = text[:1], text[1:]
+    year, _, behind = date_text.partition("-")
     if sign not in ("+", "-") or not year.isdigit():
         return text  # such as infinity
     month_and_day, _, clock = behind.partition("T")

@@ -120,24 +120,28 @@ class _Shapes:
             key, row: as `fields` has returned them: the same object for the same fields.
         """
         at = table, id(key), id(row), names, partial
-        found = self._shapes.get(at)
-        if found is None:
+        shape = self._shapes.get(at)
+        if shape is None:
             keys = tuple(name for name, _ in key)
-            others = () if names is None else ((name, each) for name, each in row if name in names and name not in keys)
-            found = self._shapes[at] = _Shape(table, (*key, *others), keys, names, partial), key, row
-        return found[0]
+            others = (
+                ()
+                if names is None
+                else ((name, field_schema) for name, field_schema in row if name in names and name not in keys)
+            )
+            shape = self._shapes[at] = _Shape(table, (*key, *others), keys, names, partial), key, row
+        return shape[0]
 
-    def fields(self, found: _Fields) -> _Fields:
+    def fields(self, interned_fields: _Fields) -> _Fields:
         """Return fields that are equal to these, always the same object."""
-        return self._fields.setdefault(found, found)
+        return self._fields.setdefault(interned_fields, interned_fields)
 
     def signs(self, fields: _Fields) -> list[tuple[str, Any]]:
         """Return what values of these fields are if change capture was not sent them."""
-        known = self._signs.get(id(fields))
-        if known is None:
+        signs_kept = self._signs.get(id(fields))
+        if signs_kept is None:
             signs = ((name, unavailable.sign(schema, self._mark)) for name, schema in fields if self._mark)
-            known = self._signs[id(fields)] = fields, [(name, sign) for name, sign in signs if sign is not None]
-        return known[1]
+            signs_kept = self._signs[id(fields)] = fields, [(name, sign) for name, sign in signs if sign is not None]
+        return signs_kept[1]
 
     def trim(self) -> bool:
         """Forget everything if there is too much, and return whether: schemas may change for ever."""
@@ -155,17 +159,17 @@ class JdbcSinkTask(SinkTask):
     _engine: sa.Engine | None = None
 
     def start(self, configs: Configs) -> None:
-        self._given = given = _DEFINITIONS.parse(configs)
+        self._given = options = _DEFINITIONS.parse(configs)
         self._name = configs.get("name", "")
-        self._engine = open_engine(given)
+        self._engine = open_engine(options)
         self._tables: dict[str, sa.Table] = {}
         self._binders: dict[_Shape, list[tuple[str, Callable[[Any], Any]]]] = {}
         self._positions: dict[TopicPartition, int] = {}
-        self._shapes = _Shapes(given["unavailable.value.placeholder"])
+        self._shapes = _Shapes(options["unavailable.value.placeholder"])
         self._offsets: sa.Table | None = None
         self._is_unsure = False  # whether the offsets in the database may be others than `_positions`
-        if given["exactly.once"]:
-            self._offsets = _offsets_table(given["offsets.table"])
+        if options["exactly.once"]:
+            self._offsets = _offsets_table(options["offsets.table"])
             with translated("the table of offsets cannot be created"):
                 self._offsets.create(self._engine, checkfirst=True)
 
@@ -175,24 +179,24 @@ class JdbcSinkTask(SinkTask):
         if self._offsets is None:
             return
         self._read_positions(partitions)
-        self.context.seek({place: self._positions[place] for place in partitions if place in self._positions})
+        self.context.seek({tp: self._positions[tp] for tp in partitions if tp in self._positions})
 
     def _read_positions(self, partitions: Iterable[TopicPartition]) -> None:
         table = self._offsets
         assert table is not None
         assert self._engine is not None
         with translated("the offsets cannot be read"), self._engine.connect() as connection:
-            for place in partitions:
-                found = connection.execute(sa.select(table.c.next_offset).where(*self._of(place))).scalar()
-                if found is not None:
-                    self._positions[place] = int(found)
+            for tp in partitions:
+                next_offset = connection.execute(sa.select(table.c.next_offset).where(*self._of(tp))).scalar()
+                if next_offset is not None:
+                    self._positions[tp] = int(next_offset)
 
-    def _of(self, place: TopicPartition) -> tuple[Any, ...]:
+    def _of(self, tp: TopicPartition) -> tuple[Any, ...]:
         assert self._offsets is not None
         column = self._offsets.c
-        return column.connector == self._name, column.topic == place.topic, column.partition == place.partition
+        return column.connector == self._name, column.topic == tp.topic, column.partition == tp.partition
 
-    def _move(self, connection: sa.Connection, place: TopicPartition, behind: int) -> None:
+    def _move(self, connection: sa.Connection, tp: TopicPartition, behind: int) -> None:
         """Write the offset behind a batch, if it is still the one that this task has read.
 
         Raises:
@@ -200,27 +204,27 @@ class JdbcSinkTask(SinkTask):
                 offsets are read again, and what is written already is left out.
         """
         assert self._offsets is not None
-        before = self._positions.get(place)
+        before = self._positions.get(tp)
         if before is None:
-            row = {"connector": self._name, "topic": place.topic, "partition": place.partition, "next_offset": behind}
+            row = {"connector": self._name, "topic": tp.topic, "partition": tp.partition, "next_offset": behind}
             try:
                 connection.execute(sa.insert(self._offsets).values(row))
             except exc.IntegrityError as error:
-                raise RetriableError(f"another task has written records of {place}") from error
+                raise RetriableError(f"another task has written records of {tp}") from error
             return
-        condition = (*self._of(place), self._offsets.c.next_offset == before)
+        condition = (*self._of(tp), self._offsets.c.next_offset == before)
         moved = connection.execute(sa.update(self._offsets).where(*condition).values(next_offset=behind))
         if moved.rowcount != 1:
-            raise RetriableError(f"another task has written records of {place}")
+            raise RetriableError(f"another task has written records of {tp}")
 
     # --- writing --------------------------------------------------------------------------------------------------
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         if self._offsets is not None:
             if self._is_unsure:
-                self._read_positions({each.source for each in records})
+                self._read_positions({record.source for record in records})
                 self._is_unsure = False
-            records = [each for each in records if each.source_position >= self._positions.get(each.source, 0)]
+            records = [record for record in records if record.source_position >= self._positions.get(record.source, 0)]
         if not records:
             return
         assert self._engine is not None
@@ -240,8 +244,8 @@ class JdbcSinkTask(SinkTask):
                 for group in _grouped(changes, self._given["batch.size"]):
                     self._write(connection, group)
                 if self._offsets is not None:
-                    for place, offset in behind.items():
-                        self._move(connection, place, offset)
+                    for tp, offset in behind.items():
+                        self._move(connection, tp, offset)
         except RetriableError:
             self._is_unsure = True  # the connection may have broken behind the commit
             raise
@@ -297,14 +301,18 @@ class JdbcSinkTask(SinkTask):
             (name, binder(column, field, dialect)) for name, column, field in pairs if not takes_plainly(column, field)
         ]
 
-    def _columns(self, schema: Schema | None, value: Any, what: str) -> tuple[dict[str, Any], _Fields]:
+    def _columns(self, schema: Schema | None, value: Any, subject: str) -> tuple[dict[str, Any], _Fields]:
         """Return the fields of a struct or map with their schemas. Raises DataError for other values."""
         if isinstance(value, Struct):
             return value.flat(), _fields_of(value.schema)
         if isinstance(value, Mapping):
-            found = tuple((name, (infer_schema(each) or schemas.STRING).as_optional()) for name, each in value.items())
-            return dict(value), self._shapes.fields(found)
-        raise DataError(f"the {what} must be a struct or a map, whose fields are columns, not {type(value).__name__}")
+            inferred = tuple(
+                (name, (infer_schema(member) or schemas.STRING).as_optional()) for name, member in value.items()
+            )
+            return dict(value), self._shapes.fields(inferred)
+        raise DataError(
+            f"the {subject} must be a struct or a map, whose fields are columns, not {type(value).__name__}"
+        )
 
     def _key(self, record: SinkRecord) -> tuple[dict[str, Any], _Fields]:
         mode, names = self._given["pk.mode"], self._given["pk.fields"]
@@ -316,22 +324,22 @@ class JdbcSinkTask(SinkTask):
             kinds = (schemas.STRING, schemas.INT32, schemas.INT64)
             return dict(zip(chosen, values, strict=True)), self._shapes.fields(tuple(zip(chosen, kinds, strict=True)))
         if mode == "record_value":
-            found, fields = self._columns(record.value_schema, record.value, "value")
+            key_values, fields = self._columns(record.value_schema, record.value, "value")
         elif isinstance(record.key, Struct | Mapping):
-            found, fields = self._columns(record.key_schema, record.key, "key")
+            key_values, fields = self._columns(record.key_schema, record.key, "key")
         else:
             [name] = names or ["id"]
             schema = record.key_schema or infer_schema(record.key)
-            found, fields = {name: record.key}, self._shapes.fields(((name, schema or schemas.STRING),))
-        chosen = names or list(found)
-        missing = [name for name in chosen if found.get(name) is None]
+            key_values, fields = {name: record.key}, self._shapes.fields(((name, schema or schemas.STRING),))
+        chosen = names or list(key_values)
+        missing = [name for name in chosen if key_values.get(name) is None]
         if missing:
             raise DataError(
                 f"the record has no {mode.removeprefix('record_')} field {missing[0]!r} for its primary key"
             )
         if names:
-            fields = self._shapes.fields(tuple((name, each) for name, each in fields if name in names))
-        return {name: found[name] for name in chosen}, fields
+            fields = self._shapes.fields(tuple((name, field_schema) for name, field_schema in fields if name in names))
+        return {name: key_values[name] for name in chosen}, fields
 
     def _prepare(self, shape: _Shape) -> None:
         """Reflect, create or evolve the table of changes. Raises ConnectError."""
@@ -344,12 +352,12 @@ class JdbcSinkTask(SinkTask):
             if not sa.inspect(self._engine).has_table(name, schema=schema_name or None):
                 if not self._given["auto.create"]:
                     raise ConnectError(f"the table {shape.table} does not exist: create it, or set auto.create=true")
-                columns = [_column(field, each, field in shape.keys) for field, each in shape.fields]
+                columns = [_column(field, field_schema, field in shape.keys) for field, field_schema in shape.fields]
                 sa.Table(name, sa.MetaData(), *columns, schema=schema_name or None).create(
                     self._engine, checkfirst=True
                 )
             table = self._reflected(name, schema_name)
-            missing = [(field, each) for field, each in shape.fields if field not in table.c]
+            missing = [(field, field_schema) for field, field_schema in shape.fields if field not in table.c]
             if missing:
                 if not self._given["auto.evolve"]:
                     raise ConnectError(
@@ -395,8 +403,8 @@ class JdbcSinkTask(SinkTask):
             connection.execute(sa.insert(table), rows)
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
-        for place in partitions:
-            self._positions.pop(place, None)
+        for tp in partitions:
+            self._positions.pop(tp, None)
 
     def stop(self) -> None:
         if self._engine is not None:
@@ -416,25 +424,25 @@ def _offsets_table(name: str) -> sa.Table:
 
 @lru_cache(maxsize=_SHAPES_MAX)
 def _fields_of(schema: Schema) -> _Fields:
-    return tuple((each.name, each.schema) for each in schema.fields)
+    return tuple((field.name, field.schema) for field in schema.fields)
 
 
 def _column(name: str, schema: Schema, is_key: bool) -> Any:
-    kind = column_type(schema, is_key=is_key)
-    return sa.Column(name, kind, primary_key=is_key, nullable=schema.optional and not is_key, autoincrement=False)
+    data_type = column_type(schema, is_key=is_key)
+    return sa.Column(name, data_type, primary_key=is_key, nullable=schema.optional and not is_key, autoincrement=False)
 
 
 def _grouped(changes: list[_Change], size: int) -> Iterable[list[_Change]]:
     """Yield neighbours that one statement can write. A key comes once in a group: the last change counts."""
     group: list[_Change] = []
-    seen: set[Any] = set()
+    keys_in_group: set[Any] = set()
     for change in changes:
         key = change.key
-        if group and (change.shape is not group[0].shape or len(group) >= size or (key and key in seen)):
+        if group and (change.shape is not group[0].shape or len(group) >= size or (key and key in keys_in_group)):
             yield group
-            group, seen = [], set()
+            group, keys_in_group = [], set()
         group.append(change)
-        seen.add(key)
+        keys_in_group.add(key)
     if group:
         yield group
 
@@ -475,8 +483,10 @@ def _upsert(connection: sa.Connection, table: sa.Table, keys: tuple[str, ...], r
     elif dialect in ("mysql", "mariadb"):
         from sqlalchemy.dialects.mysql import insert as mysql_insert
 
-        found = mysql_insert(table)
-        connection.execute(found.on_duplicate_key_update({name: found.inserted[name] for name in others or keys}), rows)
+        statement = mysql_insert(table)
+        connection.execute(
+            statement.on_duplicate_key_update({name: statement.inserted[name] for name in others or keys}), rows
+        )
     else:
         for row in rows:
             exists = sa.select(sa.literal(1)).where(*(table.c[name] == row[name] for name in keys))
@@ -494,32 +504,32 @@ class JdbcSinkConnector(SinkConnector):
 
     @classmethod
     def validate(cls, configs: Configs) -> dict[str, Any]:
-        found = super().validate(configs)
-        if found["insert.mode"].value in ("upsert", "update") and found["pk.mode"].value == "none":
-            found["pk.mode"].errors.append("insert.mode=upsert and update need a pk.mode: which row is meant")
-        if found["delete.enabled"].value is True and found["pk.mode"].value != "record_key":
-            found["delete.enabled"].errors.append("delete.enabled needs pk.mode=record_key")
-        return found
+        validated = super().validate(configs)
+        if validated["insert.mode"].value in ("upsert", "update") and validated["pk.mode"].value == "none":
+            validated["pk.mode"].errors.append("insert.mode=upsert and update need a pk.mode: which row is meant")
+        if validated["delete.enabled"].value is True and validated["pk.mode"].value != "record_key":
+            validated["delete.enabled"].errors.append("delete.enabled needs pk.mode=record_key")
+        return validated
 
     @classmethod
     def alter_offsets(cls, configs: Configs, offsets: Mapping[TopicPartition, int | None]) -> None:
         """Change the offsets in the database as well."""
-        given = _DEFINITIONS.parse(configs)
-        if not given["exactly.once"]:
+        options = _DEFINITIONS.parse(configs)
+        if not options["exactly.once"]:
             return
-        table, engine = _offsets_table(given["offsets.table"]), open_engine(given)
+        table, engine = _offsets_table(options["offsets.table"]), open_engine(options)
         name = configs.get("name", "")
         with translated("the offsets cannot be changed"), engine.begin() as connection:
             table.create(connection, checkfirst=True)
-            for place, offset in offsets.items():
+            for tp, offset in offsets.items():
                 of_place = (
                     table.c.connector == name,
-                    table.c.topic == place.topic,
-                    table.c.partition == place.partition,
+                    table.c.topic == tp.topic,
+                    table.c.partition == tp.partition,
                 )
                 connection.execute(sa.delete(table).where(*of_place))
                 if offset is not None:
-                    row = {"connector": name, "topic": place.topic, "partition": place.partition, "next_offset": offset}
+                    row = {"connector": name, "topic": tp.topic, "partition": tp.partition, "next_offset": offset}
                     connection.execute(sa.insert(table).values(row))
         engine.dispose()
 
