@@ -36,7 +36,7 @@ app.synth()
 def test_an_app_of_a_team_has_the_log_beside_its_own_stacks(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     done = subprocess.run(
-        [sys.executable, "app.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "app.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'infra' / 'library'}"},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
