@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[2]
+PATH = (ROOT, ROOT / "infra" / "library")
 APP = """
 from pathlib import Path
 import aws_cdk as cdk
@@ -36,7 +37,7 @@ app.synth()
 def test_an_app_of_a_team_has_the_log_beside_its_own_stacks(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     done = subprocess.run(
-        [sys.executable, "app.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'infra' / 'library'}"},
+        [sys.executable, "app.py"], cwd=tmp_path, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, PATH))},
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
