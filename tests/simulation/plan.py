@@ -79,6 +79,7 @@ class Scenario:
     tables: bool = True  # topics are tables where the seed is odd
     typed: bool = False  # in every run, not in some, topics are tables whose files make values of typed columns
     iceberg: bool = False  # in every run of tables, not in some, they are Iceberg tables, too
+    closes_by_time: bool = False  # in every run of tables, not in some, files close by time and by flushes
     mischief: int = 1  # of transactors
     deleters: int = 0
     deletes_all: float = 0.2  # of their requests: up to the high watermark

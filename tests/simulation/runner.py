@@ -15,6 +15,7 @@ from odradek.engine.append import fitting
 from odradek.engine.catalog.topic_configs import (
     ICEBERG_ENABLE,
     PARTITIONS_PER_HEAD,
+    TABLE_COMMIT_INTERVAL,
     TABLE_ENABLE,
     TABLE_SCHEMA,
     TABLE_SEGMENT_BYTES,
@@ -36,7 +37,7 @@ from tests.simulation.actors.merged_producers import MergedProducers
 from tests.simulation.actors.producers import ConditionalProducer, Habits, Producer
 from tests.simulation.actors.share_workers import ShareGroupDeleter, ShareWorker, queue_at_rest
 from tests.simulation.actors.streams_members import StreamsGroupMember
-from tests.simulation.actors.topic_admins import RecordDeleter, TopicAdmin, TopicGrower
+from tests.simulation.actors.topic_admins import RecordDeleter, TableFlusher, TopicAdmin, TopicGrower
 from tests.simulation.actors.transactional_members import MEMBERS
 from tests.simulation.actors.transactors import Transactor
 from tests.simulation.actors.triggers import (
@@ -125,20 +126,31 @@ def _sharing(world: World) -> dict[str, str]:
 def _table(world: World, scenario: Scenario) -> dict[str, str]:
     """In half of the runs, by their seed, what merges close is columnar; in a quarter it is an Iceberg table, too.
 
-    In an eighth the files make values of typed columns.
+    In an eighth the files make values of typed columns. In half of the runs of tables files close by time, too.
     """
     if world.lake is None and not world.is_typed and (not scenario.tables or not world.seed % 2):
         return {}
     more = {ICEBERG_ENABLE: "true"} if world.lake is not None else {}
     if world.is_typed:
         more |= {TABLE_SCHEMA: "id string", TABLE_VALUE_BYTES: "false"}
+    if _closes_by_time(world.seed, scenario):
+        more |= {TABLE_COMMIT_INTERVAL: "60000", TABLE_SEGMENT_BYTES: "30000"}  # small files, which are joined
     return {TABLE_ENABLE: "true", TABLE_SEGMENT_BYTES: "1024", **more}
+
+
+_ROOM_FOR_SMALL_FILES = {"segment_bytes_max": 30_000, "merge_bytes_max": 60_000}
+
+
+def _closes_by_time(seed: int, scenario: Scenario) -> bool:
+    """Return True for two runs of eight; in one of them the tables are Iceberg tables."""
+    return scenario.tables and (scenario.closes_by_time or seed % 8 in (3, 5))
 
 
 async def _simulate(seed: int, rng: random.Random, scenario: Scenario) -> Outcome:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_quiet)
-    world = World(seed, rng, Fates.none(), dict(scenario.settings), scenario.write_units)
+    room = _ROOM_FOR_SMALL_FILES if _closes_by_time(seed, scenario) else {}
+    world = World(seed, rng, Fates.none(), {**scenario.settings, **room}, scenario.write_units)
     world.bumps = scenario.bump
     if scenario.tables and (scenario.iceberg or seed % 4 == 1):
         world.keep_tables()
@@ -415,6 +427,9 @@ def _members_and_maintainers(world: World, scenario: Scenario) -> list[Coroutine
     for i in range(scenario.maintainers):
         maintainer = Maintainer(world, scenario.maintainer_turns, scenario.maintainer_pace_s)
         readers.append(lives(world, f"maintainer{i}", maintainer.program, _READER_RESTARTS))
+    if _closes_by_time(world.seed, scenario):
+        flusher = TableFlusher(world, [plan.name for plan in scenario.topics], scenario.maintainer_pace_s * 4)
+        readers.append(lives(world, "flusher", flusher.program, _READER_RESTARTS))
     for i in range(scenario.sweepers):
         sweeper = Sweeper(world, scenario.maintainer_turns, scenario.maintainer_pace_s)
         readers.append(lives(world, f"sweeper{i}", sweeper.program, _READER_RESTARTS))

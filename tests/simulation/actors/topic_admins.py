@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from odradek.engine.catalog.topic_configs import TABLE_FLUSH
 from odradek.errors import ErrorCode, KafkaError
 from odradek.format.item_keys import partition_pk
 from odradek.model.log import DeleteRecordsPartition
@@ -67,6 +68,26 @@ class TopicGrower:
                 if error.code.is_retryable:
                     continue
             self._names.pop()
+
+
+class TableFlusher:
+    """Flushes tables, as `odradek tables flush` does, until told to stop."""
+
+    def __init__(self, world: World, names: list[str], pace_s: float) -> None:
+        self._world = world
+        self._names = names
+        self._pace_s = pace_s
+
+    async def program(self, process: Process) -> None:
+        world = self._world
+        while not world.stop.is_set():
+            name = world.rng.choice(self._names)
+            try:
+                await process.engine.topics.alter_configs(name, set={TABLE_FLUSH: str(process.clock.now_ms())})
+                world.work["table_flushes"] += 1
+            except KafkaError as error:
+                world.note(f"{process.name} flush of {name}: {error.code.name}")
+            await pause(world, self._pace_s)
 
 
 class RecordDeleter:

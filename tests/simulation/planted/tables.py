@@ -15,6 +15,8 @@ from odradek.engine.iceberg.follower import TableFollower
 from odradek.engine.maintenance import merge
 from odradek.engine.maintenance.segment_swap import SegmentSwap
 from odradek.engine.maintenance.table_segments import TableSegment
+from odradek.engine.partition.index_row import IndexRow
+from odradek.engine.read.segment_reader import SegmentIndexes
 from odradek.format.parquet import segment as columnar_segment
 from odradek.format.segment import Segment
 from odradek.ports.table_catalog import TableChange
@@ -122,6 +124,34 @@ def bytes_dropped_without_a_recipe() -> Iterator[None]:
         patch("odradek.columnar.table_file.crc_of_values", lambda _: 0),
         patch("odradek.columnar.table_file._compare", lambda *_: None),
     ):
+        yield
+
+
+def _closed_by_time(scenario: Scenario) -> Scenario:
+    """Files that time closes long before they are full, so that many are joined."""
+    return replace(settings(merge_rows_min=1, merge_delay_ms=0)(scenario), tables=True, closes_by_time=True)
+
+
+@bug("upkeep", change=_closed_by_time, seeds=20)
+def files_joined_without_the_last() -> Iterator[None]:
+    """The file in the place of several small ones has the records of all but the last of them."""
+    original_rewrite, original_pieces = merge.Merger.rewrite, SegmentIndexes.pieces
+    left_out: dict[SegmentIndexes, IndexRow] = {}
+
+    async def rewrite(self: merge.Merger, held: Any, rows: Any, window: tuple[int, int], policy: Any) -> bool:
+        chosen = rows[slice(*window)]
+        if len(chosen) > 1 and all(row.is_columnar for row in chosen):
+            left_out[self._segments] = chosen[-1]
+        try:
+            return await original_rewrite(self, held, rows, window, policy)
+        finally:
+            left_out.pop(self._segments, None)
+
+    async def pieces(self: SegmentIndexes, partition: Any, row: IndexRow, wanted: Any) -> Any:
+        found = await original_pieces(self, partition, row, wanted)
+        return found[:0] if left_out.get(self) == row else found
+
+    with patch.object(merge.Merger, "rewrite", rewrite), patch.object(SegmentIndexes, "pieces", pieces):
         yield
 
 
