@@ -120,6 +120,10 @@ OF_MARIADB: Cases = {
     "INET4": [("'198.51.100.3'", "198.51.100.3"), ("'0.0.0.0'", "0.0.0.0"), ("'203.0.113.0'", "203.0.113.0")],
     "INET6": [(f"'{text}'", text) for text in _ADDRESSES],
     "JSON": [("'{\"a\": 1.10, \"b\": \"é\"}'", '{"a": 1.10, "b": "é"}')],
+    "VARCHAR(900) COMPRESSED CHARACTER SET utf8mb4": [("REPEAT('ž😀', 300)", "ž😀" * 300), ("'é'", "é"), ("''", "")],
+    "VARBINARY(900) COMPRESSED": [("REPEAT(x'00ff', 300)", b"\0\xff" * 300), ("x'4100'", b"A\0")],
+    "TEXT COMPRESSED CHARACTER SET latin2": [("REPEAT('žluť', 300)", "žluť" * 300), ("'ž'", "ž")],
+    "LONGBLOB COMPRESSED": [("REPEAT(x'00', 70000)", bytes(70000)), ("''", b"")],
 }  # fmt: skip
 OF_MYSQL: Cases = {
     "JSON": [("'{\"a\": 1.5, \"b\": \"é\", \"c\": [null, true, 1e100]}'",

@@ -27,6 +27,12 @@ with extra("connect-mysql"):
 
 _SYSTEM = ("mysql", "information_schema", "performance_schema", "sys")
 _NEEDED = {"binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
+_REFUSED = {
+    "log_bin_compress": "ON",
+    "binlog_transaction_compression": "ON",
+    "binlog_row_value_options": "PARTIAL_JSON",
+}
+"""Settings that give the log a form that is not read."""
 _UNORDERED = ("enum", "set")  # ordered by number, but compared as text
 _COLUMNS = """
     SELECT column_name, data_type, column_type, is_nullable, numeric_scale, datetime_precision,
@@ -94,7 +100,7 @@ class Catalog:
 
     @staticmethod
     def _variables(connection: Any) -> dict[str, str]:
-        names = ("server_uuid", "server_id", "gtid_mode", "version", *_NEEDED)
+        names = ("server_uuid", "server_id", "gtid_mode", "version", *_NEEDED, *_REFUSED)
         listed = ", ".join(["%s"] * len(names))
         found = rows(connection, f"SHOW GLOBAL VARIABLES WHERE variable_name IN ({listed})", *names)
         return {text(name).lower(): text(value) for name, value in found}
@@ -109,6 +115,11 @@ class Catalog:
             )  # deprecated in MySQL 8.0: rows are all there is
             if present.upper() != wanted and not is_gone:
                 raise ConnectError(f"change capture needs {name}={wanted} on the server, not {present}")
+        for name, refused in _REFUSED.items():
+            if variables.get(name, "").upper() == refused:
+                raise ConnectError(
+                    f"change capture does not read a log with {name}={refused}: turn it off on the server"
+                )
 
     def same_server(self, **settings: Any) -> Any:
         """Return another connection. Raises OperationalError if it is to another server, as after a failover."""

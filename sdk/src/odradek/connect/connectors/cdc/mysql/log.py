@@ -31,11 +31,32 @@ from odradek.extras import extra
 
 with extra("connect-mysql"):
     from pymysqlreplication import BinLogStreamReader
-    from pymysqlreplication.event import GtidEvent, MariadbGtidEvent, QueryEvent, XAPrepareEvent, XidEvent
-    from pymysqlreplication.row_event import DeleteRowsEvent, TableMapEvent, UpdateRowsEvent, WriteRowsEvent
+    from pymysqlreplication.event import (
+        GtidEvent,
+        MariadbGtidEvent,
+        NotImplementedEvent,
+        QueryEvent,
+        XAPrepareEvent,
+        XidEvent,
+    )
+    from pymysqlreplication.row_event import (
+        DeleteRowsEvent,
+        OptionalMetaData,
+        PartialUpdateRowsEvent,
+        TableMapEvent,
+        UpdateRowsEvent,
+        WriteRowsEvent,
+    )
+
+    # columns_of reads this part. The library fails at columns that it does not know.
+    TableMapEvent._get_optional_meta_data = lambda _: OptionalMetaData()
 
 _EVENTS = [GtidEvent, MariadbGtidEvent, QueryEvent, XidEvent, XAPrepareEvent, TableMapEvent, WriteRowsEvent,
-           UpdateRowsEvent, DeleteRowsEvent]  # fmt: skip
+           UpdateRowsEvent, DeleteRowsEvent, PartialUpdateRowsEvent, NotImplementedEvent]  # fmt: skip
+_UNREAD = {  # events with changes that are not read, and the setting that makes them
+    39: "binlog_row_value_options=PARTIAL_JSON", 40: "binlog_transaction_compression=ON",
+    **dict.fromkeys(range(165, 172), "log_bin_compress=ON"),
+}  # fmt: skip
 _V2_ROWS = range(30, 33)  # numbers of events
 _HEADER = 20  # bytes before an event's own: the protocol's status, and the header
 _TABLE_NUMBER = 6  # bytes
@@ -97,7 +118,7 @@ class Log:
         self._reader = BinLogStreamReader(
             connection_settings={}, server_id=given["database.server.id"], log_file=self._begin["file"],
             log_pos=self._begin["pos"], resume_stream=True, blocking=False, only_events=_EVENTS, enable_logging=False,
-            pymysql_wrapper=catalog.same_server,
+            filter_non_implemented_events=False, pymysql_wrapper=catalog.same_server,
         )  # fmt: skip
         if place.get("by_gtids"):
             self._reader.auto_position, self._reader.is_mariadb = str(self._gtids), catalog.is_mariadb
@@ -133,6 +154,8 @@ class Log:
         if isinstance(event, GtidEvent | MariadbGtidEvent):
             self._reader.auto_position, self._reader.is_mariadb = None, False  # from now on there is a place
             self._began(str(event.gtid))
+        elif isinstance(event, PartialUpdateRowsEvent | NotImplementedEvent):
+            self._refuse(event)
         elif isinstance(event, TableMapEvent):
             self._table(event)
         elif isinstance(event, QueryEvent):
@@ -142,6 +165,19 @@ class Log:
         else:
             return self._changed(event)
         return []
+
+    def _refuse(self, event: Any) -> None:
+        """Raise ConnectError for an event that may have changes of captured tables, in a form that is not read."""
+        setting = _UNREAD.get(event.event_type)
+        if setting is None:
+            return
+        if isinstance(event, PartialUpdateRowsEvent) and not self._catalog.captures(_table_of(event)):
+            return
+        raise ConnectError(
+            f"the log has changes that are not read, in {self._reader.log_file} before {self._reader.log_pos}: a "
+            f"session or the server had {setting}. Turn it off, then delete the connector's offsets: it takes a new "
+            "snapshot"
+        )
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -218,7 +254,7 @@ class Log:
         self._tables[event.table_id] = rows
 
     def _changed(self, event: Any) -> list[SourceRecord]:
-        id, made = TableId(text(event.schema), text(event.table)), []
+        id, made = _table_of(event), []
         is_captured, is_signals = self._catalog.captures(id), id == self._filters.signals
         rows = self._tables[event.table_id]
         if isinstance(rows, DataError):
@@ -299,6 +335,10 @@ class Log:
     def close(self) -> None:
         with suppress(Exception):
             self._reader.close()
+
+
+def _table_of(event: Any) -> TableId:
+    return TableId(text(event.schema), text(event.table))
 
 
 def _payload(event: Any) -> bytes:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 import struct
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from functools import lru_cache
@@ -44,6 +45,7 @@ _BYTES_OF_DIGITS = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 _HEADER_V1, _HEADER_V2 = 8, 10  # table id, flags; the second version also the length of what follows
 _MONTHS = 13  # in a year of DATETIME
 _LONG = 255  # bytes of a VARCHAR whose length has two
+_NO_ZLIB_HEADER, _LENGTH_BYTES = 0x08, 0x07  # of the byte before a compressed value
 
 
 def _number(layout: str) -> Read:
@@ -129,6 +131,10 @@ def _reader(column: LoggedColumn, charsets: Charsets) -> Read:
         return numbers[kind]
     if kind in (types.VARCHAR, types.VAR_STRING):
         return _text(column, 2 if first > _LONG else 1, charsets)
+    if kind == types.COMPRESSED_VARCHAR:
+        return _compressed(column, 2 if first > _LONG else 1, charsets)
+    if kind == types.COMPRESSED_BLOB:
+        return _compressed(column, first, charsets)
     if kind == types.STRING:
         return _char(column, charsets)
     if kind == types.BLOB:
@@ -177,6 +183,24 @@ def _prefixed(size: int, make: Callable[[bytes], Any]) -> Read:
 
 def _text(column: LoggedColumn, size: int, charsets: Charsets) -> Read:
     return _prefixed(size, bytes if column.collation == BINARY else charsets.decoder(column.collation))
+
+
+def _compressed(column: LoggedColumn, size: int, charsets: Charsets) -> Read:
+    """Return what reads a compressed column of MariaDB: its values are stored, and logged, behind a byte.
+
+    0: as they are. Otherwise its lower bits are the number of bytes of the length, which come before zlib's data,
+    with or without zlib's header.
+    """
+    decode = bytes if column.collation == BINARY else charsets.decoder(column.collation)
+
+    def make(data: bytes) -> Any:
+        if not data or not data[0]:
+            return decode(data[1:])
+        is_raw = bool(data[0] & _NO_ZLIB_HEADER)
+        stored = data[1 + (data[0] & _LENGTH_BYTES) :]
+        return decode(zlib.decompress(stored, -zlib.MAX_WBITS if is_raw else zlib.MAX_WBITS))
+
+    return _prefixed(size, make)
 
 
 def _char(column: LoggedColumn, charsets: Charsets) -> Read:
