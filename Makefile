@@ -97,6 +97,7 @@ mutants: setup ## How many small changes of the code the simulation notices; may
 	@$(PY) -m tests.mutants --jobs $(JOBS) $(ARGS)
 
 synth: setup ## Write the CloudFormation templates to cdk.out (STAGE=dev|prod); no account, no network
+	@echo "writing the templates of the stage $(STAGE): CDK takes half a minute" >&2
 	@CDK_CONTEXT_JSON='{"stage": "$(STAGE)"}' $(PY) -m infra.app
 
 reference: setup ## Write docs/reference.md and every table of the docs that is made from the code

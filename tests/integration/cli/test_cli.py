@@ -147,16 +147,20 @@ def test_a_group_goes_on_behind_the_last_printed_record(cli: Cli) -> None:
     assert cli("consume", "counted", "-g", "few")[1].split() == ["5"]
 
 
-def test_ctrl_c_commits_what_was_printed(cli: Cli, service: object) -> None:
-    cli("topics", "create", "followed", "-p", "1")
-    cli("produce", "followed", stdin=b"1\n2\n")
-    command = [sys.executable, "-m", "odradek.cli", "consume", "followed", "-g", "watchers", "-f"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_command_commits_what_was_printed(cli: Cli, service: object, stop: signal.Signals) -> None:
+    topic, group = f"followed-{stop.name}", f"watchers-{stop.name}"
+    cli("topics", "create", topic, "-p", "1")
+    cli("produce", topic, stdin=b"1\n2\n")
+    command = [sys.executable, "-m", "odradek.cli", "consume", topic, "-g", group, "-f"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert [process.stdout.readline(), process.stdout.readline()] == [b"1\n", b"2\n"]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 130
-    assert cli("groups", "export-offsets", "watchers")[1] == "followed,0,2\n"
+        process.send_signal(stop)
+        assert process.stderr.read().decode() == "2 records\n"
+        assert process.wait(60) == 128 + stop
+    assert cli("groups", "export-offsets", group)[1] == f"{topic},0,2\n"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -26,6 +27,15 @@ def confirm(question: str, *, yes: bool) -> None:
         raise
     if not agreed:
         raise OdradekError("nothing was done")
+
+
+@contextmanager
+def waiting(what: str, then: str) -> Iterator[None]:
+    """Tell on standard error what a long wait is for, how long it took, and what comes next."""
+    typer.echo(f"{what} ...", err=True)
+    start = time.monotonic()
+    yield
+    typer.echo(f"{what}: took {time.monotonic() - start:.0f} s; {then}", err=True)
 
 
 @contextmanager

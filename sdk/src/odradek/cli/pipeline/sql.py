@@ -84,7 +84,7 @@ def sql(
         arguments += ["--bucket", bucket, "--prefix", prefix, "--region", region, "--schema-registry", schema_registry]
         from odradek.cli.pipeline.sql_shell import own_server
 
-        typer.echo("starting Spark", err=True)
+        typer.echo("starting a server of stream SQL with Spark, for half a minute; then there is a prompt", err=True)
         with own_server(arguments, data_dir / "sql-server" / "shell.log") as url:
             _on_server(url, scripts, output)
         return
@@ -140,8 +140,9 @@ def _run(
     """Run the checked steps on a Spark that is started for them."""
     from odradek.sql.session import Session
 
+    then = "queries process what is there, then end" if once else "queries run until Ctrl-C"
     with open_engine(
-        SqlPlace(store, servers, data_dir, checkpoints, trigger, schema_registry), progress=progress
+        SqlPlace(store, servers, data_dir, checkpoints, trigger, schema_registry), progress=progress, then=then
     ) as it:
         Session(it.engine, it.topics, TextScreen(output), once=once).run(steps)
 

@@ -15,6 +15,7 @@ import typer
 
 from odradek.cli.connection import client_configs
 from odradek.cli.pipeline.spark_here import prepare_spark
+from odradek.cli.screen import waiting
 from odradek.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -82,10 +83,11 @@ def schemas_of(url: str) -> Any:
 
 
 @contextmanager
-def open_engine(place: SqlPlace, *, progress: bool = False) -> Iterator[Opened]:
+def open_engine(place: SqlPlace, *, progress: bool = False, then: str = "") -> Iterator[Opened]:
     """Start Spark and open an engine; end both with the block.
 
     Args:
+        then: what follows, for whoever waits.
         progress: print a line of JSON for each micro-batch to standard error.
 
     Raises:
@@ -105,7 +107,8 @@ def open_engine(place: SqlPlace, *, progress: bool = False) -> Iterator[Opened]:
     if "://" not in checkpoints:
         checkpoints = str(Path(checkpoints).absolute())
     with stopping_signals() as stop, OpenTopics(place.store, place.servers) as topics:
-        spark = make_session(StoreArguments(JOB_NAME="odradek-sql", shuffle_partitions=2), "odradek-sql")
+        with waiting("starting Spark", then or "statements run now"):
+            spark = make_session(StoreArguments(JOB_NAME="odradek-sql", shuffle_partitions=2), "odradek-sql")
         if progress:
             from odradek.spark.jobs.listener import ProgressLines
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -120,15 +119,15 @@ def consume(
         left = sum(max(ends[each] - consumer.position(each), 0) for each in ends) if group is None else None
         hidden = sys.stdout.isatty() or follow
         with (
-            _ctrl_c_once() as asked_to_stop,
+            _stopped_once() as asked_to_stop,
             progress("reading", min(left or 0, count or sys.maxsize) or None, shown=not hidden) as advance,
         ):
             written = _print(
                 consumer, ends, count, follow, show, group is not None, until is not None, asked_to_stop, advance
             )
     typer.echo(f"{written} records", err=True)
-    if asked_to_stop.is_set():
-        raise typer.Exit(130)
+    if asked_to_stop:
+        raise typer.Exit(128 + asked_to_stop[0])
 
 
 def _find_topic(configs: dict[str, Any], topic: str, *, wait: bool) -> None:
@@ -171,19 +170,25 @@ def offsets_at(consumer: Any, text: str, partitions: list[TopicPartition], optio
 
 
 @contextmanager
-def _ctrl_c_once() -> Iterator[threading.Event]:
-    """Set the event at the first Ctrl-C, so that polled records are printed and committed. The second interrupts."""
-    asked = threading.Event()
+def _stopped_once() -> Iterator[list[int]]:
+    """Add the first Ctrl-C or SIGTERM to the list, so that polled records are printed and committed, and the group is
+    left. The second one ends the command at once.
+    """
+    asked: list[int] = []
+    before: dict[int, Any] = {}
 
-    def note(*_: Any) -> None:
-        asked.set()
-        signal.signal(signal.SIGINT, before)
+    def note(number: int, _: Any) -> None:
+        asked.append(number)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    before = signal.signal(signal.SIGINT, note)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        before[number] = signal.signal(number, note)
     try:
         yield asked
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _print(
@@ -194,7 +199,7 @@ def _print(
     show: Callable[[Any], bytes],
     in_group: bool,
     stops: bool,
-    asked_to_stop: threading.Event,
+    asked_to_stop: list[int],
     advance: Advance,
 ) -> int:
     """Print records to standard output and return their number; a group continues after the last printed one."""
@@ -214,7 +219,7 @@ def _print(
         sys.stdout.buffer.flush()
         advance(written - before)
         is_done = not follow and _at_end(consumer, ends, in_group)
-        if is_done or (count and written >= count) or asked_to_stop.is_set():
+        if is_done or (count and written >= count) or asked_to_stop:
             return written
 
 
