@@ -23,7 +23,7 @@ users:
   ben: {password_file: ben.txt}
 acls:
   - {principal: "User:ada", allow: [read, describe], topic: orders}
-  - {principal: "User:*", deny: write, topic: audit., pattern: prefixed, host: 10.0.0.1}
+  - {principal: "User:*", deny: write, topic: audit., pattern: prefixed, host: 192.0.2.1}
   - {principal: "User:ada", allow: create, cluster: true}
 quotas:
   - {user: ada, client_id: default, producer_byte_rate: 1000000}
@@ -56,7 +56,7 @@ def test_every_section_is_read(tmp_path: Path) -> None:
     assert found.topics == {"orders": TopicEntry(6, configs), "plain": TopicEntry(None, {})}
     assert found.users == {"ada": UserEntry("ADA_PASSWORD"), "ben": UserEntry("", str(tmp_path / "ben.txt"))}
     denied = AclBinding(
-        ResourceType.TOPIC, "audit.", PatternType.PREFIXED, "User:*", "10.0.0.1", AclOperation.WRITE, AclPermission.DENY
+        ResourceType.TOPIC, "audit.", PatternType.PREFIXED, "User:*", "192.0.2.1", AclOperation.WRITE, AclPermission.DENY
     )
     assert found.acls is not None
     assert len(found.acls) == 4

@@ -64,14 +64,18 @@ class JsonFormatter(logging.Formatter):
     For a handler of any logger: `handler.setFormatter(odradek.JsonFormatter())`.
     """
 
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the message without the client's names."""
+        return record.getMessage().removeprefix(getattr(record, _PREFIX, ""))
+
     def format(self, record: logging.LogRecord) -> str:
-        """Implement logging.Formatter."""
+        """Return a record as JSON."""
         moment = datetime.fromtimestamp(record.created, UTC)
         line: dict[str, Any] = {
             "time": moment.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             "level": record.levelname,
             "logger": record.name,
-            "message": record.getMessage().removeprefix(getattr(record, _PREFIX, "")),
+            "message": self.formatMessage(record),
             **getattr(record, _NAMES, {}),
         }
         if record.exc_info:
