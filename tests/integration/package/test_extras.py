@@ -11,12 +11,12 @@ import re
 import shlex
 import subprocess
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tools.package import ROOT, build_wheels, run_uv
+from tests.integration.package.conftest import Install
+from tools.package import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -44,33 +44,6 @@ COMMANDS = {
     "topics list": "cli",
     "connect list": "connect",
 }
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return build_wheels(tmp_path_factory.mktemp("wheels"))
-
-
-Install = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def install(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Make an environment with the client and an extra ("" for none); its bin folder."""
-    made: dict[str, Path] = {}
-
-    def environment(extra: str) -> Path:
-        if extra not in made:
-            folder = tmp_path_factory.mktemp(f"environment-{extra or 'bare'}")
-            run_uv("venv", "--quiet", str(folder))
-            client = wheels["odradek"]
-            wanted = f"odradek[{extra}] @ {client.as_uri()}" if extra else str(client)
-            python = str(folder / "bin" / "python")
-            run_uv("pip", "install", "--quiet", "--python", python, "--find-links", str(client.parent), wanted)
-            made[extra] = folder / "bin"
-        return made[extra]
-
-    return environment
 
 
 def run(folder: Path, where: Path, *command: str) -> subprocess.CompletedProcess[str]:
