@@ -92,6 +92,8 @@ async def test_a_cluster_that_is_away_is_a_problem_of_its_pages_alone(browser: B
         assert NOWHERE in html
         assert 'href="/clusters/away/groups"' in html, "within the frame"
     assert "at-home" in await browser.get("/topics")
+    answer = await browser.post("/clusters/away/topics", name="wished")
+    assert (answer.status_code, NOWHERE in answer.text) == (502, True)
     assert (await browser.post("/clusters/away/sign-out")).status_code == 303
 
 

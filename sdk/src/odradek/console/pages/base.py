@@ -140,6 +140,9 @@ def action(again: Again) -> Callable[[Carry], Handler]:
             form = Fields([])
             try:
                 await state.connect_once()
+            except KafkaError as error:  # the page of the form needs the cluster, too
+                return await _problem(request, error)
+            try:
                 form = await form_of(request, state.settings.body_bytes_max)
                 check_forgery(session, form)
                 location, message = await carry(request, form)
