@@ -23,6 +23,7 @@ QUESTIONS = (
         "gateway.abuse",
         "gateway.connections",
         "gateway.catch_up",
+        "gateway.requests",
         "growth",
         "console",
         "connect",

@@ -1,6 +1,6 @@
 """The distributions of sdk/, as their pyproject.toml files declare them: each module of one tree is in one of them.
 
-docs/decisions/0087 has the reasons. tests/unit/test_distributions.py asserts that they divide the tree, and that a
+docs/decisions/0088 has the reasons. tests/unit/test_distributions.py asserts that they divide the tree, and that a
 module imports nothing that its distribution does not require.
 """
 

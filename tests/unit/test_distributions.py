@@ -1,4 +1,4 @@
-"""The distributions of sdk/ divide its sources, and import only what they require (docs/decisions/0087)."""
+"""The distributions of sdk/ divide its sources, and import only what they require (docs/decisions/0088)."""
 
 from __future__ import annotations
 

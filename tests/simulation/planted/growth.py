@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from odradek.client.producer.accumulator import Accumulator
 from odradek.engine.groups import growth_holds
-from odradek.engine.partition import index as partition_index
+from odradek.engine.partition import head_append
 from odradek.engine.partition.index import PartitionIndex
 
 from tests.simulation.planted.bug import bug
@@ -27,7 +27,7 @@ def new_partition_before_its_parent_is_consumed() -> Iterator[None]:
 @bug("growth", seeds=40)
 def append_by_fewer_partitions_than_there_are() -> Iterator[None]:
     """What a producer partitioned before it heard of a growth is appended after it."""
-    with patch.object(partition_index, "fences_nobody", lambda counts: ()):
+    with patch.object(head_append, "_fences", lambda chosen_by: ()):
         yield
 
 

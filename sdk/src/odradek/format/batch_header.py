@@ -90,10 +90,11 @@ def parse_header(buf: Buffer, position: int = 0) -> BatchHeader:
     if available < BATCH_HEADER_BYTES:
         raise FormatError(f"the batch header is truncated: {available} bytes are left")
     header = BatchHeader._make(HEADER.unpack_from(buf, position))
-    if header.size_bytes < BATCH_HEADER_BYTES:
+    size = header.size_bytes
+    if size < BATCH_HEADER_BYTES:
         raise FormatError(f"the batch length {header.batch_length} is too small for the header")
-    if header.size_bytes > available:
-        raise FormatError(f"the batch of {header.size_bytes} bytes is truncated after {available}")
+    if size > available:
+        raise FormatError(f"the batch of {size} bytes is truncated after {available}")
     return header
 
 

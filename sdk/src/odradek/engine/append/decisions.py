@@ -10,7 +10,7 @@ refusal contains the head, which `after_refusal` examines in this order:
     4. the sweep floor has passed the object            upload again under a new id
     5. sequences                                        `decide_sequences`: it may be there already
     6. another next offset than expected                the conditional produce has lost
-    7. the topic has grown (growth_fence.py)            its keys may belong to other partitions now
+    7. the topic has grown (head_append.py)             its keys may belong to other partitions now
 
 Sequences follow KIP-98 and KIP-360 (Apache Kafka's ProducerStateManager). `decide_sequences` with no head gives the
 blind clause. For a batch of a producer whose last epoch here is E and whose next sequence is S:

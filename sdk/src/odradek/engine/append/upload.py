@@ -154,13 +154,14 @@ class Uploads:
                 "request may hold: make them larger",
             )
         for start, header in batches:
+            size = header.size_bytes
             if header.is_transactional != transactional:
                 raise KafkaError(ErrorCode.INVALID_TXN_STATE, _MISPLACED[transactional])
             max_timestamp_ms = header.max_timestamp_ms
             contradicts_itself = header.max_timestamp_ms < header.base_timestamp_ms
             walks = config.validates_records or config.is_compacted or contradicts_itself
             if walks:
-                batch = data[start : start + header.size_bytes]
+                batch = data[start : start + size]
                 max_timestamp_ms = await _largest_timestamp_ms(
                     check_records(batch, header, bounds, needs_keys=config.is_compacted)
                 )
@@ -172,7 +173,7 @@ class Uploads:
                 TailEntry(
                     object_id=b"",
                     position=position + start,
-                    length=header.size_bytes,
+                    length=size,
                     offset_count=header.last_offset_delta + 1,
                     max_timestamp_ms=max_timestamp_ms,
                     producer_id=header.producer_id,

@@ -5,7 +5,7 @@ A topic that grows from n to a multiple of n partitions moves some of the keys o
 
     1. the topic's row notes that it is growing                  who finds the note may finish what was begun
     2. heads of the new partitions; fences in the old heads      from here on no producer of ours writes by n
-       (partition/growth_fence.py), and their next offsets: the marks
+       (partition/head_append.py), and their next offsets: the marks
     3. one transaction: the row has the new partitions,          visible only when whole
        and the growth; the marks are stored
 

@@ -18,7 +18,7 @@ the item is kept under 1 KB, where a write costs one unit:
         b: where its epoch began here, if not at sequence 0}
     pv  evictions: how many times a producer left `p` for a row of its own
     w   mark: somebody waits for the next append since `by` was this (engine/marks.py); absent: nobody does
-    g   fence of a topic that has grown (growth_fence.py); absent: it has not
+    g   fence of a topic that has grown (head_append.py); absent: it has not
 
 `p.<id>.r` and an evicted producer's row hold its last batches, newest last, each packed as
 epoch (i16), base sequence (i32), record count (u32), base offset (i64): a duplicate of one of the last five is
@@ -31,6 +31,7 @@ import struct
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 from odradek.engine.partition.fields import attribute, check_version
 from odradek.errors import FormatError
@@ -213,24 +214,35 @@ def encode_head(head: PartitionHead) -> Item:
     return item
 
 
+_NUMBERS = {  # and the sweep floor: attributes that every head has, by their names
+    "no": "next_offset",
+    "ls": "log_start_offset",
+    "tb": "tail_base_offset",
+    "mo": "merged_offset",
+    "rm": "running_max_timestamp_ms",
+    "sf": "spill_floor_ms",
+    "li": "leader_id",
+    "le": "leader_epoch",
+    "es": "epoch_start",
+    "by": "appended_bytes",
+    "pv": "evictions",
+    "wf": "sweep_floor",
+}
+_TYPES = (*[int] * (len(_NUMBERS) - 1), bytes)
+
+
 def decode_head(item: Item) -> PartitionHead:
     """The head from its item. Raises FormatError for an unknown version or a damaged item."""
     check_version(item, VERSION, "a partition head")
+    values = tuple(map(item.get, _NUMBERS))  # all at once: each look at a head that has changed comes here
+    if tuple(map(type, values)) != _TYPES:
+        for name, kind in zip(_NUMBERS, _TYPES, strict=True):
+            attribute(item, name, kind)
+    fields: dict[str, Any] = dict(zip(_NUMBERS.values(), values, strict=True))
     return PartitionHead(
-        next_offset=attribute(item, "no", int),
-        log_start_offset=attribute(item, "ls", int),
-        tail_base_offset=attribute(item, "tb", int),
-        merged_offset=attribute(item, "mo", int),
-        running_max_timestamp_ms=attribute(item, "rm", int),
+        **fields,
         tail=_tail(item),
-        spill_floor_ms=attribute(item, "sf", int),
-        sweep_floor=attribute(item, "wf", bytes),
-        leader_id=attribute(item, "li", int),
-        leader_epoch=attribute(item, "le", int),
-        epoch_start=attribute(item, "es", int),
-        appended_bytes=attribute(item, "by", int),
         producers=_producers(item),
-        evictions=attribute(item, "pv", int),
         mark=attribute(item, "w", int) if "w" in item else None,
         fence=attribute(item, "g", int) if "g" in item else 0,
     )

@@ -7,10 +7,18 @@
     the entry is not in the tail                 no earlier attempt was applied
     each producer is where its batch continues   producer_places.py
     the next offset is the expected one          of a conditional produce
-    the topic has not grown                      growth_fence.py
+    the topic has not grown                      below
 
-As expressions it is DynamoDB's to evaluate; `decide` is the same for a store that has the head in memory. Both say the
-same of every head (tests/property/engine/test_head_append.py, and each append of the simulation).
+A topic that grows puts up a fence in its heads (docs/decisions/0062):
+
+    g   how many partitions the topic has, or will have in a moment; absent: it has not grown
+
+A producer that says by how many partitions it chose the partitions of keyed records is refused once the fence says
+more. So what is below the next offset that the fence's own update returns is all that such producers will ever have
+written by fewer partitions, and no later append joins it.
+
+As expressions the append is DynamoDB's to evaluate; `decide` is the same for a store that has the head in memory. Both
+say the same of every head (tests/property/engine/test_head_append.py, and each append of the simulation).
 """
 
 from __future__ import annotations
@@ -22,11 +30,11 @@ from typing import Any
 
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.fields import is_version
-from odradek.engine.partition.growth_fence import fences_nobody
-from odradek.engine.partition.head import MARK, VERSION, head_key
+from odradek.engine.partition.head import FENCE, MARK, VERSION, head_key
 from odradek.engine.partition.packed_entries import PlacedEntry, encode_packed_entries
 from odradek.engine.partition.producer_places import SequenceClause, joined
-from odradek.engine.partition.shared_head import is_at, next_offset_path
+from odradek.engine.partition.shared_head import HeadImage, decode_image, is_at, next_offset_path, place_name
+from odradek.errors import ConditionFailed
 from odradek.format.tail_entry import TailEntry, encode_tail_entry
 from odradek.model.topic_partition import PartitionId
 from odradek.ports.condition_value import holds
@@ -34,6 +42,7 @@ from odradek.ports.table import (
     Absent,
     Action,
     Add,
+    AnyOf,
     Append,
     Compare,
     Condition,
@@ -43,11 +52,14 @@ from odradek.ports.table import (
     Not,
     Path,
     Set,
+    Table,
     Undecided,
+    Update,
     Value,
     all_of,
 )
 
+_FENCE_PATH = (FENCE,)
 _NUMBER_MAX = 10**37  # far below the limit of the table's numbers
 
 
@@ -106,7 +118,7 @@ class HeadAppend(LiveUpdate):
             "_clauses": [  # what not every append has
                 *sequences,
                 *((Absent((MARK,)),) if is_unmarked else ()),
-                *fences_nobody([part.chosen_by for part in parts]),
+                *_fences([part.chosen_by for part in parts if part.chosen_by is not None]),
                 *_expectations(parts, shares_head=head_id.shares_head),
             ],
         }
@@ -164,7 +176,7 @@ class HeadAppend(LiveUpdate):
         if self._shares_head:
             offsets = _map(item.get("n"))
             for part in self._parts:
-                name = next_offset_path(part.partition)[1]
+                name = place_name(part.partition.place)
                 offsets[name] = _sum(offsets.get(name, 0), _offset_count(part))
             after["n"] = offsets
         else:
@@ -172,6 +184,28 @@ class HeadAppend(LiveUpdate):
                 after["no"] = _sum(after.get("no", 0), _offset_count(part))
         _set_all(after, self._advances)
         return after
+
+
+async def raise_fence(log: Table, head_id: PartitionId, partition_count: int) -> HeadImage | None:
+    """Raise the fence of a head, which only rises; return what the head says with it, or None: it does not exist.
+
+    Raises StoreUnavailable, OutcomeUnknown (repeat it); FormatError: the head is damaged, or of a later release.
+    """
+    item: Item | None
+    is_lower = AnyOf((Absent(_FENCE_PATH), Compare(_FENCE_PATH, "<", partition_count)))
+    update = Update(head_key(head_id), (Set(_FENCE_PATH, partition_count),), all_of(is_version(VERSION), is_lower))
+    try:
+        item = await log.update(update)
+    except ConditionFailed as refused:
+        item = refused.current
+    return None if item is None else decode_image(head_id, item)
+
+
+def _fences(chosen_by: Sequence[int]) -> tuple[Condition, ...]:
+    """Return the condition of batches whose partitions were chosen by so many partitions of their topic."""
+    if not chosen_by:
+        return ()
+    return (AnyOf((Absent(_FENCE_PATH), Compare(_FENCE_PATH, "<=", min(chosen_by)))),)
 
 
 def _expectations(parts: Sequence[PartitionAppend], *, shares_head: bool) -> list[Condition]:

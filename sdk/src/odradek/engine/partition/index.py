@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from odradek.engine.partition.applied_reads import transact_get_all
 from odradek.engine.partition.claims import FLEET_CLAIM, Claim
 from odradek.engine.partition.fields import check_version, is_version
-from odradek.engine.partition.growth_fence import raise_fence
 from odradek.engine.partition.head import (
     NO_FLOOR,
     VERSION,
@@ -21,7 +20,7 @@ from odradek.engine.partition.head import (
     encode_head,
     head_key,
 )
-from odradek.engine.partition.head_append import HeadAppend, PartitionAppend
+from odradek.engine.partition.head_append import HeadAppend, PartitionAppend, raise_fence
 from odradek.engine.partition.index_row import IndexRow, decode_index_row, is_ghost, without_ghosts
 from odradek.engine.partition.maintenance_lease import LeaseLost, MaintenanceLease
 from odradek.engine.partition.pages import Pages
@@ -120,7 +119,7 @@ class PartitionIndex:
                 check_version(refused.current, VERSION, "a partition head")
 
     async def fence(self, head_id: PartitionId, partition_count: int) -> HeadImage | None:
-        """See `growth_fence.raise_fence`."""
+        """See `head_append.raise_fence`."""
         return await raise_fence(self._log, head_id, partition_count)
 
     async def delete_head(self, partition: PartitionId) -> None:

@@ -79,15 +79,16 @@ def validate_batches(buf: Buffer, *, max_message_bytes: int) -> list[tuple[int, 
     position = 0
     while position < len(view):
         header = parse_header(view, position)
-        if header.size_bytes > max_message_bytes:
+        size = header.size_bytes
+        if size > max_message_bytes:
             raise FormatError(
-                f"a batch of {header.size_bytes} bytes is larger than max.message.bytes, {max_message_bytes}",
+                f"a batch of {size} bytes is larger than max.message.bytes, {max_message_bytes}",
                 ErrorCode.MESSAGE_TOO_LARGE,
             )
         check_crc(view, position, header)
         _check_fields(header)
         batches.append((position, header))
-        position += header.size_bytes
+        position += size
     return batches
 
 

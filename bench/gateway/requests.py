@@ -13,7 +13,7 @@ counts, so that other load on the machine counts for little. Calls of Python fun
 one request in flight, are the same on every machine and at every load. `--profile` prints what the functions of the
 service took in one step in place of figures (cProfile's own cost is in them).
 
-    python -m bench.port_requests [--quick] [--synced] [--profile produce|spread|fetch|waiting]
+    python -m bench.gateway.requests [--quick] [--synced] [--profile produce|spread|fetch|waiting]
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from odradek.protocol.api import ApiKey
 from tests.support.engine import batch
 from tests.support.services.function_calls import decode, frame
 
-RESULTS = Path(__file__).parent / "results" / "port_requests.json"
+RESULTS = Path(__file__).parents[1] / "results" / "gateway_requests.json"
 STEPS = ("produce", "spread", "fetch", "waiting")
 IN_FLIGHT = 5
 BATCH_BYTES, RECORD_BYTES = 16 * 1024, 1024
@@ -92,7 +92,7 @@ class Service:
     """A running service: its address and the CPU that it has taken."""
 
     def __init__(self, folder: str, *, is_synced: bool, profile: str | None = None) -> None:
-        command = [sys.executable, "-m", "bench.port_requests", "--serve", folder]
+        command = [sys.executable, "-m", "bench.gateway.requests", "--serve", folder]
         command += ["--synced"] * is_synced + (["--profile", profile] if profile else [])
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
@@ -127,7 +127,7 @@ class Service:
 
 @contextlib.contextmanager
 def running(*, is_synced: bool, profile: str | None = None) -> Iterator[Service]:
-    with tempfile.TemporaryDirectory(prefix="odradek-port-requests-") as folder:
+    with tempfile.TemporaryDirectory(prefix="odradek-gateway-requests-") as folder:
         service = Service(folder, is_synced=is_synced, profile=profile)
         try:
             yield service
@@ -363,7 +363,7 @@ def run(*, is_synced: bool, is_quick: bool) -> dict[str, Any]:
         print(f"{name:<10}{best_s[name] * 1e6:>10.0f} us a request")
     print(f"{'waiting':<10}{best_s['waiting'] * 100:>10.1f} % of a core, {CONSUMERS} consumers")
     print("calls of Python functions: " + ", ".join(f"{name} {number:.0f}" for name, number in calls.items()))
-    results = {"bench": "port_requests", "is_synced": is_synced, "python": sys.version.split()[0], "calls": calls}
+    results = {"bench": "gateway.requests", "is_synced": is_synced, "python": sys.version.split()[0], "calls": calls}
     results |= best_s
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
