@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from odradek.engine.engine import Engine
     from odradek.engine.read.quiet import Quiet
 
-_CONNECTIONS_MAX = 10_000
+_BYTES_MAX = 16 * 1024 * 1024  # of all frames and responses
 _REQUEST_BYTES_MAX = 16 * 1024  # of some hundred partitions; larger ones take more than their decoding
 _CORRELATION_ID = slice(4, 8)
 
@@ -44,6 +44,10 @@ class IdlePoll:
     quiet: Quiet
     response: bytes
 
+    @property
+    def size_bytes(self) -> int:
+        return len(self.rest) + len(self.response)
+
 
 class IdlePolls:
     """The last fetch of each connection, if it found nothing."""
@@ -51,6 +55,7 @@ class IdlePolls:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._polls: OrderedDict[int, IdlePoll] = OrderedDict()
+        self._bytes = 0
 
     async def answer(self, frame: Buffer, context: RequestContext, began_s: float) -> list[Buffer] | None:
         """Wait as a fetch does that finds nothing; return the response, or None: it must go the usual way."""
@@ -61,7 +66,7 @@ class IdlePolls:
         if is_repeated and poll.principal == context.principal and await self._waits(poll, began_s):
             return [bytes(frame[_CORRELATION_ID]) + poll.response]
         assert context.connection is not None
-        self._polls.pop(context.connection, None)
+        self._forget(context.connection)
         return None
 
     async def _waits(self, poll: IdlePoll, began_s: float) -> bool:
@@ -88,7 +93,8 @@ class IdlePolls:
         quiet = await self._engine.quiet_fetches.of(partitions, results)
         if quiet is None or not await self._engine.quotas.limit_nobody():
             return
-        self._polls[connection] = IdlePoll(
+        self._forget(connection)
+        poll = IdlePoll(
             bytes(frame[: _CORRELATION_ID.start]),
             bytes(frame[_CORRELATION_ID.stop :]),
             call.context.principal,
@@ -97,6 +103,12 @@ class IdlePolls:
             quiet,
             bytes(response[0][4:]),
         )
-        self._polls.move_to_end(connection)
-        if len(self._polls) > _CONNECTIONS_MAX:
-            self._polls.popitem(last=False)
+        self._polls[connection] = poll
+        self._bytes += poll.size_bytes
+        while self._bytes > _BYTES_MAX:
+            self._forget(next(iter(self._polls)))
+
+    def _forget(self, connection: int) -> None:
+        poll = self._polls.pop(connection, None)
+        if poll is not None:
+            self._bytes -= poll.size_bytes

@@ -11,15 +11,16 @@ one update appends all of them, or, if one of them must be looked at, none; then
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 from odradek.engine.append.commit_times import CommitTimes
 from odradek.engine.append.conditional_append import AppendTools
 from odradek.engine.append.decisions import Reject
 from odradek.engine.append.heads_seen import HeadsSeen
-from odradek.engine.append.member import Appended, Member
+from odradek.engine.append.member import Appended, Member, Outcome
 from odradek.engine.append.order import AppendOrder, Turn
 from odradek.engine.append.refusals import APART, not_uploaded
 from odradek.engine.append.room import Room
@@ -126,31 +127,59 @@ class Appender:
         deadline_s = self._clock.monotonic() + self._settings.request_timeout_ms / 1000
 
         shared = SharedAppends(self._tools, deadline_s)
-
-        async def append_run(run: Sequence[Upload]) -> None:
-            if len(run) == 1:  # without a task of its own: it meets the others of its head at the same moment
-                await append(run[0])
-            elif not await self._append_together(call, run, shared):
-                # Side by side, in the order of their turns: one of them may wait for another that is behind it here.
-                await asyncio.gather(*(append(upload) for upload in run))
-
-        async def append(upload: Upload) -> None:
-            turn = call.turns[upload.index]
-            refusal = await turn.come()
-            if refusal is None:
-                result = await self._append(upload, turn, shared)
-            elif isinstance(refusal, Reject):
-                result = _result(upload.request, refusal)
+        ready: list[Upload] = []
+        work: list[Coroutine[Any, Any, None]] = []
+        for run in _runs(stored):
+            if len(run) == 1 and _is_ready(run[0], call.turns[run[0].index]):
+                ready.append(run[0])
             else:
-                result = replace(refusal, topic_id=upload.request.topic_id)
-            call.settle(upload.index, result)
-
+                work.append(self._append_run(call, run, shared))
         try:
-            await asyncio.gather(*(append_run(run) for run in _runs(stored)))
+            work = [*self._append_ready(call, ready, shared), *work]
+            if len(work) == 1:
+                await work[0]
+            else:
+                await asyncio.gather(*work)
         finally:
             shared.close()
 
     # --- one conditional update a head ----------------------------------------------------------------------------
+
+    def _append_ready(
+        self, call: _Call, uploads: Sequence[Upload], shared: SharedAppends
+    ) -> list[Coroutine[Any, Any, None]]:
+        """Return the appends of batches that wait for nobody: without a task or a future of their own."""
+        by_member: dict[Member, Upload] = {}
+        for upload in uploads:
+            turn, request = call.turns[upload.index], upload.request
+            member = Member(
+                upload.partition, upload.entries, upload.bytes_, request.expected_offset, turn, request.chosen_by
+            )
+            by_member[member] = upload
+
+        def settle(member: Member, outcome: Outcome) -> None:
+            upload = by_member[member]
+            call.settle(upload.index, self._settled(upload, outcome))
+
+        return shared.appends(list(by_member), settle)
+
+    async def _append_run(self, call: _Call, run: Sequence[Upload], shared: SharedAppends) -> None:
+        if len(run) == 1:  # without a task of its own: it meets the others of its head at the same moment
+            await self._append_in_turn(call, run[0], shared)
+        elif not await self._append_together(call, run, shared):
+            # Side by side, in the order of their turns: one of them may wait for another that is behind it here.
+            await asyncio.gather(*(self._append_in_turn(call, upload, shared) for upload in run))
+
+    async def _append_in_turn(self, call: _Call, upload: Upload, shared: SharedAppends) -> None:
+        turn = call.turns[upload.index]
+        refusal = await turn.come()
+        if refusal is None:
+            result = await self._append(upload, turn, shared)
+        elif isinstance(refusal, Reject):
+            result = _result(upload.request, refusal)
+        else:
+            result = replace(refusal, topic_id=upload.request.topic_id)
+        call.settle(upload.index, result)
 
     async def _append_together(self, call: _Call, run: Sequence[Upload], shared: SharedAppends) -> bool:
         """Append a run by one update and settle its requests; False: nothing was appended, each is to be by itself."""
@@ -187,14 +216,19 @@ class Appender:
             data = upload.bytes_[start : start + sum(entry.length for entry in group)]
             outcome = await shared.append(Member(upload.partition, group, data, expected_offset, turn, chosen_by))
             if isinstance(outcome.result, Reject):
-                if outcome.partition_is_gone:
-                    self._topics.forget(upload.topic)
-                return _result(upload.request, outcome.result, outcome.head)
+                return self._settled(upload, outcome)
             appended = outcome.result
             if expected_offset is not None:  # nothing may come between the batches either
                 expected_offset = appended.base_offset + sum(entry.offset_count for entry in group)
             base_offset = appended.base_offset if base_offset < 0 else base_offset
         return self._appended(upload, appended, base_offset)
+
+    def _settled(self, upload: Upload, outcome: Outcome) -> ProduceResult:
+        if isinstance(outcome.result, Reject):
+            if outcome.partition_is_gone:
+                self._topics.forget(upload.topic)
+            return _result(upload.request, outcome.result, outcome.head)
+        return self._appended(upload, outcome.result, outcome.result.base_offset)
 
     def _appended(self, upload: Upload, appended: Appended, base_offset: int) -> ProduceResult:
         is_log_append_time = upload.entries[0].flags & FLAG_LOG_APPEND_TIME
@@ -206,6 +240,11 @@ class Appender:
             log_start_offset=appended.log_start_offset,
             topic_id=upload.topic.topic_id,
         )
+
+
+def _is_ready(upload: Upload, turn: Turn) -> bool:
+    """Return True if a partition's batches go into the log by one update, and wait for nobody."""
+    return turn.has_come and (len(upload.entries) == 1 or all(entry.producer_id < 0 for entry in upload.entries))
 
 
 def _runs(stored: Sequence[Upload]) -> list[list[Upload]]:

@@ -146,6 +146,11 @@ class Turn:
                 self._ended = asyncio.get_running_loop().create_future()
             await asyncio.wait([self._ended])
 
+    @property
+    def has_come(self) -> bool:
+        """True if it waits for nobody and has not been refused."""
+        return self._refusal is None and all(turn.fate is not None for turn in self.waits_for)
+
     async def come(self) -> ProduceResult | Reject | None:
         """Wait until the head may be updated; not None: never, and this is the answer."""
         for turn in self.waits_for:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any
 
-from odradek.engine.append.conditional_append import AppendTools, ConditionalAppend
+from odradek.engine.append.conditional_append import AppendTools, ConditionalAppend, OnSettled
 from odradek.engine.append.member import Member, Outcome
 from odradek.limits import PAGE_BYTES_MAX, PARTITIONS_PER_HEAD_MAX
 from odradek.model.topic_partition import PartitionId
@@ -31,12 +32,22 @@ class SharedAppends:
         self._waiting: dict[_Key, _Waiting] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
+    def appends(self, members: Sequence[Member], on_settled: OnSettled) -> list[Coroutine[Any, Any, None]]:
+        """Return the appends of members that are all ready: those of one head together."""
+        apart = [[member] for member in members if not _meets_others(member)]
+        together: dict[_Key, list[Member]] = {}
+        for member in members:
+            if _meets_others(member):
+                together.setdefault(_key(member), []).append(member)
+        parts = [*apart, *(part for same in together.values() for part in _in_parts(same))]
+        return [ConditionalAppend(self._tools, part, on_settled).run(self._deadline_s) for part in parts]
+
     async def append(self, member: Member) -> Outcome:
         """Append one partition's entries, with others that are ready. Raises nothing of the store's."""
-        if not member.partition.shares_head or member.expected_offset is not None:
+        if not _meets_others(member):
             [outcome] = await self._run([member])
             return outcome
-        key = member.partition.head_id, member.is_plain
+        key = _key(member)
         settled: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         waiting = self._waiting.get(key)
         if waiting is not None:
@@ -55,11 +66,12 @@ class SharedAppends:
         """Append all that have come by now: those that were ready when the first one was."""
         waiting = self._waiting.pop(key)
         try:
-            parts = _in_parts(waiting)
+            futures = dict(waiting)
+            parts = _in_parts(list(futures))
             if len(parts) == 1:
-                await self._append(parts[0])
+                await self._append(parts[0], futures)
             else:
-                await asyncio.gather(*(self._append(some) for some in parts))
+                await asyncio.gather(*(self._append(part, futures) for part in parts))
         except asyncio.CancelledError:
             for _, settled in waiting:
                 settled.cancel()
@@ -69,14 +81,12 @@ class SharedAppends:
                 if not settled.done():
                     settled.set_exception(error)
 
-    async def _append(self, waiting: _Waiting) -> None:
-        futures = dict(waiting)
-
+    async def _append(self, members: Sequence[Member], futures: Mapping[Member, asyncio.Future[Outcome]]) -> None:
         def tell(member: Member, outcome: Outcome) -> None:
             if not futures[member].done():
                 futures[member].set_result(outcome)
 
-        await ConditionalAppend(self._tools, [member for member, _ in waiting], tell).run(self._deadline_s)
+        await ConditionalAppend(self._tools, members, tell).run(self._deadline_s)
 
     async def _run(self, members: Sequence[Member]) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -85,24 +95,33 @@ class SharedAppends:
         return outcomes
 
 
-def _in_parts(waiting: _Waiting) -> list[_Waiting]:
+def _meets_others(member: Member) -> bool:
+    """Return True if it may share an update with other partitions of its head."""
+    return member.partition.shares_head and member.expected_offset is None
+
+
+def _key(member: Member) -> _Key:
+    return member.partition.head_id, member.is_plain
+
+
+def _in_parts(members: Sequence[Member]) -> list[list[Member]]:
     """What one update each takes: a partition once, and so much as its text and the item have room for.
 
     The first of each partition go together, then the second of each, and so on.
     """
-    layers: defaultdict[int, _Waiting] = defaultdict(list)
+    layers: defaultdict[int, list[Member]] = defaultdict(list)
     earlier: Counter[PartitionId] = Counter()
-    for each in waiting:
-        layers[earlier[each[0].partition]].append(each)
-        earlier[each[0].partition] += 1
-    parts: list[_Waiting] = []
+    for member in members:
+        layers[earlier[member.partition]].append(member)
+        earlier[member.partition] += 1
+    parts: list[list[Member]] = []
     for layer in layers.values():
         parts.append([])
         entries = 0
-        for each in layer:
-            entries += len(each[0].entries)
+        for member in layer:
+            entries += len(member.entries)
             if parts[-1] and (len(parts[-1]) >= PARTITIONS_PER_HEAD_MAX or entries > _ENTRIES_MAX):
                 parts.append([])
-                entries = len(each[0].entries)
-            parts[-1].append(each)
+                entries = len(member.entries)
+            parts[-1].append(member)
     return parts

@@ -194,10 +194,16 @@ class Fetcher:
 
         async def plan_one(want: _Wanted, head: PartitionHead | None) -> _Planned | FetchResult:
             limit = min(want.request.max_bytes, max_bytes)
-            async with at_once:
-                return await self._plan_one(want, head, limit, is_first=is_first, upload_bytes=upload_bytes)
+            return await self._plan_one(want, head, limit, is_first=is_first, upload_bytes=upload_bytes)
 
-        plans = await asyncio.gather(*map(plan_one, wanted, heads))
+        async def look_up(want: _Wanted, head: PartitionHead | None) -> _Planned | FetchResult:
+            async with at_once:
+                return await plan_one(want, head)
+
+        # What the head's own tail has is planned without the store, and so without a task.
+        below = [i for i, head in enumerate(heads) if not _is_in_tail(wanted[i], head)]
+        looked_up = dict(zip(below, await asyncio.gather(*(look_up(wanted[i], heads[i]) for i in below)), strict=True))
+        plans = [looked_up[i] if i in looked_up else await plan_one(wanted[i], heads[i]) for i in range(len(wanted))]
         planned: list[_Planned] = []
         failed: list[tuple[_Wanted, FetchResult]] = []
         for want, plan in zip(wanted, plans, strict=True):
@@ -418,6 +424,11 @@ class Fetcher:
 def _lacks_pages(want: _Wanted, head: PartitionHead) -> bool:
     """Return True if a read begins below a tail whose pages have not been read."""
     return want.offset < head.tail_base_offset and not head.is_whole
+
+
+def _is_in_tail(want: _Wanted, head: PartitionHead | None) -> bool:
+    """Return True if the head itself has all that is to be read, of its present leader epoch."""
+    return head is not None and want.offset >= max(head.tail_base_offset, head.epoch_start)
 
 
 def _fits(pieces: Sequence[Piece], limit: int) -> bool:
