@@ -123,6 +123,9 @@ class Looks:
         elif now_s + pause_s < watched.due_s:
             watched.pause_s, watched.due_s = pause_s, now_s + pause_s
             self._schedule(head_id, watched)
+        if end > watched.ends.get(partition, end):  # the others wait for what this poll has seen
+            watched.must_be_read = True
+            _wake(watched, [partition])
         watched.polls.setdefault(partition, {})[poll] = None
         watched.ends[partition] = max(end, watched.ends.get(partition, 0))
         if watched.image is not None and view_of(watched.image, partition).next_offset > end:
