@@ -33,6 +33,7 @@ QUESTIONS = (
         "values",
         "sql",
         "streams",
+        "stream_latency",
     ),
 )
 

@@ -9,13 +9,16 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
 
 /**
  * Processes the records of a topic under exactly_once_v2 with the defaults of Kafka Streams, then ends.
  *
- * <p>StreamsThroughput SERVERS APPLICATION_ID (windows|join|near) INPUT OTHER OUTPUT STATE_DIR COUNT: counts by key and
- * minute, joins the table OTHER, or joins the stream OTHER within ten seconds. Prints "running", and "done" when COUNT records are processed and committed.
+ * <p>StreamsThroughput SERVERS APPLICATION_ID (windows|final|sessions|join|near) INPUT OTHER OUTPUT STATE_DIR COUNT:
+ * counts by key and minute, at once or when the minute is over, or by session, joins the table OTHER, or joins the
+ * stream OTHER within ten seconds. Prints "running", and "done" when COUNT records are processed and committed.
  */
 public final class StreamsThroughput {
     public static void main(String[] args) throws InterruptedException {
@@ -31,6 +34,19 @@ public final class StreamsThroughput {
                 .count()
                 .toStream((window, count) -> window.key() + "@" + window.window().start())
                 .mapValues(count -> Long.toString(count));
+        } else if (args[2].equals("final")) {
+            result = input.groupByKey()
+                .windowedBy(TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1)))
+                .count()
+                .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()))
+                .toStream((window, count) -> window.key() + "@" + window.window().start())
+                .mapValues(count -> Long.toString(count));
+        } else if (args[2].equals("sessions")) {
+            result = input.groupByKey()
+                .windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofSeconds(30), Duration.ofDays(1)))
+                .count()
+                .toStream((window, count) -> window.key() + "@" + window.window().start())
+                .mapValues(count -> count == null ? null : Long.toString(count));
         } else if (args[2].equals("near")) {
             KStream<String, String> other = builder.stream(args[4]);
             JoinWindows near = JoinWindows.ofTimeDifferenceAndGrace(Duration.ofSeconds(10), Duration.ofDays(1));
