@@ -7,6 +7,7 @@ from odradek.sql.formats import EPOCH, decoders, window_bounds
 from odradek.sql.functions.signature import text_of as literal
 from odradek.sql.functions.times import time_read
 from odradek.sql.plan import Input
+from odradek.sql.planning import headers
 from odradek.sql.types import quote
 
 _LATEST = (
@@ -49,7 +50,7 @@ def plan_input(
     reads |= {each.name: _header(each) for each in source.columns if each.header is not None}
     columns = [f"{reads[each.name]} AS {quote(each.name)}" for each in source.columns]
     columns += [f"{time} AS __time", "partition AS __partition", "offset AS __offset"]
-    columns += ["headers AS __headers"] if pass_headers else []
+    columns += [f"{headers.packed('headers')} AS __headers"] if pass_headers else []
     conditions = [healthy] if healthy else []
     if source.kind == "TABLE":
         conditions.append("key IS NOT NULL" if read == "stream" else "value IS NOT NULL")

@@ -62,6 +62,8 @@ _SETTINGS = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
     "spark.sql.legacy.codingErrorAction": "true",  # text that an encoding lacks is replaced, as by Java
+    # Groups of a task in a hash table that keeps objects: beyond them Spark sorts the records; its default is 128.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
 }
 _IN_PYTHON = re.compile(rf"\b{PREFIX}\w+(?=\()")
 _SOURCES_ADVICE = "set the option corruptBatches to skip, or to mark"

@@ -25,7 +25,7 @@ from odradek.sql.functions import FUNCTIONS
 from odradek.sql.inputs import plan_input
 from odradek.sql.joins import JoinedKey, is_foreign, plan_join
 from odradek.sql.plan import Eager, Input, Maintained
-from odradek.sql.planning import late
+from odradek.sql.planning import headers, late
 from odradek.sql.planning.eager import eager_join, eager_sql
 from odradek.sql.planning.grouping import check_grouped, is_aggregate, is_table_function
 from odradek.sql.planning.keys import Output, result_keys, without_aggregates
@@ -478,7 +478,8 @@ class _Planner:
         """Return the headers of the record that makes a row: of two streams, of the one that comes later."""
         first, *others = self.scope.bounds
         if self.aggregates:
-            return f"max_by({first.quoted}.__headers, struct({first.quoted}.__offset, {first.quoted}.__partition))"
+            order = f"struct({first.quoted}.__offset, {first.quoted}.__partition)"
+            return headers.of_latest(f"{first.quoted}.__headers", order)
         other = next((each for each in others if each.source.kind == "STREAM"), None)
         if other is None:
             return f"{first.quoted}.__headers"

@@ -6,6 +6,7 @@ from odradek.sql.catalog import Source
 from odradek.sql.formats import EPOCH, encode, with_window
 from odradek.sql.functions.times import time_read
 from odradek.sql.plan import RESULT, Sink, Topic
+from odradek.sql.planning import headers
 from odradek.sql.query import Planned
 from odradek.sql.types import quote
 
@@ -51,6 +52,7 @@ def sink_of(target: Source, planned: Planned | None, timestamped: Source, topic:
             time, has_time = f"IF(__keep, {time}, __time)", f"(NOT __keep OR {has_time})"
         where = f" WHERE {has_time}"
     rows = f"(SELECT {casts}, {extra} FROM {RESULT})"
-    headers = ", __headers AS headers" if planned is not None and planned.has_headers else ""
-    sql = f"SELECT {key} AS key, {value} AS value, {time} AS timestamp{headers} FROM {rows}{where}"
+    has_headers = planned is not None and planned.has_headers
+    more = f", {headers.unpacked('__headers')} AS headers" if has_headers else ""
+    sql = f"SELECT {key} AS key, {value} AS value, {time} AS timestamp{more} FROM {rows}{where}"
     return Sink(topic, sql, (*key_codecs, *value_codecs))
