@@ -72,6 +72,7 @@ _KEY_ALONE = ("key", "CAST(NULL AS BINARY) AS value", "timestamp", "0 AS partiti
 _LOOKED_UP = ("table", "history")  # inputs of a micro-batch that are not its stream
 _WHOLE_BYTES = str(1 << 50)
 _POLL_S = 0.2
+_EMPTY_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 _BASIS = "basis.json"  # in a checkpoint: what it belongs to (planning/upgrades.py)
 _ROWS_MAX = 100_000  # per result on a screen
 
@@ -118,6 +119,7 @@ class SparkEngine:
         self._plans: dict[str, tuple[QueryPlan, SlowStarts]] = {}  # of those that run
         self._registry = registry
         self._registered: set[tuple[str, str]] = set()  # session and function
+        self._starting = threading.Lock()  # a query keeps the settings of its start
         self._planning = threading.Lock()  # views have the same names for all plans; a frame keeps what it found there
 
     # --- what the session asks for
@@ -316,7 +318,12 @@ class SparkEngine:
                 write = stream_time.around(write)
         writer = frame.writeStream.queryName(plan.query_id).outputMode(plan.output_mode).foreachBatch(write)
         writer = writer.option("checkpointLocation", checkpoint)
-        return writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger})).start()
+        writer = writer.trigger(**({"availableNow": True} if once else {"processingTime": self._trigger}))
+        with self._starting:
+            # Where rows are written when they change, one more micro-batch after each with data would only drop state
+            # of closed windows, at the cost of the one before; the next with data does that as well.
+            self.configure(_EMPTY_BATCHES, "false" if plan.output_mode == "update" else "true")
+            return writer.start()
 
     def _with_tables(self, plan: QueryPlan, write: WriteBatch) -> WriteBatch:
         """Return a function that joins a micro-batch with the tables as they are then, and writes the result.
