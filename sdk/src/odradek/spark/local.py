@@ -27,6 +27,12 @@ _SETTINGS = {
     # A busy machine must not look like a dead executor.
     "spark.executor.heartbeatInterval": "60s",
     "spark.network.timeout": "600s",
+    # Spark's default for local files runs the program readlink some fifty times in a micro-batch.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # Each is a file more; Hadoop's local files have checksums of their own.
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
 }
 _LEFT_OUT = "python"  # holds lib/pyspark.zip
 
