@@ -104,6 +104,7 @@ reference: setup ## Write docs/reference.md and every table of the docs that is 
 	@$(PY) -m tools.reference
 	@$(PY) -m tools.connect_reference
 	@$(PY) -m tools.extras_reference
+	@$(PY) -m tools.openapi
 	@$(PY) -m tools.ports_reference
 	@$(PY) -m tools.differences_page
 	@$(PY) -m tests.peers.clients.kept

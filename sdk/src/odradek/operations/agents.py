@@ -197,7 +197,7 @@ class AgentTools:
         record = await encoded(self._cluster, topic, RecordForm(key, value))
         record.headers.extend((name, text.encode()) for name, text in (headers or {}).items())
         written = await produce(self._cluster, topic, [record])
-        return plain(written) | {"topic": topic}
+        return {"topic": topic, **plain(written)}
 
     async def _decoder(self) -> Decoder:
         registry = await self._cluster.registry_or_none()

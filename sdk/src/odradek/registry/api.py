@@ -112,8 +112,9 @@ class RegistryApi:
         self._subjects = subjects
         self._acls = acls
         self._cluster_id = cluster_id
-        one, version = r"/subjects/([^/]+)", r"/subjects/([^/]+)/versions/([^/]+)"
-        setting = r"(?:/([^/]+))?"
+        one = r"/subjects/(?P<subject>[^/]+)"
+        version = rf"{one}/versions/(?P<version>[^/]+)"
+        setting = r"(?:/(?P<subject>[^/]+))?"
         routes: list[tuple[str, str, Handler]] = [
             ("GET", "/", self._root),
             ("GET", "/subjects", self._list_subjects),
@@ -127,13 +128,13 @@ class RegistryApi:
             ("GET", rf"{version}/referencedby", self._referenced_by),
             ("GET", "/schemas", self._list_schemas),
             ("GET", "/schemas/types", self._types),
-            ("GET", r"/schemas/ids/([^/]+)", self._get_schema),
-            ("GET", r"/schemas/ids/([^/]+)/schema", self._get_schema_text),
-            ("GET", r"/schemas/ids/([^/]+)/subjects", self._subjects_of),
-            ("GET", r"/schemas/ids/([^/]+)/versions", self._versions_of),
-            ("GET", r"/schemas/guids/([^/]+)", self._get_by_guid),
-            ("POST", r"/compatibility/subjects/([^/]+)/versions", self._check_all),
-            ("POST", r"/compatibility/subjects/([^/]+)/versions/([^/]+)", self._check_one),
+            ("GET", r"/schemas/ids/(?P<id>[^/]+)", self._get_schema),
+            ("GET", r"/schemas/ids/(?P<id>[^/]+)/schema", self._get_schema_text),
+            ("GET", r"/schemas/ids/(?P<id>[^/]+)/subjects", self._subjects_of),
+            ("GET", r"/schemas/ids/(?P<id>[^/]+)/versions", self._versions_of),
+            ("GET", r"/schemas/guids/(?P<guid>[^/]+)", self._get_by_guid),
+            ("POST", r"/compatibility/subjects/(?P<subject>[^/]+)/versions", self._check_all),
+            ("POST", rf"/compatibility{version}", self._check_one),
             ("GET", rf"/config{setting}", self._get_config),
             ("PUT", rf"/config{setting}", self._put_config),
             ("DELETE", rf"/config{setting}", self._delete_config),
@@ -145,6 +146,11 @@ class RegistryApi:
             ("GET", "/v1/metadata/version", self._version),
         ]
         self._routes = [(method, re.compile(pattern), handler) for method, pattern, handler in routes]
+
+    @property
+    def routes(self) -> list[tuple[str, str]]:
+        """The method and the pattern of the path of each request that is known."""
+        return [(method, pattern.pattern) for method, pattern, _ in self._routes]
 
     async def answer(self, request: Request) -> tuple[int, Answer]:
         """Return status and document. No client can cause an exception."""

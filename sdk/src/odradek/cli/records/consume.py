@@ -179,11 +179,11 @@ def _stopped_once() -> Iterator[list[int]]:
 
     def note(number: int, _: Any) -> None:
         asked.append(number)
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        before[number] = signal.signal(number, note)
+    for each in (signal.SIGINT, signal.SIGTERM):
+        before[int(each)] = signal.signal(each, note)
     try:
         yield asked
     finally:

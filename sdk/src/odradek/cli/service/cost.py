@@ -13,7 +13,6 @@ import typer
 from odradek.cli.command_group import CommandGroup
 from odradek.cli.output import Output, OutputOption, show_data, show_rows
 from odradek.cost.clients import Clients
-from odradek.cost.fixtures import FIXTURES
 from odradek.cost.tables import TARGET_PERCENT, TableMode
 from odradek.cost.wal import WalClass
 from odradek.errors import ErrorCode, KafkaError
@@ -24,7 +23,13 @@ from odradek.operations.costs import best_saving, parse_rate, parse_time
 if TYPE_CHECKING:
     from odradek.cost.model import Workload
 
-StageName = StrEnum("StageName", {name.upper(): name for name in FIXTURES})
+
+class StageName(StrEnum):
+    """A stage with known fixtures (cost/fixtures.py)."""
+
+    DEV = "dev"
+    PROD = "prod"
+
 
 cost = typer.Typer(cls=CommandGroup, help="Estimate the cost of a workload.", no_args_is_help=True)
 
