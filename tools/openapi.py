@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,7 +106,7 @@ def _contract(text: str | None) -> Iterator[Operation]:
                     yield method, f"{path.rpartition('/')[0]}/{other}", summary.strip()
 
 
-_READERS = {
+_READERS: dict[str, Callable[[], Iterator[Operation]]] = {
     "registry": _registry,
     "connect": _connect,
     "sql": _sql,
