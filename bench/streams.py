@@ -258,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = Table("topology", "engine", "records/s", "s", "CPU s", *PARTS, "service's CPU s")
     for run in figures["runs"]:
         used = [run["s"], run["cpu_s"], *run["cpu_s_of"].values(), run["service_cpu_s"]]
-        table.add_row(run["topology"], run["engine"], f"{each['records_s']:,}", *(f"{value:.1f}" for value in used))
+        table.add_row(run["topology"], run["engine"], f"{run['records_s']:,}", *(f"{value:.1f}" for value in used))
     Console().print(table)
     for path in (RESULTS, *([KEPT] if arguments.keep else [])):
         path.parent.mkdir(parents=True, exist_ok=True)

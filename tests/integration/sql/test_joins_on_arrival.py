@@ -1,4 +1,4 @@
-"""Outer joins of streams without GRACE PERIOD: each record is joined once, when it arrives, whatever is repeated.
+"""Outer joins of streams: each record is joined once, when it arrives, whatever is repeated.
 
 Slow are the restarts that find something else than the first test here does: two or three streaming queries each.
 """
@@ -228,9 +228,12 @@ class Model:
 
     span_ms: int
     retention_ms: int
+    grace_ms: int | None
 
     def __post_init__(self) -> None:
         self.there: list[Record] = []
+        self.waiting: list[Record] = []
+        self.stream_ms: dict[int, int] = {}
         self.newest: dict[tuple[int, int], int] = {}
         self.written: Counter[tuple[int | None, int | None]] = Counter()
 
@@ -248,19 +251,31 @@ class Model:
                 if other.side != each.side and other.key == each.key
                 and abs(other.ms - each.ms) <= self.span_ms and other.ms > oldest
             ]  # fmt: skip
+            self.stream_ms[each.partition] = max(each.ms, self.stream_ms.get(each.partition, 0))
+            self.write_alone()
             for other in found:
                 pair = (each.offset, other.offset)
                 self.written[pair if each.side == 0 else pair[::-1]] += 1
+            self.waiting = [other for other in self.waiting if other not in found]
             if not found:
-                self.written[(each.offset, None) if each.side == 0 else (None, each.offset)] += 1
+                self.waiting.append(each)
+                self.write_alone()
             place = (each.side, each.partition)
             self.newest[place] = max(each.ms, self.newest.get(place, each.ms))
             self.there.append(each)
 
+    def write_alone(self) -> None:
+        """Write the rows without a match that are due."""
+        wait_ms = None if self.grace_ms is None else self.span_ms + self.grace_ms
+        due = [each for each in self.waiting if wait_ms is None or each.ms + wait_ms < self.stream_ms[each.partition]]
+        self.waiting = [each for each in self.waiting if each not in due]
+        self.written.update((each.offset, None) if each.side == 0 else (None, each.offset) for each in due)
+
 
 @pytest.mark.slow
+@pytest.mark.parametrize("grace_ms", [None, 15])
 def test_what_is_written_is_that_of_a_join_record_by_record(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, grace_ms: int | None
 ) -> None:
     """Late records, records that are dropped, slabs that are merged, and states that are made again.
 
@@ -268,14 +283,16 @@ def test_what_is_written_is_that_of_a_join_record_by_record(
     """
     monkeypatch.setattr(eager, "_SLABS_APART", 2)
     monkeypatch.setattr(eager, "_SLABS_MAX", 4)
-    script = """
+    grace = "" if grace_ms is None else f"GRACE PERIOD {grace_ms} MILLISECONDS"
+    script = f"""
         CREATE STREAM a (id INT KEY, v INT) WITH (KAFKA_TOPIC = 'a', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON');
         CREATE STREAM b (id INT KEY, w INT) WITH (KAFKA_TOPIC = 'b', KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON');
-        CREATE STREAM r AS SELECT ROWKEY AS id, v, w FROM a FULL JOIN b WITHIN 20 MILLISECONDS ON a.id = b.id;
+        CREATE STREAM r AS SELECT ROWKEY AS id, v, w FROM a FULL JOIN b WITHIN 20 MILLISECONDS {grace} ON a.id = b.id;
     """
     plan = next(each.action.plan for each in check([("s", script)]) if isinstance(each.action, Started))
-    chance, given = random.Random(4), eager.Eager(20, 60)
-    model, kept = Model(given.span_ms, given.retention_ms), KeptRecords(given)
+    assert plan.eager is not None
+    chance, given = random.Random(4), eager.Eager(20, 60) if grace_ms is None else plan.eager
+    model, kept = Model(given.span_ms, given.retention_ms, grace_ms), KeptRecords(given)
     engine = on_spark.SparkEngine(spark, store={}, sink={}, checkpoints="", stop=threading.Event())
     offsets, written = [0, 0], Counter[tuple[int | None, int | None]]()
     dropped = 0

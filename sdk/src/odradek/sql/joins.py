@@ -15,7 +15,6 @@ from odradek.sql.conversions import comparable
 from odradek.sql.expressions import computed, parts, render
 from odradek.sql.formats import interval
 from odradek.sql.planning.eager import eager_join
-from odradek.sql.planning.late import KEEPS
 from odradek.sql.position import SqlError
 from odradek.sql.scope import Bound, Scope
 from odradek.sql.syntax import ColumnRef, Expression, Join, Lambda, Name, Operation
@@ -74,9 +73,6 @@ def plan_join(join: Join, number: int, scope: Scope, is_stream: bool) -> Planned
         here, there = (f"{each.quoted}.{time}" for each in sides)
         conditions.append(f"{there} >= {here} - {interval(join.within.before.ms)}")
         conditions.append(f"{there} <= {here} + {interval(join.within.after.ms)}")
-        if is_timed:
-            kept = zip((left, right), KEEPS[join.kind], strict=True)
-            conditions += [f"NOT {each.quoted}.__late" for each, keeps in kept if keeps]
     if kinds == ("STREAM", "TABLE") and right.source.history_ms:
         at, since, until = f"{left.quoted}.__time", f"{right.quoted}.__time", f"{right.quoted}.__until"
         oldest = f"{right.quoted}.__newest - {interval(right.source.history_ms)}"

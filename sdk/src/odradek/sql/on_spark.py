@@ -13,6 +13,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
@@ -42,6 +43,7 @@ from odradek.sql.running.observed import StreamTime, add_stream_time
 from odradek.sql.running.own import register_own
 from odradek.sql.running.positions import Positions
 from odradek.sql.running.rows import change, shown_row
+from odradek.sql.running.tombstones import without_needless
 from odradek.sql.session import Row
 from odradek.system import SystemClock
 
@@ -312,6 +314,8 @@ class SparkEngine:
             stream_time = StreamTime(self._spark, checkpoint, self._clock.now_ms)
             with self._planning:
                 frame = self._frame(self._spark, plan, streams, stream_time)
+            if plan.has_having and plan.sink is not None:
+                write = without_needless(write, partial(self._latest, plan=plan, topic=plan.sink.topic.name))
             if plan.by_time:
                 write = _in_order(write)
             if any(each.observed for each in plan.inputs):

@@ -86,10 +86,13 @@ class Maintained:
 
 @dataclass(frozen=True, slots=True)
 class Eager:
-    """An outer join of two streams that writes the rows of each record when it arrives, and takes none back."""
+    """An outer join of two streams: each record is joined when it arrives. Nothing that was written is taken back."""
 
     span_ms: int  # the largest difference of the times of two records that are joined
     retention_ms: int  # how long a record is kept for those of the other stream, behind the newest of its partition
+    grace_ms: int | None = None  # how long a row without a match waits beyond its window; None: it is written at once
+    ahead_ms: tuple[int | None, int | None] = (None, None)  # with a grace period: how far ahead of a record of each
+    # input a match may be; None: no row without a match is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class QueryPlan:
     eager: Eager | None = None
     by_time: bool = False  # the records of a micro-batch are written in the order of their times, those of one key
     notes: tuple[str, ...] = ()
+    has_having: bool = False  # tombstones of groups that were never written are left out
     marks_deleted: bool = False  # the result has one column more: True for a row that left its table
     basis: Basis | None = None  # of a persistent query: what its checkpoint belongs to
 

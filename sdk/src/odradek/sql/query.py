@@ -5,7 +5,7 @@ What Spark's streams cannot run is done in other ways:
     aggregate over a table, join of tables, sessions      maintained: computed again from the tables, and compared
                                                           (maintained.py, docs/decisions/0043)
     several joins of streams, a join and GROUP BY         in stages, with a stream of their own between (stages.py)
-    outer join of streams without GRACE PERIOD            each record is joined when it arrives (planning/eager.py)
+    outer join of streams                                 each record is joined when it arrives (planning/eager.py)
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from odradek.sql.types import Rendered, quote
 
 _FINAL_NOTE = "a window is written once, when stream time has passed its end: the last ones wait for later records"
 _OUTER_NOTE = (
-    "a row without a match is written when no match can come any more, by stream time: the last ones wait for later "
-    "records"
+    "a row without a match is written when stream time has passed its window and the grace period: the last ones wait "
+    "for later records"
 )
 
 
@@ -57,6 +57,7 @@ class Planned:
     window_ms: int = 0
     retention_ms: int | None = None
     has_keep: bool = False  # has a column __keep: True if the row of a table still exists
+    has_having: bool = False  # rows of groups that do not meet a condition are not kept
     marks_deleted: bool = False  # has a last column __deleted: True if the row of a table no longer exists
     maintained: Maintained | None = None
     eager: Eager | None = None
@@ -113,8 +114,8 @@ class _Planner:
         # A record of a stream without a value stays one, where nothing but columns is asked of it.
         is_plain = not (query.joins or query.where or self.aggregates) and first.kind == "STREAM"
         self.passes_nulls = purpose == "STREAM" and is_plain and bool(first.values)
-        # As in Kafka Streams, a row has the headers of the record that made it; one that is computed again has none.
-        self.passes_headers = purpose in ("STREAM", "TABLE") and not self.is_maintained
+        # As in Kafka Streams, a row has the headers of the record that made it. Of rows of tables that is not known.
+        self.passes_headers = purpose in ("STREAM", "TABLE") and (not self.is_maintained or self.has_sessions)
         self.eager: Eager | None = None
         self.join_condition = ""
         self.notes: list[str] = []
@@ -184,8 +185,16 @@ class _Planner:
             sql += f" LIMIT {query.limit}"
         if self.eager is not None:
             shown = [each.name for each in outputs] if self.purpose == "push" else []
-            kind = query.joins[0].kind
-            sql = eager_sql(columns, kind, self.join_condition, self.scope.bounds, rest, keys=keys, shown=shown)
+            sql = eager_sql(
+                columns,
+                query.joins[0],
+                self.eager,
+                self.join_condition,
+                self.scope.bounds,
+                rest,
+                keys=keys,
+                shown=shown,
+            )
         output_mode = self._output_mode(window)
         passed_on = first.source if window is None and not self.aggregates else None
         return Planned(
@@ -200,6 +209,7 @@ class _Planner:
             keeps_empty_key=len(query.partition_by) > 1,
             by_time=(self.eager is None and not self.aggregates and joins_streams) or query.emit == "FINAL",
             has_keep=has_keep,
+            has_having=has_keep and self.aggregates,
             marks_deleted=marks_deleted,
             same_key=same_key,
             maintained=self._maintained(text, outputs, keys),
@@ -275,8 +285,8 @@ class _Planner:
             self.eager = eager_join(stream_joins[0])
             if self.eager is None:
                 grace = None if within is None else late.join_ms(within)
-                if stream_joins[0].kind != "INNER":
-                    self.notes.append(_OUTER_NOTE)
+            elif self.eager.grace_ms is not None:
+                self.notes.append(_OUTER_NOTE)
         inputs: list[Input] = []
         text, key = "", None
         for number, bound in enumerate(bounds, 1):
@@ -287,7 +297,7 @@ class _Planner:
             if read == "table" and bound.source.history_ms and first.source.kind == "STREAM":
                 read = "history"
             watermark = grace if self.is_timed and read in ("stream", "batch") else None
-            passes = self.passes_headers and read == "stream"
+            passes = self.passes_headers and (read == "stream" or self.has_sessions)
             reading = plan_input(
                 bound.source, number, read, watermark, pass_nulls=self.passes_nulls, pass_headers=passes
             )

@@ -335,6 +335,7 @@ class Planner:
             maintained=maintained,
             eager=planned.eager,
             by_time=planned.by_time,
+            has_having=planned.has_having,
             notes=tuple(planned.notes),
             basis=of_query(planned.rules, timestamped or target, is_between=is_between),
         )

@@ -2,11 +2,11 @@
 
     tumbling, hopping    a record is late for a window if   end + grace           <= stream time
     session              for a session of its own, if       time + gap + grace    <  stream time
-    join of streams      if                                 time + before + after + grace <= stream time
+    inner join           if                                 time + before + after + grace <= stream time
 
-These are the bounds of Kafka Streams. A late record of a join matches nothing: an outer join that keeps its side writes
-it without a match, any other drops it. Spark's watermark only says when state may go: it follows the partition that is
-behind, so it drops nothing that is not late here (running/observed.py).
+These are the bounds of Kafka Streams. A late record of a join matches nothing. Spark's watermark only says when state
+may go: it follows the partition that is behind, so it drops nothing that is not late here (running/observed.py). Outer
+joins of streams are joined on arrival (planning/eager.py).
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from odradek.sql.syntax import Join, Window, Within
 from odradek.sql.types import quote
 
 GRACE_MS = 24 * 3_600_000  # ksqlDB's default, of windows less their size
-KEEPS = {"INNER": (False, False), "LEFT": (True, False), "RIGHT": (False, True), "FULL": (True, True)}
-"""Whether a join writes the records of its left and of its right side without a match."""
 _TICK = interval(1)
 
 
@@ -103,22 +101,17 @@ def filtered(given: Input, bound: Bound, where: str) -> Input:
 
 
 def joined(inputs: list[Input], bounds: list[Bound], join: Join, used: Iterable[str]) -> list[Input]:
-    """Return the two inputs of a join of streams, with the time in the join.
+    """Return the two inputs of an inner join of streams, with the time in the join, and without late records.
 
-    That of a late record is the stream time, so that it passes the watermark. All are a millisecond later than they
-    are: Spark takes a record of the epoch for late, whose time is not after the watermark of a new query, 0.
+    All times are a millisecond later than they are: Spark takes a record of the epoch for late, whose time is not after
+    the watermark of a new query, 0.
     """
     assert join.within is not None
     texts = list(used)
     late = f"unix_millis(__time) + {join_ms(join.within)} <= __stream_ms"
-    found = []
-    for given, bound, keeps in zip(inputs, bounds, KEEPS[join.kind], strict=True):
-        on_time = f"SELECT *, __time + {_TICK} AS __joined_time FROM {{view}} WHERE NOT ({late})"
-        if keeps:
-            time = f"IF({late}, timestamp_millis(__stream_ms), __time) + {_TICK}"
-            on_time = f"SELECT *, {late} AS __late, {time} AS __joined_time FROM {{view}}"
-        found.append(replace(_observed(given, bound, "", texts, on_time), event_time="__joined_time"))
-    return found
+    on_time = f"SELECT *, __time + {_TICK} AS __joined_time FROM {{view}} WHERE NOT ({late})"
+    found = [_observed(given, bound, "", texts, on_time) for given, bound in zip(inputs, bounds, strict=True)]
+    return [replace(each, event_time="__joined_time") for each in found]
 
 
 def _observed(given: Input, bound: Bound, where: str, used: Iterable[str], on_time: str) -> Input:

@@ -13,6 +13,11 @@ storage (memory, then disk) in slabs with known times and offsets. A micro-batch
 records, mostly the last few; neighbours of like size are merged, so each row is copied a few times, not at every
 micro-batch.
 
+**Rows without a match**, with GRACE PERIOD. Stream time is that of both inputs, of the partitions of one number. A
+micro-batch moves it from one time to another, so the records whose window and grace period end between these are due in
+it, and in no other: nothing is noted about a record. Whether it found a match is asked of the records that are kept.
+For that they stay until the partition that is furthest behind has passed, a day at most.
+
 **Repetition.** `arrive` changes nothing, `keep` is called after the write. What is kept holds the records of all
 micro-batches before one, no others: after a restart they are read from the topics up to the offsets with which Spark
 logged the micro-batch before (running/positions.py). So a micro-batch that is repeated has the rows that it had.
@@ -39,6 +44,7 @@ _SLABS_APART = 8  # so many new ones are not merged: each merge is a job of Spar
 _ROWS_A_TASK = 100_000
 _SLABS_IN_RETENTION = 12  # merged slabs stay shorter than this part of it, so that they fall away one by one
 _LONG_AGO = -(2**62)
+_BEHIND_MAX_MS = 24 * 3_600_000
 _MS = F.unix_millis
 
 
@@ -115,13 +121,21 @@ class KeptRecords:
         reach_ms = min((each.first_ms for each in self._arrived if each is not None), default=0) - self._plan.span_ms
         is_bounded = reach_ms <= oldest_ms
         since = self._since(new) if is_bounded else [each.withColumn("__since", _long(_LONG_AGO)) for each in new]
+        before, after = _later(*self._newest), _later(*newest)
+        due = self._due_between({p: (before.get(p, _LONG_AGO), time) for p, time in after.items()})
         found = []
         for number, each in enumerate(new):
             views = [_placed(since[number], number, is_fresh=True)]
-            for slab in self._in_reach(number):
-                old = slab.frame.where(self._is_kept(self._newest[number])) if is_bounded else slab.frame
+            for slab in self._in_reach(number, due):
+                old = slab.frame
+                if is_bounded and self._plan.grace_ms is None:
+                    old = old.where(self._is_kept(self._newest[number]))
                 views.append(_placed(old.withColumn("__since", _long(_LONG_AGO)), number, is_fresh=False))
-            found.append(reduce(type(each).unionByName, views))
+            view = reduce(type(each).unionByName, views)
+            ahead_ms = self._plan.ahead_ms[number]
+            if ahead_ms is not None and self._plan.grace_ms is not None:
+                view = _with_due(view, new, before, ahead_ms + self._plan.grace_ms)
+            found.append(view)
         return found
 
     def restore(self, rows: Sequence[DataFrame], batch_id: int) -> None:
@@ -158,13 +172,36 @@ class KeptRecords:
 
     # --- time
 
-    def _in_reach(self, number: int) -> list[Slab]:
-        """Return the slabs of an input that new records of the other one may find something in."""
-        other = self._arrived[1 - number]
-        if other is None:
-            return []
-        first, last = other.first_ms - self._plan.span_ms, other.last_ms + self._plan.span_ms
-        return [each for each in self._slabs[number] if each.last_ms >= first and each.first_ms <= last]
+    def _due_between(self, passed: Mapping[int, tuple[int, int]]) -> list[tuple[int, int] | None]:
+        """Return, by input, the times of the first and the last record that may be due; None: none is.
+
+        Args:
+            passed: stream time of each partition before and after the micro-batch.
+        """
+        moved = [each for each in passed.values() if each[0] < each[1]]
+        found: list[tuple[int, int] | None] = []
+        for ahead_ms in self._plan.ahead_ms:
+            if ahead_ms is None or self._plan.grace_ms is None or not moved:
+                found.append(None)
+                continue
+            wait_ms = ahead_ms + self._plan.grace_ms
+            found.append((min(a for a, _ in moved) - wait_ms, max(b for _, b in moved) - wait_ms))
+        return found
+
+    def _in_reach(self, number: int, due: Sequence[tuple[int, int] | None]) -> list[Slab]:
+        """Return the slabs of an input that new records of the other one, or those that are due, may find something in,
+        and those that are due themselves."""
+        other, span_ms = self._arrived[1 - number], self._plan.span_ms
+        times = [] if other is None else [(other.first_ms - span_ms, other.last_ms + span_ms)]
+        if (own := due[number]) is not None:
+            times.append(own)
+        if (others := due[1 - number]) is not None:
+            times.append((others[0] - span_ms, others[1] + span_ms))
+        return [
+            each
+            for each in self._slabs[number]
+            if any(each.last_ms >= first and each.first_ms <= last for first, last in times)
+        ]
 
     def _since(self, new: Sequence[DataFrame]) -> list[DataFrame]:
         """Return the new rows with the time up to which records of the other input were dropped when each arrived.
@@ -190,17 +227,24 @@ class KeptRecords:
             found.append(rows.select(f"r{number}.*", "__since"))
         return found
 
+    def _kept_ms(self) -> int:
+        """Return how long a record is kept behind the newest of its partition."""
+        if self._plan.grace_ms is None:
+            return self._plan.retention_ms
+        times = _later(*self._newest).values()
+        return self._plan.retention_ms + min(max(times) - min(times), _BEHIND_MAX_MS)
+
     def _is_kept(self, newest: Mapping[int, int]) -> Column:
-        return _MS("__time") > _by_partition(newest, F.col("__partition")) - F.lit(self._plan.retention_ms)
+        return _MS("__time") > _by_partition(newest, F.col("__partition")) - F.lit(self._kept_ms())
 
     def _is_over(self, slab: Slab, newest: Mapping[int, int]) -> bool:
-        return all(
-            span.last_ms <= newest[partition] - self._plan.retention_ms for partition, span in slab.spans.items()
-        )
+        kept_ms = self._kept_ms()
+        return all(span.last_ms <= newest[partition] - kept_ms for partition, span in slab.spans.items())
 
     def _without_old(self, slab: Slab, newest: Mapping[int, int]) -> Slab:
         """Return a slab without rows that are not kept any more, if it has some."""
-        if all(span.first_ms > newest[partition] - self._plan.retention_ms for partition, span in slab.spans.items()):
+        kept_ms = self._kept_ms()
+        if all(span.first_ms > newest[partition] - kept_ms for partition, span in slab.spans.items()):
             return slab
         found = _slab(slab.frame.where(self._is_kept(newest)).localCheckpoint(eager=True))
         assert found is not None
@@ -239,6 +283,42 @@ def _arrived(number: int, *, is_fresh: bool = True) -> Column:
     so_far = F.col("__so_far") if is_fresh else _long(_LONG_AGO)
     place = {"t": so_far, "n": F.lit(number), "p": F.col("__partition"), "o": F.col("__offset")}
     return F.struct(*(value.alias(name) for name, value in place.items()))
+
+
+def _with_due(view: DataFrame, new: Sequence[DataFrame], before: Mapping[int, int], wait_ms: int) -> DataFrame:
+    """Add __due to the rows of an input.
+
+    Args:
+        new: the new rows of both inputs.
+        before: stream time of each partition before the micro-batch.
+        wait_ms: how far stream time must pass the time of a record.
+    """
+    columns, order = view.columns, Window.partitionBy("p").orderBy("a")
+    places = [
+        each.select(F.col("__partition").alias("p"), _arrived(number).alias("a"), _MS("__time").alias("t"))
+        for number, each in enumerate(new)
+    ]
+    passed = (
+        places[0]
+        .unionByName(places[1])
+        .withColumn("v", F.max("t").over(order))
+        .groupBy("p", "v")
+        .agg(F.min("a").alias("a"))
+    )
+    rows = view.select(
+        F.col("__partition").alias("p"), (_MS("__time") + F.lit(wait_ms)).alias("v"), F.struct("*").alias("row")
+    )
+    # The first place whose stream time is larger than what a row waits for. Of equals the rows come first.
+    both = rows.unionByName(passed, allowMissingColumns=True)
+    later = Window.partitionBy("p").orderBy(F.desc("v"), F.col("a").isNotNull())
+    first = F.min("a").over(later.rowsBetween(Window.unboundedPreceding, Window.currentRow))
+    found = both.withColumn("first", first).where(F.col("row").isNotNull()).select("row.*", "v", "first", "p")
+    is_over = F.coalesce(_by_partition(before, F.col("p")) > F.col("v"), F.lit(False))
+    on_arrival = is_over | (F.col("first") < F.col("__arrived"))
+    due = F.when(F.col("__fresh"), F.when(on_arrival, F.col("__arrived")).otherwise(F.col("first"))).when(
+        ~is_over, F.col("first")
+    )
+    return found.select(*columns, due.alias("__due"))
 
 
 def _placed(rows: DataFrame, number: int, *, is_fresh: bool) -> DataFrame:

@@ -39,13 +39,14 @@ def compared(before: DataFrame, now: DataFrame, at: Column, closed: Column | Non
     """Compare a table as it was written with the one that it is now.
 
     Args:
-        before, now: key, value, timestamp; a key is there once.
+        before, now: key, value, timestamp; a key is there once. `now` may have headers.
         at: the time of what changed: of tombstones, and of rows that changed though they have nothing newer than what
             was written, such as the count of a group that lost a row.
         closed: of session windows, a condition on a key that is gone: it needs no tombstone.
 
     Returns:
-        Each key of both with what it has now: key, value (NULL: gone), timestamp, and whether that must be written.
+        Each key of both with what it has now: key, value (NULL: gone), timestamp, the headers that `now` may have, and
+        whether that must be written.
     """
     old = before.select(F.col("key").alias("k"), F.col("value").alias("v"), F.col("timestamp").alias("t"))
     both = now.join(old, now["key"] == old["k"], "full_outer")
@@ -63,6 +64,7 @@ def compared(before: DataFrame, now: DataFrame, at: Column, closed: Column | Non
         F.coalesce("key", "k").alias("key"),
         F.col("value"),
         time.otherwise(F.col("timestamp")).alias("timestamp"),
+        *(F.col(each) for each in now.columns if each == "headers"),
         (is_changed if closed is None else is_changed & ~(gone & closed)).alias(CHANGED),
     )
 
