@@ -8,10 +8,9 @@ adapter). A table's own `write.metadata.metrics.*` are kept to.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from odradek.adapters.iceberg.metrics import Metrics, metrics_of
+from odradek.adapters.iceberg.metrics import metrics_of
 from odradek.columnar.bounds import columns_with_bounds
 from odradek.extras import extra
 
@@ -30,14 +29,14 @@ with extra("connect-iceberg"):
 _BOUNDED = (MetricModeTypes.FULL, MetricModeTypes.TRUNCATE)
 
 
-@dataclass(frozen=True)
 class _Statistics:
-    """What PyIceberg asks of pyiceberg.io.fileformat.DataFileStatistics for an entry of a manifest."""
+    """What PyIceberg asks of the statistics of a file for its entry in a manifest."""
 
-    metrics: Metrics
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self._entry = entry
 
     def to_serialized_dict(self) -> dict[str, Any]:
-        return self.metrics._asdict()
+        return self._entry
 
 
 class _Writer(ParquetFormatWriter):
@@ -47,30 +46,26 @@ class _Writer(ParquetFormatWriter):
         self._parquet_writer_kwargs["write_statistics"] = columns_with_bounds(table) or False
         super().write(table)
 
-    def close(self) -> _Statistics:
+    def close(self) -> Any:
         if self._result is None:
-            with self._fos:
-                self._writer.close()
+            writer, file = cast(Any, self._writer), cast(Any, self._fos)
+            with file:
+                writer.close()
             plan = compute_statistics_plan(self._file_schema, self._properties).values()
             ids = parquet_path_to_id_mapping(self._file_schema)
-            wanted = {column_plan.field_id for column_plan in plan if column_plan.mode.type != MetricModeTypes.NONE}
-            bounded = {
-                column_plan.field_id: column_plan.iceberg_type
-                for column_plan in plan
-                if column_plan.mode.type in _BOUNDED
-            }
-            self._result = _Statistics(
-                metrics_of(
-                    self._writer.writer.metadata,
-                    {path: id for path, id in ids.items() if id in wanted},
-                    {path: bounded[id] for path, id in ids.items() if id in bounded},
-                )
+            wanted = {column.field_id for column in plan if column.mode.type != MetricModeTypes.NONE}
+            bounded = {column.field_id: column.iceberg_type for column in plan if column.mode.type in _BOUNDED}
+            metrics = metrics_of(
+                writer.writer.metadata,
+                {path: id for path, id in ids.items() if id in wanted},
+                {path: bounded[id] for path, id in ids.items() if id in bounded},
             )
+            self._result = cast(Any, _Statistics(metrics._asdict()))
         return self._result
 
 
 class _Parquet(ParquetFormatModel):
-    def create_writer(self, output_file: Any, file_schema: Any, properties: Any) -> _Writer:
+    def create_writer(self, output_file: Any, file_schema: Any, properties: Any) -> ParquetFormatWriter:
         return _Writer(output_file, file_schema, properties)
 
 

@@ -25,8 +25,9 @@ from odradek.model import decimals
 
 with extra("connect-jdbc"):
     import sqlalchemy as sa
-    from sqlalchemy import event, exc, types
+    from sqlalchemy import exc, types
     from sqlalchemy.dialects import mysql
+    from sqlalchemy.event import listens_for
 
 DATABASE = (
     ConfigDef()
@@ -55,7 +56,7 @@ def open_engine(options: Mapping[str, Any]) -> sa.Engine:
             {"connection.url": [f"the driver of this database is not installed: pip install {error.name}"]}
         ) from None
     if engine.dialect.name in MYSQL:
-        event.listen(engine, "connect", _use_utc)
+        listens_for(engine, "connect")(_use_utc)
     return engine
 
 
