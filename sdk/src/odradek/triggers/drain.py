@@ -189,8 +189,14 @@ class Drain:
         return replace(self._read, records=records[:most], end=records[most].offset)
 
     async def _newest(self, read: _Read) -> _Read:
-        """The last record of all that wait; what is before it is passed over."""
-        last = await self._fetch(read.high_watermark - 1) if read.end < read.high_watermark else read
+        """The last record of all that wait; what is before it is passed over. Before damage at the end: of these."""
+        last = read
+        if read.end < read.high_watermark:
+            try:
+                last = await self._fetch(read.high_watermark - 1)
+            except KafkaError as error:
+                if error.code is not ErrorCode.CORRUPT_MESSAGE or not read.records:
+                    raise
         records = (last.records or read.records)[-1:]
         while last.refused is None and (following := self._following(last.end)) is not None:
             last, records = following, (following.records or records)[-1:]
