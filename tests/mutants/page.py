@@ -37,14 +37,14 @@ def listed() -> str:
     noticed = [kept[each.name]["after"] for each in counted if kept.get(each.name, {}).get("found") is not None]
     missed = [len(kept[each.name]["tried"]) for each in counted if kept.get(each.name, {}).get("tried")]
     early = sum(after <= _FIRST for after in noticed)
-    unknown = len(counted) - len(noticed) - len(missed)
+    few = len(counted) - len(noticed) - sum(tried >= _FIRST for tried in missed)
     return (
         f"The list has {len(by_hand)} mutants. {len(by_hand) - len(counted)} are equivalent, with the reason; for each "
         f"of the others it names a test that fails with it. The simulation alone noticed {len(noticed)} of these "
         f"{len(counted)} at their last measurement ({len(noticed) / len(counted):.0%}; the goal is 90% by 500 seeds): "
         f"{early} by their first {_FIRST} seeds, and {len(noticed) - early} more by up to {max(noticed)}. "
-        f"{len(missed)} were missed by up to {max(missed, default=0)} seeds each"
-        + (f", and {unknown} have not been tried by it." if unknown else ".")
+        f"{len(counted) - len(noticed) - few} were missed by {_FIRST} seeds or more"
+        + (f", and {few} have had fewer since their code last changed." if few else ".")
     )
 
 
