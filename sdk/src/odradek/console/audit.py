@@ -64,9 +64,9 @@ class AuditTrail:
 
     def in_cluster(self, name: str) -> AuditTrail:
         """Return the trail of another cluster: the same file, lines with its name, and only those to look at."""
-        found = copy(self)
-        found._cluster = name
-        return found
+        trail = copy(self)
+        trail._cluster = name
+        return trail
 
     def lines(self) -> list[AuditLine]:
         """Return the lines in memory, newest first."""

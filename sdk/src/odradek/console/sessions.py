@@ -81,8 +81,8 @@ class Sessions:
 
     def is_open(self, session: Session) -> bool:
         """Return False for a session that has ended; a live page that asks does not keep it open."""
-        known = self._sessions.get(session.session_id) is session
-        return known and self._clock.monotonic() - session.seen_s <= self._settings.session_idle_s
+        is_listed = self._sessions.get(session.session_id) is session
+        return is_listed and self._clock.monotonic() - session.seen_s <= self._settings.session_idle_s
 
     def sign_out(self, session: Session) -> None:
         """End a session."""

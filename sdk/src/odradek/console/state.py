@@ -188,7 +188,7 @@ class ConsoleState:
         self.cluster = cluster
         self.name = name
         self.others: Mapping[str, OtherCluster] = (
-            {each.name: each for each in others} if parent is None else parent.others
+            {other.name: other for other in others} if parent is None else parent.others
         )
         self._root = self if parent is None else parent._root
         self._named: dict[str, ConsoleState] = {}
@@ -232,8 +232,8 @@ class ConsoleState:
             self._connect.popitem()[1].close()
         if self.sql_jobs is not None:
             self.sql_jobs.close()
-        for each in (*self._of.values(), *self._named.values()):
-            each.close()
+        for state in (*self._of.values(), *self._named.values()):
+            state.close()
 
     async def query(self, text: str, patience_s: float) -> Answer:
         """Run a query over topics (operations.query).
@@ -304,8 +304,8 @@ class ConsoleState:
 
     async def disconnect(self) -> None:
         """Release the connections to other clusters."""
-        for each in self._named.values():
-            await each.cluster.close()
+        for state in self._named.values():
+            await state.cluster.close()
 
     async def warm_up(self) -> None:
         """Load what the first page would wait for: all topics, the registry's address, Arrow. Raises nothing."""

@@ -69,7 +69,7 @@ class GroupDetail:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics of its partitions: those it has committed offsets in or is assigned."""
-        return tuple(sorted({each.partition.rpartition("-")[0] for each in self.partitions}))
+        return tuple(sorted({row.partition.rpartition("-")[0] for row in self.partitions}))
 
     @property
     def is_share(self) -> bool:
@@ -144,9 +144,9 @@ async def describe_rows(admin: Admin, rows: Sequence[GroupRow]) -> list[GroupDet
                     return None
                 raise
 
-    readings = [each for each in await asyncio.gather(*(read(row) for row in rows)) if each is not None]
-    ends = await _ends(admin, {partition for each in readings for partition in each.partitions})
-    return [each.completed(ends) for each in readings]
+    readings = [reading for reading in await asyncio.gather(*(read(row) for row in rows)) if reading is not None]
+    ends = await _ends(admin, {partition for reading in readings for partition in reading.partitions})
+    return [reading.completed(ends) for reading in readings]
 
 
 async def _read_consumer(admin: Admin, group_id: str, kind: str) -> _Reading:
@@ -240,9 +240,9 @@ async def _ends(admin: Admin, partitions: Set[TopicPartition]) -> dict[TopicPart
         if error.code not in _NO_ENDS:
             raise
     ends: dict[TopicPartition, int] = {}
-    for topic in {each.topic for each in partitions}:
+    for topic in {partition.topic for partition in partitions}:
         try:
-            ends |= await _latest(admin, [each for each in partitions if each.topic == topic])
+            ends |= await _latest(admin, [partition for partition in partitions if partition.topic == topic])
         except KafkaError as error:
             if error.code not in _NO_ENDS:
                 raise

@@ -156,8 +156,8 @@ def own_default(name: str) -> str | None:
     """
     from odradek.engine.catalog.topic_configs import DEFINITIONS, PARTITIONS_PER_HEAD, TRANSACTION_OFFSETS
 
-    known = name in DEFINITIONS and name not in (PARTITIONS_PER_HEAD, TRANSACTION_OFFSETS)
-    return DEFINITIONS[name].default if known else None
+    is_fixed = name in DEFINITIONS and name not in (PARTITIONS_PER_HEAD, TRANSACTION_OFFSETS)
+    return DEFINITIONS[name].default if is_fixed else None
 
 
 async def configs_of(admin: Admin, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
@@ -261,8 +261,11 @@ async def positions_in(admin: Admin, partition: TopicPartition) -> list[Position
         return None if offset is None else Position(group_id, kind, offset)
 
     listings = await admin.list_consumer_groups()
-    found = await asyncio.gather(*(look(each.group_id, each.group_type) for each in listings))
-    return sorted((each for each in found if each is not None), key=lambda each: (each.offset, each.group))
+    positions = await asyncio.gather(*(look(group.group_id, group.group_type) for group in listings))
+    return sorted(
+        (position for position in positions if position is not None),
+        key=lambda position: (position.offset, position.group),
+    )
 
 
 def _assigned(group: ConsumerGroupDescription) -> list[set[str]]:

@@ -99,18 +99,18 @@ def _other_clusters(address: str, data_dir: Path) -> list[OtherCluster]:
     from odradek.console.clusters import NAME, OtherCluster
     from odradek.errors import KafkaError
 
-    path, found = FILE.expanduser(), []
+    path, others = FILE.expanduser(), []
     for name in profile_names(path):
         try:
-            known = load_profile(path, name)
+            profile = load_profile(path, name)
         except KafkaError as error:
             typer.echo(f"{error.message}; the console leaves it out", err=True)
             continue
-        if known is None or known.bootstrap_servers == address or not NAME.fullmatch(name):
+        if profile is None or profile.bootstrap_servers == address or not NAME.fullmatch(name):
             continue
-        make = partial(connected, "", data_dir, chosen=known, client_id="odradek-console")
-        found.append(OtherCluster(name, known.bootstrap_servers, make))
-    return found
+        make = partial(connected, "", data_dir, chosen=profile, client_id="odradek-console")
+        others.append(OtherCluster(name, profile.bootstrap_servers, make))
+    return others
 
 
 async def _serve(

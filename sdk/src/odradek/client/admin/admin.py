@@ -461,8 +461,8 @@ def _default_of(entry: Any) -> str | None:
     """
     if entry.config_source not in _OWN_SOURCES:
         return entry.value if entry.value is None else str(entry.value)
-    inherited = (each for each in entry.synonyms if each.source not in _OWN_SOURCES)
-    return next((None if each.value is None else str(each.value) for each in inherited), None)
+    inherited = (synonym.value for synonym in entry.synonyms if synonym.source not in _OWN_SOURCES)
+    return next((None if value is None else str(value) for value in inherited), None)
 
 
 def _description(topic: TopicMetadata) -> TopicDescription:

@@ -32,10 +32,11 @@ async def confirm(request: Request) -> Response:
 
 async def _confirmation(request: Request, form: Fields, names: Sequence[str], problem: str = "") -> Response:
     admin = state_of(request).cluster.admin
-    found = [each for each in await asyncio.gather(*(_described(admin, name) for name in names)) if each is not None]
+    details = await asyncio.gather(*(_described(admin, name) for name in names))
+    topics = [detail for detail in details if detail is not None]
     deed = _deed(form)
     return render(
-        request, "chosen.html", topics=found, deed=deed, phrase=_phrase(deed, len(found)), problem=problem
+        request, "chosen.html", topics=topics, deed=deed, phrase=_phrase(deed, len(topics)), problem=problem
     )  # fmt: skip
 
 

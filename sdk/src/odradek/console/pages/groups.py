@@ -69,7 +69,7 @@ async def groups(request: Request) -> Response:
 
 
 async def _details(state: ConsoleState, rows: Sequence[GroupRow]) -> dict[str, GroupDetail]:
-    return {each.group: each for each in await describe_rows(state.cluster.admin, rows)}
+    return {detail.group: detail for detail in await describe_rows(state.cluster.admin, rows)}
 
 
 def _sort_key(sort: str, row: GroupRow, detail: GroupDetail | None) -> tuple[Any, str]:

@@ -45,8 +45,8 @@ async def overview(request: Request) -> Response:
     groups = await list_groups(state.cluster.admin)
     alarms, alarms_problem = await state.alarms()
     numbers = None if look is None else look.numbers
-    states = Counter(each.state for each in groups)
-    shown = [each for each in topics.values() if not is_internal(each)]
+    states = Counter(group.state for group in groups)
+    shown = [topic for topic in topics.values() if not is_internal(topic)]
     return render(
         request,
         "overview.html",

@@ -69,24 +69,24 @@ async def _list(request: Request, problem: str = "", form: Mapping[str, str] | N
     state, query = state_of(request), query_of(request)
     everything = list((await state.topics.get()).values())
     shows_internal = query.flag("internal")
-    offered = [each for each in everything if shows_internal or not ops.is_internal(each)]
+    offered = [topic for topic in everything if shows_internal or not ops.is_internal(topic)]
     wanted, sort, descending = query.text("filter"), query.choice("sort", SORTS, "name"), query.flag("desc")
-    found, note = _matching(offered, wanted), ""
-    if sort in (*BY_NUMBERS, *BY_CONFIGS) and len(found) > _ALL_AT_ONCE:
-        note = f"Sorting {len(found):,} topics by {sort} would read them all: filter them to {_ALL_AT_ONCE:,} first."
+    matching, note = _matching(offered, wanted), ""
+    if sort in (*BY_NUMBERS, *BY_CONFIGS) and len(matching) > _ALL_AT_ONCE:
+        note = f"Sorting {len(matching):,} topics by {sort} would read them all: filter them to {_ALL_AT_ONCE:,} first."
         sort = "name"
-    rows = await _read_rows(state.cluster, found, numbers=sort in BY_NUMBERS, configs=sort in BY_CONFIGS)
+    rows = await _read_rows(state.cluster, matching, numbers=sort in BY_NUMBERS, configs=sort in BY_CONFIGS)
     rows.sort(key=_KEYS[sort], reverse=descending)
     pages, number = _pages(len(rows), query.number("page", 1, 1, 10_000_000))
     shown = {row.name for row in rows[(number - 1) * PAGE_ROWS : number * PAGE_ROWS]}
-    complete = await _read_rows(state.cluster, [each for each in found if each.name in shown])
+    complete = await _read_rows(state.cluster, [topic for topic in matching if topic.name in shown])
     complete.sort(key=_KEYS[sort], reverse=descending)
     creates = (form or {}).get("name") or query.text("create")
     return render(
         request,
         "topics.html",
         rows=complete,
-        total=len(found),
+        total=len(matching),
         all_topics=len(offered),
         hidden=len(everything) - len(offered),
         internal=shows_internal,
@@ -120,14 +120,14 @@ def _pages(total: int, number: int) -> tuple[int, int]:
 
 
 async def _read_rows(
-    cluster: Cluster, found: Sequence[TopicDescription], *, numbers: bool = True, configs: bool = True
+    cluster: Cluster, topics: Sequence[TopicDescription], *, numbers: bool = True, configs: bool = True
 ) -> list[TopicRow]:
     """Return rows with records and sizes, and with configurations, as far as they are asked for."""
     (counts, sizes), values = await asyncio.gather(
-        _numbers(cluster, found if numbers else ()),
-        ops.configs_of(cluster.admin, [each.name for each in found] if configs else [], COLUMNS),
+        _numbers(cluster, topics if numbers else ()),
+        ops.configs_of(cluster.admin, [topic.name for topic in topics] if configs else [], COLUMNS),
     )
-    return [_row(topic, counts, sizes, values.get(topic.name, {})) for topic in found]
+    return [_row(topic, counts, sizes, values.get(topic.name, {})) for topic in topics]
 
 
 def _row(
@@ -140,28 +140,32 @@ def _row(
     return TopicRow(
         topic.name,
         topic.partition_count,
-        sum(counts[each] for each in topic.partitions) if all(each in counts for each in topic.partitions) else None,
-        sum(sizes[each] for each in topic.partitions) if all(each in sizes for each in topic.partitions) else None,
+        sum(counts[partition] for partition in topic.partitions)
+        if all(partition in counts for partition in topic.partitions)
+        else None,
+        sum(sizes[partition] for partition in topic.partitions)
+        if all(partition in sizes for partition in topic.partitions)
+        else None,
         policy,
         int(retention) if "delete" in policy and retention else None,
     )
 
 
 async def _numbers(
-    cluster: Cluster, found: Sequence[TopicDescription]
+    cluster: Cluster, topics: Sequence[TopicDescription]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
     """Return records and bytes of partitions; none where a topic was deleted meanwhile or may not be seen."""
-    places = [each for topic in found for each in topic.partitions]
-    if not places:
+    partitions = [partition for topic in topics for partition in topic.partitions]
+    if not partitions:
         return {}, {}
     try:
-        begins, ends = await ops.offsets_of(cluster.admin, places)
-        sizes = await ops.sizes_of(cluster.admin, found)
+        begins, ends = await ops.offsets_of(cluster.admin, partitions)
+        sizes = await ops.sizes_of(cluster.admin, topics)
     except KafkaError as error:
         if error.code not in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED):
             raise
         return {}, {}
-    return {place: ends[place] - begins[place] for place in places}, sizes
+    return {partition: ends[partition] - begins[partition] for partition in partitions}, sizes
 
 
 @action(_list)
@@ -225,35 +229,37 @@ async def _storage(cluster: Cluster, name: str, query: Fields) -> dict[str, Any]
     number = query.number("partition", 0, 0, 2**31 - 1)
     try:
         async with cluster.open_store() as store:
-            found = await store.segments(name, number)
+            segments = await store.segments(name, number)
     except KafkaError as error:
         return {"map": None, "map_problem": error.message, "chosen": number}
     positions = await ops.positions_in(cluster.admin, TopicPartition(name, number))
     return {
-        "map": found,
+        "map": segments,
         "map_problem": "",
         "chosen": number,
-        "pieces": list(reversed(found.pieces[-_PIECES_SHOWN:])),
-        "boxes": boxes(found),
-        "marks": marks(found, positions),
+        "pieces": list(reversed(segments.pieces[-_PIECES_SHOWN:])),
+        "boxes": boxes(segments),
+        "marks": marks(segments, positions),
     }
 
 
-def boxes(found: SegmentMap) -> list[tuple[str, float, float, str]]:
+def boxes(segments: SegmentMap) -> list[tuple[str, float, float, str]]:
     """Return kind, x and width in percent of each piece in a picture, and what it is; as wide as its bytes.
 
     Neighbours of one kind that are narrower than a line are drawn as one.
     """
-    total = found.size_bytes or 1
+    total = segments.size_bytes or 1
     drawn: list[tuple[str, float, float, str]] = []
     at = 0.0
-    for each in found.pieces:
-        width = 100 * each.size_bytes / total
-        if drawn and drawn[-1][0] == each.kind and drawn[-1][2] < _LINE and width < _LINE:
+    for piece in segments.pieces:
+        width = 100 * piece.size_bytes / total
+        if drawn and drawn[-1][0] == piece.kind and drawn[-1][2] < _LINE and width < _LINE:
             kind, x, before, text = drawn[-1]
-            drawn[-1] = (kind, x, before + width, f"{text.partition(' to ')[0]} to {each.end_offset:,}")
+            drawn[-1] = (kind, x, before + width, f"{text.partition(' to ')[0]} to {piece.end_offset:,}")
         else:
-            drawn.append((each.kind, at, width, f"{each.kind}: offsets {each.base_offset:,} to {each.end_offset:,}"))
+            drawn.append(
+                (piece.kind, at, width, f"{piece.kind}: offsets {piece.base_offset:,} to {piece.end_offset:,}")
+            )
         at += width
     return [(kind, round(x, 3), round(max(width, 0.1), 3), text) for kind, x, width, text in drawn]
 
@@ -267,11 +273,11 @@ class Mark:
     positions: tuple[ops.Position, ...]
 
 
-def marks(found: SegmentMap, positions: Sequence[ops.Position]) -> list[Mark]:
+def marks(segments: SegmentMap, positions: Sequence[ops.Position]) -> list[Mark]:
     """Return where groups stand in the picture of `boxes`, within a piece by its offsets; close ones as one mark."""
     drawn: list[tuple[float, list[ops.Position]]] = []
     for position in positions:
-        x = _place_of(found, position.offset)
+        x = _place_of(segments, position.offset)
         if drawn and x - drawn[-1][0] < _APART:
             drawn[-1][1].append(position)
         else:
@@ -279,30 +285,30 @@ def marks(found: SegmentMap, positions: Sequence[ops.Position]) -> list[Mark]:
     return [Mark(number, round(x, 3), tuple(group)) for number, (x, group) in enumerate(drawn, 1)]
 
 
-def _place_of(found: SegmentMap, offset: int) -> float:
+def _place_of(segments: SegmentMap, offset: int) -> float:
     """Return the place of an offset in percent of the bytes before it; records of a piece count as equally large."""
     before = 0.0
-    for piece in found.pieces:
+    for piece in segments.pieces:
         if offset < piece.end_offset:
             within = max(0, offset - piece.base_offset) / (piece.end_offset - piece.base_offset)
             before += within * piece.size_bytes
             break
         before += piece.size_bytes
-    return 100 * before / (found.size_bytes or 1)
+    return 100 * before / (segments.size_bytes or 1)
 
 
 def _configuration(cluster: Cluster, detail: ops.TopicDetail) -> dict[str, Any]:
     """Return what differs from the defaults, with these, and what does not."""
-    changed = [each for each in detail.configs if not each.is_default]
+    changed = [row for row in detail.configs if not row.is_default]
     defaults = {}
-    for each in changed:
-        default = each.default
+    for row in changed:
+        default = row.default
         if default is None and not cluster.is_kafka_port:
-            default = ops.own_default(each.name)
-        defaults[each.name] = "not told by the service" if default is None else default
+            default = ops.own_default(row.name)
+        defaults[row.name] = "not told by the service" if default is None else default
     return {
         "changed": changed,
-        "unchanged": [each for each in detail.configs if each.is_default],
+        "unchanged": [row for row in detail.configs if row.is_default],
         "defaults": defaults,
     }
 
