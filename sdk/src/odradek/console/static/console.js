@@ -299,7 +299,8 @@ if (charts) {
       }
       const topics = new Map(rates.topics);
       for (const output of $$("output[data-topic]")) {
-        output.textContent = topics.has(output.dataset.topic) ? `${compact.format(topics.get(output.dataset.topic))}/s` : "–";
+        const rate = topics.get(output.dataset.topic);
+        output.textContent = rate === undefined ? "–" : `${compact.format(rate)}/s`;
       }
     });
     source.addEventListener("problem", leave);
@@ -329,10 +330,10 @@ function showLocalTimes() {
     if (Number.isNaN(moment.getTime())) continue;
     time.title = moment.toLocaleString(undefined, { dateStyle: "full", timeStyle: "long" });
     time.dateTime = moment.toISOString();
-    const [here, there] = [local.format(moment), utc.format(moment)];
-    if (here === there) continue;
-    const [day, clock] = here.split(" ");
-    const text = there.startsWith(day) ? clock : here;
+    const [ours, theirs] = [local.format(moment), utc.format(moment)];
+    if (ours === theirs) continue;
+    const [day, clock] = ours.split(" ");
+    const text = theirs.startsWith(day) ? clock : ours;
     time.append(" ", Object.assign(document.createElement("small"), { className: "local", textContent: `local ${text}` }));
   }
 }
@@ -340,7 +341,8 @@ function showLocalTimes() {
 // A table of more than three columns becomes a list of cards in a narrow window, each value with the name of its column.
 function labelCells() {
   for (const table of $$("table.rows:not(.records, .matrix, [data-labelled])")) {
-    const names = $$("thead th", table).map((head) => (head.querySelector(".hide") ? "" : head.textContent.replace(/[↑↓]/g, "").trim()));
+    const heads = $$("thead th", table);
+    const names = heads.map((head) => ($(".hide", head) ? "" : head.textContent.replace(/[↑↓]/g, "").trim()));
     if (names.length < 4) continue;
     for (const row of $$("tbody tr", table)) {
       for (const [index, cell] of [...row.children].entries()) if (names[index]) cell.dataset.label = names[index];
@@ -354,7 +356,7 @@ function labelCells() {
 function complete() {
   showLocalTimes();
   labelCells();
-  for (const each of $$("[data-copy][hidden], [data-copy-of][hidden], [data-all][hidden]")) each.hidden = false;
+  for (const control of $$("[data-copy], [data-copy-of], [data-all]")) control.hidden = false;
   countChosen();
 }
 
@@ -371,8 +373,11 @@ document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy], [data-copy-of]");
   if (!button) return;
   const source = button.dataset.copyOf;
-  const done = await copied(source ? document.getElementById(source).textContent : button.dataset.copy).then(() => true, () => false);
-  button.textContent = done ? "Copied" : "Not allowed";
+  const text = source ? document.getElementById(source).textContent : button.dataset.copy;
+  button.textContent = await copied(text).then(
+    () => "Copied",
+    () => "Not allowed"
+  );
   setTimeout(() => (button.textContent = "Copy"), 2000);
 });
 
@@ -407,8 +412,9 @@ for (const section of $$("[data-saved]")) {
   const [label, form] = [$(".hint", section), $("form", section)];
   const read = () => {
     try {
-      const found = JSON.parse(localStorage.getItem(key) ?? "[]");
-      return Array.isArray(found) ? found.filter((each) => typeof each?.name === "string" && typeof each?.query === "string") : [];
+      const saved = JSON.parse(localStorage.getItem(key) ?? "[]");
+      const isSearch = (search) => typeof search?.name === "string" && typeof search?.query === "string";
+      return Array.isArray(saved) ? saved.filter(isSearch) : [];
     } catch {
       return []; // no storage in this browser, or somebody else's value
     }
@@ -421,11 +427,13 @@ for (const section of $$("[data-saved]")) {
     const saved = read();
     list.replaceChildren(
       ...saved.map(({ name, query }) => {
-        const link = Object.assign(document.createElement("a"), { href: `${base}?${new URLSearchParams(query)}`, textContent: name });
+        const href = `${base}?${new URLSearchParams(query)}`;
+        const link = Object.assign(document.createElement("a"), { href, textContent: name });
         if (`?${query}` === location.search) link.setAttribute("aria-current", "page");
-        const forget = Object.assign(document.createElement("button"), { type: "button", className: "quiet", textContent: "×" });
+        const button = { type: "button", className: "quiet", textContent: "×" };
+        const forget = Object.assign(document.createElement("button"), button);
         forget.setAttribute("aria-label", `Forget ${name}`);
-        forget.addEventListener("click", () => write(read().filter((each) => each.name !== name)));
+        forget.addEventListener("click", () => write(read().filter((search) => search.name !== name)));
         const row = document.createElement("li");
         row.append(link, forget);
         return row;
@@ -439,7 +447,9 @@ for (const section of $$("[data-saved]")) {
     event.preventDefault();
     const name = form.elements.name.value.trim();
     if (!name) return;
-    write([...read().filter((each) => each.name !== name), { name, query: location.search.slice(1) }].sort((a, b) => (a.name < b.name ? -1 : 1)));
+    const others = read().filter((search) => search.name !== name);
+    const saved = [...others, { name, query: location.search.slice(1) }];
+    write(saved.sort((a, b) => (a.name < b.name ? -1 : 1)));
     form.reset();
   });
   addEventListener("storage", (event) => event.key === key && show());
