@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 import odradek
@@ -12,7 +13,7 @@ from odradek.errors import ErrorCode, KafkaError
 from odradek.local.threaded import ThreadedService
 from odradek.model.acl import AclOperation
 from odradek.model.topic_partition import TopicPartition
-from odradek.operations.groups import describe_rows, list_groups
+from odradek.operations.groups import GroupRow, describe_rows, list_groups
 from odradek.operations.topics import configs_of
 
 from tests.integration.console.conftest import ORIGIN, Browser, as_principal, browsing
@@ -93,23 +94,38 @@ async def test_a_sort_that_would_read_too_many_groups_says_so(
     assert [row[0] for row in rows(await browser.get("/groups?sort=lag&filter=mma"))] == ["gamma"]
 
 
-async def test_a_list_of_groups_asks_for_all_ends_at_once(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_of_groups_asks_for_all_ends_and_descriptions_at_once(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
     admin = browser.state.cluster.admin
-    requests: list[int] = []
-    real = admin.list_offsets
+    requests: list[str] = []
 
-    async def counted(partitions: object) -> object:
-        requests.append(1)
-        return await real(partitions)
+    def counted(name: str) -> None:
+        call = getattr(admin, name)
 
-    monkeypatch.setattr(admin, "list_offsets", counted)
+        async def count(*arguments: object) -> object:
+            requests.append(name)
+            return await call(*arguments)
+
+        monkeypatch.setattr(admin, name, count)
+
+    for name in ("list_offsets", "describe_consumer_groups", "list_consumer_group_offsets"):
+        counted(name)
     found = await describe_rows(admin, await list_groups(admin))
     assert [(each.group, each.topics) for each in found] == [
         ("alpha", ("left",)),
         ("beta", ("left", "right")),
         ("gamma", ("right",)),
     ]
-    assert len(requests) == 1
+    assert Counter(requests) == {
+        "list_offsets": 1, "describe_consumer_groups": 1, "list_consumer_group_offsets": 3
+    }  # fmt: skip
+
+
+async def test_a_group_that_goes_takes_no_other_from_the_list(browser: Browser) -> None:
+    listed = [*await list_groups(browser.state.cluster.admin), GroupRow("gone", "Empty", "consumer")]
+    found = await describe_rows(browser.state.cluster.admin, listed)
+    assert [each.group for each in found] == ["alpha", "beta", "gamma"]
 
 
 async def test_a_deleted_topic_takes_no_lag_of_other_topics_away() -> None:

@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from odradek.client.admin.admin import Admin
-from odradek.client.types import MemberDescription, StreamsMemberInfo
+from odradek.client.types import ConsumerGroupDescription, MemberDescription, StreamsMemberInfo
 from odradek.errors import ErrorCode, KafkaError
 from odradek.model.topic_partition import OffsetAndMetadata, TopicPartition
 
 _AT_ONCE = 16
+_DESCRIBED_AT_ONCE = 50
+_LEFT_OUT = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 _NO_ENDS = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
 
@@ -114,13 +116,17 @@ class _Reading:
     completed: Callable[[Mapping[TopicPartition, int]], GroupDetail]
 
 
-async def _read(admin: Admin, group_id: str, kind: str) -> _Reading:
+async def _read(
+    admin: Admin, group_id: str, kind: str, description: ConsumerGroupDescription | None = None
+) -> _Reading:
     if kind == "share":
         detail = await _describe_share(admin, group_id)
         return _Reading(frozenset(), lambda _: detail)
     if kind == "streams":
         return await _read_streams(admin, group_id)
-    return await _read_consumer(admin, group_id, kind)
+    if description is None:
+        description = (await admin.describe_consumer_groups([group_id]))[group_id]
+    return await _read_consumer(admin, description, kind)
 
 
 async def describe_all(admin: Admin) -> list[GroupDetail]:
@@ -131,16 +137,18 @@ async def describe_all(admin: Admin) -> list[GroupDetail]:
 async def describe_rows(admin: Admin, rows: Sequence[GroupRow]) -> list[GroupDetail]:
     """Return these groups; those that the caller may not describe, or that were deleted meanwhile, are left out.
 
-    Two requests for each group, and one for the ends of all partitions together.
+    A request for the offsets of each group; their descriptions come many at a time, and the ends of all partitions
+    together. Groups of the types share and streams are described one by one.
     """
+    descriptions = await _descriptions(admin, [row.group for row in rows if row.type in ("consumer", "classic")])
     limit = asyncio.Semaphore(_AT_ONCE)
 
     async def read(row: GroupRow) -> _Reading | None:
         async with limit:
             try:
-                return await _read(admin, row.group, row.type)
+                return await _read(admin, row.group, row.type, descriptions.get(row.group))
             except KafkaError as error:
-                if error.code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED):
+                if error.code in _LEFT_OUT:
                     return None
                 raise
 
@@ -149,8 +157,20 @@ async def describe_rows(admin: Admin, rows: Sequence[GroupRow]) -> list[GroupDet
     return [reading.completed(ends) for reading in readings]
 
 
-async def _read_consumer(admin: Admin, group_id: str, kind: str) -> _Reading:
-    group = (await admin.describe_consumer_groups([group_id]))[group_id]
+async def _descriptions(admin: Admin, group_ids: Sequence[str]) -> dict[str, ConsumerGroupDescription]:
+    """Return descriptions by id; without those that were asked for together with a group that has none to give."""
+    descriptions: dict[str, ConsumerGroupDescription] = {}
+    for start in range(0, len(group_ids), _DESCRIBED_AT_ONCE):
+        try:
+            descriptions |= await admin.describe_consumer_groups(group_ids[start : start + _DESCRIBED_AT_ONCE])
+        except KafkaError as error:
+            if error.code not in _LEFT_OUT:
+                raise
+    return descriptions
+
+
+async def _read_consumer(admin: Admin, group: ConsumerGroupDescription, kind: str) -> _Reading:
+    group_id = group.group_id
     committed = await admin.list_consumer_group_offsets(group_id)
     owners = {partition: member for member in group.members for partition in member.assignment}
     partitions = frozenset({*committed, *owners})

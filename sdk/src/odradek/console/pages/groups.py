@@ -21,7 +21,7 @@ from odradek.operations.redrive import RECORDS_MAX, dead_letters, redrive, redri
 from odradek.operations.resets import Reset, apply_reset, plan_reset
 
 PAGE_ROWS = 50
-_ALL_AT_ONCE = 500  # groups that are described for a sort: two requests each
+_ALL_AT_ONCE = 500  # groups whose offsets are read for a sort: a request each
 _ALL_AT_ONCE_REMOTE = 100  # where each is billed
 BY_DETAIL = ("members", "topics", "lag")
 SORTS = ("group", "type", "state", *BY_DETAIL)
