@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 PARTS = ("tasks", "compiling", "collecting", "python")
@@ -19,20 +20,19 @@ _COLLECTORS = ("G1 ", "GC Thread", "VM Thread", "VM Periodic")
 
 def parts_s(pid: int) -> dict[str, float]:
     """Return CPU seconds by part."""
-    parents: dict[int, tuple[int, str, int, int]] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        if (found := _stat(folder)) is not None:
-            name, fields = found
-            parents[int(folder.name)] = int(fields[1]), name, *(sum(map(int, fields[n : n + 2])) for n in (11, 13))  # type: ignore[assignment]
+    processes = {
+        int(folder.name): (name, fields) for folder in Path("/proc").glob("[0-9]*") for name, fields in _stat(folder)
+    }
     ours = {pid}
-    while more := {each for each, (parent, *_) in parents.items() if parent in ours} - ours:
+    while more := {child for child, (_, fields) in processes.items() if int(fields[1]) in ours} - ours:
         ours |= more
     ticks: Counter[str] = Counter(dict.fromkeys(PARTS, 0))
-    for each in ours & parents.keys():
-        _, name, own, ended = parents[each]
+    for process in ours & processes.keys():
+        name, fields = processes[process]
+        own, ended = _ticks(fields), sum(map(int, fields[13:15]))
         ticks["python"] += ended  # children of Java, too
         if name == "java":
-            special = _special(each)
+            special = _special(process)
             ticks.update(special)
             ticks["tasks"] += own - special.total()
         else:
@@ -44,18 +44,23 @@ def _special(pid: int) -> Counter[str]:
     """Return the ticks of a JVM's compilers and collectors."""
     ticks: Counter[str] = Counter()
     for folder in Path(f"/proc/{pid}/task").glob("*"):
-        if (found := _stat(folder)) is not None:
-            name, fields = found
-            part = "compiling" if name.startswith(_COMPILERS) else "collecting" if name.startswith(_COLLECTORS) else ""
-            if part:
-                ticks[part] += sum(map(int, fields[11:13]))
+        for name, fields in _stat(folder):
+            if name.startswith(_COMPILERS):
+                ticks["compiling"] += _ticks(fields)
+            elif name.startswith(_COLLECTORS):
+                ticks["collecting"] += _ticks(fields)
     return ticks
 
 
-def _stat(folder: Path) -> tuple[str, list[str]] | None:
-    """Return the name of a process or thread, and the fields after it; None if it has ended."""
+def _ticks(fields: list[str]) -> int:
+    """Return the ticks of a process or thread itself, in user mode and in the kernel."""
+    return sum(map(int, fields[11:13]))
+
+
+def _stat(folder: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yield the name of a process or thread, and the fields after it; nothing if it has ended."""
     try:
-        start, _, rest = (folder / "stat").read_text().rpartition(")")
+        start, _, fields = (folder / "stat").read_text().rpartition(")")
     except OSError:
-        return None
-    return start.partition("(")[2], rest.split()
+        return
+    yield start.partition("(")[2], fields.split()

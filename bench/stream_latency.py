@@ -33,11 +33,13 @@ from bench.streams import JAVA, PARTITIONS, ROOT, Stopwatch
 
 RESULTS = Path(__file__).parent / "results" / "stream_latency.json"
 KEPT = Path(__file__).parent / "kept" / "stream_latency.json"
-KINDS = ("passed", "counted")
+TOPOLOGIES = ("passed", "counted")
 TRIGGERS = ("1 second", "0 seconds")
 RATE_S = 20
 WARM_UP_S = 15
 LOST_S = 60.0
+_KEY_BYTES = 8  # a window follows them
+_ENDLESS = str(10**9)  # records that Kafka Streams would end after
 SCRIPT = """
 SET 'auto.offset.reset' = 'latest';
 CREATE STREAM events (k VARCHAR KEY, v VARCHAR) WITH (KAFKA_TOPIC = 'events', VALUE_FORMAT = 'KAFKA');
@@ -69,11 +71,8 @@ class Arrivals:
             while not self._stop.is_set():
                 for records in consumer.poll(200).values():
                     now = time.perf_counter()
-                    for each in records:
-                        self.at.setdefault(bytes(each.key)[:_KEY_BYTES], now)
-
-
-_KEY_BYTES = 8  # a window follows them
+                    for row in records:
+                        self.at.setdefault(bytes(row.key)[:_KEY_BYTES], now)
 
 
 def latencies(configs: Mapping[str, Any], topic: str, prefix: str, seconds: int) -> list[float]:
@@ -102,12 +101,13 @@ def latencies(configs: Mapping[str, Any], topic: str, prefix: str, seconds: int)
 
 
 @contextmanager
-def kafka_streams(kafka: str, kind: str, count: int, folder: Path) -> Iterator[int]:
-    """Run the topology until it has seen so many records; yield its process id once it runs."""
+def kafka_streams(kafka: str, topology: str, folder: Path) -> Iterator[int]:
+    """Run the topology; yield its process id once it runs."""
     command = ["java", "-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-    command += ["-cp", f"{JAVA}/classes:{JAVA}/jars/*", "odradek.StreamsThroughput", kafka, f"latency-{kind}"]
-    command += [{"counted": "windows"}.get(kind, kind), "events", "none", f"streams-{kind}", str(folder / "state")]
-    with subprocess.Popen([*command, str(count)], stdout=subprocess.PIPE, text=True) as process:
+    command += ["-cp", f"{JAVA}/classes:{JAVA}/jars/*", "odradek.StreamsThroughput", kafka, f"latency-{topology}"]
+    name = {"counted": "windows"}.get(topology, topology)
+    command += [name, "events", "none", f"streams-{topology}", str(folder / "state"), _ENDLESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             while (line := process.stdout.readline()) and line.strip() != "running":
@@ -125,41 +125,47 @@ def measure(seconds: int, *, has_kafka_streams: bool = True) -> dict[str, Any]:
     from odradek.spark.admin import client_configs
     from odradek.spark.local import local_environment, warm_workers
 
-    found = []
+    runs = []
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         command = [sys.executable, "-m", "odradek.local", "--data-dir", str(folder / "store"), "--kafka-port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as service:
             assert service.stdout is not None
             try:
-                told = json.loads(service.stdout.readline())
+                address = json.loads(service.stdout.readline())
                 store = f"embedded:{folder / 'store'}"
-                configs = client_configs({"store": store}, told["bootstrap_servers"])
+                configs = client_configs({"store": store}, address["bootstrap_servers"])
                 with odradek.Admin(**configs) as admin:
-                    topics = ["events", *KINDS, *(f"streams-{kind}" for kind in KINDS)]
+                    topics = ["events", *TOPOLOGIES, *(f"streams-{topology}" for topology in TOPOLOGIES)]
                     admin.create_topics([odradek.NewTopic(name, PARTITIONS) for name in topics])
 
-                def noted(kind: str, engine: str, prefix: str, topic: str, pid: int) -> None:
+                def noted(topology: str, engine: str, prefix: str, topic: str, pid: int) -> None:
                     watch = Stopwatch(pid)
                     times = latencies(configs, topic, prefix, seconds)
                     used = sum(watch.read().cpu_s.values())
                     quantile = {f"p{n}_ms": round(times[len(times) * n // 100] * 1000) for n in (50, 99)}
-                    found.append({"topology": kind, "engine": engine, **quantile, "cpu_s": round(used, 1)})
+                    runs.append({"topology": topology, "engine": engine, **quantile, "cpu_s": round(used, 1)})
 
                 if has_kafka_streams:
-                    count = (WARM_UP_S + seconds) * RATE_S + 1
-                    for number, kind in enumerate(KINDS):
-                        with kafka_streams(told["kafka"], kind, count, folder) as pid:
-                            noted(kind, "Kafka Streams, commits every 100 ms", f"j{number}", f"streams-{kind}", pid)
+                    for number, topology in enumerate(TOPOLOGIES):
+                        with kafka_streams(address["kafka"], topology, folder) as pid:
+                            engine = "Kafka Streams, commits every 100 ms"
+                            noted(topology, engine, f"j{number}", f"streams-{topology}", pid)
                 os.environ.update(warm_workers(local_environment(folder / "spark", os.environ)))
                 for number, trigger in enumerate(TRIGGERS):
-                    with queries(store, told["bootstrap_servers"], folder / f"{number}", trigger) as start:
-                        for kind in KINDS:
-                            start(kind)
-                            noted(kind, f"stream SQL, trigger {trigger}", f"s{number}{kind[0]}", kind, os.getpid())
+                    with queries(store, address["bootstrap_servers"], folder / f"{number}", trigger) as start:
+                        for topology in TOPOLOGIES:
+                            start(topology)
+                            noted(
+                                topology,
+                                f"stream SQL, trigger {trigger}",
+                                f"s{number}{topology[0]}",
+                                topology,
+                                os.getpid(),
+                            )
             finally:
                 service.terminate()
-    return {"seconds": seconds, "cpus": os.cpu_count(), "load_1_min": round(os.getloadavg()[0], 1), "runs": found}
+    return {"seconds": seconds, "cpus": os.cpu_count(), "load_1_min": round(os.getloadavg()[0], 1), "runs": runs}
 
 
 @contextmanager
@@ -181,11 +187,11 @@ def queries(store: str, servers: str, folder: Path, trigger: str) -> Iterator[An
     by_topic = {plan.sink.topic.name.lower(): plan for plan in plans if plan.sink is not None}
     running: list[str] = []
 
-    def start(kind: str) -> None:
+    def start(topology: str) -> None:
         while running:
             engine.stop(running.pop())
-        engine.start(by_topic[kind])
-        running.append(by_topic[kind].query_id)
+        engine.start(by_topic[topology])
+        running.append(by_topic[topology].query_id)
 
     try:
         yield start
@@ -200,16 +206,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="a quarter of the seconds")
     parser.add_argument("--keep", action="store_true", help="write bench/kept, too")
     parser.add_argument("--no-kafka-streams", action="store_true", help="stream SQL alone, without Java's clients")
-    given = parser.parse_args(argv)
-    seconds = max(1, given.seconds // (4 if given.quick else 1))
-    found = measure(seconds, has_kafka_streams=not given.no_kafka_streams)
+    arguments = parser.parse_args(argv)
+    seconds = max(1, arguments.seconds // (4 if arguments.quick else 1))
+    figures = measure(seconds, has_kafka_streams=not arguments.no_kafka_streams)
     table = Table("topology", "engine", "p50 ms", "p99 ms", "CPU s")
-    for each in found["runs"]:
-        table.add_row(*(str(each[name]) for name in ("topology", "engine", "p50_ms", "p99_ms", "cpu_s")))
+    for row in figures["runs"]:
+        table.add_row(*(str(row[name]) for name in ("topology", "engine", "p50_ms", "p99_ms", "cpu_s")))
     Console().print(table)
-    for path in (RESULTS, *([KEPT] if given.keep else [])):
+    for path in (RESULTS, *([KEPT] if arguments.keep else [])):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found, indent=2) + "\n")
+        path.write_text(json.dumps(figures, indent=2) + "\n")
     return 0
 
 

@@ -16,9 +16,10 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 /**
  * Processes the records of a topic under exactly_once_v2 with the defaults of Kafka Streams, then ends.
  *
- * <p>StreamsThroughput SERVERS APPLICATION_ID (windows|final|sessions|join|near) INPUT OTHER OUTPUT STATE_DIR COUNT:
- * counts by key and minute, at once or when the minute is over, or by session, joins the table OTHER, or joins the
- * stream OTHER within ten seconds. Prints "running", and "done" when COUNT records are processed and committed.
+ * <p>StreamsThroughput SERVERS APPLICATION_ID (passed|windows|final|sessions|join|near) INPUT OTHER OUTPUT STATE_DIR
+ * COUNT: passes records on, counts by key and minute, at once or when the minute is over, or by session, joins the table
+ * OTHER, or joins the stream OTHER within ten seconds. Prints "running", and "done" when COUNT records are processed and
+ * committed.
  */
 public final class StreamsThroughput {
     public static void main(String[] args) throws InterruptedException {
@@ -28,7 +29,9 @@ public final class StreamsThroughput {
         StreamsBuilder builder = new StreamsBuilder();
         KStream<String, String> input = builder.stream(args[3]);
         KStream<String, String> result;
-        if (args[2].equals("windows")) {
+        if (args[2].equals("passed")) {
+            result = input;
+        } else if (args[2].equals("windows")) {
             result = input.groupByKey()
                 .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(1), Duration.ofDays(1)))
                 .count()
