@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: collections during the tests do not look at it again."""
+    """Freeze the objects loaded by now: garbage collections during the tests do not look at it again."""
     gc.freeze()
     gc.enable()
 

@@ -1,4 +1,4 @@
-"""What does one request on the Kafka port cost the service? CPU of its process, by request.
+"""CPU time of the service for one request on the Kafka port, by request.
 
 The service runs in a process of its own (SQLite and files); this one sends frames that were encoded before, so that
 nothing of a client counts. Each step has topics of its own.

@@ -58,7 +58,7 @@ class Requests:
             self.sent[event_name.rpartition(".")[2]] += 1
 
     def take(self) -> Counter[str]:
-        """What was sent since the last time."""
+        """Return the requests since the last call."""
         with self._lock:
             sent, self.sent = self.sent, Counter()
         return sent

@@ -135,7 +135,7 @@ async def test_appends_to_the_most_partitions_of_a_head(engine_of: Engines) -> N
 
 @pytest.mark.parametrize("per_head", [1, 8])
 async def test_a_call_of_many_producers(engine_of: Engines, per_head: int) -> None:
-    """What a gateway merges of its connections: more producers of more partitions than one update compares."""
+    """A gateway merges calls of its connections: more producers of more partitions than one update compares."""
     engine = engine_of()
     numbers = range(max(2, per_head))
     topic = await engine.topics.create(name_of(0), len(numbers), {"odradek.partitions.per.head": str(per_head)})

@@ -29,7 +29,7 @@ class CannotRun(Exception):
 
 
 def find(stack: str, endpoint: str, region: str | None) -> Stack:
-    """Where to run. Raises CannotRun."""
+    """Return the deployment to test. Raises CannotRun."""
     try:
         session = boto3.Session(region_name=region)
         if session.get_credentials() is None:

@@ -19,7 +19,7 @@ collect_ignore_glob = [] if PLACE else ["test_*.py"]
 
 @dataclass(frozen=True)
 class Stack:
-    """What `python -m tests.deployed` found out."""
+    """A deployment, as `python -m tests.deployed` found it."""
 
     coordinator_url: str
     region: str | None

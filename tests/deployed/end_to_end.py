@@ -1,4 +1,4 @@
-"""What must work wherever Odradek is deployed: one suite, whose place a fixture `deployed` gives.
+"""The suite for every deployment of Odradek; a fixture `deployed` names the one to test.
 
     tests/localstack   the stacks in LocalStack (make localstack)
     tests/deployed     a real account's stack, or any address (make e2e)
@@ -26,7 +26,7 @@ DELETIONS_S = 120.0
 
 
 class Deployment(Protocol):
-    """Where the suite runs."""
+    """The deployment that the suite tests."""
 
     run: str  # part of every name
     outputs: Mapping[str, str]  # of the stacks; empty where only an address is known

@@ -1,4 +1,4 @@
-"""What a release stores, kept for the releases after it: `python -m tests.golden.release`.
+"""Stored bytes of a release, kept for the releases after it: `python -m tests.golden.release`.
 
     tests/golden/releases/<version>/store.json      every item and object (stored.py)
     tests/golden/releases/<version>/expected.json   what its users knew: records, offsets, ids, epochs, schemas

@@ -1,4 +1,4 @@
-"""What functions do for a compacted topic, for the test of their permissions."""
+"""Calls of functions for a compacted topic, for the test of their permissions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.engine import batch, produce
 
 
 async def plan_compaction(world: Any, admin: Engine, producer: Engine) -> None:
-    """Whether a segment is overdue is read from its first batch, by the function that plans."""
+    """Plan a compaction: the function reads the age of a segment from its first batch."""
     configs = {"cleanup.policy": "compact", "max.compaction.lag.ms": "86400000", "min.cleanable.dirty.ratio": "1"}
     table = await admin.topics.create("table", 1, configs)
     for _ in range(4):

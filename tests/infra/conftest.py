@@ -44,7 +44,7 @@ class Deployment:
 
 
 def as_list(value: Any) -> list[Any]:
-    """What IAM writes as one or as a list, as a list."""
+    """Return a value of IAM, which may be one or a list, as a list."""
     return value if isinstance(value, list) else [value]
 
 

@@ -1,4 +1,4 @@
-"""What functions do for served tables, for the test of their permissions."""
+"""Calls of functions for served tables, for the test of their permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What functions do with partitions that share a head."""
+"""Calls of functions for partitions that share a head."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether each alarm can reach its state: the times of its metric's data, and CloudWatch's evaluation of them.
+"""Each alarm can reach its state: the times of its metric's data, and CloudWatch's evaluation of them.
 
     bad data all along        ALARM
     good data all along       OK

@@ -1,4 +1,4 @@
-"""Who may read keys of users and secrets of triggers, which lie in the catalog beside what all may read."""
+"""Access to keys of users and secrets of triggers, which the catalog has beside items that all may read."""
 
 from __future__ import annotations
 

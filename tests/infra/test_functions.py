@@ -50,7 +50,7 @@ def test_the_maintainer_alone_gets_what_writes_columnar_history(dev: Deployment,
 
 
 def catalogs(deployment: Deployment) -> dict[str, str]:
-    """What each function is told of a catalog of Iceberg tables."""
+    """Return the settings of each function for a catalog of Iceberg tables."""
     variables_by_function = {
         name: function["Environment"]["Variables"] for name, function in deployment.functions().items()
     }

@@ -57,7 +57,7 @@ def _rule(group: str, direction: str, rule: dict[str, Any], peer: str | None) ->
 
 
 def lets(deployment: Deployment, group: str, direction: str, port: int, other: str) -> bool:
-    """Whether a group lets a connection in, or out: `other` is an address, or the group of the other side."""
+    """Return True if a group lets a connection in, or out: `other` is an address, or the group of the other side."""
 
     def matches(rule: Rule) -> bool:
         if (rule.group, rule.direction) != (group, direction) or not rule.first_port <= port <= rule.last_port:

@@ -160,7 +160,7 @@ class World:
 
 
 async def work(world: World) -> None:
-    """What the functions are for, the rarer ways included: duplicates, spills, evicted producers, lost answers."""
+    """Call the functions in every way, the rarer ones included: duplicates, spills, evicted producers, lost answers."""
     admin, coordinator = world.engine("admin"), world.engine("coordinator", catalog_cache_ms=0)
     producer = world.engine("produce", head_bytes_max=400, spill_entries=1, producers_in_head_max=1)
     fetcher = world.engine("fetch")
@@ -461,7 +461,7 @@ FUNCTIONS = (
 
 
 def may(function: str, call: Call) -> bool:
-    """Whether the function's row allows the call."""
+    """Return True if the function's row allows the call."""
     table_name, action, target = call
     row = PERMISSIONS[function]
     if action == "s3:ListBucket":
@@ -524,7 +524,7 @@ def test_a_job_may_write_by_the_sink() -> None:
 
 
 async def run_a_script(world: World) -> None:
-    """What statements of SQL ask of the catalog: SHOW, CREATE, DROP; who may is asked first."""
+    """Run statements of SQL that use the catalog: SHOW, CREATE, DROP; each asks for the caller's rights first."""
     engine = world.engine(SQL_JOB, catalog_cache_ms=0)
     await engine.acls.current()
     made = await engine.topics.create("made", 2, {"cleanup.policy": "compact"})

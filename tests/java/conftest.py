@@ -9,6 +9,6 @@ from tests.java.programs import BUILD
 
 @pytest.fixture(autouse=True, scope="session")
 def java_clients() -> None:
-    """What tools/java_clients.sh makes must be there."""
+    """Require the files that tools/java_clients.sh makes."""
     if not (BUILD / "classes" / ".complete").exists():
         pytest.skip("the Java clients are not here: `make java` fetches and compiles them")

@@ -166,17 +166,17 @@ def wait_for(running: JavaProgram, condition: Callable[[], bool]) -> None:
 
 
 def has_more(source: Cluster, target: Cluster, than: int) -> bool:
-    """Whether more is mirrored than then."""
+    """Return True if more is mirrored than before."""
     return mirrored(source, target) > than
 
 
 def has_all(target: Cluster, topic: str, expected: list[int]) -> bool:
-    """Whether each partition has as many records as its source."""
+    """Return True if each partition has as many records as its source."""
     return all(mirrored_count >= count for mirrored_count, count in zip(counts(target, topic), expected, strict=True))
 
 
 def is_translated(source: Cluster, target: Cluster) -> bool:
-    """Whether the target has offsets of both groups, and the one at the end is as near to it as syncs allow."""
+    """Return True if the target has offsets of both groups, and the one at the end is as near to it as syncs allow."""
     name = f"{source.alias}.{TOPIC}"
     ends = [offsets[-1][0] for offsets in read_all(target.servers, name).values()]
     offsets_by_group = [

@@ -36,7 +36,7 @@ def service() -> Iterator[ThreadedService]:
 
 
 def run(command: list[str], folder: Path, timeout_s: int = 300, environment: Mapping[str, str] | None = None) -> str:
-    """What a program prints; what it printed where it fails."""
+    """Return the output of a program; its failure shows the output, too."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not on this machine")
     done = subprocess.run(

@@ -171,7 +171,7 @@ def application(folder: Path, servers: str, offsets: str) -> JavaProgram:
 def compare(
     inputs: Iterable[list[bytes]], keys: Iterable[list[bytes]], counts: Iterable[list[bytes]]
 ) -> tuple[dict[bytes, str], int]:
-    """What is wrong, by key: its counts must be 1 to n, in order, of n records; and how many counts there are."""
+    """Return the errors by key: its counts must be 1 to n, in order, of n records; and how many counts there are."""
     expected = Counter(key for partition in inputs for key in partition)
     counts_by_key: dict[bytes, list[int]] = defaultdict(list)
     for partition_keys, partition_counts in zip(keys, counts, strict=True):

@@ -31,7 +31,7 @@ _JVM = (
 
 
 class TrinoFailed(Exception):
-    """What Trino said."""
+    """An error of Trino, with its message."""
 
 
 class Trino:

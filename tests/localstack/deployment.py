@@ -34,7 +34,7 @@ CODE_BUCKET, CODE_KEY = "odradek-artifacts", "functions.zip"
 
 @dataclass(frozen=True)
 class Deployed:
-    """What was made, by the stacks' outputs."""
+    """The deployed resources, by the stacks' outputs."""
 
     endpoint: str
     outputs: Mapping[str, str]

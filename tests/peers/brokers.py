@@ -64,7 +64,7 @@ SETTINGS = Settings(
 
 @dataclass(frozen=True)
 class Addresses:
-    """Where a broker listens: without login, and with."""
+    """Addresses of a broker: without login, and with."""
 
     name: str
     servers: str

@@ -1,4 +1,4 @@
-"""What several profiles do to the calls of their processes, and settings that they have in common."""
+"""Fates of calls, and settings, that several profiles share."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ _GROUP_PATIENCE_S = 2 * HOUR_S  # longer than the longest stall
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run came to."""
+    """The result of a run."""
 
     seed: int
     profile: str
@@ -118,7 +118,7 @@ _MORE_PARTITIONS = 2  # of topics whose partitions share heads
 
 
 def _sharing(world: World) -> dict[str, str]:
-    """Where partitions share heads, topics of one partition have such a head, too."""
+    """Give topics of one partition a shared head, too, where partitions share heads."""
     per_head = world.settings.default_partitions_per_head
     return {} if per_head == 1 else {PARTITIONS_PER_HEAD: str(per_head)}
 

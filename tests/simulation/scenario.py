@@ -104,7 +104,7 @@ def _classic(rng: Random) -> Scenario:
 
 
 def _calls_of(rng: Random) -> Fates:
-    """Where actors rest for minutes, what happens between two calls of another is rare, unless calls take seconds."""
+    """Choose the length of calls: where actors rest for minutes, calls overlap often only if they take seconds."""
     return Fates(pause_s=rng.choice((0.02, 1.0, 5.0)))
 
 

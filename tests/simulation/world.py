@@ -202,7 +202,7 @@ class Process:
 
     @property
     def fates(self) -> Fates:
-        """What the next call may meet."""
+        """Return the fates that the next call may meet."""
         fates = self.world.fates
         if self.troubled_calls and fates.cluster:
             self.troubled_calls -= 1

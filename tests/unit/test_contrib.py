@@ -1,4 +1,4 @@
-"""What docs/contrib/ says is true of the service: options that exist, metrics that are served."""
+"""The files of docs/contrib/ are true of the service: options that exist, metrics that are served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ships with Odradek, and under which licences."""
+"""Components that ship with Odradek, and their licences."""
 
 from __future__ import annotations
 

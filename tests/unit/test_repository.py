@@ -115,7 +115,7 @@ def unordered(requirement_set: set[tuple[str, frozenset[str], str]]) -> set[tupl
 
 
 def test_the_lock_is_that_of_the_requirements() -> None:
-    """What `uv lock --check` asks, without a network."""
+    """The same check as `uv lock --check`, without a network."""
     packages = {package["name"]: package for package in tomllib.loads(text("uv.lock"))["package"]}
     workspace = tomllib.loads(text("pyproject.toml"))
     members = [
@@ -310,7 +310,7 @@ def test_constructors_of_the_engine_take_ports_in_one_argument() -> None:
 
 
 def slow_without_a_reason(name: str, tree: ast.Module) -> Iterator[str]:
-    """What is marked slow in a module and whose docstring does not say why: "Slow: ..." """
+    """Yield the slow tests of a module whose docstring does not say why: "Slow: ..." """
     for node in tree.body:
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         marks = node.decorator_list if is_function else [node] if isinstance(node, ast.Assign) else []

@@ -64,7 +64,7 @@ class Record:
 
 @dataclass
 class Outcome:
-    """What a script did."""
+    """The results of a script."""
 
     planner: Planner
     topics: dict[str, list[Record]]

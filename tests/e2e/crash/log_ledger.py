@@ -1,4 +1,4 @@
-"""What was written, what was acknowledged, what is in the log: and that the three agree.
+"""Compares records that were written, those acknowledged and those in the log.
 
 A record's value is `<producer> <number> <padding>`: unique, so a second copy shows, and in the producer's order.
 """

@@ -77,7 +77,7 @@ class Services:
 
     @property
     def errors(self) -> str:
-        """What services wrote to standard error: nothing, where nothing unforeseen happened.
+        """Return the services' standard error: nothing, where nothing unforeseen happened.
 
         That a killed process left a frame of the write-ahead log unfinished is foreseen.
         """

@@ -194,7 +194,7 @@ async def live_long(ledger: Ledger, gate: asyncio.Event) -> None:
 
 
 async def merged(services: Services, data_dir: Path) -> Any:
-    """What an audit says once there is a merge to look at; services of a busy machine may have died before their first.
+    """Return an audit's findings after a merge; services of a busy machine may have died before their first.
 
     No service runs when this is called, nor when it returns.
     """
@@ -209,7 +209,7 @@ async def merged(services: Services, data_dir: Path) -> Any:
 
 
 def audited(data_dir: Path, *options: str) -> Any:
-    """What `odradek audit` says of the folder as the last service left it."""
+    """Return the findings of `odradek audit` on the folder as the last service left it."""
     command = [sys.executable, "-m", "odradek.cli", "audit", "--data-dir", str(data_dir), "--output", "json", *options]
     # No sweep has been overdue: services that live for moments end few of them.
     settings = Settings(**{**SETTINGS, "sweep_interval_ms": 3_600_000})

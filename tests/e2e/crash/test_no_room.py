@@ -33,7 +33,7 @@ def in_own_mounts(commands: str) -> tuple[str, ...]:
 
 
 def works(*prefix: str) -> bool:
-    """Whether this machine lets the prefix run a command."""
+    """Return True if this machine lets the prefix run a command."""
     try:
         return subprocess.run([*prefix, "true"], capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
@@ -170,7 +170,7 @@ async def test_a_limit_on_file_sizes_refuses_and_loses_nothing(tmp_path: Path) -
 
 @pytest.fixture
 def read_only(tmp_path: Path) -> tuple[str, ...]:
-    """What runs a worker to whom `tmp_path` is read-only."""
+    """Return the prefix of a command to which `tmp_path` is read-only."""
     folder = shlex.quote(str(tmp_path))
     commands = f"mount --bind {folder} {folder}; mount -o remount,ro,bind {folder}"
     if not works(*in_own_mounts(commands)):

@@ -63,7 +63,7 @@ class LoadedService:
 
     @property
     def errors(self) -> str:
-        """What it wrote to standard error: nothing, where nothing unforeseen happened."""
+        """Return its standard error: nothing, where nothing unforeseen happened."""
         self._errors.seek(0)
         return self._errors.read().decode()
 

@@ -116,7 +116,7 @@ async def outage(service: LoadedService) -> dict[str, float]:
 
 
 def audited(data_dir: Path) -> dict[str, dict[str, int]]:
-    """What `odradek audit` says of the folder."""
+    """Return the findings of `odradek audit` on the folder."""
     command = [sys.executable, "-m", "odradek.cli", "audit", "--data-dir", str(data_dir), "--output", "json"]
     settings = Settings(**{**SETTINGS, "sweep_interval_ms": 3_600_000})  # type: ignore[arg-type]
     environment = {**os.environ, **settings.to_env()}

@@ -81,7 +81,7 @@ def start(spark: SparkSession, data_dir: str, servers: str, work: Path) -> tuple
 
 
 def is_done(query: Any, goal: dict[str, Any]) -> bool:
-    """Whether the query has read all, and has had a look at nothing new since: what closed windows wait for."""
+    """Return True once the query has read all records and then one empty batch, which closes windows."""
     last = query.lastProgress
     if last is None or last["numInputRows"]:
         return False

@@ -110,7 +110,7 @@ class Inputs:
                 assert not result.error, result
 
     def pairs(self) -> Counter[tuple[str, str]]:
-        """Who must have been seen and heard."""
+        """Return the pairs that the join must have."""
         return Counter(
             (one, other)
             for ms, met_at, one in self.met["seen"]

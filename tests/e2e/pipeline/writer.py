@@ -1,4 +1,4 @@
-"""What Spark does with the sink, without Spark, to be killed: micro-batches of two tasks each, from a checkpoint.
+"""Drives the sink as Spark does, without Spark, to be killed: micro-batches of two tasks each, from a checkpoint.
 
 Run as a process: python -m tests.e2e.pipeline.writer <data dir> <bootstrap servers> <checkpoint file>
 """

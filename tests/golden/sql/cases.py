@@ -53,7 +53,7 @@ def read(name: str) -> list[Case]:
 
 
 def outcome(script: str, *, brief: bool = False) -> str:
-    """What a script comes to; `brief` gives the statement of a query alone."""
+    """Return the plan of a script, or its error, as text; `brief` gives the statement of a query alone."""
     planner = Planner()
     for statement in parse(SOURCES):
         planner.plan(statement)

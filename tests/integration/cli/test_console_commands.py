@@ -1,4 +1,4 @@
-"""What the command line shares with the console, and the command that opens it: as a user runs them."""
+"""Commands with a page in the console, and the command that opens the console: as a user runs them."""
 
 from __future__ import annotations
 

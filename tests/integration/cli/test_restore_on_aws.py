@@ -108,7 +108,7 @@ class Deployed:
         self.lambdas.put_function_concurrency(FunctionName=f"{PREFIX}-produce", ReservedConcurrentExecutions=7)
 
     def remember(self) -> str:
-        """What a restore to this second finds; the second. What follows is of another one."""
+        """Note the log's state and return its second; later changes are of another second."""
         self.snapshot = {name: copy.deepcopy(self.table(name).items) for name in NAMES.tables}
         time.sleep(1.1)
         moment = datetime.now(UTC).replace(microsecond=0)
@@ -165,7 +165,7 @@ async def write(endpoint: str) -> None:
 
 
 async def spoil(endpoint: str) -> int:
-    """What somebody regrets: the topic is deleted, and maintenance has deleted its objects. Gives a producer id."""
+    """Make a mistake to restore from: delete the topic, let maintenance delete its objects. Returns a producer id."""
     clock = clock_of_now()
     async with open_store(endpoint) as store:
         engine = Engine(tables=store, objects=store.objects, clock=clock, rng=SystemRng(), settings=SMALL)

@@ -1,4 +1,4 @@
-"""What a client has in its hands when something ends: buffered records, fetches under way, sequences, locks."""
+"""State of a client that is cut short: buffered records, fetches under way, sequences, locks."""
 
 from __future__ import annotations
 

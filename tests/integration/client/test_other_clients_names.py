@@ -1,4 +1,4 @@
-"""What users of kafka-python, confluent-kafka and aiokafka write: it works, or the error says what to write."""
+"""Names of kafka-python, confluent-kafka and aiokafka: they work, or the error says what to write."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def config() -> Iterator[dict[str, str]]:
 
 
 class Outcome:
-    """What callbacks were called with."""
+    """Arguments of the callbacks."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []

@@ -1,4 +1,4 @@
-"""What a waiting consumer costs: calls and reads of a minute, counted in virtual time over the real functions."""
+"""The cost of a waiting consumer: calls and reads of a minute, counted in virtual time over the real functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who reaches the REST API: users, TLS, clients' certificates; and secrets that it does not show."""
+"""Access to the REST API: users, TLS, clients' certificates; and secrets that it does not show."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def source_offsets(running: RunningCluster) -> Any:
 
 
 def is_settled(running: RunningCluster, names: set[str]) -> bool:
-    """Whether all tasks run in workers that live: the state of a killed one stays until another has its tasks."""
+    """Return True if all tasks run in live workers: the state of a killed one stays until another has its tasks."""
     tasks = running.cluster.status("source")["tasks"]
     return len(tasks) == TASKS and all(each["state"] == "RUNNING" and each["worker_id"] in names for each in tasks)
 

@@ -47,7 +47,7 @@ def test_a_worker_that_stops_hands_its_tasks_over(service: Any) -> None:
 
 
 def test_a_second_run_of_a_task_fences_the_first_one(running: RunningCluster) -> None:
-    """What a worker does that was cut off, and one that took over: the older producer commits nothing any more."""
+    """A worker that was cut off commits nothing more after another one has taken over its task."""
     running.create("c1", {"connector.class": COUNTER, "topic": "fenced", "count": "300", "pause": "0.02"})
     running.read("fenced", 20)
     own = transactional_id(running.settings.group_id, Unit("c1", 0))

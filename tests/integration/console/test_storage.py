@@ -1,4 +1,4 @@
-"""What the console reads from the store itself, and what it does with dead letters."""
+"""Pages of the console that read the store itself, and its handling of dead letters."""
 
 from __future__ import annotations
 

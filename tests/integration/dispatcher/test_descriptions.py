@@ -1,4 +1,4 @@
-"""What administrators' tools ask beyond Metadata: partitions in pages, producers, sizes, rights, resources."""
+"""Requests of administrators' tools beyond Metadata: partitions in pages, producers, sizes, rights, resources."""
 
 from __future__ import annotations
 

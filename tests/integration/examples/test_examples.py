@@ -24,7 +24,7 @@ def names() -> set[str]:
 
 
 def printed(name: str) -> list[str]:
-    """What the page says that an example prints."""
+    """Return the output of an example, as the page has it."""
     match = re.search(
         rf"literalinclude\}} examples/{name}\.py\n.*?```\n\nPrints:\n\n```text\n(.*?)```", PAGE, re.DOTALL
     )

@@ -1,4 +1,4 @@
-"""What stock admin clients ask through the Kafka port."""
+"""Requests of stock admin clients through the Kafka port."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_kafka_python(service: ThreadedService) -> None:
 
 
 def check_descriptions_of_kafka_python(admin: Any, tp: Any) -> None:
-    """What tools show: partitions, sizes, producers, rights."""
+    """Check the views of tools: partitions, sizes, producers, rights."""
     [described] = admin.describe_topic_partitions([tp.topic])["topics"]
     assert [partition["replica_nodes"] for partition in described["partitions"]] == [[0], [0]]
     [directory] = admin.describe_log_dirs()[0]["log_dirs"]

@@ -82,7 +82,7 @@ class Member:
 
 
 def settled(*members: Member) -> bool:
-    """Whether the members share all partitions, evenly, each of them once."""
+    """Return True if the members share all partitions evenly, each partition once."""
     counts = sorted(len(member.assigned) for member in members)
     union = set().union(*(member.assigned for member in members))
     return union == set(range(PARTITIONS)) and sum(counts) == PARTITIONS and counts[0] > 0

@@ -163,7 +163,7 @@ def test_a_certificate_says_who_a_client_is(certificates: Path) -> None:
 
 
 def _error(servers: str, config: dict[str, Any]) -> str:
-    """What a producer is told."""
+    """Return a producer's error."""
     from confluent_kafka import Producer
 
     said: list[str] = []

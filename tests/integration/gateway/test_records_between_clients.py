@@ -1,4 +1,4 @@
-"""What one client writes through the Kafka port, every other one and the SDK read byte for byte."""
+"""Records that one client writes through the Kafka port are read byte for byte by every other one and the SDK."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ SKEWS_MS = (0, 0, 40, -40, 5_000, -5_000, 3_600_000)
 
 
 class Ledger:
-    """What was committed, in the order in which the table applied it, and who had a right to."""
+    """Commits in the order in which the table applied them, and the members that had a right to them."""
 
     def __init__(self) -> None:
         self.offsets: dict[PartitionId, int] = {}

@@ -1,4 +1,4 @@
-"""What is packaged is what runs: the zip and the layer, under AWS's runtime client, against DynamoDB and S3 of moto."""
+"""The packaged functions run: the zip and the layer, under AWS's runtime client, against DynamoDB and S3 of moto."""
 
 from __future__ import annotations
 

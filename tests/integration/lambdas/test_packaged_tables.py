@@ -187,7 +187,7 @@ class Functions:
         return {entry["Key"] for page in pages for entry in page.get("Contents", [])}
 
     def findings(self) -> list[tuple[str, str, str]]:
-        """What `odradek doctor` says of the tables, by the profile of `odradek configure`."""
+        """Return the findings of `odradek doctor` on the tables, by the profile of `odradek configure`."""
         names = dict(zip(("LogTableName", "GroupsTableName", "CatalogTableName"), self.names.tables, strict=True))
         outputs = {**names, "BucketName": self.names.bucket}
         save_profile(Profile("dev", "https://dev.example", REGION, outputs), FILE.expanduser())

@@ -171,7 +171,7 @@ async def test_what_is_written_is_billed_in_the_metrics_and_in_the_log(tmp_path:
 
 
 async def billed_write_units(service: LocalService) -> float:
-    """What GET /metrics says."""
+    """Return the write units of GET /metrics."""
     async with ClientSession() as session, session.get(f"{service.bootstrap_servers}/metrics") as response:
         text = await response.text()
     [units] = re.findall(r'^odradek_billable_total{unit="table_write_units"} (\S+)$', text, re.M)
@@ -215,7 +215,7 @@ class Stuck:
 
 
 async def lambda_answer(function: Stuck, service: LocalService) -> tuple[int, dict[str, str]]:
-    """What the client sees of such a function."""
+    """Return the client's response from such a function."""
     key, limits = service.credentials.signing_key(), FunctionLimits(timeout_s=0.05)
     server = FunctionUrlServer(
         {FunctionName.PRODUCE: function},  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""What a user gets by `pip install odradek`, bare and with each extra: environments made of the wheels alone.
+"""`pip install odradek`, bare and with each extra, in environments made of the wheels alone.
 
 Every public name imports, every command has its help, and a feature whose extra is missing says so in one line.
 Slow: each environment is installed from the package index.

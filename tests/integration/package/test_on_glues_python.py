@@ -1,4 +1,4 @@
-"""What Glue gets, in an environment like Glue's: Python 3.13 with Spark and its libraries, our wheel and nothing else.
+"""Glue's package in an environment like Glue's: Python 3.13 with Spark and its libraries, our wheel and nothing else.
 
     --additional-python-modules   odradek.gluewheels.zip, unpacked and given to pip, which asks no package index
     the script                    job.py by itself; the rest of the job is in the wheel

@@ -1,4 +1,4 @@
-"""What a query sees against what is acknowledged, while writers and maintenance are at work."""
+"""Rows of queries against acknowledged records, while writers and maintenance are at work."""
 
 from __future__ import annotations
 

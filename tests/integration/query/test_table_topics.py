@@ -154,7 +154,7 @@ def test_a_query_whose_file_is_replaced_begins_again(log: LiveLog, monkeypatch: 
     missing = [Path(str(log.data_dir)) / "objects" / "gone.parquet"]
 
     def first_gone(options: StoreOptions, files: Any, scheme: str) -> list[str]:
-        """What DuckDB opens, with a file that maintenance deletes after the index rows were read."""
+        """Return the sources that DuckDB opens, with a file that maintenance deletes after the index rows were read."""
         return [*paths_of(options, files, scheme), *(f"file://{missing.pop()}" for _ in missing[:])]
 
     monkeypatch.setattr(history, "paths_of", first_gone)

@@ -127,7 +127,7 @@ def bad_peers(service: ThreadedService, count: int) -> Iterator[list[socket.sock
 
 
 def is_ended(peer: socket.socket) -> bool:
-    """Whether the service has closed the connection; what it sent before is thrown away."""
+    """Return True if the service has closed the connection; data before the end is thrown away."""
     peer.setblocking(False)
     try:
         while peer.recv(1 << 16):

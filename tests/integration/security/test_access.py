@@ -344,7 +344,7 @@ async def test_administrators_leave_a_line_each_and_no_secret(world: World, capl
 
 @pytest.mark.parametrize("api", [ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CONFIGS])
 async def test_dead_letters_of_a_share_group_need_the_right_to_write_to_their_topic(api: ApiKey, world: World) -> None:
-    """What is refused is not done either."""
+    """A refused request has no effect."""
     await add(world.engine, allow(MALLORY, Op.ALL, group="s"))
     name = "errors.deadletterqueue.topic.name"
 

@@ -26,7 +26,7 @@ def service() -> Iterator[ThreadedService]:
 
 
 def login(name: str) -> dict[str, str]:
-    """What librdkafka takes."""
+    """Return the login as librdkafka's settings."""
     return {
         "security.protocol": "SASL_PLAINTEXT",
         "sasl.mechanism": "PLAIN",
@@ -36,7 +36,7 @@ def login(name: str) -> dict[str, str]:
 
 
 def outcome(service: ThreadedService, topic: str) -> str:
-    """What becomes of a record that ada sends."""
+    """Return the outcome of a record that ada sends."""
     from confluent_kafka import Producer
 
     said: list[str] = []

@@ -31,7 +31,7 @@ DROP TABLE scores;
 
 
 class Screen:
-    """What a job logs."""
+    """Lines that a job logs."""
 
     def __init__(self) -> None:
         self.said: list[str] = []
@@ -45,7 +45,7 @@ class Screen:
 
 
 def write(options: dict[str, str], batch_id: int, *rows: tuple[bytes, bytes | None]) -> None:
-    """What the sink does: an upload, and a numbered commit."""
+    """Write as the sink does: an upload, and a numbered commit."""
     builder = RecordBatchBuilder()
     for key, value in rows:
         builder.append(SystemClock().now_ms(), key, value)
@@ -56,7 +56,7 @@ def write(options: dict[str, str], batch_id: int, *rows: tuple[bytes, bytes | No
 
 
 async def maintained(endpoint: str, names: StoreNames, *keys: str) -> list[Any]:
-    """What the functions do every minute; the values of keys then."""
+    """Run the functions of every minute; return the values of keys then."""
     queue = MemoryTaskQueue()
     async with open_store(endpoint, names) as store:
         settings = Settings(catalog_cache_ms=0)

@@ -65,7 +65,7 @@ class Count:
 
 @dataclass
 class Hour:
-    """What one simulated hour ended with."""
+    """The results of one simulated hour."""
 
     orphan_bytes: int
     rows: int

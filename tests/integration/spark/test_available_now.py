@@ -65,7 +65,7 @@ def test_the_last_run_always_has_data() -> None:
 
 @pytest.mark.slow
 def test_pyspark_leaves_closed_windows_unwritten(spark: SparkSession, log: LiveLog, tmp_path: Path) -> None:
-    """What docs/reference.md says of a plain trigger. Where this fails, PySpark has changed: see available_now.py.
+    """docs/reference.md says so of a plain trigger. Where this fails, PySpark has changed: see available_now.py.
 
     Slow: a streaming query takes Spark seconds to start and to end."""
     windows = Windows(tmp_path)

@@ -101,7 +101,7 @@ def test_jobs_scripts_and_push_queries_start_again(
 
 
 def count(spark: SparkSession, log: ServedLog, folder: Path) -> list[dict[str, object]]:
-    """What a job does with `--once`."""
+    """Count as a job does with `--once`."""
 
     def start(stream: DataFrame) -> object:
         writer = stream.writeStream.format("noop").option("checkpointLocation", str(folder / "noop"))

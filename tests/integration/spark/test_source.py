@@ -196,7 +196,7 @@ class Query:
         run_to_end(self.start, spark.readStream.format("odradek").options(**options).load())
 
     def take(self) -> list[list[tuple[int, int, str]]]:
-        """What came since the last call, without empty micro-batches."""
+        """Return the micro-batches since the last call, without empty ones."""
         batches, self.batches = [batch for batch in self.batches if batch], []
         return batches
 

@@ -70,7 +70,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveLog]:
 
 
 def consumed(log: LiveLog, topic: str = "flights") -> list[tuple[Any, ...]]:
-    """What Kafka's consumers get, as rows of the table, in the order of partitions and offsets."""
+    """Return the records of Kafka's consumers as rows of the table, in the order of partitions and offsets."""
     rows_read: list[tuple[Any, ...]] = []
     for partition in range(2):
         for record in log._run(read_all(log.engine, topic, partition)):

@@ -72,7 +72,7 @@ class Case:
                 producer.send(f"{self.name}{topic}", value, key=str(key).encode(), timestamp_ms=at)
 
     def rows(self, key: int) -> list[tuple[str | None, str | None, int]]:
-        """What was written for a key, in order."""
+        """Return the rows that were written for a key, in order."""
         found = [each for part in self.log.records(f"{self.name.upper()}R").values() for each in part]
         mine = [each for each in found if each.key == str(key).encode()]
         return [(*json.loads(each.value or b"").values(), each.timestamp_ms) for each in mine]
@@ -224,7 +224,7 @@ class Record:
 
 @dataclass
 class Model:
-    """What Kafka Streams does with one record after the other."""
+    """A join by Kafka Streams, one record after the other."""
 
     span_ms: int
     retention_ms: int

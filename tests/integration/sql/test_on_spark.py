@@ -109,7 +109,7 @@ def send_flights(producer: Any, flights: pd.DataFrame) -> None:
 
 
 class Screen:
-    """What a script shows."""
+    """Output of a script."""
 
     def __init__(self) -> None:
         self.results: list[list[dict[str, Any]]] = []

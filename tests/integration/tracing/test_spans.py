@@ -23,7 +23,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
-    """What an application's provider got; the global one of the process is put back."""
+    """Spans of an application's provider; the global one of the process is put back."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)

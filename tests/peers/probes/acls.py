@@ -271,7 +271,7 @@ def delete_by_an_unknown_operation(peer: Peer) -> Answer:
 
 
 def _allowed(peer: Peer, connection: Connection, topic: str) -> Answer:
-    """What a user may do with a topic: its metadata, its configurations, its offsets, growth."""
+    """Return a user's rights to a topic: its metadata, its configurations, its offsets, growth."""
     name = {"Name": topic}
     offsets = {"Topics": [{**name, "Partitions": [{"PartitionIndex": 0, "Timestamp": -1}]}], "ReplicaId": -1}
     resource = {"ResourceType": 2, "ResourceName": topic, "ConfigurationKeys": ["retention.ms"]}

@@ -203,7 +203,7 @@ def _in_session(peer: Peer, topics: list[dict[str, Any]], session_id: int, epoch
 
 
 def _told(response: dict[str, Any]) -> Answer:
-    """What an answer within a session says."""
+    """Return the content of a response within a session."""
     rows = [
         [topic["Topic"], row["PartitionIndex"], row["ErrorCode"], len(batches(row["Records"]))]
         for topic in response["Responses"]

@@ -1,4 +1,4 @@
-"""What validation.py adds up of an expression is never less than what expression_text.py makes of it."""
+"""The size of an expression by validation.py is never less than that of its text by expression_text.py."""
 
 from __future__ import annotations
 

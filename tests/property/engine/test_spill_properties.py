@@ -77,12 +77,12 @@ def applied(head: PartitionHead, condition: Condition, actions: tuple[Action, ..
 
 
 def recents(head: PartitionHead, rows: Batches) -> Batches:
-    """What is known of every producer, wherever: duplicates are answered from this."""
+    """Return the state of every producer, wherever it is stored: duplicates are answered from this."""
     return {**rows, **head.all_recent_batches(head.producers)}
 
 
 def spilled(head: PartitionHead, row: IndexRow, settled: Settings) -> tuple[PartitionHead, Batches, int]:
-    """What a spill does, an update at a time; checks what is known after each."""
+    """Spill, an update at a time; check the state of producers after each."""
     before, rows, updates = recents(head, {}), {}, 0
     while True:
         step = next_forget(head, row)

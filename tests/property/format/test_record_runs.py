@@ -1,4 +1,4 @@
-"""Whether runs of records and the walk that decodes each record say the same of any batch, good or bad."""
+"""Runs of records and the walk that decodes each record agree on any batch, good or bad."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def decoded_verdict(batch: bytes, bounds: TimestampBounds, *, needs_keys: bool) 
 
 
 def position_of(batch: bytes, index: int) -> int:
-    """Where the record of that index begins."""
+    """Return the position of the record of that index."""
     position = BATCH_HEADER_BYTES
     for _ in range(index):
         length, position = decode_varint(batch, position)

@@ -1,4 +1,4 @@
-"""What is fuzzed: each target draws one input and feeds it to decoders. Only OdradekError may come out of them.
+"""Targets of fuzzing: each draws one input and feeds it to decoders. Only OdradekError may come out of them.
 
 A target returns whether its input was accepted. Beyond "no other exception" it checks what acceptance promises: both
 engines of columnar read the same, what was decoded can be encoded and walked, no codec exceeds its limit.

@@ -162,7 +162,7 @@ READERS = ("validate", "batch", "python", "numba")
 def decode(
     folder: Path, inputs: list[bytes], room_mib: int, readers: tuple[str, ...] = READERS
 ) -> list[dict[str, str]]:
-    """What each input ends in for each reader: an error code or "accepted"; fails where the process died of one."""
+    """Return the outcome of each input by reader: an error code or "accepted"; fails if one kills the process."""
     (folder / "good").write_bytes(encode_batch([Record(0, 0, b"k", b"v", (("h", b"x"),))]))
     for number, data in enumerate(inputs):
         (folder / f"{number:03}").write_bytes(data)

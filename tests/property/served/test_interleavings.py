@@ -257,7 +257,7 @@ def a_partition_taken_without_a_new_epoch() -> Iterator[None]:
 
 @contextmanager
 def the_position_before_the_rows() -> Iterator[None]:
-    """Who dies between has covered what nobody wrote."""
+    """A writer that dies in between has covered rows that nobody wrote."""
     original = RowWriter.apply
 
     async def apply(self: RowWriter, changes: Any, ours: Check, *, keeps_deletions: bool) -> None:

@@ -1,4 +1,4 @@
-"""What all actors share: lives that end in crashes and begin again, records with an identity, patience."""
+"""Shared by all actors: lives that end in crashes and begin again, records with an identity, patience."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers ask beside reading on, against what entered the log: offsets by time, and records read before."""
+"""Readers' other requests, against the records that entered the log: offsets by time, and records read before."""
 
 from __future__ import annotations
 

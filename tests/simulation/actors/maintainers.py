@@ -54,7 +54,7 @@ class Maintainer:
         await asyncio.gather(*(one.run(_work(one, share)) for one, share in zip(workers, shares, strict=True)))
 
     def _delivered(self, sent: Sequence[str]) -> list[str]:
-        """What the queue makes of messages."""
+        """Return messages as the queue delivers them."""
         rng = self._world.rng
         messages, self._late = self._late, []
         for message in sent:

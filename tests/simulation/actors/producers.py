@@ -42,7 +42,7 @@ class _Session:
 
 @dataclass(frozen=True)
 class _Batch:
-    """What one request has for one partition: a batch, or two that follow each other (`in_parts`).
+    """The batches of one request for one partition: one, or two that follow each other (`in_parts`).
 
     Between the two of an idempotent producer others may write: `follows` records begin at the offset that is told.
     """

@@ -133,7 +133,7 @@ class ShareWorker:
                 pending.setdefault(result.partition, []).append(ack(offset, offset, GAP))
 
     def _unseen(self, member: ShareMember, pending: Acks) -> Acks:
-        """What our own client gives back when it closes: some of the records never got to the application."""
+        """Return the records that our own client gives back when it closes: some never got to the application."""
         if self._world.rng.random() < 0.5:
             return {}
         given_back = {
@@ -180,7 +180,7 @@ class ShareWorker:
             self._world.history.problem(f"{member.member_id} was refused what was taken of {partition}")
 
     def _verdict(self) -> int | None:
-        """What becomes of a record; None forgets it."""
+        """Choose the acknowledgement of a record; None forgets it."""
         if self._turns <= 0:
             return ACCEPT
         draw = self._world.rng.random()
@@ -234,7 +234,7 @@ def _lagging(world: World, topic_names: list[str]) -> list[str]:
 
 
 def _is_behind(world: World, pk: str) -> bool:
-    """Whether the window's start is before a record that is there."""
+    """Return True if the window's start is before a record that exists."""
     ledger, partition = world.ledger, partition_of(pk)
     windows = ledger.shares.windows
     start = next((state.start_offset for key, state in windows.items() if share_partition(key.sk) == partition), 0)

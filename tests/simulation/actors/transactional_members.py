@@ -22,7 +22,7 @@ from tests.support.clients.group_member import Member
 
 
 class _Copying:
-    """What a member of either protocol does with a partition: copy some records, offset included, in a transaction."""
+    """Work of a member of either protocol on a partition: copy some records, offset included, in a transaction."""
 
     def __init__(self, world: World, copier: Transactor) -> None:
         self._world = world

@@ -36,7 +36,7 @@ _LATER_EPOCHS = 1_000
 
 @dataclass
 class Session:
-    """What an initialised producer knows: its id and epoch, and where each partition's sequence stands."""
+    """The state of an initialised producer: its id and epoch, and the next sequence of each partition."""
 
     producer_id: int
     epoch: int

@@ -63,7 +63,7 @@ class WakeQueue:
         return len(self.messages)
 
     def deliver(self, message: str, delay_s: float) -> None:
-        """What the queue makes of a message."""
+        """Deliver a message as the queue does."""
         rng = self._world.weather
         fate = rng.random()
         is_unkind = not self._world.is_calm and not self._is_kind

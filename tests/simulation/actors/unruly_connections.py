@@ -161,7 +161,7 @@ class UnrulyConnection:
         return False
 
     async def _after_one_that_is_too_large(self, engine: Engine) -> bool:
-        """What follows a batch that is refused for good meets the gap at once."""
+        """Batches after one that is refused for good meet the gap at once."""
         if self._next == 0 or self._is_counted:
             return await self._in_a_row(engine)
         self._is_counted = True
@@ -267,7 +267,7 @@ class UnrulyConnection:
                 batch.send.offset = result.base_offset
 
     def _judge_order(self, batches: Sequence[_Batch], results: Sequence[ProduceResult]) -> None:
-        """Where one was not appended, neither is one after it: a client takes that for the end of its order."""
+        """After a batch that was not appended, none is appended: otherwise a client would lose its order."""
         failed = None
         for batch, result in zip(batches, results, strict=True):
             if failed is None and batch is not batches[0] and result.message == COME_AGAIN.message:

@@ -169,7 +169,7 @@ def _left(world: World) -> Iterator[str]:
 
 
 def _is_old(world: World, key: str) -> bool:
-    """Whether the object was made before the horizon. Segments are collected at any age."""
+    """Return True if the object was made before the horizon. Segments are collected at any age."""
     if not key.startswith("wal/"):
         return True
     return object_id_ms(bytes.fromhex(key.rsplit("/", 1)[1])) < world.clock.now_ms() - world.settings.sweep_horizon_ms

@@ -13,7 +13,7 @@ from tests.simulation.books.notes import LeaderEpoch
 
 
 async def audit_epochs(engine: Engine, ledger: Ledger, pk: str, log: TrueLog) -> list[str]:
-    """What the engine says of epochs, against when they truly began."""
+    """Compare the engine's epochs with their true beginnings."""
     began = ledger.epochs.get(pk)
     name = ledger.topic_names[log.partition.topic_id]
     if not began:

@@ -1,4 +1,4 @@
-"""What producers and consumers saw, against the true logs: the checks of Jepsen's Kafka workload.
+"""Results of producers and consumers, against the true logs: the checks of Jepsen's Kafka workload.
 
 lost write, inconsistent offset, duplicate, aborted read, non-monotonic send; inconsistent, non-monotonic and skipped
 poll, unseen.

@@ -18,7 +18,7 @@ _CLOCKS_APART_MS = max(SKEWS_MS) - min(SKEWS_MS)
 
 
 def audit_starts(ledger: Ledger, history: History, logs: Mapping[PartitionId, TrueLog]) -> Iterator[str]:
-    """What was dropped and should not have been."""
+    """Find records that were dropped and should not have been."""
     for move in ledger.starts:
         partition = partition_of(move.pk)
         if move.start <= history.deletions_asked.get(partition, 0):

@@ -19,7 +19,7 @@ from tests.simulation.books.history import identity
 
 
 async def audit_log(engine: Engine, log: TrueLog) -> list[str]:
-    """What is wrong with one partition as it is stored."""
+    """Find errors in one partition as it is stored."""
     try:
         head = await engine.index.read_head(log.partition)
     except FormatError as error:
@@ -55,7 +55,7 @@ async def read_log(engine: Engine, partition: PartitionId, head: PartitionHead) 
 
 
 async def _to_the_end(engine: Engine, partition: PartitionId) -> list[str]:
-    """Whether a consumer gets to the high watermark, past what compaction has removed."""
+    """Check that a consumer gets to the high watermark, past records that compaction has removed."""
     topic = await engine.topics.get_by_id(partition.topic_id)
     head = await engine.index.read_head(partition)
     if topic is None or head is None:

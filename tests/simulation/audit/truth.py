@@ -55,11 +55,11 @@ class TrueLog:
     last_of_key: dict[bytes | None, int]
 
     def must_survive(self, record: TrueRecord) -> bool:
-        """Whether the record has to be in the log still, at or above the log start."""
+        """Return True if the record has to be in the log still, at or above the log start."""
         return record.offset >= self.log_start and not self.may_be_compacted(record)
 
     def may_be_compacted(self, record: TrueRecord) -> bool:
-        """Whether compaction may have taken the record by now."""
+        """Return True if compaction may have removed the record by now."""
         if not self.was_compacted or record.timestamp_ms >= self.young_ms:
             return False
         if self.last_of_key[record.key] != record.offset:

@@ -1,4 +1,4 @@
-"""What producers are told, against what becomes of their batches.
+"""Responses to producers, against the fate of their batches.
 
 * an answer that says that nothing was appended is a promise: no entry of that request is in the log, nor enters it
   later, though one of its writes may still be on its way
@@ -27,7 +27,7 @@ _OF_THE_STORE = frozenset({NOT_APPENDED.message, MAYBE_APPENDED.message})
 
 
 class Place(NamedTuple):
-    """Where the bytes of an entry of a partition are."""
+    """The place of the bytes of a partition's entry."""
 
     pk: str
     object_id: bytes

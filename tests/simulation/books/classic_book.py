@@ -23,22 +23,22 @@ _EARLY = "early"
 
 
 def signature(member_id: str, generation: int, *, is_early: bool = False) -> str:
-    """What a member writes into the metadata of its commits; `is_early`: before it knows its partitions."""
+    """Return the metadata of a member's commits; `is_early`: before it knows its partitions."""
     return f"{_EARLY if is_early else _SIGNED} {generation} {member_id}"
 
 
 def number_in(name: str) -> str:
-    """What the names of an actor and of its processes end in."""
+    """Return the number at the end of the name of an actor or of its process."""
     return name[len(name.rstrip("0123456789")) :]
 
 
 def is_signed(metadata: str) -> bool:
-    """Whether a commit is a classic member's."""
+    """Return True if a commit is a classic member's."""
     return metadata.startswith((f"{_SIGNED} ", f"{_EARLY} "))
 
 
 def is_early(metadata: str) -> bool:
-    """Whether a classic member made the commit before it knew its partitions: of what was its own until then."""
+    """Return True if a classic member made the commit before it knew its partitions: of those that were its own."""
     return metadata.startswith(f"{_EARLY} ")
 
 
@@ -72,7 +72,7 @@ class ClassicBook:
             self._problem(f"the generation of {group_id} goes back from {before.generation} to {group.generation}")
 
     def _round_ended(self, group_id: str, before: ClassicGroup, after: ClassicGroup, caller: str) -> None:
-        """Who is in the new generation has joined its round; who ends the round joins with that write."""
+        """Check that members of the new generation joined its round; the one that ends it joins with that write."""
         if after.state is not ClassicState.COMPLETING_REBALANCE:
             return
         for member in after.members:

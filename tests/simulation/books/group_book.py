@@ -31,7 +31,7 @@ RESET = "reset"  # the metadata of a commit by somebody who sets a group's offse
 
 
 def signature(member_id: str, epoch: int) -> str:
-    """What a member writes into the metadata of its commits."""
+    """Return the metadata of a member's commits."""
     return f"{member_id}@{epoch}"
 
 
@@ -48,7 +48,7 @@ def foreign_commit(metadata: str, owner: str | None, lease_epoch: int) -> str:
 
 
 class GroupBook:
-    """What was written of each group.
+    """Writes of each group.
 
     Args:
         problem: takes note of what is wrong.

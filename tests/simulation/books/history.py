@@ -1,4 +1,4 @@
-"""What actors did and saw: the evidence of those outside of the store.
+"""Actions and results of actors: the evidence from outside of the store.
 
 Every record that is ever sent has a unique identity (its value; a tombstone's is in a header), so a record names its
 send.
@@ -17,7 +17,7 @@ IDENTITY_HEADER = "id"
 
 
 def identity(record: Record) -> bytes:
-    """What names the record's send."""
+    """Return the identity of the record's send."""
     if record.value is not None:
         return record.value
     return next((value or b"" for name, value in record.headers if name == IDENTITY_HEADER), b"")

@@ -1,4 +1,4 @@
-"""What keys and items stand for: partitions, the objects of segments, uploads of the WAL, and the leases of an item.
+"""Meanings of keys and items: partitions, the objects of segments, uploads of the WAL, and the leases of an item.
 
 Several partitions of a group may have their leases in one item: the books know each lease as an item of its own.
 """

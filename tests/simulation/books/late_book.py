@@ -1,4 +1,4 @@
-"""What a write would do if it came again: late, or a second time, as every write that was sent may.
+"""The effect of a write that comes again: late, or a second time, as every write that was sent may.
 
 Faults deliver a few writes late or twice; the book asks of many more, without delivering them. It remembers what was
 sent, and after a call of the store it asks the memory adapters' own evaluation of conditions which of the remembered

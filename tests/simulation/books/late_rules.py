@@ -1,4 +1,4 @@
-"""What a write may do whenever it comes, by the kind of its item: pure, over what the ledger knows."""
+"""Permitted effects of a write whenever it comes, by the kind of its item: pure, over the ledger's state."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class Ledger:
             self.problems.append(line)
 
     def log_start(self, partition: PartitionId) -> int:
-        """Where the partition's log starts now; 0 where there is none."""
+        """Return the start of the partition's log; 0 without a log."""
         return self.heads.get(partition_pk(partition), {}).get("ls", 0)  # type: ignore[return-value]
 
     def newest_epoch(self, partition: PartitionId, producer_id: int) -> int:
@@ -196,11 +196,11 @@ class Ledger:
         return self._producers.newest_epoch(partition_pk(partition), producer_id)
 
     def is_live(self, topic_id: UUID) -> bool:
-        """Whether the topic is in the catalog."""
+        """Return True if the topic is in the catalog."""
         return topic_id in self.live_topics
 
     def is_readable(self, pk: str) -> bool:
-        """Whether readers may come to the partition: it has a head, and its topic is in the catalog."""
+        """Return True if readers may come to the partition: it has a head, and its topic is in the catalog."""
         return pk in self.heads and partition_of(pk).topic_id in self.live_topics
 
     def taker(self, pk: str) -> str | None:
@@ -208,11 +208,11 @@ class Ledger:
         return self.epochs[pk][-1].caller if self.epochs[pk] else None
 
     def has_entered(self, pk: str, packed: bytes) -> bool:
-        """Whether the entry, of the same bytes of the same upload, has entered the log."""
+        """Return True if the entry, of the same bytes of the same upload, has entered the log."""
         return packed[:_PLACE_BYTES] in self._seen[pk]
 
     def was_compacted(self, topic_id: UUID) -> bool:
-        """Whether its cleanup policy was ever `compact`."""
+        """Return True if its cleanup policy was ever `compact`."""
         return any("compact" in config.get("cleanup.policy", "") for _, config in self.configs[topic_id])
 
     # --- what the witness tells ------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ class Ledger:
     # --- heads and rows --------------------------------------------------------------------------------------------
 
     def _head_is_bounded(self, pk: str, head: Item) -> None:
-        """What an append costs is bounded: with every spill refused, a tail would hold all that was ever sent."""
+        """Check the bound of an append's cost: with every spill refused, a tail would hold every batch ever sent."""
         tail, producers = len(head["t"]), len(head["p"])  # type: ignore[arg-type]
         self.longest_tail = max(self.longest_tail, tail)
         if tail > TAIL_ENTRIES_BOUND:
@@ -541,8 +541,7 @@ class Ledger:
         self.upkeep.swept(object_id, live, is_clock_right=self.caller not in self.shares.jumped)  # type: ignore[arg-type]
 
     def _is_listed(self, partition: PartitionId) -> bool:
-        """Whether anybody can write to it. A growth that was cut short leaves heads beyond the topic's partitions; when
-        it is done again, it raises their floors first."""
+        """Return True if the topic has the partition; a growth that was cut short leaves heads beyond the last one."""
         is_live = partition.topic_id in self.live_topics
         return is_live and partition.partition < self.partition_counts[partition.topic_id]
 

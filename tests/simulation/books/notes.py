@@ -1,4 +1,4 @@
-"""What the ledger notes of a write, for the other books and for the audits at the end."""
+"""The ledger's notes of a write, for the other books and for the audits at the end."""
 
 from __future__ import annotations
 

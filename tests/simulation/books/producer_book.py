@@ -1,4 +1,4 @@
-"""What a log knows of its producers, at every write: enough to tell a duplicate, and to answer it with its offset.
+"""A log's state of its producers, at every write: enough to tell a duplicate, and to answer it with its offset.
 
 * a producer's last five batches of its epoch are known by the head or, once the producer was evicted, by its row
 * epoch and next sequence are those after its last batch
@@ -125,7 +125,7 @@ class ProducerBook:
             self._problem(f"{pk}: the row of producer {producer_id} has nothing of this partition")
 
     def _evicted(self, pk: str, producer_id: int) -> ProducerState | None:
-        """What its row says of a producer that is not in the head; None: nothing."""
+        """Return the state in the row of a producer that is not in the head; None without one."""
         partition = partition_of(pk)
         item = self.row(partition_pk(partition.head_id), producer_sk(producer_id))
         return None if item is None else places_of(partition).evicted(decode_row(partition.head_id, item))
@@ -142,7 +142,7 @@ class ProducerBook:
     def _wrong(
         self, pk: str, producer_id: int, state: ProducerState, recent_batches: Collection[RecentBatch] | None, by: str
     ) -> Iterator[str]:
-        """What the state does not say of the producer's last batches."""
+        """Yield differences of a producer's state from its last batches."""
         batches = self._batches[pk].get(producer_id)
         if not batches:
             return
@@ -156,5 +156,5 @@ class ProducerBook:
 
 
 def is_shared(pk: str) -> bool:
-    """Whether the partition of this `pk` shares its head."""
+    """Return True if the partition of this `pk` shares its head."""
     return partition_of(pk).shares_head

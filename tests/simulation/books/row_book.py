@@ -1,4 +1,4 @@
-"""What index rows say, at every write of one.
+"""Contents of index rows, at every write of one.
 
 * a spilled row's entries are those of the true log at its offsets
 * no entry below a row's end has a commit time above its spill floor: a search for a lost append trusts that

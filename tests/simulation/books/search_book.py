@@ -1,4 +1,4 @@
-"""What a search for a lost append would find, asked of more states than it is made in.
+"""Results of a search for a lost append, in more states than those in which it is made.
 
 After an update whose answer was lost, an append reads the head and then the newest rows (engine/append/row_search.py).
 The book asks the same of what such a writer could have read by now: a head of some moments ago, and rows as they are

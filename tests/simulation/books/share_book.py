@@ -25,7 +25,7 @@ from odradek.ports.table import Item, Key
 
 
 class Partitions(Protocol):
-    """What is known of logs."""
+    """The state of logs."""
 
     def log_start(self, partition: PartitionId) -> int: ...
 

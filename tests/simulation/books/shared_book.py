@@ -91,7 +91,7 @@ class SharedBook:
             self._ledger.head_stored(own_pk, self._ledger.heads.get(own_pk), view)
 
     def _returned(self, pk: str, old: SharedHead | None, new: SharedHead) -> None:
-        """Who comes back to the head has all that its row has."""
+        """Check that a producer that comes back to the head has all that its row has."""
         for name in new.stamps.keys() - (old.stamps.keys() if old else set()):
             row = self._ledger.log_rows(pk).get(producer_sk(int(name, 36)))
             lost = row["p"].keys() - new.stamps[name].keys() if row else None  # type: ignore[union-attr]
@@ -99,7 +99,7 @@ class SharedBook:
                 self._ledger.problem(f"{pk}: producer {name} comes back without what it wrote at {sorted(lost)}")
 
     def views(self, pk: str, item: Item) -> dict[str, Item] | None:
-        """What a shared head says of each partition, as heads of their own; None: pages are missing."""
+        """Return a shared head's partitions as heads of their own; None: pages are missing."""
         head_id, head = _partition_of(pk), decode_shared_head(item)
         pages = self._pages_of(pk, head)
         if pages is None:

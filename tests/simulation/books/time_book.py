@@ -33,7 +33,7 @@ class Compactable(NamedTuple):
 
 
 class TimeBook:
-    """What is left of compacted partitions.
+    """Records that compaction removed, by time.
 
     Args:
         problem: takes note of what is wrong.

@@ -27,7 +27,7 @@ class TransactionBook:
         self._producers: set[int] = set()
 
     def is_transactional(self, producer_id: int) -> bool:
-        """Whether a transactional id has, or had, the producer id."""
+        """Return True if a transactional id has, or had, the producer id."""
         return producer_id in self._producers
 
     def row_stored(self, key: Key, new: Item | None) -> None:

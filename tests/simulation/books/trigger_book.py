@@ -1,4 +1,4 @@
-"""What functions of triggers were called with, in the order in which calls began and ended.
+"""Calls of triggers' functions, in the order in which they began and ended.
 
 A record is known by its offset and its content: where a topic was deleted and created again, or retention has removed
 records, only those that the log has in the end are looked at. The book says of them

@@ -1,4 +1,4 @@
-"""What maintenance does, at the moment when it does it: the clean end of a run would have made up for it.
+"""Checks of maintenance at the moment of its work: the clean end of a run would have made up for it.
 
 * a sweep deletes nothing that is younger than its horizon, and nothing that a writer could still bring into a log:
   by then every head has a sweep floor above it
@@ -30,7 +30,7 @@ _NOBODY = b""
 
 
 class _Taking(NamedTuple):
-    """Who took a maintenance lease, and when, as the number of uploads before it."""
+    """The taking of a maintenance lease: the owner, and the number of uploads before it."""
 
     caller: str
     epoch: object
@@ -39,7 +39,7 @@ class _Taking(NamedTuple):
 
 
 class UpkeepBook:
-    """What maintenance has left behind.
+    """State of maintenance after each of its writes.
 
     Args:
         problem: takes note of what is wrong.
@@ -82,7 +82,7 @@ class UpkeepBook:
     # --- producers --------------------------------------------------------------------------------------------------
 
     def is_silent(self, row: Item) -> bool:
-        """Whether an evicted producer may be forgotten by now: its last commit is long ago."""
+        """Return True if an evicted producer may be forgotten by now: its last commit is long ago."""
         age_ms = self._clock.now_ms() - row["t"]  # type: ignore[operator]
         return age_ms > self.producer_expiry_ms - _CLOCKS_APART_MS
 

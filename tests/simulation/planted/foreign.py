@@ -49,7 +49,7 @@ def _long_in_the_tail(scenario: Scenario) -> Scenario:
 
 @bug("upkeep", change=_long_in_the_tail, seeds=30)
 def sweep_reads_rows_before_the_head() -> Iterator[None]:
-    """What is spilled between the two reads is in neither."""
+    """Entries that are spilled between the two reads are in neither."""
 
     async def drop(index: Any, partitions: Any, object_ids: set[bytes], parallelism: int, clock: Any, rng: Any) -> None:
         async def look(partition: Any) -> None:

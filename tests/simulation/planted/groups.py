@@ -38,7 +38,7 @@ def _late_commits(scenario: Scenario) -> Scenario:
 
 @bug("rebalance")
 def target_that_stands_for_ever() -> Iterator[None]:
-    """Who joins or leaves after a target was computed is never assigned for."""
+    """Members that join or leave after a target was computed are never assigned for."""
     with patch.object(group_decisions, "stands_for_ms", lambda group, now_ms: int(group.epoch > 0)):
         yield
 

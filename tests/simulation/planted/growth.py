@@ -26,14 +26,14 @@ def new_partition_before_its_parent_is_consumed() -> Iterator[None]:
 
 @bug("growth", seeds=40)
 def append_by_fewer_partitions_than_there_are() -> Iterator[None]:
-    """What a producer partitioned before it heard of a growth is appended after it."""
+    """Records that a producer partitioned before it heard of a growth are appended after it."""
     with patch.object(head_append, "_fences", lambda chosen_by: ()):
         yield
 
 
 @bug("growth", seeds=120)
 def mark_from_before_the_fence() -> Iterator[None]:
-    """What is appended between the reading of the next offset and the fence, by a caller that stalls, is above it."""
+    """Records that are appended between the read of the next offset and a stalled caller's fence are above it."""
     original = PartitionIndex.fence
 
     async def fence(self: PartitionIndex, head_id: Any, partition_count: int) -> Any:

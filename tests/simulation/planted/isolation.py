@@ -107,7 +107,7 @@ def lease_taken_while_a_swap_is_applied() -> Iterator[None]:
 
 @bug("upkeep", change=_dying_maintainers, seeds=40)
 def taking_writes_the_swap_that_was_read_before() -> Iterator[None]:
-    """Who takes a lease puts it back as it was read, without a swap that came in between under the same epoch."""
+    """A taker of a lease puts it back as it was read, without a swap that came meanwhile under the same epoch."""
     original = MaintenanceLeases._take
 
     async def take(self: MaintenanceLeases, partition: PartitionId) -> Any:

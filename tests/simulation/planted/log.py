@@ -138,7 +138,7 @@ def conditional_produce_ignores_the_expectation() -> Iterator[None]:
 
 @bug()
 def duplicate_answered_with_a_new_offset() -> Iterator[None]:
-    """What was appended before is acknowledged at the log's end."""
+    """A batch that was appended before is acknowledged at the log's end."""
     original = conditional_append.after_refusal
 
     def after_refusal(*args: Any, **options: Any) -> Any:
@@ -259,7 +259,7 @@ def fetch_beyond_the_high_watermark() -> Iterator[None]:
 
 @bug(change=settings(read_ahead_bytes=3_000, item_bytes_max=0, uploads_kept_bytes=0))
 def a_block_is_known_by_its_place_alone() -> Iterator[None]:
-    """What was read ahead of one object answers for another."""
+    """Bytes that were read ahead of one object are returned for another."""
     holding = Blocks._holding
 
     def any_object(self: Blocks, key: str, at: int) -> Any:

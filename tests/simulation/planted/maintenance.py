@@ -124,7 +124,7 @@ def sweep_before_the_floor_is_raised() -> Iterator[None]:
 
 @bug("upkeep")
 def sweep_looks_at_tails_only() -> Iterator[None]:
-    """What was spilled counts as unreferenced."""
+    """Spilled entries count as unreferenced."""
 
     async def drop_referenced(index: PartitionIndex, partitions: Any, object_ids: set[bytes], *_: Any) -> None:
         for partition in partitions:
@@ -178,7 +178,7 @@ def objects_deleted_before_the_swap() -> Iterator[None]:
 
 @bug("upkeep", change=_contended)
 def dead_maintainers_are_not_cleaned_up_after() -> Iterator[None]:
-    """What they had uploaded stays for ever."""
+    """Their uploads stay for ever."""
 
     async def run(self: Orphans, held: Any) -> None:
         return None
@@ -228,7 +228,7 @@ def retention_drops_the_active_segment() -> Iterator[None]:
 
 @bug("upkeep", change=_old_at_once)
 def retention_is_an_hour_early() -> Iterator[None]:
-    """What is young goes as well."""
+    """Young segments go as well."""
     original = Retention._start_by_time
 
     async def start(self: Retention, partition: Any, head: Any, retention_ms: int) -> int:

@@ -112,7 +112,7 @@ def a_change_is_decided_on_what_was_read_before_a_pause() -> Iterator[None]:
 
 @bug("share", change=_coming_and_going)
 def a_close_does_not_count_a_delivery() -> Iterator[None]:
-    """What a member that closes gives back counts as never delivered: whoever fails on it gets it for ever."""
+    """Records that a closing member gives back count as never delivered: a member that fails on one always gets it."""
 
     def release_all(state: SharePartition, member_id: str, policy: Any) -> SharePartition:
         runs = [
@@ -154,7 +154,7 @@ def dead_letters_without_a_number() -> Iterator[None]:
 
 @bug("share", change=_rejecting)
 def exhausted_records_vanish() -> Iterator[None]:
-    """What was acquired counts as done before anybody accepted it."""
+    """Acquired records count as done before anybody accepted them."""
     original = share_fetch.acquire
 
     def acquire(*args: Any, **named: Any) -> Any:
@@ -191,7 +191,7 @@ def numbers_outlive_their_window() -> Iterator[None]:
 
 @bug("share", change=_deleted)
 def archived_above_the_start() -> Iterator[None]:
-    """Where records were deleted the first one that was not goes with them."""
+    """The first record after deleted ones goes with them."""
     original = share_fetch.settle
 
     def settle(state: SharePartition, now_ms: int, log_start_offset: int, policy: Any) -> SharePartition:
@@ -222,7 +222,7 @@ def a_record_taken_for_a_gap() -> Iterator[None]:
 
 @bug("share", change=_few_in_flight, seeds=20)
 def gaps_are_looked_for_again() -> Iterator[None]:
-    """What compaction took stays in the window where the batches after it have nothing to give."""
+    """Records that compaction removed stay in the window where the batches after it have nothing to give."""
     original = share_fetch.acquire
 
     def acquire(state: SharePartition, *args: Any, **named: Any) -> Any:

@@ -96,7 +96,7 @@ def refused_partition_is_sent_again_with_the_others() -> Iterator[None]:
 
 @bug(per_head=PER_HEAD, change=_unconfirmed)
 def plain_batches_part_after_an_unknown_outcome() -> Iterator[None]:
-    """What was sent as one element, and may have been applied, is sent again partition by partition."""
+    """Batches that were sent as one element, and may have been applied, are sent again partition by partition."""
     original = ConditionalAppend._attempt
 
     async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
@@ -114,7 +114,7 @@ def plain_batches_part_after_an_unknown_outcome() -> Iterator[None]:
 
 @bug(per_head=PER_HEAD, change=_unconfirmed)
 def element_is_sent_again_in_another_order() -> Iterator[None]:
-    """What may have been applied is sent again as another element with the same batches."""
+    """An element that may have been applied is sent again as another one with the same batches."""
     original = ConditionalAppend._attempt
 
     async def attempt(self: ConditionalAppend, verdicts: Any, attempt: int) -> bool:
@@ -246,7 +246,7 @@ def rows_are_written_without_an_extent() -> Iterator[None]:
 
 @bug("upkeep", per_head=PER_HEAD, change=_SHORT_TAILS, seeds=30)
 def sweep_takes_a_row_for_empty_that_refers() -> Iterator[None]:
-    """What is in pages that only rows refer to counts as unreferenced."""
+    """Entries in pages that only rows refer to count as unreferenced."""
 
     async def with_entries(index: Any, partition: Any, rows: Any, *_: Any) -> Any:
         return rows
@@ -257,7 +257,7 @@ def sweep_takes_a_row_for_empty_that_refers() -> Iterator[None]:
 
 @bug("upkeep", per_head=PER_HEAD, change=_SHORT_TAILS, seeds=30)
 def sweep_does_not_look_into_pages() -> Iterator[None]:
-    """What is in pages counts as unreferenced."""
+    """Entries in pages count as unreferenced."""
 
     async def with_pages(self: PartitionIndex, partition: Any, image: Any) -> Any:
         return (image.view(partition) if isinstance(image, SharedHead) else image), ()

@@ -92,7 +92,7 @@ def mark_set_without_the_offset() -> Iterator[None]:
 
 @bug("triggers", change=_dying)
 def mark_removed_before_the_message() -> Iterator[None]:
-    """Who dies between leaves neither mark nor message."""
+    """A process that dies in between leaves neither mark nor message."""
 
     async def wake_marked(self: Marks, head_id: Any, mark: int) -> None:
         assert self._queue is not None
@@ -108,7 +108,7 @@ def mark_removed_before_the_message() -> Iterator[None]:
 
 @bug("triggers")
 def offset_committed_before_the_call() -> Iterator[None]:
-    """Who dies in the call has committed what nobody did."""
+    """A process that dies in the call has committed records that nobody handled."""
     original = Drain._do
 
     async def _do(self: Drain, batch: Any, read: Any, window: Any = None) -> Any:
@@ -122,7 +122,7 @@ def offset_committed_before_the_call() -> Iterator[None]:
 
 @bug("triggers")
 def no_sweep() -> Iterator[None]:
-    """What a lost message left stays."""
+    """The mark of a lost message stays."""
 
     async def run(self: TriggerSweep, **_: Any) -> tuple[int, list[str]]:
         return 0, []
@@ -147,7 +147,7 @@ def a_lease_as_long_as_a_call() -> Iterator[None]:
 
 @bug("triggers", change=_stalling, seeds=20)
 def a_former_owner_commits() -> Iterator[None]:
-    """Who lost the lease puts its offset over that of who has it."""
+    """An owner that lost the lease overwrites the offset of the one that has it."""
     original = leases._commit
 
     def _commit(*args: Any) -> Update:
@@ -178,7 +178,7 @@ def an_append_removes_the_mark_that_came_after_it() -> Iterator[None]:
 
 @bug("trigger_topics", change=_shortened, seeds=20)
 def a_trigger_that_retention_overtakes_begins_at_the_end() -> Iterator[None]:
-    """What came after the removed records is passed over with them."""
+    """Records after the removed ones are passed over with them."""
     original = Drain._fetch
 
     async def _fetch(self: Drain, offset: int) -> Any:

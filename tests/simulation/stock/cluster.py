@@ -28,7 +28,7 @@ _REGISTER_AGAIN_S = 1.0
 
 
 class _Socket:
-    """What a gateway that was started closes when it stops."""
+    """Stands for a gateway's socket, which the gateway closes when it stops."""
 
     def close(self) -> None:
         return None
@@ -75,7 +75,7 @@ class StockCluster:
         return list(self._up)
 
     def leader_of(self, tp: TopicPartition) -> int | None:
-        """What metadata says: the broker to send a partition's batches to; None where there is no gateway or topic."""
+        """Return the leader by metadata: the broker for a partition's batches; None without a gateway or topic."""
         nodes = self.nodes()
         ledger = self.world.ledger
         topic_ids = [topic_id for topic_id in ledger.live_topics if ledger.topic_names[topic_id] == tp.topic]

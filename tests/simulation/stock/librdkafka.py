@@ -90,7 +90,7 @@ class _Toppar:
 
 @dataclass
 class _Error:
-    """What an error does (struct rd_kafka_Produce_err)."""
+    """The effects of an error (struct rd_kafka_Produce_err)."""
 
     code: ErrorCode
     is_retried: bool

@@ -1,4 +1,4 @@
-"""What the models of stock producers share: an application that sends, requests to brokers, and evidence for the audit.
+"""Shared by models of stock producers: an application that sends, requests to brokers, and evidence for the audit.
 
 The application sends without a pause between batches now and then, so that several are in flight, and is silent at
 times. Delivery has no time limit (`delivery.timeout.ms` and `message.timeout.ms` are as long as the run): whatever the
@@ -64,7 +64,7 @@ class StockRecord:
 
 
 class Outcome(NamedTuple):
-    """What came of one batch of a request. Codes of the client's own: NETWORK_EXCEPTION, REQUEST_TIMED_OUT."""
+    """The outcome of one batch of a request. Codes of the client's own: NETWORK_EXCEPTION, REQUEST_TIMED_OUT."""
 
     code: ErrorCode
     base_offset: int = -1
@@ -72,7 +72,7 @@ class Outcome(NamedTuple):
 
 
 class Load(NamedTuple):
-    """What the application does."""
+    """The application's load."""
 
     topics: Sequence[TopicPlan]
     batches: int
@@ -121,7 +121,7 @@ class StockProducer(ABC):
 
     @abstractmethod
     def is_idle(self) -> bool:
-        """Whether nothing is queued and nothing is in flight."""
+        """Return True if nothing is queued and nothing is in flight."""
 
     # --- the application ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""What a process answers to produce requests, told to the book of answers (books/answer_book.py)."""
+"""A process's responses to produce requests, noted in the book of answers (books/answer_book.py)."""
 
 from __future__ import annotations
 

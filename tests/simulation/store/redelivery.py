@@ -35,7 +35,7 @@ _METHODS = (
 
 
 def is_delivered_again(caller: str) -> bool:
-    """Whether the process of that name serves a second delivery."""
+    """Return True if the process of that name serves a second delivery."""
     return AGAIN in caller
 
 
@@ -122,7 +122,7 @@ def _topics(process: Process, path: str, args: Any) -> set[UUID]:
 
 
 def _changes_nothing(process: Process, path: str, args: Any, kwargs: Any) -> bool:
-    """Whether a second delivery is promised to change nothing."""
+    """Return True if a second delivery is promised to change nothing."""
     is_transactional = path in _OF_TRANSACTIONS or kwargs.get("transactional_id") is not None
     if is_transactional:
         return process.world.bumps

@@ -1,4 +1,4 @@
-"""What reads see of a store whose transactions take time, as DynamoDB's do (docs/decisions/0010).
+"""The view of reads of a store whose transactions take time, as DynamoDB's do (docs/decisions/0010).
 
 A transaction is applied at one moment, and the ledger sees it then. But its items become visible one after the other,
 each at a time of its own, before the transaction is answered:
@@ -70,7 +70,7 @@ class Visibility:
                 raise TransactionConflict(f"{table} {key.pk} {key.sk}: a transaction is being applied")
 
     def is_whole(self, table: TableName, pk: str, *, consistent: bool) -> bool:
-        """Whether everything under the `pk` is seen as it is."""
+        """Return True if everything under the `pk` is seen as it is."""
         return consistent and not self._images(table, pk)
 
     def seen(self, table: TableName, pk: str, *, consistent: bool) -> Images:

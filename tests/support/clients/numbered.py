@@ -41,7 +41,7 @@ class Numbered(NamedTuple):
 
 @dataclass
 class Sent:
-    """What producers sent and were told.
+    """Records that producers sent, and their acknowledgements.
 
     Attributes:
         counts: records sent, 0 to count - 1, by producer and partition.
@@ -76,7 +76,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Findings:
-    """What the log says about what was sent. Records, but for `fatal`."""
+    """The log compared with the records that were sent. Lists of records, but for `fatal`."""
 
     sent: int
     acknowledged: int

@@ -21,7 +21,7 @@ DELIVERY_S = 120.0  # within which every record is answered, whatever the store 
 
 @dataclass(frozen=True)
 class Load:
-    """What a producer writes; the first of the limits that is met ends it."""
+    """A producer's load; the first of the limits that is met ends it."""
 
     topic: str
     partitions: int = 3

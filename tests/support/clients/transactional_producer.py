@@ -119,7 +119,7 @@ class Transactor:
 
 
 async def values(engine: Engine, topic: str, partition: int = 0) -> list[bytes | None]:
-    """What a consumer reads of a partition."""
+    """Return the values that a consumer reads of a partition."""
     return [record.value for record in await read_all(engine, topic, partition)]
 
 

@@ -1,1 +1,1 @@
-"""What tests of Connect share."""
+"""Shared by tests of Connect."""

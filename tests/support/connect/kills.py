@@ -1,4 +1,4 @@
-"""What tests of a copied database share whose workers and servers are killed: the workers, progress, and the judge."""
+"""Shared by tests that kill workers and servers of a copied database: the workers, progress, and the judge."""
 
 from __future__ import annotations
 

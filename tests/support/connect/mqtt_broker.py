@@ -25,7 +25,7 @@ _PACKAGES = ("mosquitto", "libcjson1", "libdlt2", "libev4", "libwebsockets17", "
 
 @dataclass
 class _Session:
-    """What is kept of a client, connected or not."""
+    """The state of a client, connected or not."""
 
     filters: dict[str, int] = field(default_factory=dict)
     unacknowledged: dict[int, tuple[str, bytes]] = field(default_factory=dict)

@@ -23,7 +23,7 @@ Send = Callable[[bytes, bytes], None]
 
 @dataclass(frozen=True)
 class Seen:
-    """What became of the records of all keys."""
+    """Counts of the records of all keys, as they were read."""
 
     sent: int
     seen: int

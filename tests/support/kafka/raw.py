@@ -27,7 +27,7 @@ class RawConnection:
         return self._exactly(int.from_bytes(self._exactly(4), "big"))
 
     def is_closed_by_peer(self) -> bool:
-        """Whether the next thing from the peer is the end."""
+        """Return True if the peer closes the connection next."""
         try:
             return self.socket.recv(1) == b""
         except ConnectionError:

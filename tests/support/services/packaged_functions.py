@@ -26,7 +26,7 @@ _GRACE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """Where the artifacts were unpacked."""
+    """Folders of the unpacked artifacts."""
 
     task_root: Path  # /var/task
     layer: Path  # /opt

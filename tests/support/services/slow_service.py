@@ -45,7 +45,7 @@ READY_S = 60.0
 
 @dataclass(frozen=True)
 class Unkindness:
-    """What a slow service does to those who write to it. The default is a kind one."""
+    """Delays and errors of a slow service for its writers. The default has none."""
 
     late_every: int = 0  # every n-th write of the store is late; 0: none
     late_ms: float = 0.0
@@ -168,7 +168,7 @@ class RunningService:
 
     @property
     def errors(self) -> str:
-        """What the processes wrote to standard error."""
+        """Return the processes' standard error."""
         self._errors.seek(0)
         return self._errors.read()
 

@@ -22,7 +22,7 @@ Write = Callable[[str, Load], Sent]
 
 @dataclass(frozen=True)
 class Trouble:
-    """What a run meets. The default is nothing."""
+    """Failures during a run. The default has none."""
 
     unkindness: Unkindness = field(default_factory=Unkindness)
     stopped_s: tuple[float, ...] = ()  # the service is stopped (SIGSTOP) for so long, in turn
@@ -81,7 +81,7 @@ def run_together(data_dir: Path, trouble: Trouble, writers: dict[str, tuple[Writ
 
 
 def _troubled(service: RunningService, trouble: Trouble, loads: list[Load]) -> contextlib.ExitStack:
-    """What befalls the service while the stack is open."""
+    """Make trouble for the service while the stack is open."""
     stack = contextlib.ExitStack()
     if trouble.stopped_s:
         stack.enter_context(meanwhile(lambda ended: _stall(service, trouble, ended)))

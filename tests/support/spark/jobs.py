@@ -45,5 +45,5 @@ def forget_last_commit(checkpoint: Path) -> int:
 
 
 def has_run(checkpoint: Path, batch_id: int) -> bool:
-    """Whether Spark has noted the end of a micro-batch."""
+    """Return True if Spark has noted the end of a micro-batch."""
     return (checkpoint / "commits" / str(batch_id)).exists()

@@ -118,7 +118,7 @@ def make_store(folder: Path) -> None:
 
 
 def compare(folder: Path, other: Path) -> None:
-    """What a job left is what the engine left, but for tombstones: they may stay longer (spark/compaction.py)."""
+    """Compare a job's result with the engine's; tombstones may differ: they may stay longer (spark/compaction.py)."""
     for (ours, our_state), (theirs, state) in zip(using(folder, look), using(other, look), strict=True):
         assert our_state == state
         valued = [[record for record in some if record.value is not None] for some in (ours, theirs)]

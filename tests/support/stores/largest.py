@@ -1,4 +1,4 @@
-"""What the operations at their largest begin with, put into the tables as it is: calls would take minutes."""
+"""Initial items of the largest operations, put into the tables directly: calls would take minutes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def long_id(number: int) -> str:
 
 
 def plays_moto(engine: Engine) -> bool:
-    """Whether moto plays DynamoDB."""
+    """Return True if moto plays DynamoDB."""
     return DYNAMODB is None and isinstance(engine.index._log, DynamoTable)
 
 

@@ -12,7 +12,7 @@ WRITES = frozenset({"put", "update", "delete", "transact"})
 
 
 class Limits:
-    """What the tables that share it refuse.
+    """Limits of the tables that share it.
 
     Attributes:
         error: makes what is raised; None: nothing is refused.

@@ -1,4 +1,4 @@
-"""What the AWS adapters make of failures: surely not applied, or unknown, and never retried unasked."""
+"""Failures of the AWS adapters: surely not applied, or unknown, and never retried unasked."""
 
 from __future__ import annotations
 

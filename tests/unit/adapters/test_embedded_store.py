@@ -1,4 +1,4 @@
-"""What the embedded store promises beyond the contract: one writer, group commit, errors that leave nothing behind."""
+"""Promises of the embedded store beyond the contract: one writer, group commit, errors that leave nothing behind."""
 
 from __future__ import annotations
 

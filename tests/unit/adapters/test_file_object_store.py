@@ -1,4 +1,4 @@
-"""What files promise beyond the contract: whole or not at all, whatever fails."""
+"""Promises of files beyond the contract: whole or not at all, whatever fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked before a deployment."""
+"""Checks before a deployment."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def printed(show: object, *arguments: object) -> list[str]:
 
 
 def test_the_worst_hours_are_a_line_each() -> None:
-    """Where nobody says how wide the output is (a pipe), too: a log of it is read on a terminal."""
+    """So in a pipe, which has no width: its log is read on a terminal."""
     windows = pd.DataFrame(
         {
             "origin": ["EWR", "JFK"],

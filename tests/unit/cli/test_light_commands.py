@@ -1,4 +1,4 @@
-"""What a command imports before it does anything: `--version` and a shell that completes a word must not wait for it.
+"""Imports of a command before it does anything: `--version` and a shell that completes a word must not wait for it.
 
 Modules are listed and not milliseconds: a busy machine must not fail it.
 """
@@ -28,7 +28,7 @@ sys.exit(code)
 
 
 def imported(*arguments: str, **environment: str) -> tuple[str, set[str]]:
-    """What a command prints, and the heavy modules that it has imported."""
+    """Return the output of a command, and the heavy modules that it has imported."""
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(arguments=list(arguments))],
         env={**os.environ, **environment},

@@ -1,4 +1,4 @@
-"""What is tried again, when, and when it stops."""
+"""Retries: of which errors, when, and until when."""
 
 from __future__ import annotations
 

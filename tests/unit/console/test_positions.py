@@ -1,4 +1,4 @@
-"""Where groups stand in the picture of a partition's pieces."""
+"""Positions of groups in the picture of a partition's pieces."""
 
 from __future__ import annotations
 

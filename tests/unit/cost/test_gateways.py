@@ -1,4 +1,4 @@
-"""What gateways cost beside the stores, against AWS's own way to count it."""
+"""The cost of gateways beside the stores, against AWS's own way to count it."""
 
 from __future__ import annotations
 

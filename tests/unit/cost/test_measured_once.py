@@ -15,7 +15,7 @@ LOAD = Workload(1_000, linger_ms=1000, partitions=1)
 
 @pytest.fixture(autouse=True)
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What the engine was run for."""
+    """Return the runs of the engine."""
     made: list[object] = []
 
     async def run(shape: object) -> Measured:

@@ -1,4 +1,4 @@
-"""What a produce server refuses and with which code, what a reader refuses, and the edges that must round-trip."""
+"""Batches that a produce server refuses, with the code; those that a reader refuses; edges that must round-trip."""
 
 from __future__ import annotations
 

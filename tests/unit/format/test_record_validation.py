@@ -1,4 +1,4 @@
-"""What a server finds inside a batch that is well formed outside."""
+"""A server's checks inside a batch that is well formed outside."""
 
 from __future__ import annotations
 

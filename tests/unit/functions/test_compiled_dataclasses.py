@@ -15,7 +15,7 @@ from odradek.functions.compiled_dataclasses import digest, use
 
 @pytest.fixture
 def recorded() -> Iterator[dict[bytes, bytes]]:
-    """What is compiled from here on, as tools/dataclass_code.py records it."""
+    """Return the code compiled from here on, as tools/dataclass_code.py records it."""
     codes: dict[bytes, bytes] = {}
 
     def record(text: str, *namespaces: Any) -> None:

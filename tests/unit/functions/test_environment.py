@@ -1,4 +1,4 @@
-"""What a function reads of its environment, and what it says where something is missing."""
+"""A function's reading of its environment, and its errors where something is missing."""
 
 from __future__ import annotations
 

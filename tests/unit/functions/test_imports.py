@@ -1,4 +1,4 @@
-"""What a cold function does not import. Each of these would be paid by every user at every cold start."""
+"""Modules that a cold function does not import. Each of these would be paid by every user at every cold start."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def maintainer(store: Store, lines: list[str], maintenance: Maintenance | None =
 
 
 def event(messages: list[str]) -> dict[str, Any]:
-    """What Lambda makes of messages of a queue."""
+    """Return messages of a queue as Lambda's event."""
     return {"Records": [{"messageId": f"m{i}", "body": body, "attributes": {}} for i, body in enumerate(messages)]}
 
 

@@ -216,7 +216,7 @@ async def test_a_connection_that_drains_answers_what_it_received_and_closes() ->
 
 
 async def test_a_peer_that_sends_more_than_it_waits_for_takes_no_memory_for_it() -> None:
-    """What comes after so many requests stays in the buffer of the socket's bytes until some are answered."""
+    """Later requests stay in the buffer of the socket's bytes until earlier ones are answered."""
     host = FakeHost()
     connection = Connection(host, 1)  # type: ignore[arg-type]
     connection.connection_made(FakeTransport())

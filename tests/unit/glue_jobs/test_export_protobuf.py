@@ -46,7 +46,7 @@ ORDER = (
 
 
 def as_json(registry: MemoryRegistry, *values: bytes | None) -> list[Any]:
-    """What the export makes of values; None where one becomes a dead letter."""
+    """Return the values as the export writes them; None where one becomes a dead letter."""
     batch = pa.RecordBatch.from_pydict({"value": pa.array(values, pa.binary())})
     decoded = decode_batch(batch, DynamicProtobufDeserializer(registry)).column("value").to_pylist()
     return [json.loads(value) if value else None for value in decoded]

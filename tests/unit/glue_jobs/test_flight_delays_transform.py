@@ -1,4 +1,4 @@
-"""What the rows of flight_delays mean, on frames small enough to check by hand."""
+"""The rows of flight_delays, on frames small enough to check by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query's progress means, as a line and for CloudWatch; when a job rests."""
+"""A query's progress, as a line and for CloudWatch; when a job rests."""
 
 from __future__ import annotations
 

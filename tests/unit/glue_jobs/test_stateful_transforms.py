@@ -1,4 +1,4 @@
-"""What the stateful jobs compute, held against pandas on real flights. The transforms are the same in a stream.
+"""Results of the stateful jobs, held against pandas on real flights. The transforms are the same in a stream.
 
 Slow: months of flights through joins and windows of Spark on two cores.
 """

@@ -1,4 +1,4 @@
-"""What is known of a statement before it runs."""
+"""Analysis of a statement before it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query's text becomes before DuckDB sees it."""
+"""Changes to a query's text before DuckDB sees it."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ FILES = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("google/[tra]*/
 
 
 def without_options(file: File) -> File:
-    """What text and descriptor say alike: custom options are bytes in one and words in the other."""
+    """Return the parts of a file that text and descriptor share: custom options are bytes here, words there."""
 
     def enum(declared: Enum) -> Enum:
         return replace(declared, options=())

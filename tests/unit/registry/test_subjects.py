@@ -42,7 +42,7 @@ class World:
         self.subjects = self.another(0)
 
     def another(self, seed: int) -> Subjects:
-        """What another process has over the same table."""
+        """Return the subjects of another process over the same table."""
         return Subjects(self.table, self.clock, SeededRng(seed))
 
 

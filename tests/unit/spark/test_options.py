@@ -1,4 +1,4 @@
-"""What a user may ask of the source, and how a wrong wish is answered."""
+"""Options of the source, and errors for wrong ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan knows of Java's regular expressions: which compile, and what groups they have."""
+"""Java's regular expressions in a plan: which compile, and what groups they have."""
 
 from __future__ import annotations
 

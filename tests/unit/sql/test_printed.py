@@ -1,4 +1,4 @@
-"""What PRINT shows of keys and values."""
+"""Keys and values, as PRINT shows them."""
 
 from __future__ import annotations
 

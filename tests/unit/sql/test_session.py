@@ -1,4 +1,4 @@
-"""What a script does to topics, queries and the screen, with Spark replaced by a recorder."""
+"""Effects of a script on topics, queries and the screen, with Spark replaced by a recorder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may do what with triggers, and what `odradek doctor` says of them."""
+"""Rights to triggers, and the findings of `odradek doctor` on them."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ async def test_it_goes_on_behind_offsets_that_a_repair_gave_up() -> None:
 
 
 async def test_a_tumbling_window_stays_open_at_damage() -> None:
-    """What comes behind the damage may be a part of it."""
+    """Records behind the damage may belong to the window."""
     dispatched, functions = await start(3, [2], tumbling_window_s=10)
     await dispatched.pass_time(60)
     assert functions.offsets == [[0, 1]]

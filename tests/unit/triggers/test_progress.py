@@ -1,4 +1,4 @@
-"""What comes after a call, as decisions alone."""
+"""Decisions after a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What triggers may call: the operator's list, and the addresses of URLs."""
+"""Targets that triggers may call: the operator's list, and the addresses of URLs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dispatcher decodes at once, and batches that are too large for it."""
+"""The amount that a dispatcher decodes at once, and batches that are too large for it."""
 
 from __future__ import annotations
 

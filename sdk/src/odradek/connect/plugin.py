@@ -1,4 +1,4 @@
-"""What connectors are made of: the classes that an author of a connector implements.
+"""The parts of a connector: the classes that an author of a connector implements.
 
 A *connector* checks its configuration and divides the work; its *tasks* do the work. A worker creates both, calls each
 task from one thread, and decides where it runs. A connector therefore keeps no state between calls but what it puts
@@ -52,7 +52,7 @@ class ErrantRecordReporter(Protocol):
 
 
 class ConnectorContext(Protocol):
-    """What a connector may ask of its worker.
+    """The worker's services for a connector.
 
     Attributes:
         client: the configuration of clients of the worker's own service.
@@ -83,7 +83,7 @@ class TransactionContext(Protocol):
 
 
 class SourceContext(Protocol):
-    """What a source task may ask of its worker.
+    """The worker's services for a source task.
 
     Attributes:
         client: the configuration of clients of the worker's own service.
@@ -104,7 +104,7 @@ class SourceContext(Protocol):
 
 
 class SinkContext(Protocol):
-    """What a sink task may ask of its worker."""
+    """The worker's services for a sink task."""
 
     clock: Clock
 

@@ -104,7 +104,7 @@ class EnvVarConfigProvider(ConfigProvider):
 
 
 class _AwsConfigProvider(ConfigProvider):
-    """What the AWS ones share. A value is asked for at each start of a connector or task."""
+    """Base of the AWS ones. A value is asked for at each start of a connector or task."""
 
     service: str
 

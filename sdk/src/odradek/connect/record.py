@@ -30,7 +30,7 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectRecord:
-    """What source and sink records have in common."""
+    """The common part of source and sink records."""
 
     topic: str
     partition: int | None = None  # of the topic; None lets the partitioner choose

@@ -1,4 +1,4 @@
-"""What a condition says of an item, as DynamoDB evaluates it (expression_text.py has the text that it is sent).
+"""Conditions on an item, evaluated as DynamoDB does (expression_text.py has the text that it is sent).
 
 Pure: for the stores that evaluate conditions themselves, and for updates that decide by themselves.
 """

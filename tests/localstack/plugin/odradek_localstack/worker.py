@@ -15,7 +15,7 @@ sys.path.remove(os.path.dirname(os.path.abspath(__file__)))
 
 
 class Context:
-    """What a function reads of Lambda's context object."""
+    """The part of Lambda's context object that functions read."""
 
     def __init__(self, request):
         self.aws_request_id = request["request_id"]

@@ -1,4 +1,4 @@
-"""What a consumer keeps of a fetch: of a batch that is large when it is decompressed, one part is decoded at a time."""
+"""The buffer of a consumer's fetch: of a batch that is large when it is decompressed, one part is decoded at a time."""
 
 from __future__ import annotations
 

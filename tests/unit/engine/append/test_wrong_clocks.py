@@ -1,4 +1,4 @@
-"""What one process with a clock that is days off may do to the others: cost them work, and stop nobody."""
+"""A process whose clock is days off costs others work, and stops nobody."""
 
 from __future__ import annotations
 

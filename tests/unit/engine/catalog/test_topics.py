@@ -206,7 +206,7 @@ async def test_producer_ids_are_unique_over_engines_and_faults(store: Store) -> 
 
 @pytest.mark.parametrize("fault", [Fault.LOST_ANSWER, Fault.LOST_REQUEST, Fault.UNAVAILABLE])
 async def test_growing_once_though_the_outcome_is_unknown(store: Store, fault: Fault) -> None:
-    """What was applied behind a lost answer is not refused as already there."""
+    """A change that was applied though its response was lost is not refused as already there."""
     topics = store.engine().topics
     await topics.create("t", 2)
     store.catalog.script[("transact", store.catalog.count("transact") + 1)] = fault

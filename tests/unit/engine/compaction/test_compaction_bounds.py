@@ -1,4 +1,4 @@
-"""What a compaction may hold in memory, ask of the stores, and what a reader sees through the engine."""
+"""Bounds of a compaction's memory and calls, and a reader's view of it through the engine."""
 
 from __future__ import annotations
 

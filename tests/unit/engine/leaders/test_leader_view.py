@@ -1,4 +1,4 @@
-"""Who leads what, as metadata shows it, and what looking costs."""
+"""Leaders of partitions, as metadata shows them, and the cost of a look."""
 
 from __future__ import annotations
 

@@ -413,7 +413,7 @@ async def test_a_deleted_topic_is_left_alone(store: Store) -> None:
 
 
 async def test_a_merged_row_has_the_floor_of_all_that_it_holds(store: Store) -> None:
-    """What is searched for with a commit time at or below it may be in the segment."""
+    """Entries with a commit time at or below the floor may be in the segment."""
     for start in range(40):
         await fill(store, 1, start=start)
         store.clock.advance(1)

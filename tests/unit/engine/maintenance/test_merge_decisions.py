@@ -1,4 +1,4 @@
-"""What is merged, and that bytes are not rewritten for ever."""
+"""Choice of segments to merge; bytes are not rewritten for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may lead, where epochs end, and when a registration is over: the pure parts."""
+"""Claims to lead, ends of epochs and of registrations: the pure parts."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ async def head_of(engine: Engine, head_id: PartitionId) -> SharedHead:
 
 
 async def push_out(store: Store, engine: Engine) -> None:
-    """What was appended before leaves the tail, and with it who wrote it."""
+    """Push earlier entries, and with them their producers, out of the tail."""
     for _ in range(3):
         store.clock.advance(1)
         [result] = await engine.produce([ProducePartition("t", 0, batch([b"plain"]))])

@@ -134,7 +134,7 @@ async def test_a_store_that_does_not_answer_is_not_damage() -> None:
 @pytest.mark.parametrize("how", ["missing", "zeros"])
 @pytest.mark.parametrize("merged", [False, True])
 async def test_offsets_are_found_by_time_beside_damage(how: str, *, merged: bool) -> None:
-    """What cannot be read counts from its first offset on, so that a reader meets it and passes over nothing."""
+    """Damaged pieces count from their first offset on, so that a reader meets them and passes over nothing."""
     store = await log_of(16, head_bytes_max=600, spill_entries=2)
     engine = store.engine(2)
     key = (await uploads_of(store))[4]

@@ -185,7 +185,7 @@ async def test_a_partition_in_segments_leaves_half_of_the_response_to_those_in_u
 
 
 async def test_partitions_that_lag_are_looked_up_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What their head has in pages is read once, and their rows at the same time: one after the other, fifty partitions
+    """Pages of their head are read once, and their rows at the same time: one after the other, fifty partitions
     take a second."""
     store = memory_store()
     writer = store.engine(1, head_bytes_max=600, spill_entries=1, paged_appends=8, item_bytes_max=0)

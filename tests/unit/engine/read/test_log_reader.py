@@ -52,7 +52,7 @@ async def fetch(engine: Engine, offset: int, max_bytes: int = 1 << 20, **limits:
 
 
 def calls(store: Store) -> dict[str, int]:
-    """What was asked of the log table and the object store since the last time."""
+    """Return the calls of the log table and the object store since the last time."""
     counts = Counter(store.log.calls) + Counter(f"object {name}" for name in store.objects.calls)
     store.log.calls.clear()
     store.objects.calls.clear()

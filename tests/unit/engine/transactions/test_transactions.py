@@ -1,4 +1,4 @@
-"""What a transactional producer relies on, over memory stores."""
+"""Promises to a transactional producer, over memory stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be asked of the sink, and what is answered to the rest."""
+"""Options of the sink, and errors for others."""
 
 from __future__ import annotations
 

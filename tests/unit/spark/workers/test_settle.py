@@ -1,4 +1,4 @@
-"""What a Python worker of Spark no longer pays for each task."""
+"""Work that a Python worker of Spark does once, and not for each task."""
 
 from __future__ import annotations
 

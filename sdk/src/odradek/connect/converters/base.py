@@ -1,4 +1,4 @@
-"""What a converter does: bytes of a topic to values with schemas, and back."""
+"""The interface of converters: bytes of a topic to values with schemas, and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What converters over a schema registry share: the registry, subjects, and schemas by id."""
+"""Shared by converters over a schema registry: the registry, subjects, and schemas by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use the REST API, and over which addresses: basic authentication, TLS.
+"""Access to the REST API, and its addresses: basic authentication, TLS.
 
 The users are in a file with a line `user=password` each, as of Kafka's PropertyFileLoginModule; a change of the file
 counts from the next request. An address that others can reach needs users or clients' certificates, because a request

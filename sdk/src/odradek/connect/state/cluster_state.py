@@ -59,7 +59,7 @@ class Restart:
 
 @dataclass(frozen=True)
 class ConnectorState:
-    """What the topic says about one connector.
+    """One connector, as the topic has it.
 
     Attributes:
         config: its configuration, None if it was deleted.

@@ -23,7 +23,7 @@ RUNNING, UNASSIGNED, FAILED, PAUSED, STOPPED, RESTARTING = (
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a worker runs: a connector (`task` None), or one of its tasks."""
+    """A unit of work: a connector (`task` None), or one of its tasks."""
 
     connector: str
     task: int | None = None

@@ -31,7 +31,7 @@ _log = logging.getLogger("odradek.connect.worker")
 
 @dataclass(frozen=True)
 class Environment:
-    """What the worker gives to each unit that it runs."""
+    """The worker's services and settings, shared by the units that it runs."""
 
     settings: WorkerSettings
     statuses: Statuses

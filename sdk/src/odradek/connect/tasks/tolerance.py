@@ -1,4 +1,4 @@
-"""What happens to a record that fails: retries, tolerance, the log, and the dead-letter topic (KIP-298).
+"""Handling of records that fail: retries, tolerance, the log, and the dead-letter topic (KIP-298).
 
 Each operation on a record belongs to a stage. `RetriableError` is retried until `errors.retry.timeout`. Then, and for
 every other error of a converter or transform, `errors.tolerance` decides: none ends the task, all skips the record,
@@ -29,7 +29,7 @@ _HEADER = "__connect.errors."
 
 
 class Stage(Enum):
-    """Where a record failed; Kafka Connect's names."""
+    """The stage at which a record failed, by Kafka Connect's names."""
 
     TASK_PUT = "TASK_PUT"
     TASK_POLL = "TASK_POLL"

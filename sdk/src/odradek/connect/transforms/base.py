@@ -1,4 +1,4 @@
-"""What transforms share: the choice of key or value, requirements on types, and schemas that keep their metadata."""
+"""Shared by transforms: the choice of key or value, requirements on types, and schemas that keep their metadata."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What connectors to AWS share: credentials, the client of a service, and its errors."""
+"""Shared by connectors to AWS: credentials, the client of a service, and its errors."""
 
 from __future__ import annotations
 

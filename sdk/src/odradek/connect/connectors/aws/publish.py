@@ -57,7 +57,7 @@ class BatchTask(SinkTask):
 
 
 class _AwsSink(SinkConnector):
-    """What these connectors share."""
+    """Base of these connectors."""
 
     def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
         return [dict(self.configs)] * tasks_max

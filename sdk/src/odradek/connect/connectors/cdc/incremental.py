@@ -44,7 +44,7 @@ class Chunk(NamedTuple):
 
 
 class ChunkReader(Protocol):
-    """What a database does for incremental snapshots."""
+    """The part of a database in incremental snapshots."""
 
     def watermark(self, id: str, mark: str) -> None:
         """Commit a row with this id and type in the table of signals."""

@@ -13,7 +13,7 @@ _BASED = "snapshot.mode.configuration.based."
 
 
 class SnapshotMode(NamedTuple):
-    """What snapshot.mode asks for.
+    """Values of snapshot.mode.
 
     Attributes:
         reads: whether the tables are read at the first start; `is_always`: at each one.

@@ -1,4 +1,4 @@
-"""What a shape's Avro schema says, as values: `arg.properties` beside a type say how its values are chosen.
+"""A shape, read from its Avro schema: `arg.properties` beside a type say how its values are chosen.
 
     options     one of these, of any type: {"arg.properties": {"options": ["BUY", "SELL"]}}
     range       numbers: {"min": 1, "max": 10}, from min up to max

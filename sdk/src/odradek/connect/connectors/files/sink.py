@@ -65,7 +65,7 @@ SINK = (
 
 @dataclass
 class _Open:
-    """What is collected of one partition and not written yet."""
+    """Records of one partition that are collected and not yet written."""
 
     files: dict[str, list[SinkRecord]] = field(default_factory=dict)  # by folder
     sizes: dict[str, int] = field(default_factory=dict)  # bytes of the records as they were read, by folder

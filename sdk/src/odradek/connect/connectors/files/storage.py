@@ -1,4 +1,4 @@
-"""Where files are: a folder. connectors/files/s3.py has the same for Amazon S3."""
+"""Storage of files: a folder. connectors/files/s3.py has the same for Amazon S3."""
 
 from __future__ import annotations
 

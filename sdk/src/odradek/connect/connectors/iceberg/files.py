@@ -30,7 +30,7 @@ _BOUNDED = (MetricModeTypes.FULL, MetricModeTypes.TRUNCATE)
 
 
 class _Statistics:
-    """What PyIceberg asks of the statistics of a file for its entry in a manifest."""
+    """The part of pyiceberg.io.fileformat.DataFileStatistics that PyIceberg needs for an entry of a manifest."""
 
     def __init__(self, entry: dict[str, Any]) -> None:
         self._entry = entry

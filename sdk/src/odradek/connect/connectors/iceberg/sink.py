@@ -65,7 +65,7 @@ Key = tuple[Any, ...]
 
 @dataclass
 class _Collected:
-    """What is to be committed to one table."""
+    """Records and offsets to be committed to one table."""
 
     writer: TableWriter
     exists: bool

@@ -1,4 +1,4 @@
-"""What the JDBC source and sink share: the engine, its errors, and types of columns."""
+"""Shared by the JDBC source and sink: the engine, its errors, and types of columns."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ _Fields = tuple[tuple[str, Schema], ...]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Shape:
-    """What changes have in common that one statement can write; compared by identity.
+    """The common shape of changes that one statement can write; compared by identity.
 
     Attributes:
         fields: of key and row: the columns that the table needs.

@@ -1,4 +1,4 @@
-"""What the connector asks of a database by SQL: tables, types, the publication, the slot, and rows as text."""
+"""The connector's SQL queries of a database: tables, types, the publication, the slot, and rows as text."""
 
 from __future__ import annotations
 

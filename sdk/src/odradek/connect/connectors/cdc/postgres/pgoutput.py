@@ -101,7 +101,7 @@ class Truncate(NamedTuple):
 
 
 class LogicalMessage(NamedTuple):
-    """What pg_logical_emit_message has written; `lsn` is its place in the log."""
+    """A message of pg_logical_emit_message; `lsn` is its place in the log."""
 
     is_transactional: bool
     lsn: int

@@ -38,7 +38,7 @@ class Known(NamedTuple):
 
 
 class Types(Protocol):
-    """Where types are looked up."""
+    """Looks up types."""
 
     def type_of(self, oid: int) -> Known: ...
 
