@@ -56,7 +56,13 @@ def test_every_section_is_read(tmp_path: Path) -> None:
     assert found.topics == {"orders": TopicEntry(6, configs), "plain": TopicEntry(None, {})}
     assert found.users == {"ada": UserEntry("ADA_PASSWORD"), "ben": UserEntry("", str(tmp_path / "ben.txt"))}
     denied = AclBinding(
-        ResourceType.TOPIC, "audit.", PatternType.PREFIXED, "User:*", "192.0.2.1", AclOperation.WRITE, AclPermission.DENY
+        ResourceType.TOPIC,
+        "audit.",
+        PatternType.PREFIXED,
+        "User:*",
+        "192.0.2.1",
+        AclOperation.WRITE,
+        AclPermission.DENY,
     )
     assert found.acls is not None
     assert len(found.acls) == 4

@@ -190,7 +190,7 @@ class ConsoleState:
         self.others: Mapping[str, OtherCluster] = (
             {other.name: other for other in others} if parent is None else parent.others
         )
-        self._root = self if parent is None else parent._root
+        self._root: ConsoleState = self if parent is None else parent._root
         self._named: dict[str, ConsoleState] = {}
         self._connecting = asyncio.Lock()
         self._is_connected = not name  # whoever made this console connects the cluster that it is for

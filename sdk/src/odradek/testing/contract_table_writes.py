@@ -268,7 +268,7 @@ async def given_values_are_copied(table: Table, pk: str) -> None:
     expected: Item = {"tail": [b"a"], "m": {"x": [1]}}
     await table.put(Put(key, put_item))  # type: ignore[arg-type]
     put_item["tail"].append(b"mine")  # type: ignore[attr-defined]
-    put_item["m"]["x"] = 2  # type: ignore[call-overload]
+    put_item["m"]["x"] = 2  # type: ignore[index]
     assert await table.get(key) == expected
     value: list[bytes] = [b"v"]
     await table.update(Update(key, (Set(("set",), value),)))  # type: ignore[arg-type]
