@@ -10,7 +10,7 @@ Keys and values are texts on both sides, records of 100 bytes in four partitions
 pause after each, results in a topic, exactly once. An embedded service with its Kafka port in a process of its own;
 Kafka Streams 4.1 with two threads and RocksDB; stream SQL on a Spark with two cores, warmed up by a first query, in one
 micro-batch. Time is that from Streams' state RUNNING to its end, with the last commit, and from the start of the query
-to its end. CPU is that of the processing processes meanwhile, with its parts (bench/processor.py), and the service's
+to its end. CPU is that of the processing processes meanwhile, with its parts (bench/_processor.py), and the service's
 beside it. `again` is a second, equal query of the same Spark: what a process that has run for a while needs.
 
     python -m bench.streams [TOPOLOGY ...] [--records 200000] [--quick] [--keep] [--no-kafka-streams]
@@ -37,7 +37,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from bench.processor import PARTS, parts_s
+from bench._processor import PARTS, parts_s
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results" / "streams.json"

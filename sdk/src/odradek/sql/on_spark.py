@@ -3,8 +3,7 @@
 A persistent query keeps position and state in `<checkpoints>/<query id>`, and writes through the sink, which adds each
 micro-batch once (spark/exactly_once.py). A SELECT ... EMIT CHANGES starts again each time.
 
-ANSI mode is off until close(): as in ksqlDB, an error in one record gives NULL and does not end the query.
-"""
+ANSI mode is off until close(): as in ksqlDB, an error in one record gives NULL and does not end the query."""
 
 from __future__ import annotations
 
