@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 
@@ -34,6 +35,8 @@ def _plain(value: Any) -> Any:
         return value
     if isinstance(value, float):
         return value if value - value == 0 else str(value)  # JSON has no infinity
+    if isinstance(value, Decimal) and value.as_tuple().exponent == 0:  # a sum of whole numbers is a HUGEINT
+        return int(value)
     if isinstance(value, bytes):
         try:
             return value.decode()
